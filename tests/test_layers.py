@@ -64,6 +64,8 @@ ONLY_IN = {
     "mcp": ("mcp/",),
     "PIL": ("tools/documents/image.py",),
     "pypdf": ("tools/documents/pdf_worker.py",),
+    "bs4": ("tools/web/html_worker.py",),
+    "markdownify": ("tools/web/html_worker.py",),
     "watchfiles": ("tui/theme/themes.py", "agent/updates/file_watch.py"),
     "pygments": ("tui/blocks/",),
     "markdown_it": ("tui/blocks/", "plain/rendering.py"),
@@ -169,6 +171,8 @@ HEAVY = {
     "tree_sitter_bash",
     "PIL",
     "pypdf",
+    "bs4",
+    "markdownify",
 }
 
 

@@ -94,8 +94,8 @@ def test_the_modules_that_choose_what_runs_on_the_loop_are_known() -> None:
     }
     assert callers == {
         "providers/credentials.py",
-        "tools/documents/pdf.py",
         "tools/shell/process.py",
         "tools/shell/orphan_processes.py",
+        "tools/worker.py",
         "workspace/git.py",
     }

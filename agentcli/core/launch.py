@@ -21,7 +21,6 @@ class Finding:
     text: str
     """What happened and how to undo it, for the user and the model."""
     path: str = ""
-    quarantine_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

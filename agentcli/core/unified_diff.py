@@ -86,10 +86,6 @@ class FileDiff:
     def removed(self) -> int:
         return sum(line.sign == "-" for hunk in self.hunks for line in hunk.lines)
 
-    @property
-    def is_mode_only(self) -> bool:
-        return self.modes[0] != self.modes[1] and not self.hunks and not self.binary
-
     def remarks(self) -> list[str]:
         """What the lines of the diff do not show, for people: `renamed from a.py`, `binary`."""
         found = [f"{self.state} from {self.old_path}"] if self.old_path else []

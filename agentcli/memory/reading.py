@@ -12,6 +12,7 @@ import re
 import stat
 
 from agentcli.core.frozen import frozen
+from agentcli.core.link_free import SPECIAL_KINDS, is_kernel_file, open_below, open_folder
 from agentcli.core.messages import clean_text
 from agentcli.core.plaintext import plain_text
 from agentcli.core.plural import counted, plural
@@ -20,14 +21,6 @@ LARGEST_READ = 1024 * 1024
 LONGEST_TOLD = 40_000
 """Characters of one file. What is longer is cut at the end of a line, and that is said."""
 
-_KERNEL_FOLDERS = ("/proc/", "/sys/", "/dev/")
-_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
-_KINDS = {
-    stat.S_IFIFO: "a named pipe (FIFO)",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a character device",
-    stat.S_IFBLK: "a block device",
-}
 _INVISIBLE = re.compile(
     "[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e0fff]"
 )
@@ -48,7 +41,7 @@ class Reading:
 
 def read_instructions(real: str) -> Reading:
     """Blocking."""
-    if real.startswith(_KERNEL_FOLDERS) and not real.startswith("/dev/shm/"):  # noqa: S108 - that one is a disk
+    if is_kernel_file(real):
         return Reading(problem="belongs to the kernel; it is skipped")
     try:
         descriptor = _open(real)
@@ -99,21 +92,13 @@ def _open(real: str) -> int | Reading:
     """A descriptor of the regular file, or what else is there. Raises OSError. Looks before it opens: opening a pipe
     waits, and opening a device may do anything."""
     folder, _slash, name = real.rpartition("/")
-    parent = os.open("/", _FOLDER)
+    parent = open_folder(folder)
     try:
-        for part in filter(None, folder.split("/")):
-            below = os.open(part, _FOLDER, dir_fd=parent)
-            os.close(parent)
-            parent = below
         mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
         if stat.S_ISDIR(mode):
             return Reading(missing=True)
         if not stat.S_ISREG(mode):
-            return Reading(problem=f"is {_KINDS.get(stat.S_IFMT(mode), 'no regular file')}; it is skipped")
-        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
+            return Reading(problem=f"is {SPECIAL_KINDS.get(stat.S_IFMT(mode), 'no regular file')}; it is skipped")
+        return open_below(parent, name, os.O_RDONLY)
     finally:
         os.close(parent)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        return Reading(problem="is no regular file any more; it is skipped")
-    return descriptor

@@ -127,13 +127,6 @@ def load_session(path: Path, *, with_history: bool = True) -> LoadedSession:
     return reader.session
 
 
-def load_end(path: Path, window: int = 256 * 1024) -> list[Message]:
-    """The last messages, from the last bytes of the file. Begins with a prompt if there is one. Raises OSError."""
-    session, whole = _read_end(path, window)
-    prompts = [number for number, message in enumerate(session.messages) if message.origin is Origin.PROMPT]
-    return session.messages[prompts[0] :] if not whole and prompts else session.messages
-
-
 def load_end_of_history(path: Path, window: int = 256 * 1024) -> list[Event]:
     """What was shown last, from the last bytes of the file: to be shown until all of it is read, which takes a while
     for a long conversation. Begins with a prompt if there is one. Raises OSError."""

@@ -14,7 +14,6 @@ from agentcli.tools.base import Tool
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _ALIASES = {
-    "Agent": "Task",
     "Search": "Grep",
     "Shell": "Bash",
     "KillBash": "KillShell",

@@ -3,10 +3,6 @@ word ends it. The real tools and the real policy; only the model is scripted."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from contextlib import aclosing
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,13 +10,13 @@ import pytest
 
 from agentcli.agent.engine import Engine
 from agentcli.agent.ports import NoHooks, PreToolVerdict, Seams
-from agentcli.assemble import Options, build_engine
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Origin, ToolUseBlock
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.tools.function import tool
+from tests.support.assembled import Assembled
 from tests.support.fakes import only, result_of
-from tests.support.scripts import call, provider_on, reply, transport_for
+from tests.support.scripts import call, reply
 
 pytestmark = pytest.mark.anyio
 PLAN = "1. Change a.txt\n2. Run the tests"
@@ -40,53 +36,17 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def yes(_event: ev.PermissionRequested) -> Answer:
-    return Answer("allow")
-
-
-@dataclass
-class Session:
-    """An engine in a project, and a person who answers."""
-
-    project: Path
-    replies: list[Json | str]
-    answers: Callable[[ev.PermissionRequested], Answer] = yes
-    options: dict[str, Any] = field(default_factory=dict)
-    asked: list[ev.PermissionRequested] = field(default_factory=list)
-    requests: list[Json] = field(default_factory=list)
-    engine: Engine = field(init=False)
+class Session(Assembled):
+    """A conversation that starts in plan mode."""
 
     async def __aenter__(self) -> Self:
-        options: dict[str, Any] = {
-            "cwd": self.project,
-            "environ": {"PATH": os.environ["PATH"], "HOME": str(self.project.parent)},
-            "provider": provider_on(transport_for(*self.replies, on_request=self.requests.append)),
-            "permission_mode": PermissionMode.PLAN,
-            "interactive": True,
-            "model": "claude-sonnet-5-5",
-            "settings": '{"sandbox": {"mode": "off"}}',
-            **self.options,
-        }
-        self.engine = build_engine(Options(**options))
-        return self
+        self.options = {"permission_mode": PermissionMode.PLAN, **self.options}
+        return await super().__aenter__()
 
-    async def __aexit__(self, *_exc: object) -> None:
-        await self.engine.aclose()
-
-    async def run(self, prompt: str = "go") -> list[ev.Event]:
-        events: list[ev.Event] = []
-        async with aclosing(self.engine.submit(prompt)) as stream:
-            async for event in stream:
-                events.append(event)
-                if isinstance(event, ev.PermissionRequested):
-                    self.asked.append(event)
-                    assert self.engine.answer(event.request_id, self.answers(event))
+    async def run(self, prompt: Any = "go", **rest: Any) -> list[ev.Event]:
+        events = await super().run(prompt, **rest)
         result_of(events)
         return events
-
-    @property
-    def results(self) -> list[str]:
-        return [result.text for message in self.engine.messages for result in message.tool_results]
 
 
 def contents(folder: Path) -> dict[str, bytes]:

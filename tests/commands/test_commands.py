@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from agentcli.agent.engine import Engine
-from agentcli.assemble import Options, build_engine
 from agentcli.commands.base import ALWAYS, Command
 from agentcli.commands.help import READ_ON
 from agentcli.commands.line import CommandLine, parse_line
@@ -19,8 +18,9 @@ from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
 from agentcli.workspace import listing
 from agentcli.workspace.diff.head_diff import NO_REPOSITORY
+from tests.support import assembled
 from tests.support.fakes import collect, only, result_of
-from tests.support.scripts import call, provider_on, reply, transport_for
+from tests.support.scripts import call, reply
 
 pytestmark = pytest.mark.anyio
 
@@ -28,15 +28,7 @@ pytestmark = pytest.mark.anyio
 def engine_on(tmp_path: Path, *replies: Json | str, **rest: object) -> Engine:
     project = tmp_path / "project"
     project.mkdir(exist_ok=True)
-    options = {
-        "cwd": project,
-        "environ": {"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
-        "provider": provider_on(transport_for(*replies)),
-        "permission_mode": PermissionMode.BYPASS,
-        "model": "claude-sonnet-5-5",
-        "settings": '{"sandbox": {"mode": "off"}}',
-    }
-    return build_engine(Options(**{**options, **rest}))  # type: ignore[arg-type]
+    return assembled.engine_on(project, *replies, **rest)
 
 
 async def said(engine: Engine, line: str) -> str:

@@ -22,6 +22,19 @@ def yes(_event: ev.PermissionRequested) -> Answer:
     return Answer("allow")
 
 
+def engine_on(project: Path, *replies: Json | str, **rest: Any) -> Engine:
+    """An engine that asks for nothing, with the project's parent as home."""
+    options: dict[str, Any] = {
+        "cwd": project,
+        "environ": {"PATH": os.environ["PATH"], "HOME": str(project.parent)},
+        "provider": provider_on(transport_for(*replies)),
+        "permission_mode": PermissionMode.BYPASS,
+        "model": "claude-sonnet-5-5",
+        "settings": '{"sandbox": {"mode": "off"}}',
+    }
+    return build_engine(Options(**{**options, **rest}))
+
+
 @dataclass
 class Assembled:
     """Every request is checked against what the API refuses."""

@@ -14,7 +14,6 @@ import pytest
 
 from agentcli.core.abort import AbortController
 from agentcli.tools.base import ToolContext
-from agentcli.tools.search import ripgrep
 from agentcli.tools.shell import background as shells_module
 from agentcli.tools.shell import output as output_module
 from agentcli.tools.shell.background import Shells
@@ -245,14 +244,6 @@ async def test_a_filter_that_does_not_work_takes_nothing(tmp_path: Path) -> None
         await over(context)
         assert (await run(BashOutput(), context, bash_id="bash_1", filter="(")).is_error
         assert text_of(await run(BashOutput(), context, bash_id="bash_1")).startswith("apple\n\n")
-
-
-async def test_a_filter_works_without_ripgrep_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ripgrep, "find_ripgrep", lambda *_given: None)
-    async with session(tmp_path) as context:
-        await run(Bash(), context, command="echo apple; echo pear", run_in_background=True)
-        await over(context)
-        assert text_of(await run(BashOutput(), context, bash_id="bash_1", filter="^a")).startswith("apple\n\n")
 
 
 async def test_a_filter_cannot_be_made_to_take_for_ever(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from agentcli.core.messages import Json
 from agentcli.tools.base import Output, Tool, ToolContext
 from agentcli.tools.registry import BUILTIN_NAMES, builtin_tools
 from agentcli.tools.schema import checked
-from agentcli.tools.search import ripgrep
 from tests.tools.running import context_in, run
 
 pytestmark = pytest.mark.anyio
@@ -201,15 +200,6 @@ async def test_a_tool_ends_soon_after_an_abort_and_never_stops_the_loop(
     folder: Path, name: str, what: str, input: Json
 ) -> None:
     await _attack(folder, name, input)
-
-
-@pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*b", "x"])
-async def test_neither_does_the_search_without_ripgrep(
-    folder: Path, pattern: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ripgrep, "find_ripgrep", lambda *_arguments: None)
-    await _attack(folder, "Grep", {"pattern": pattern})
-    await _attack(folder, "Glob", {"pattern": _STARS})
 
 
 async def _attack(folder: Path, name: str, input: Json) -> None:

@@ -1,7 +1,4 @@
-"""Glob and Grep where it is easy to miss something: long lines, line breaks in names and patterns, what is ignored.
-
-Each with the real ripgrep and with the plain search that takes its place.
-"""
+"""Glob and Grep where it is easy to miss something: long lines, line breaks in names and patterns, what is ignored."""
 
 from __future__ import annotations
 
@@ -10,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from agentcli.tools.base import ToolContext
-from agentcli.tools.search import ripgrep
 from agentcli.tools.search.glob import Glob
 from agentcli.tools.search.grep import Grep
 from tests.tools.running import context_in, hits_of, run
@@ -18,10 +14,8 @@ from tests.tools.running import context_in, hits_of, run
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(params=["ripgrep", "plain"])
-def context(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ToolContext:
-    if request.param == "plain":
-        monkeypatch.setattr(ripgrep, "find_ripgrep", lambda *_given: None)
+@pytest.fixture
+def context(tmp_path: Path) -> ToolContext:
     return context_in(tmp_path)
 
 

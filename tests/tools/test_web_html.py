@@ -1,28 +1,31 @@
-"""Pages as Markdown, whatever they consist of, in linear time; bytes as text in the right encoding."""
+"""Pages as Markdown, whatever they consist of, in bounded time; bytes as text in the right encoding."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.tools.web.htmlmarkdown import to_markdown
-from agentcli.tools.web.page import MOST_CHARACTERS, Binary, Text, read_page
+from agentcli.core.abort import AbortController, Aborted, AbortReason
+from agentcli.tools.web import page as web_page
+from agentcli.tools.web.html_worker import to_markdown
+from agentcli.tools.web.page import MOST_CHARACTERS, Binary, Text, Unreadable
 
 BASE = "https://example.com/docs/page.html"
 
 
 def markdown(source: str) -> str:
-    return to_markdown(source, BASE).markdown
+    return to_markdown(source, BASE)["markdown"]
 
 
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
         ("<h1>Big <em>deal</em></h1><p>Text", "# Big *deal*\n\nText"),
-        ("<p>a <b> b </b>c<br>d", "a **b** c\nd"),
+        ("<p>a <b> b </b>c<br>d", "a  **b** c\nd"),
         ('<a href="/x?a=1&amp;b=2">link</a>', "[link](https://example.com/x?a=1&b=2)"),
         ('<a href="other.html">x</a><a href="#top">y</a>', "[x](https://example.com/docs/other.html)y"),
         ('<a href="javascript:alert(1)">x</a> <a href="data:text/html,y">y</a>', "x y"),
@@ -34,7 +37,7 @@ def markdown(source: str) -> str:
         ("<blockquote><p>said</blockquote>after", "> said\n\nafter"),
         (
             "<table><tr><th>A<th>B<tr><td>1<td>2|3<tr><td><p>x<p>y<td></table>",
-            "| A | B |\n|---|---|\n| 1 | 2\\|3 |\n| x y |  |",
+            "| A | B |\n| --- | --- |\n| 1 | 2\\|3 |\n| x  y |  |",
         ),
         ("<table><tr><td>only layout</td></tr></table>", "only layout"),
         ("<img src=a.png alt='A cat'><img src=b.png>", "[image: A cat]"),
@@ -43,11 +46,8 @@ def markdown(source: str) -> str:
         ("<p hidden>secret</p><div style='display : none'>inject<div>more</div></div>seen", "seen"),
         ("x &lt;b&gt; &amp;amp; &eacute;&#8212;&#x41;", "x <b> &amp; é—A"),
         ("1 < 2 and 3 > 2", "1 < 2 and 3 > 2"),
-        (
-            "<a href=/c><h3>Card</h3><p>text</p></a>",
-            "### [Card](https://example.com/c)\n\n[text](https://example.com/c)",
-        ),
-        ("<dl><dt>Term<dd>Meaning</dl><hr>end", "Term\n\nMeaning\n\n---\n\nend"),
+        ("<a href=/c><h3>Card</h3><p>text</p></a>", "### [Card](https://example.com/c)\n\ntext"),
+        ("<dl><dt>Term<dd>Meaning</dl><hr>end", "Term\n:   Meaning\n\n---\n\nend"),
         ("<h2>Usage<a href='#usage'>¶</a></h2>", "## Usage"),
         ("", ""),
         ("<title>never closed <p>text", "never closed\n\ntext"),
@@ -59,9 +59,7 @@ def test_html_becomes_markdown(source: str, expected: str) -> None:
 
 def test_the_title_and_the_base_are_found() -> None:
     source = "<head><title> A &amp;\n B </title><base href='https://cdn.example.org/x/'></head><a href=y>y</a>"
-    document = to_markdown(source, BASE)
-    assert document.title == "A & B"
-    assert document.markdown == "[y](https://cdn.example.org/x/y)"
+    assert to_markdown(source, BASE) == {"title": "A & B", "markdown": "[y](https://cdn.example.org/x/y)"}
 
 
 def test_navigation_goes_unless_there_is_nothing_else() -> None:
@@ -79,41 +77,31 @@ def test_the_main_part_is_preferred_when_it_has_the_text() -> None:
     assert "Cookie" in markdown("<div>Cookie banner</div><main><p>short</main>")
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
-        *(
-            "<div>",
-            "<title>",
-            "<",
-            "<!--",
-            "<a b=\"'>",
-            "&amp",
-            "<ul><li>x",
-            "<b>x<a href=y>",
-            "<a ",
-            "<table><tr><td>x",
-        ),
-        *(
-            "</a>",
-            "<svg>",
-            "<script>",
-            "<textarea>",
-            '<p a="',
-            "<p a='",
-            "<![CDATA[",
-            "<p =",
-            "<p / / /",
-            "<pre>x</pre>",
-        ),
-    ],
-)
-def test_a_hostile_page_takes_time_in_proportion_to_its_length(piece: str) -> None:
-    """Linear work on these is a tenth of a second of this process's own time; anything quadratic is a minute."""
+UNCLOSED = "<div> <title> < <!-- <a/b=\"'> &amp <b>x<a/href=y> <table><tr><td>x </a> <svg> <script> <![CDATA["
+
+
+@pytest.mark.parametrize("piece", UNCLOSED.split())
+def test_tags_that_are_never_closed_take_little_time(piece: str) -> None:
     source = piece * 20_000
     began = time.process_time()
     to_markdown(source, BASE)
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 10
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("piece", ["<a ", "<p a='", "<p =", "<p / / /"])
+async def test_a_page_that_takes_too_long_is_given_up(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_page, "SECONDS", 1)
+    assert await read_page(piece.encode() * 100_000, "text/html") == Unreadable("it took longer than 1 seconds")
+
+
+@pytest.mark.anyio
+async def test_an_abort_ends_the_conversion() -> None:
+    with AbortController() as controller:
+        asyncio.get_running_loop().call_later(0.2, controller.abort, AbortReason.USER_CANCEL)
+        async with asyncio.timeout(5):
+            with pytest.raises(Aborted):
+                await web_page.read_page(b"<a " * 100_000, "text/html", BASE, controller.signal)
 
 
 @given(st.text(alphabet="<>/!-\"'= abpliuldtrhscn&;#[]?\n", max_size=300))
@@ -124,12 +112,17 @@ def test_no_text_makes_it_fail(source: str) -> None:
 # ------------------------------------------------------------------------------------------------------------ bytes
 
 
-def text_of(body: bytes, content_type: str) -> str:
-    page = read_page(body, content_type, BASE)
+async def read_page(body: bytes, content_type: str) -> Text | Binary | Unreadable:
+    return await web_page.read_page(body, content_type, BASE, AbortController().signal)
+
+
+async def text_of(body: bytes, content_type: str) -> str:
+    page = await read_page(body, content_type)
     assert isinstance(page, Text)
     return page.text
 
 
+@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("body", "content_type"),
     [
@@ -145,22 +138,25 @@ def text_of(body: bytes, content_type: str) -> str:
         ("Größe".encode(), ""),
     ],
 )
-def test_the_encoding_is_found(body: bytes, content_type: str) -> None:
-    assert text_of(body, content_type) == "Größe"
+async def test_the_encoding_is_found(body: bytes, content_type: str) -> None:
+    assert await text_of(body, content_type) == "Größe"
 
 
-def test_a_page_may_say_its_encoding_itself() -> None:
+@pytest.mark.anyio
+async def test_a_page_may_say_its_encoding_itself() -> None:
     page = "<html><head><meta charset='Shift_JIS'></head><p>日本語".encode("cp932")
-    assert text_of(page, "text/html") == "日本語"
+    assert await text_of(page, "text/html") == "日本語"
     page = "<html><meta http-equiv=Content-Type content='text/html; charset=gb2312'><p>中文".encode("gb18030")
-    assert text_of(page, "text/html") == "中文"
-    assert text_of("<html><meta charset=utf-16><p>é".encode(), "text/html") == "é"
+    assert await text_of(page, "text/html") == "中文"
+    assert await text_of("<html><meta charset=utf-16><p>é".encode(), "text/html") == "é"
 
 
-def test_a_character_that_was_cut_in_two_does_not_change_the_encoding() -> None:
-    assert text_of("Größe é".encode()[:-1], "text/plain") == "Größe \ufffd"
+@pytest.mark.anyio
+async def test_a_character_that_was_cut_in_two_does_not_change_the_encoding() -> None:
+    assert await text_of("Größe é".encode()[:-1], "text/plain") == "Größe \ufffd"
 
 
+@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("body", "content_type", "what"),
     [
@@ -174,21 +170,23 @@ def test_a_character_that_was_cut_in_two_does_not_change_the_encoding() -> None:
         (b"x", "video/mp4", "a video (video/mp4)"),
     ],
 )
-def test_what_is_no_text_is_named(body: bytes, content_type: str, what: str) -> None:
-    assert read_page(body, content_type, BASE) == Binary(what)
+async def test_what_is_no_text_is_named(body: bytes, content_type: str, what: str) -> None:
+    assert await read_page(body, content_type) == Binary(what)
 
 
-def test_text_kinds_stay_as_they_are_and_html_is_found_without_a_header() -> None:
-    assert text_of(b'{"a": "<b>"}', "application/json") == '{"a": "<b>"}'
-    assert text_of(b"<a>x</a>", "application/xml") == "<a>x</a>"
-    assert text_of(b"# Title\n<b>x</b>", "text/markdown") == "# Title\n<b>x</b>"
-    assert text_of(b"plain", "application/octet-stream") == "plain"
-    assert text_of(b"<!DOCTYPE html><p>x", "") == "x"
-    assert text_of(b"<!DOCTYPE html><p>x", "text/plain") == "x"
+@pytest.mark.anyio
+async def test_text_kinds_stay_as_they_are_and_html_is_found_without_a_header() -> None:
+    assert await text_of(b'{"a": "<b>"}', "application/json") == '{"a": "<b>"}'
+    assert await text_of(b"<a>x</a>", "application/xml") == "<a>x</a>"
+    assert await text_of(b"# Title\n<b>x</b>", "text/markdown") == "# Title\n<b>x</b>"
+    assert await text_of(b"plain", "application/octet-stream") == "plain"
+    assert await text_of(b"<!DOCTYPE html><p>x", "") == "x"
+    assert await text_of(b"<!DOCTYPE html><p>x", "text/plain") == "x"
 
 
-def test_a_long_page_is_cut_and_control_sequences_go() -> None:
-    page = read_page(b"x" * (MOST_CHARACTERS + 5), "text/plain", BASE)
+@pytest.mark.anyio
+async def test_a_long_page_is_cut_and_control_sequences_go() -> None:
+    page = await read_page(b"x" * (MOST_CHARACTERS + 5), "text/plain")
     assert isinstance(page, Text)
     assert (len(page.text), page.cut) == (MOST_CHARACTERS, 5)
-    assert text_of(b"a\x1b]0;title\x07b\x1b[31mc", "text/plain") == "abc"
+    assert await text_of(b"a\x1b]0;title\x07b\x1b[31mc", "text/plain") == "abc"

@@ -15,7 +15,7 @@ from agentcli.core.ids import SequentialIds, SystemClock
 from agentcli.core.messages import Block, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
 from agentcli.core.usage import Usage
 from agentcli.session.base import Workplace
-from agentcli.session.load import load_end, load_session
+from agentcli.session.load import load_end_of_history, load_session
 from agentcli.session.store import SessionStore
 from agentcli.tui.blocks.make import make_block
 from agentcli.tui.model import Above, Add, AnswerItem, Clear, Item, NoticeItem, Remove, ToolItem
@@ -67,23 +67,25 @@ def reply(ids: SequentialIds, block: Block) -> list[Event]:
 @pytest.mark.parametrize("window", [1, 300, 1_000, 1_777, 5_000, 20_000, 1_000_000])
 def test_the_end_of_a_file_is_the_end_of_the_conversation(tmp_path: Path, window: int) -> None:
     path = write(tmp_path, 20)
-    messages = load_session(path).messages
-    end = load_end(path, window)
-    assert end == (messages[-len(end) :] if end else [])
-    assert len(end) == len(messages) if window == 1_000_000 else len(end) < len(messages)
+    history = load_session(path).history
+    end = load_end_of_history(path, window)
+    assert end == (history[-len(end) :] if end else [])
+    assert len(end) == len(history) if window == 1_000_000 else len(end) < len(history)
 
 
 def test_an_end_that_is_not_whole_begins_with_a_prompt(tmp_path: Path) -> None:
     path = write(tmp_path, 20)
-    assert load_end(path, 9_000)[0].origin is Origin.PROMPT
+    first = load_end_of_history(path, 9_000)[0]
+    assert isinstance(first, MessageAppended)
+    assert first.message.origin is Origin.PROMPT
 
 
 def test_junk_at_the_end_of_a_file_does_no_harm(tmp_path: Path) -> None:
     path = write(tmp_path, 3)
-    whole = load_end(path)
+    whole = load_end_of_history(path)
     with path.open("ab") as file:
         file.write(b'\x00\xff[]\n{"type":"user"}\n{"type":"assistant","message":7}\n{"type":"us')
-    assert load_end(path) == whole
+    assert load_end_of_history(path) == whole
 
 
 def test_what_is_shown_first_is_the_end_of_what_is_shown_later(tmp_path: Path) -> None:

@@ -510,7 +510,7 @@ async def test_lines_far_from_the_view_are_dropped_and_heights_are_kept(app: Hos
     for _ in range(100):
         app.transcript.page_up()
     assert app.rows()[0] == "> line 0"
-    assert app.transcript._conversation.layouts.rows_kept <= 50
+    assert app.transcript._conversation.layouts._rows <= 50
     assert sum(entry.lines is not None for entry in app.transcript._conversation.stack) <= 50
     assert app.transcript.virtual_size.height == 500
 

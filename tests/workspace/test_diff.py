@@ -134,7 +134,6 @@ async def test_the_work_tree_against_head_has_every_kind_of_change(project: Path
         "staged.txt": ("added", ["new file"]),
         "tab\tname é.txt": ("added", ["new file"]),
     }
-    assert files["mode.sh"].is_mode_only
     assert (files["a.txt"].added, files["a.txt"].removed) == (1, 1)
     assert state_of(project, ()) == before, "nothing is written into the repository"
     assert git(project, "status", "--porcelain") == status

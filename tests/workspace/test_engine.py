@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent.engine import Engine
-from agentcli.assemble import Options, build_engine
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Origin
-from agentcli.core.permission import PermissionMode
+from tests.support.assembled import engine_on
 from tests.support.fakes import collect, only, result_of
-from tests.support.scripts import call, provider_on, reply, transport_for
+from tests.support.scripts import call, reply
 from tests.workspace.folders import state_of
 
 pytestmark = pytest.mark.anyio
@@ -26,19 +24,6 @@ def project(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "a.txt").write_text("one\n")
     return folder
-
-
-def engine_on(project: Path, *replies: Json | str, **rest: object) -> Engine:
-    home = project.parent
-    options = {
-        "cwd": project,
-        "environ": {"PATH": os.environ["PATH"], "HOME": str(home)},
-        "provider": provider_on(transport_for(*replies)),
-        "permission_mode": PermissionMode.BYPASS,
-        "model": "claude-sonnet-5-5",
-        "settings": '{"sandbox": {"mode": "off"}}',
-    }
-    return build_engine(Options(**{**options, **rest}))  # type: ignore[arg-type]
 
 
 def writes(text: str) -> Json:

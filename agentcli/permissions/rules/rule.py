@@ -26,7 +26,6 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}\*?|\*")
 READING_TOOLS = frozenset({"Read", "Grep", "Glob"})
 WRITING_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
-ALIASES = {"Agent": "Task"}
 
 
 @frozen
@@ -45,13 +44,12 @@ class Rule:
 
     def names(self, tool_name: str) -> bool:
         """Whether the rule's tool part is about this tool, whatever its spec."""
-        wanted, given = ALIASES.get(self.tool, self.tool), ALIASES.get(tool_name, tool_name)
-        if wanted == given or wanted == "*":
+        if self.tool in (tool_name, "*"):
             return True
-        if wanted.endswith("*"):
-            return given.startswith(wanted[:-1])
+        if self.tool.endswith("*"):
+            return tool_name.startswith(self.tool[:-1])
         # `mcp__server` stands for all tools of that server.
-        return wanted.startswith("mcp__") and wanted.count("__") == 1 and given.startswith(wanted + "__")
+        return self.tool.startswith("mcp__") and self.tool.count("__") == 1 and tool_name.startswith(self.tool + "__")
 
     def covers_path(self, need: Need) -> bool:
         """Whether the rule is a path rule about this kind of need."""

@@ -174,7 +174,7 @@ def for_need(tool_name: str, need: Need) -> list[str]:
             return [tool_name]
         return [rule_text(tool_name, f"{'private' if is_private_host(host) else 'domain'}:{host}")]
     # Of these each name is something else to allow.
-    named = tool_name in ("Task", "Agent", "Skill") and need.target
+    named = tool_name in ("Task", "Skill") and need.target
     return [rule_text(tool_name, need.target) if named else tool_name]
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from itertools import product
 from typing import Protocol
 
+from agentcli.permissions.commands import listings
 from agentcli.permissions.commands.listers import read_listing
-from agentcli.permissions.commands.listings import are_harmless
 from agentcli.permissions.git.revisions import references_are_plain, toplevel
 from agentcli.permissions.paths import expanded_pattern
 from agentcli.permissions.shell.strict import Variant
@@ -44,22 +44,13 @@ class NotResolved(Exception):
     """Why a word is not known even where the place is: a clause that goes after `because`."""
 
 
-class Surroundings(Protocol):
+class Surroundings(listings.Surroundings, Protocol):
     @property
     def home(self) -> str: ...
     @property
     def temp(self) -> str: ...
     @property
     def resolve(self) -> Callable[[str], str]: ...
-    @property
-    def working_dirs(self) -> tuple[str, ...]: ...
-    @property
-    def hides(self) -> Callable[[str], bool] | None: ...
-    @property
-    def has_visible_restricted_files(self) -> bool: ...
-
-    def may_read(self, path: str) -> bool: ...
-    def locate(self, path: str) -> str: ...
 
 
 def depends_on_place(variant: Variant) -> bool:
@@ -111,7 +102,7 @@ def _values(word: str, folder: str, seen: tuple[str, ...], place: Surroundings) 
             marker = REVISION
         else:
             words, patterns = read_listing(found[2])
-            known = all(are_harmless(words, patterns, one, folder, place) for one in folders)
+            known = all(listings.are_harmless(words, patterns, one, folder, place) for one in folders)
             marker = NAME if whole else (SOME if found[1] else UNKNOWN)
         if not known and found[1]:
             raise NotResolved("it is not known what names a substitution prints")

@@ -6,9 +6,7 @@ and can be continued page by page. Parsing is done by `pdf_worker` in a process 
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,14 +14,13 @@ from typing import Any
 
 from agentcli.core.abort import Aborted, AbortSignal
 from agentcli.core.frozen import frozen
-from agentcli.core.installation import library_folders
 from agentcli.core.messages import ImageBlock, TextBlock
-from agentcli.core.own_programs import PIPE, isolated_python, kill_group, start_program_async
 from agentcli.core.plural import counted
 from agentcli.tools.base import Output
 from agentcli.tools.builtin import failure, in_thread
 from agentcli.tools.documents.image import Picture, fitted
 from agentcli.tools.files.numbered_lines import MOST_CHARACTERS, Wanted, for_people, legible
+from agentcli.tools.worker import run_worker
 
 MOST_PAGES = 20
 _SECONDS = 60
@@ -55,7 +52,9 @@ async def read_pdf(data: bytes, wanted: Wanted, pages: PageRange | None, signal:
     """`data` is the whole file."""
     asked = pages or PageRange(1, MOST_PAGES)
     try:
-        result = await _parsed(data, asked, signal)
+        worker = Path(__file__).with_name("pdf_worker.py")
+        pages_read = (str(asked.first), str(asked.last))
+        result = await run_worker(worker, data, *pages_read, seconds=_SECONDS, signal=signal)
     except Aborted:
         return failure("Interrupted while the PDF was read.", summary="interrupted")
     if "error" in result:
@@ -64,26 +63,6 @@ async def read_pdf(data: bytes, wanted: Wanted, pages: PageRange | None, signal:
         text = f"{wanted.shown} has {counted(result['total'], 'page')}; page {asked.first} is past its end."
         return failure(text, summary="past the end")
     return await in_thread(_shown, result, wanted)
-
-
-async def _parsed(data: bytes, pages: PageRange, signal: AbortSignal) -> dict[str, Any]:
-    worker = Path(__file__).with_name("pdf_worker.py").read_text(encoding="utf-8")
-    code = f"exec(compile({worker!r}, 'pdf_worker', 'exec'))"
-    command = isolated_python(code, str(pages.first), str(pages.last), libraries=library_folders())
-    process = await start_program_async(command, cwd="/", environ={}, stdin=PIPE, stdout=PIPE)
-    try:
-        async with asyncio.timeout(_SECONDS):
-            written, _nothing = await signal.run(process.communicate(data))
-        result: dict[str, Any] = json.loads(written)
-        return result
-    except TimeoutError:
-        return {"error": f"it took longer than {_SECONDS} seconds"}
-    except ValueError:
-        return {"error": "it takes too much memory or time, or is damaged"}
-    finally:
-        if process.returncode is None:
-            kill_group(process.pid)
-            await process.wait()
 
 
 def _shown(result: dict[str, Any], wanted: Wanted) -> Output:

@@ -1,7 +1,6 @@
-"""Run as a program of its own by `pdf`: a PDF on stdin, its pages as JSON on stdout.
+"""Extract the pages of a PDF: their text, and the picture of a page without any.
 
-A process because a PDF is somebody else's program: parsing it may take for ever or all memory, and only a process can
-be ended. Imports nothing of this package, opens no file.
+Runs in a worker process (`tools/worker.py`): imports nothing of this package, opens no file.
 """
 
 from __future__ import annotations
@@ -9,12 +8,8 @@ from __future__ import annotations
 import base64
 import contextlib
 import io
-import json
-import sys
 from typing import Any
 
-_MEMORY = 2 << 30
-_CPU_SECONDS = 60
 _FEW_CHARACTERS = 20
 """A page with less text than this is most likely a scan: then its picture is what there is to see."""
 _LONGEST_TEXT = 200_000
@@ -46,20 +41,10 @@ def pages(data: bytes, first: int, last: int) -> dict[str, Any]:
     return {"total": total, "pages": found}
 
 
-def main() -> None:
-    with contextlib.suppress(ImportError, OSError, ValueError):
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-        resource.setrlimit(resource.RLIMIT_CPU, (_CPU_SECONDS, _CPU_SECONDS))
+def work(data: bytes, first: str, last: str) -> dict[str, Any]:
     try:
-        result = pages(sys.stdin.buffer.read(), int(sys.argv[1]), int(sys.argv[2]))
+        return pages(data, int(first), int(last))
     except ImportError:
-        result = {"error": "pypdf is not there to read it: pip install pypdf"}
+        return {"error": "pypdf is not there to read it: pip install pypdf"}
     except Exception as error:  # noqa: BLE001 - a damaged document fails in many ways
-        result = {"error": f"it is damaged or of an unknown kind ({type(error).__name__})"}
-    sys.stdout.write(json.dumps(result))
-
-
-if __name__ == "__main__":
-    main()
+        return {"error": f"it is damaged or of an unknown kind ({type(error).__name__})"}

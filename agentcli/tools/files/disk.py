@@ -6,8 +6,6 @@ by folder without following any link (S4), so a link planted after the decision 
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import json
 import os
 import stat
@@ -15,6 +13,7 @@ import unicodedata
 from collections.abc import Callable
 
 from agentcli.core.frozen import frozen
+from agentcli.core.link_free import SPECIAL_KINDS, is_kernel_file, open_without_links
 from agentcli.core.messages import clean_text
 from agentcli.core.plaintext import visible_text
 
@@ -23,14 +22,6 @@ LARGEST_LOADED = 32 * 1024 * 1024
 
 Hides = Callable[[str], bool] | None
 _MOST_NAMES = 5_000
-_KERNEL_FOLDERS = ("/proc/", "/sys/", "/dev/")
-_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
-_KINDS = {
-    stat.S_IFIFO: "a named pipe (FIFO)",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a character device",
-    stat.S_IFBLK: "a block device",
-}
 
 
 @frozen
@@ -55,60 +46,11 @@ def inspect(path: str, shown: str) -> os.stat_result | Refusal:
     if stat.S_ISLNK(found.st_mode):
         return Refusal(f"{shown} is a symbolic link that leads nowhere or in a circle.")
     if not stat.S_ISREG(found.st_mode):
-        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something special")
+        kind = SPECIAL_KINDS.get(stat.S_IFMT(found.st_mode), "something special")
         return Refusal(f"{shown} is {kind}, not a regular file.")
-    if path.startswith(_KERNEL_FOLDERS) and not path.startswith("/dev/shm/"):  # noqa: S108 - that one is a disk
+    if is_kernel_file(path):
         return Refusal(f"{shown} belongs to the kernel, it is not a regular file. Look at it with a command.")
     return found
-
-
-def open_folder(path: str, *, create: bool = False) -> int:
-    """A descriptor of the folder, reached without following a link. Raises OSError; ELOOP when there is a link."""
-    descriptor = os.open("/", _FOLDER)
-    try:
-        for name in filter(None, path.split("/")):
-            try:
-                below = _enter(name, descriptor)
-            except FileNotFoundError:
-                if not create:
-                    raise
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(name, dir_fd=descriptor)
-                below = _enter(name, descriptor)
-            os.close(descriptor)
-            descriptor = below
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def _enter(name: str, folder: int) -> int:
-    try:
-        return os.open(name, _FOLDER, dir_fd=folder)
-    except NotADirectoryError:
-        # What O_NOFOLLOW says about a link differs between systems; people need to know that it was one.
-        if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-            raise OSError(errno.ELOOP, f"the folder {name} has become a symbolic link meanwhile") from None
-        raise
-
-
-def open_without_links(path: str, flags: int) -> int:
-    """For `open(opener=…)`: fails if any part of the name has become a link, or if it is no regular file."""
-    folder, _slash, name = path.rpartition("/")
-    parent = open_folder(folder)
-    try:
-        return open_below(parent, name, flags)
-    finally:
-        os.close(parent)
-
-
-def open_below(parent: int, name: str, flags: int) -> int:
-    descriptor = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is not a regular file any more")
-    return descriptor
 
 
 async def load(path: str) -> bytes:

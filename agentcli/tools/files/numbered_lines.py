@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable
 from typing import BinaryIO
 
 from agentcli.core.frozen import frozen
+from agentcli.core.link_free import open_without_links
 from agentcli.core.messages import Json, clean_text
 from agentcli.core.plaintext import spell_hidden, visible_text
 from agentcli.core.plural import counted
 from agentcli.tools.base import Output
 from agentcli.tools.builtin import failure
-from agentcli.tools.files.disk import open_without_links
 from agentcli.tools.files.encoding import Decoded, decode, looks_binary
 from agentcli.tools.files.file_kinds import binary_name
 from agentcli.tools.files.language import language_of

@@ -216,8 +216,8 @@ class FileIndex:
         if found.error and not found.lines:
             self.problem = found.error
             return
-        cut = f"Only the first {len(found.lines):,} files are known." if found.more or found.timed_out else ""
-        self.problem = cut or found.notice
+        is_cut = found.more or found.timed_out
+        self.problem = f"Only the first {len(found.lines):,} files are known." if is_cut else ""
         self._index = await in_thread(_built, found.lines, self._root, self._context.hides)
 
     async def aclose(self) -> None:

@@ -122,9 +122,8 @@ def _searched(base: str, context: ToolContext) -> str:
 def _nothing(pattern: str, ignored: str, found: Found, searched: str) -> Output:
     text = f"No files match {visible_text(pattern)}.{ignored}"
     text += " The search was cut short; narrow it." if found.more or found.timed_out else ""
-    notice = f"\n\n[{found.notice}]" if found.notice else ""
     return Output(
-        text + searched + notice,
+        text + searched,
         summary="no files",
         display={"kind": "matches", "text": spell_hidden(text), "rows": []},
     )
@@ -132,7 +131,6 @@ def _nothing(pattern: str, ignored: str, found: Found, searched: str) -> Output:
 
 def _shown(names: list[str], context: ToolContext, found: Found, offset: int, base: str) -> Output:
     incomplete = found.more or found.timed_out
-    notice = f"\n\n[{found.notice}]" if found.notice else ""
     page = [os.fsencode(name_below(name, context)) for name in names[offset : offset + MOST_SHOWN]]
     shown = [visible_text(name.decode(errors="replace")).replace("\n", "\u240a") for name in page]
     text = "\n".join(shown) if shown else f"No files past offset {offset}; {len(names):,} match."
@@ -144,7 +142,7 @@ def _shown(names: list[str], context: ToolContext, found: Found, offset: int, ba
         text += "\n\n[The search was cut short by its limits; there may be more. Narrow the path or the pattern.]"
     count = f"{len(names):,}{'+' if incomplete else ''} {plural(len(names), 'file')}"
     return Output(
-        text + _searched(base, context) + notice,
+        text + _searched(base, context),
         summary=count,
         display={
             "kind": "matches",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen
+from agentcli.core.link_free import open_without_links
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line, visible_text
@@ -24,7 +25,6 @@ from agentcli.tools.builtin import (
     object_schema,
     shown_path,
 )
-from agentcli.tools.files.disk import open_without_links
 from agentcli.tools.files.numbered_lines import for_people
 from agentcli.tools.search.ripgrep import TIME_LIMIT, Found, ignored_note, search
 
@@ -342,8 +342,6 @@ def _notes(more: int, following: int, found: Found, mode: str) -> list[str]:
     if problems := _unreadable(found):
         others = f" and {len(problems) - 1:,} other{'s' * (len(problems) > 2)}" if len(problems) > 1 else ""
         notes.append(f"[Could not be read: {visible_text(problems[0])}{others}.]")
-    if found.notice:
-        notes.append(f"[{found.notice}]")
     return notes
 
 

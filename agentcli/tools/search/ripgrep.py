@@ -1,7 +1,4 @@
-"""Running ripgrep for Glob, Grep and the file index: where it is, and its lines, bounded in number and in time.
-
-Where there is none that runs, a plain search of our own (`plainsearch`) takes its place, and says so.
-"""
+"""Run ripgrep for Glob, Grep and the file index: where it is, and its lines, bounded in number and in time."""
 
 from __future__ import annotations
 
@@ -15,8 +12,7 @@ from pathlib import Path
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.frozen import frozen
-from agentcli.core.installation import installation_paths, is_installed, package_root
-from agentcli.core.own_programs import isolated_python
+from agentcli.core.installation import installation_paths, is_installed
 from agentcli.core.programs import find_program
 from agentcli.tools.base import ToolContext
 from agentcli.tools.shell.process import Child
@@ -30,7 +26,7 @@ _MOST_ERROR_BYTES = 4_000
 COMMON = ("--no-config", "--hidden", "--no-require-git", "--color=never", "--glob=!.git")
 """Hidden files count, the repository's own folder does not; .gitignore holds also where there is no repository."""
 
-PLAIN_NOTICE = "ripgrep was not found, so this was a plain, slower search. Installing ripgrep (rg) helps."
+NOT_FOUND = "ripgrep (rg) was not found. Install it, or reinstall agentcli: pip install --force-reinstall agentcli"
 
 
 @frozen
@@ -40,8 +36,6 @@ class Found:
     """There was more than was asked for; the search was ended."""
     timed_out: bool = False
     error: str = ""
-    notice: str = ""
-    """What was not as usual, for people and the model."""
 
 
 def find_ripgrep(environ: Mapping[str, str], working_dirs: Sequence[Path]) -> str | None:
@@ -94,9 +88,20 @@ async def search(
 
     Never raises; after it no process is left.
     """
-    child, notice, problem = await _start([*COMMON, *arguments], context, pass_descriptors)
-    if child is None:
-        return Found([], error=problem)
+    program = find_ripgrep(context.environ, (*context.working_dirs, *context.also_writable))
+    if program is None:
+        return Found([], error=NOT_FOUND)
+    try:
+        child = await Child.start(
+            [program, *COMMON, *arguments],
+            cwd=context.root,
+            environ={"PATH": os.defpath},
+            separate_errors=True,
+            pass_descriptors=pass_descriptors,
+        )
+    except OSError as error:
+        reason = (error.strerror or "").lower()
+        return Found([], error=f"ripgrep ({program}) could not be started: {reason}. Install it again.")
     unhook = signal.on_abort(lambda _reason: child.signal_group(signals.SIGKILL))
     loop = asyncio.get_running_loop()
     errors = loop.create_task(_read_errors(child), name="rg errors")
@@ -118,37 +123,7 @@ async def search(
             await child.aclose()
     failed = ended and not collected.more and not signal.aborted and child.code not in (0, 1)
     text = errors.result() if failed and not errors.cancelled() else ""
-    return Found(collected.lines, collected.more, collected.timed_out, text, notice)
-
-
-async def _start(
-    arguments: Sequence[str], context: ToolContext, pass_descriptors: tuple[int, ...]
-) -> tuple[Child | None, str, str]:
-    """The process, what to say about it, and why there is none."""
-    program = find_ripgrep(context.environ, (*context.working_dirs, *context.also_writable))
-    commands = [] if program is None else [([program], "")]
-    commands.append((_plain_search(), PLAIN_NOTICE))
-    problem = ""
-    for command, notice in commands:
-        try:
-            child = await Child.start(
-                [*command, *arguments],
-                cwd=context.root,
-                environ={"PATH": os.defpath},
-                separate_errors=True,
-                pass_descriptors=pass_descriptors,
-            )
-        except OSError as error:
-            problem = f"ripgrep (rg) could not be started: {(error.strerror or '').lower()}. Install it again."
-            continue
-        return child, notice, ""
-    return None, "", problem
-
-
-def _plain_search() -> list[str]:
-    # A process, because an expression can make Python's `re` run for ever, and a process can be ended.
-    run = "from agentcli.tools.search.plainsearch import main; main(sys.argv[1:])"
-    return isolated_python(run, libraries=[str(package_root())])
+    return Found(collected.lines, collected.more, collected.timed_out, text)
 
 
 class _Collected:

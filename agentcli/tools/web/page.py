@@ -1,18 +1,23 @@
 """From the bytes of an answer to text for a model: what kind it is, in which encoding, and how much of it.
 
-Pure. Never here: fetching, and the words of the tool.
+HTML is converted by `html_worker` in a process of its own. Never here: fetching, and the words of the tool.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
+from pathlib import Path
 
+from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line, plain_text
-from agentcli.tools.web.htmlmarkdown import to_markdown
+from agentcli.tools.builtin import in_thread
+from agentcli.tools.worker import run_worker
 
 MOST_CHARACTERS = 100_000
+SECONDS = 30
+"""Time that the conversion of a page may take."""
 _HTML = ("text/html", "application/xhtml+xml")
 _TEXT = re.compile(
     r"text/.*|application/(?:[\w.-]+\+)?(?:json|xml|yaml|toml|javascript|ecmascript|typescript|graphql|sql|x-sh|ld\+json)"
@@ -56,19 +61,28 @@ class Binary:
     """`a PDF document`, `an image (image/webp)`, `binary data`"""
 
 
-def read_page(body: bytes, content_type: str, url: str) -> Text | Binary:
+@frozen
+class Unreadable:
+    reason: str
+
+
+async def read_page(body: bytes, content_type: str, url: str, signal: AbortSignal) -> Text | Binary | Unreadable:
+    """Raises `Aborted`."""
     kind = content_type.partition(";")[0].strip().lower()
     named = next((what for magic, what in _MAGIC if body.startswith(magic)), None)
     is_html = kind in _HTML or (not kind and _looks_like_html(body))
     if named is not None or not (is_html or _TEXT.fullmatch(kind) or (not _is_known(kind) and _looks_like_text(body))):
         return Binary(named or _described(kind))
-    text = decoded(body, content_type)
+    text = await in_thread(decoded, body, content_type)
     if is_html or (kind in ("text/plain", "") and _looks_like_html(body)):
-        document = to_markdown(text, url)
-        title, text = plain_line(document.title), document.markdown
+        worker = Path(__file__).with_name("html_worker.py")
+        found = await run_worker(worker, text.encode("utf-8", "replace"), url, seconds=SECONDS, signal=signal)
+        if "error" in found:
+            return Unreadable(found["error"])
+        title, text = plain_line(found["title"]), found["markdown"]
     else:
         title = ""
-    text = plain_text(text).strip()
+    text = (await in_thread(plain_text, text)).strip()
     return Text(title, text[:MOST_CHARACTERS], max(len(text) - MOST_CHARACTERS, 0))
 
 

@@ -1,4 +1,4 @@
-"""Watches over the event loop: says what blocks it, and makes Esc work when something does.
+"""Make Esc work while a callback blocks the event loop.
 
 Knows nothing of Textual and of what the callbacks do. Costs nothing while nothing goes on.
 """
@@ -8,17 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
 
 STUCK_SIGNAL = signal.SIGUSR2
-CALM_SECONDS = 1.0
-"""After so long without a turn of the loop the watchdog sleeps until the next one."""
 LIMIT = 1.0
 """Seconds that the loop may take to get around to an Esc."""
 PATIENCE_AFTERWARDS = 4
@@ -28,79 +23,6 @@ _LOOP_FILES = ("asyncio/base_events.py", "asyncio/events.py", "asyncio/selector_
 
 class Stuck(Exception):
     """Raised inside a callback that keeps the event loop from answering Esc."""
-
-
-class Watchdog:
-    """Calls `on_block(seconds, stack)`, in its own thread, for every turn of the loop that takes longer than `limit`.
-
-    Once while it still goes on, so that the stack is the one of the culprit; `seconds` is how long it took by then.
-    """
-
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, on_block: Callable[[float, str], None], limit: float = 0.05
-    ) -> None:
-        self._loop: Any = loop
-        self._on_block = on_block
-        self._limit = limit
-        self._loop_thread = threading.get_ident()
-        self._busy_since: float | None = None
-        self._turns = 0
-        self._asleep = False
-        self._wake = threading.Event()
-        self._stopping = False
-        self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
-        self._select_before: Callable[..., Any] | None = None
-
-    def start(self) -> None:
-        """In the thread of the loop. A turn of the loop is what is between two waits of its selector."""
-        self._loop_thread = threading.get_ident()
-        selector = self._loop._selector
-        select = self._select_before = selector.select
-
-        def watched(timeout: float | None = None) -> Any:
-            self._busy_since = None
-            try:
-                return select(timeout)
-            finally:
-                self._turns += 1
-                self._busy_since = time.monotonic()
-                if self._asleep:
-                    self._wake.set()
-
-        selector.select = watched
-        self._thread.start()
-
-    def stop(self) -> None:
-        if self._select_before is not None:
-            self._loop._selector.select = self._select_before
-        self._stopping = True
-        self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _watch(self) -> None:
-        told, last_turn, quiet_since = -1, -1, time.monotonic()
-        while not self._stopping:
-            time.sleep(self._limit / 2)
-            turn, since, now = self._turns, self._busy_since, time.monotonic()
-            if turn != last_turn:
-                last_turn, quiet_since = turn, now
-            if since is not None and now - since > self._limit and turn != told:
-                frame = sys._current_frames().get(self._loop_thread)
-                # The turn may have ended while the stack was looked for; then it would accuse the wrong one.
-                if turn == self._turns and self._busy_since is not None:
-                    told = turn
-                    self._on_block(now - since, "".join(traceback.format_stack(frame)) if frame else "")
-            elif since is None and now - quiet_since > CALM_SECONDS:
-                self._sleep(turn)
-                quiet_since = time.monotonic()
-
-    def _sleep(self, turn: int) -> None:
-        self._wake.clear()
-        self._asleep = True
-        if turn == self._turns and not self._stopping:
-            self._wake.wait()
-        self._asleep = False
 
 
 class EscapeWatch:

@@ -239,5 +239,4 @@ class Shades:
         }
 
 
-_TEXTUAL_COLOURS = ("primary", "secondary", "success", "warning", "error", "accent")
 _SCROLLBAR_GROUND = ("-background", "-background-hover", "-background-active", "-corner-color")

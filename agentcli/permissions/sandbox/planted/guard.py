@@ -345,7 +345,7 @@ class Guard:
         text = (
             f"{shown} was {outcome}: {plain_line(reason, 200)}. To take it back: agentcli quarantine restore {item.id}"
         )
-        self._findings.append(Finding(text, str(path), item.id))
+        self._findings.append(Finding(text, str(path)))
 
 
 def unread_findings(inventory: Inventory, walk: Walk, began: int) -> list[Finding]:

@@ -49,7 +49,6 @@ _MOST_MODULES = 16
 _MOST_POINTERS = 16
 _MOST_FOLDERS = 300
 _DEEPEST = 6
-_MOST_CONFIG = 1 << 20
 
 _USES_GIT = re.compile(r"(?<![\w./-])(?:[\w./-]*/)?(?:git|gh|jj|tig|lazygit|hub)(?![\w./-])")
 _WRAPPERS = frozenset({"command", "env", "exec", "nice", "nohup", "stdbuf", "time", "timeout", "xargs"})

@@ -1,0 +1,73 @@
+"""Open files without following symbolic links, and tell special files from regular ones.
+
+The path was resolved and approved before; a link that appears meanwhile must not lead elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+
+_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+SPECIAL_KINDS = {
+    stat.S_IFIFO: "a named pipe (FIFO)",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+}
+
+
+def is_kernel_file(path: str) -> bool:
+    """Whether a file has no content on a disk."""
+    return path.startswith(("/proc/", "/sys/", "/dev/")) and not path.startswith("/dev/shm/")  # noqa: S108
+
+
+def open_folder(path: str, *, create: bool = False) -> int:
+    """A descriptor of the folder, reached without following a link. Raises OSError; ELOOP when there is a link."""
+    descriptor = os.open("/", _FOLDER)
+    try:
+        for name in filter(None, path.split("/")):
+            try:
+                below = _enter(name, descriptor)
+            except FileNotFoundError:
+                if not create:
+                    raise
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(name, dir_fd=descriptor)
+                below = _enter(name, descriptor)
+            os.close(descriptor)
+            descriptor = below
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _enter(name: str, folder: int) -> int:
+    try:
+        return os.open(name, _FOLDER, dir_fd=folder)
+    except NotADirectoryError:
+        # What O_NOFOLLOW says about a link differs between systems; people need to know that it was one.
+        if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            raise OSError(errno.ELOOP, f"the folder {name} has become a symbolic link meanwhile") from None
+        raise
+
+
+def open_without_links(path: str, flags: int) -> int:
+    """For `open(opener=…)`: fails if any part of the name has become a link, or if it is no regular file."""
+    folder, _slash, name = path.rpartition("/")
+    parent = open_folder(folder)
+    try:
+        return open_below(parent, name, flags)
+    finally:
+        os.close(parent)
+
+
+def open_below(parent: int, name: str, flags: int) -> int:
+    descriptor = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is not a regular file any more")
+    return descriptor

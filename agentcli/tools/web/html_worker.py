@@ -1,0 +1,197 @@
+"""Convert an HTML page to Markdown for a model: headings, lists, tables, code and links stay; scripts, hidden elements
+and navigation go.
+
+Runs in a worker process (`tools/worker.py`): imports nothing of this package, opens no file.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import Any
+from urllib.parse import urljoin
+
+from bs4 import BeautifulSoup, Tag
+from markdownify import MarkdownConverter
+
+MOST_SOURCE = 1_500_000
+"""Characters of a page that are parsed, without its scripts and styles."""
+_MOST_WRITTEN = 400_000
+_DEEPEST = 100
+_MOST_TAGS = 50_000
+_SCANT = 200
+"""A page with less text than this without its navigation is shown with it: there may be nothing else."""
+_ENOUGH = 500
+"""Characters in `main` from which on the rest of the page is left out."""
+_DROPPED = re.compile(
+    r"<(script|style)\b.*?(?:</\1\b[^>]*>|\Z)|<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<[!?][^>]*>?",
+    re.IGNORECASE | re.DOTALL,
+)
+_SKIPPED = set(
+    "noscript template iframe svg math object canvas audio video map select datalist button textarea dialog noembed "  # noqa: SIM905
+    "xmp title".split()
+)
+_NOISE = {"nav", "footer", "menu"}
+_NOISY_ROLES = {"navigation", "contentinfo", "search", "banner"}
+_HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight-source)-([\w+#.-]{1,30})")
+_PERMALINKS = ("#", "§", "¶", "🔗")
+"""Texts of a link from a heading to itself."""
+_CONVERTED_AS = {
+    **dict.fromkeys(("tt", "var"), "code"),
+    **dict.fromkeys("main header aside figure address details summary fieldset form".split(), "div"),  # noqa: SIM905
+    **dict.fromkeys("body hgroup center legend nav footer option".split(), "div"),  # noqa: SIM905
+}
+_PARAGRAPH_ENDS = "p div ul ol dl table pre h1 h2 h3 h4 h5 h6 blockquote hr section article form".split()  # noqa: SIM905
+_BLOCKS = "li dd td th div blockquote section article table".split()  # noqa: SIM905
+_IMPLIED_ENDS: dict[str, tuple[list[str], list[str]]] = {
+    **dict.fromkeys(_PARAGRAPH_ENDS, (["p"], _BLOCKS)),
+    "li": (["li"], ["ul", "ol"]),
+    **dict.fromkeys(("dt", "dd"), (["dt", "dd"], ["dl"])),
+    **dict.fromkeys(("td", "th"), (["td", "th"], ["table"])),
+    "tr": (["tr"], ["table"]),
+    **dict.fromkeys(("tbody", "tfoot"), (["thead", "tbody"], ["table"])),
+}
+"""The elements that a start tag closes when their end tag is left out, and those beyond which it closes none."""
+
+
+class _Soup(BeautifulSoup):
+    """A tree of bounded size and depth: of tags beyond that, only the text is kept."""
+
+    started = 0
+
+    def handle_starttag(self, name: str, *arguments: Any, **options: Any) -> Tag | None:
+        self.started += 1
+        closed, outside = _IMPLIED_ENDS.get(name, ([], []))
+        for opened in self.tagStack[:0:-1] if closed else ():
+            if opened.name in closed:
+                self.endData()
+                self._popToTag(opened.name)
+                break
+            if opened.name in outside:
+                break
+        if self.started > _MOST_TAGS or len(self.tagStack) > _DEEPEST:
+            return None
+        return super().handle_starttag(name, *arguments, **options)
+
+
+class _Converter(MarkdownConverter):
+    """`base`: the address that links are relative to."""
+
+    def __init__(self, base: str) -> None:
+        super().__init__(
+            heading_style="atx",
+            bullets="-",
+            wrap=True,
+            wrap_width=None,
+            escape_asterisks=False,
+            escape_underscores=False,
+            table_infer_header=True,
+        )
+        self.base = base
+
+    def convert_a(self, element: Tag, text: str, parent_tags: set[str]) -> str:
+        inner = text.strip()
+        href = absolute(self.base, str(element.get("href") or ""))
+        if not href and inner in _PERMALINKS:
+            return ""
+        if not href or not inner or "_noformat" in parent_tags:
+            return text
+        # Around blocks, such as a card with a heading, the first line becomes the link.
+        linked = re.sub(r"(?m)^(#* *)(.+)$", lambda found: f"{found[1]}[{found[2]}]({href})", inner, count=1)
+        return text.replace(inner, linked, 1)
+
+    def convert_br(self, element: Tag, text: str, parent_tags: set[str]) -> str:
+        return " " if "_inline" in parent_tags else "\n"
+
+    def convert_img(self, element: Tag, text: str, parent_tags: set[str]) -> str:
+        alt = " ".join(str(element.get("alt") or "").split())[:200]
+        return f"[image: {alt}]" if alt else ""
+
+    def convert_pre(self, element: Tag, text: str, parent_tags: set[str]) -> str:
+        text = text.replace("\r\n", "\n").strip("\n")
+        if not text.strip():
+            return ""
+        classes = (" ".join(tag.get_attribute_list("class")) for tag in (element, *element.find_all("code", limit=1)))
+        language = next((found[1] for each in classes if (found := _LANGUAGE.search(each))), "")
+        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+        return f"\n\n{fence}{language}\n{text}\n{fence}\n\n"
+
+    def convert_td(self, element: Tag, text: str, parent_tags: set[str]) -> str:
+        return str(super().convert_td(element, text.replace("|", "\\|"), parent_tags))  # type: ignore[misc]
+
+    convert_th = convert_td
+
+    def get_conv_fn(self, tag_name: str) -> Any:
+        return super().get_conv_fn(_CONVERTED_AS.get(tag_name, tag_name))  # type: ignore[misc]
+
+
+def work(data: bytes, base: str) -> dict[str, str]:
+    return to_markdown(data.decode("utf-8", "replace"), base)
+
+
+def to_markdown(source: str, base: str = "") -> dict[str, str]:
+    """The page's `title` and `markdown`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        title, markdown, noisy = _converted(source, base, with_noise=False)
+        if noisy and len(markdown) < _SCANT:
+            _title, whole, _noisy = _converted(source, base, with_noise=True)
+            markdown = whole if len(whole) > 2 * len(markdown) else markdown
+    return {"title": title, "markdown": markdown[:_MOST_WRITTEN]}
+
+
+def _converted(source: str, base: str, *, with_noise: bool) -> tuple[str, str, bool]:
+    """The title, the Markdown, and whether navigation was left out."""
+    source = _DROPPED.sub("", source)[:MOST_SOURCE]
+    if not re.search("</title", source, re.IGNORECASE):
+        source = re.sub("<title", "<p", source, flags=re.IGNORECASE)
+    soup = _Soup(source, "html.parser")
+    title = " ".join(soup.title.get_text().split())[:300] if soup.title else ""
+    if (named := soup.find("base", href=True)) is not None:
+        base = absolute(base, str(named["href"])) or base
+    noise = [] if with_noise else soup.find_all(_is_noise)
+    for element in (*soup.find_all(_is_left_out), *noise):
+        element.decompose()
+    for table in soup.find_all("table"):
+        _flatten_layout(table)
+    mains = soup.find_all("main")
+    root = mains[0] if len(mains) == 1 and len(mains[0].get_text()) > _ENOUGH else soup
+    markdown = re.sub("[\xa0\u200b\ufeff]", " ", _Converter(base).convert_soup(root))
+    markdown = re.sub(r"\n{3,}", "\n\n", re.sub(r"(?m) +$", "", markdown))
+    return title, markdown.strip(), bool(noise)
+
+
+def _is_left_out(element: Tag) -> bool:
+    hidden = "hidden" in element.attrs or _HIDDEN.search(str(element.get("style") or ""))
+    return element.name in _SKIPPED or bool(hidden and element.name not in ("html", "body"))
+
+
+def _is_noise(element: Tag) -> bool:
+    is_noise = element.name in _NOISE or str(element.get("role") or "").lower() in _NOISY_ROLES
+    return is_noise and element.name not in ("main", "article", "html", "body")
+
+
+def _flatten_layout(table: Tag) -> None:
+    """Make blocks of a table that is there for layout: one with a single column, or with another table in it."""
+    parts = [part for part in table.find_all(True) if part.find_parent("table") is table]
+    rows = [part for part in parts if part.name == "tr"]
+    if table.find("table") is None and any(len(row.find_all(["td", "th"])) > 1 for row in rows):
+        return
+    for part in (table, *parts):
+        if part.name in ("table", "thead", "tbody", "tfoot", "tr", "td", "th"):
+            part.name = "div"
+
+
+def absolute(base: str, href: str) -> str:
+    """The absolute address of a link; empty if it cannot be fetched or leads only within the page."""
+    href = href.strip()
+    if not href or href.startswith("#") or len(href) > 2000:
+        return ""
+    try:
+        url = urljoin(base, href)
+    except ValueError:
+        return ""
+    if not url.lower().startswith(("http://", "https://", "mailto:")) and base:
+        return ""
+    return re.sub(r"[\s()<>]", lambda found: f"%{ord(found[0]):02X}", url)

@@ -1,0 +1,49 @@
+"""Run a parser of untrusted documents in a process of its own, which can be ended and has bounded memory."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from agentcli.core.abort import AbortSignal
+from agentcli.core.installation import library_folders
+from agentcli.core.own_programs import PIPE, isolated_python, kill_group, start_program_async
+from agentcli.tools.builtin import in_thread
+
+_RUN = """
+import json
+try:
+    import resource
+    resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+    resource.setrlimit(resource.RLIMIT_CPU, ({seconds}, {seconds}))
+except (ImportError, OSError, ValueError):
+    pass
+names = {{"__name__": "worker"}}
+exec(compile({source!r}, "worker", "exec"), names)
+sys.stdout.write(json.dumps(names["work"](sys.stdin.buffer.read(), *sys.argv[1:])))
+"""
+
+
+async def run_worker(module: Path, data: bytes, *arguments: str, seconds: int, signal: AbortSignal) -> dict[str, Any]:
+    """What `work(data, *arguments)` of the module returns, or {"error": reason}. Raises `Aborted`.
+
+    The module imports nothing of this package.
+    """
+    code = _RUN.format(seconds=seconds, source=await in_thread(module.read_text, "utf-8"))
+    command = isolated_python(f"exec({code!r})", *arguments, libraries=library_folders())
+    process = await start_program_async(command, cwd="/", environ={}, stdin=PIPE, stdout=PIPE)
+    try:
+        async with asyncio.timeout(seconds):
+            written, _nothing = await signal.run(process.communicate(data))
+        result: dict[str, Any] = json.loads(written)
+        return result
+    except TimeoutError:
+        return {"error": f"it took longer than {seconds} seconds"}
+    except ValueError:
+        return {"error": "it takes too much memory or time, or is damaged"}
+    finally:
+        if process.returncode is None:
+            kill_group(process.pid)
+            await process.wait()
