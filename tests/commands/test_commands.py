@@ -207,7 +207,7 @@ async def test_an_unknown_command_is_a_failure_with_a_hint(tmp_path: Path) -> No
 
 async def test_a_command_alone_makes_no_session(tmp_path: Path) -> None:
     async with engine_on(tmp_path, "Hello.") as engine:
-        events = await collect(run_command(engine, "status", ""))
+        await collect(run_command(engine, "status", ""))
     assert not list(tmp_path.rglob("*.jsonl"))
 
 
