@@ -1,4 +1,4 @@
-"""The seams of the loop: what it needs from others, as protocols, and the parts that do nothing.
+"""The extensions of the loop: what it needs from others, as protocols, and the parts that do nothing.
 
 The loop takes policy as arguments. Whoever implements one of these must not raise for what happens in the world;
 an exception that gets through is a bug and ends the submission with `model_error`, never the program.
@@ -343,7 +343,7 @@ class NoCollapser:
 
 
 @frozen
-class Seams:
+class Extensions:
     """The parts of a loop that policy decides, each with a default that does nothing."""
 
     hooks: Hooks = field(default_factory=NoHooks)

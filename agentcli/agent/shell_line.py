@@ -44,7 +44,7 @@ class ShellLine:
     workspace: Workspace = field(default_factory=NoWorkspace)
 
 
-class ShellLines:
+class UserShell:
     """The user's shell: its directory, and its commands one after the other, as the next may depend on the last."""
 
     def __init__(self, cwd: Path) -> None:

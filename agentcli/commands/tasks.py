@@ -11,7 +11,7 @@ from agentcli.core.plaintext import plain_line
 
 
 async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
-    tasks = engine.background_tasks
+    tasks = engine.background.tasks
     if not tasks:
         yield say("There are no commands in the background.")
         return

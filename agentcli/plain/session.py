@@ -102,7 +102,7 @@ class Session:
 
     def _context(self) -> str:
         """How full it is."""
-        outlook = self._engine.outlook() if self._engine is not None else None
+        outlook = self._engine.context.outlook() if self._engine is not None else None
         if outlook is None or not outlook.window:
             return ""
         share = outlook.tokens / outlook.window
@@ -146,7 +146,7 @@ class Session:
     def _noted(self, text: str, level: str = "info") -> list[Piece]:
         """A line of our own about the conversation, recorded to be shown again after a resume."""
         if self._engine is not None:
-            self._engine.note_shown(ev.NoticeRaised(text=text, level=level))
+            self._engine.record_shown(ev.NoticeRaised(text=text, level=level))
         return self._printer.note(text, level)
 
     def echo(self, text: str) -> None:
@@ -208,14 +208,14 @@ class Session:
     def _work(self, text: str) -> AsyncGenerator[ev.Event, None]:
         assert self._engine is not None
         if text.startswith("!"):
-            self._engine.note_shown(ev.CommandEntered(text=text))
+            self._engine.record_shown(ev.CommandEntered(text=text))
             return self._engine.shell(text.removeprefix("!").strip())
         from agentcli.commands.run import parse, run_command
 
         line = parse(text)
         if line is None:
             return self._engine.submit(text)
-        self._engine.note_shown(ev.CommandEntered(text=text))
+        self._engine.record_shown(ev.CommandEntered(text=text))
         return run_command(self._engine, *line)
 
     async def _drive(self, engine: Engine, work: AsyncGenerator[ev.Event, None]) -> None:
@@ -251,7 +251,7 @@ class Session:
             case ev.PermissionResolved():
                 self._settle_question(event.request_id)
             case ev.MessageAppended() if self._engine is not None:
-                still = set(self._engine.queued_ids)
+                still = set(self._engine.queue.ids)
                 self._waiting = [one for one in self._waiting if not one.queued_id or one.queued_id in still]
 
     def _ended(self, engine: Engine) -> None:
@@ -277,7 +277,7 @@ class Session:
             return
         if self._engine is None or self._running is None or self._stop is not None:
             if self._engine is not None:
-                self._engine.stop_shell_lines()
+                self._engine.user_shell.stop()
             return
         self._abort(AbortReason.USER_CANCEL, self._printer.interrupted())
         self.draft = "\n".join(filter(None, (*self._withdrawn(self._engine), self.draft)))
@@ -326,7 +326,7 @@ class Session:
         if not text.strip():
             self._steer()
             return
-        if text.startswith("!") and self._engine.model_works:
+        if text.startswith("!") and self._engine.is_model_working:
             self._run_beside(self._engine, text)
             return
         from agentcli.commands.run import parse
@@ -343,7 +343,7 @@ class Session:
                 async for event in events:
                     self._print(self._printer.show(event, self._now()))
 
-        engine.note_shown(ev.CommandEntered(text=text))
+        engine.record_shown(ev.CommandEntered(text=text))
         self._print([Gap(), *prompt_lines(text)])
         task = asyncio.get_running_loop().create_task(run())
         self._beside.add(task)
@@ -359,11 +359,11 @@ class Session:
     def _withdrawn(self, engine: Engine) -> list[str]:
         """All that waits, out of every queue."""
         waiting, self._waiting = self._waiting, []
-        still = {prompt.id for prompt in engine.take_queued()}
+        still = {prompt.id for prompt in engine.queue.take()}
         return [one.text for one in waiting if not one.queued_id or one.queued_id in still]
 
     def to_background(self) -> None:
-        if self._engine is None or not any(map(self._engine.background, self._printer.running_calls)):
+        if self._engine is None or not any(map(self._engine.background.detach, self._printer.running_calls)):
             self._print(self._printer.note("No command is running that could go to the background"))
 
     # --------------------------------------------------------------------------------------------------- questions
@@ -420,15 +420,15 @@ class Session:
 
         async def follow_commands(engine: Engine) -> None:
             while True:
-                for event in await engine.background_changes():
+                for event in await engine.background.wait_for_changes():
                     await told(self._printer.show(event, self._now()))
 
         async def tell_of_files(engine: Engine) -> None:
-            await told(self._noted(await engine.file_changes()))
+            await told(self._noted(await engine.files.wait_for_notice()))
 
         async def tell_of_rules(engine: Engine) -> None:
             while True:
-                await told(self._noted(await engine.rule_changes()))
+                await told(self._noted(await engine.permissions.wait_for_notice()))
 
         async def both(engine: Engine) -> None:
             await asyncio.gather(follow_commands(engine), tell_of_files(engine), tell_of_rules(engine))

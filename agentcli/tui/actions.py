@@ -151,10 +151,10 @@ class Actions:
         from agentcli.tui.pickers.model import ModelPicker
 
         engine = await self._ready()
-        tokens = engine.outlook().tokens
+        tokens = engine.context.outlook().tokens
 
         def price(model: str) -> ChangePrice:
-            return engine.price_of_change(replace(engine.profile, model=model))
+            return engine.context.price_of_change(replace(engine.profile, model=model))
 
         picker = ModelPicker(engine.catalog, engine.model, tokens, self._chat.palette, price)
         if (model := await self._asked(picker)) is not None:
@@ -168,7 +168,7 @@ class Actions:
 
         def price(level: str) -> ChangePrice:
             effort = cast("Effort | None", None if level == "auto" else level)
-            return engine.price_of_change(replace(engine.profile, effort=effort))
+            return engine.context.price_of_change(replace(engine.profile, effort=effort))
 
         info = engine.catalog.get(engine.model)
         picker = EffortPicker(info, engine.profile.effort or "auto", price, self._chat.palette)
@@ -179,7 +179,7 @@ class Actions:
         from agentcli.tui.pickers.mode import ModePicker
 
         if (
-            mode := await self._asked(ModePicker((await self._ready()).permission_mode, self._chat.palette))
+            mode := await self._asked(ModePicker((await self._ready()).permissions.mode, self._chat.palette))
         ) is not None:
             self._line(f"/mode {mode.value}")
 
@@ -187,7 +187,7 @@ class Actions:
         from agentcli.tui.pages.permissions import PermissionsPage
 
         engine = await self._ready()
-        page = PermissionsPage(engine.permissions.entries(), engine.permission_mode.value, self._chat.palette)
+        page = PermissionsPage(engine.permissions.entries(), engine.permissions.mode.value, self._chat.palette)
         if (change := await self._asked(page)) is not None:
             self._line(f"/permissions {change}")
 
@@ -228,7 +228,7 @@ class Actions:
         from agentcli.tui.sheets.rows import Row
 
         engine = await self._ready()
-        changes = await engine.changes()
+        changes = await engine.files.changes()
         last = next((m for m in reversed(engine.messages) if m.origin.value == "prompt"), None)
         rows = []
         if last is not None:
@@ -252,11 +252,11 @@ class Actions:
         from agentcli.tui.pages.context import ContextPage
 
         engine = await self._ready()
-        outlook = engine.outlook()
-        items = await asyncio.to_thread(engine.context_items)
-        dropped = await asyncio.to_thread(engine.dropped_items)
+        outlook = engine.context.outlook()
+        items = await asyncio.to_thread(engine.context.items)
+        dropped = await asyncio.to_thread(engine.context.dropped_items)
         look = (items, outlook.window, outlook.compact_at, self._chat.palette)
-        await self._asked(ContextPage(*look, dropped=dropped, control=engine))
+        await self._asked(ContextPage(*look, dropped=dropped, control=engine.context))
         self._chat.session.refresh_facts()
 
     async def _cost(self) -> None:
@@ -264,11 +264,13 @@ class Actions:
         from agentcli.tui.pages.cost import CostNotes, CostPage
 
         engine = await self._ready()
-        outlook = engine.outlook()
+        outlook = engine.context.outlook()
         about = CostNotes(
-            outlook.next_cost_usd, outlook.cold, lost(engine), before(engine), engine.budget, saved(engine)
+            outlook.next_cost_usd, outlook.cold, lost(engine), before(engine), engine.costs.budget, saved(engine)
         )
-        page = CostPage(engine.totals, self._chat.palette, about, lambda width: details(engine.spending, width))
+        page = CostPage(
+            engine.costs.totals, self._chat.palette, about, lambda width: details(engine.costs.spending, width)
+        )
         await self._asked(page)
 
     async def _diff(self, arguments: str) -> None:
@@ -301,13 +303,13 @@ class Actions:
         engine = await self._ready()
 
         def output(task_id: str) -> list[str]:
-            return plain_text(engine.background_output(task_id)).splitlines()[-200:]
+            return plain_text(engine.background.output(task_id)).splitlines()[-200:]
 
-        page = TasksPage(engine.background_tasks, output, self._chat.palette)
+        page = TasksPage(engine.background.tasks, output, self._chat.palette)
 
         def refresh() -> None:
             if page.is_open:
-                page.update_tasks(engine.background_tasks)
+                page.update_tasks(engine.background.tasks)
 
         refreshing = self._app.set_interval(1.0, refresh)
         try:
@@ -315,7 +317,7 @@ class Actions:
         finally:
             refreshing.stop()
         if picked is not None:
-            await engine.stop_background(picked[1])
+            await engine.background.stop(picked[1])
 
     async def _help(self, keys_first: bool = False) -> None:
         from agentcli.commands.manual import READ_ON, page_lines

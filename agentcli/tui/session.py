@@ -152,7 +152,7 @@ class Session:
     def note(self, text: str, level: str = "info") -> None:
         """Show a line of the front end's own, which a resumed session shows again."""
         if self._engine is not None:
-            self._engine.note_shown(ev.NoticeRaised(text=text, level=level))
+            self._engine.record_shown(ev.NoticeRaised(text=text, level=level))
         self._view.apply(self.presenter.note(text, level))
 
     def withdraw_queued(self) -> list[Draft]:
@@ -211,7 +211,7 @@ class Session:
             waiting = self._waiting.pop()
             self._show_queue()
             taken = not waiting.queued_id or (
-                self._engine is not None and self._engine.remove_queued(waiting.queued_id) is not None
+                self._engine is not None and self._engine.queue.remove(waiting.queued_id) is not None
             )
             if taken:
                 return waiting.draft
@@ -221,7 +221,7 @@ class Session:
         """ESC: false when nothing runs. Says so at once; what was queued goes back into the box. A shell line beside
         the submission goes on; ESC without a submission ends it."""
         if not self.busy and not self._next:
-            return self._engine is not None and self._engine.stop_shell_lines()
+            return self._engine is not None and self._engine.user_shell.stop()
         drafts: list[Draft] = []
         if self._engine is not None and self.busy and not self._stopping:
             self._abort(AbortReason.USER_CANCEL)
@@ -266,7 +266,7 @@ class Session:
         """The command that runs goes on in the background; false when none does."""
         if self._engine is None:
             return False
-        return any(self._engine.background(call) for call in self.presenter.running_calls)
+        return any(self._engine.background.detach(call) for call in self.presenter.running_calls)
 
     def answer(self, request_id: str, answer: Answer | None) -> None:
         """None: the person closed the question, which stops the work."""
@@ -301,7 +301,7 @@ class Session:
     async def _work(self, engine: Engine, draft: Draft) -> AsyncGenerator[ev.Event, None]:
         """The events of what was sent. Reading what a draft holds (pictures) may take a thread."""
         if _is_command(draft):
-            engine.note_shown(ev.CommandEntered(text=draft.text))
+            engine.record_shown(ev.CommandEntered(text=draft.text))
         if draft.text.startswith("!"):
             work = engine.shell(draft.expanded().removeprefix("!").strip())
         else:
@@ -395,7 +395,7 @@ class Session:
         if self._waiting:
             waiting = self._waiting.pop(0)
             self._show_queue()
-            if not waiting.queued_id or self._engine.remove_queued(waiting.queued_id) is not None:
+            if not waiting.queued_id or self._engine.queue.remove(waiting.queued_id) is not None:
                 self._show_sent(waiting.draft)
                 self._start(waiting.draft)
             else:
@@ -434,7 +434,7 @@ class Session:
         """All that waits, out of every queue."""
         waiting, self._waiting = self._waiting, []
         if self._engine is not None:
-            still = {prompt.id for prompt in self._engine.take_queued()}
+            still = {prompt.id for prompt in self._engine.queue.take()}
             waiting = [one for one in waiting if not one.queued_id or one.queued_id in still]
         self._show_queue()
         return waiting
@@ -442,7 +442,7 @@ class Session:
     def _forget_taken(self) -> None:
         """Prompts that the loop has taken in wait no more."""
         if self._waiting and self._engine is not None:
-            still = set(self._engine.queued_ids)
+            still = set(self._engine.queue.ids)
             kept = [one for one in self._waiting if not one.queued_id or one.queued_id in still]
             if len(kept) != len(self._waiting):
                 self._waiting = kept
@@ -456,7 +456,7 @@ class Session:
     def _runs_beside(self, draft: Draft) -> bool:
         if draft.text.startswith("!"):
             # Commands of the user's own shell wait for one another, not for the model.
-            return self._engine is not None and self._engine.model_works
+            return self._engine is not None and self._engine.is_model_working
         from agentcli.commands.registry import find
         from agentcli.commands.run import parse
 
@@ -482,12 +482,12 @@ class Session:
                 async for event in events:
                     if isinstance(event, ev.PermissionRequested):
                         self._asked_beside.add(event.request_id)
-                    engine.note_shown(event)
+                    engine.record_shown(event)
                     self._take(event)
             self.refresh_facts()
 
         assert self._engine is not None
-        self._engine.note_shown(ev.CommandEntered(text=draft.text))
+        self._engine.record_shown(ev.CommandEntered(text=draft.text))
         self._view.apply(self.presenter.told(draft.text))
         work = shell(self._engine) if draft.text.startswith("!") else run(self._engine)
         task = asyncio.get_running_loop().create_task(work)
@@ -521,17 +521,17 @@ class Session:
     def _watch_background(self) -> None:
         async def follow_commands(engine: Engine) -> None:
             while True:
-                for event in await engine.background_changes():
+                for event in await engine.background.wait_for_changes():
                     self._view.apply(self.presenter.show(event, self._now()))
                 self.refresh_facts()
 
         async def tell_of_files(engine: Engine) -> None:
             # Once: the model is told with the next prompt, and until then it stays true.
-            self.note(await engine.file_changes())
+            self.note(await engine.files.wait_for_notice())
 
         async def tell_of_rules(engine: Engine) -> None:
             while True:
-                self.note(await engine.rule_changes())
+                self.note(await engine.permissions.wait_for_notice())
 
         async def watch(engine: Engine) -> None:
             await asyncio.gather(follow_commands(engine), tell_of_files(engine), tell_of_rules(engine))

@@ -71,7 +71,7 @@ def test_whoever_raises_it_goes_on_where_the_work_was() -> None:
             assert (result_of(events).terminal, result_of(events).text) == ("completed", "Done.")
             assert tool.ended == ["done", "done"], "what a reply has begun is finished"
             assert len(b.requests) == 3
-            assert b.engine.budget == 5.0
+            assert b.engine.costs.budget == 5.0
             resolved = [event.behavior for event in only(events, ev.PermissionResolved)]
             assert resolved == ["allow", "allow"]
 
@@ -102,7 +102,7 @@ def test_stopping_is_resumable_and_the_next_prompt_asks_again() -> None:
             assert b.engine.messages[-1].tool_results, "the results wait for whoever goes on"
             events = await answered(b, b.engine.submit("go on"), "off")
             assert result_of(events).text == "Done."
-            assert b.engine.budget is None
+            assert b.engine.costs.budget is None
 
     run_virtual(main)
 
@@ -133,7 +133,7 @@ def test_what_is_no_amount_or_too_little_is_asked_for_again() -> None:
                 "$0.18 is not more than what is spent. The budget of $0.15 is spent ($0.20).",
             ]
             assert result_of(events).text == "Done."
-            assert b.engine.budget == 2.0
+            assert b.engine.costs.budget == 2.0
 
     run_virtual(main)
 
@@ -150,7 +150,7 @@ def test_esc_at_the_question_is_an_interruption() -> None:
             assert result_of(events).terminal == "aborted_streaming"
             assert [event.behavior for event in only(events, ev.PermissionResolved)] == ["withdrawn"]
             assert len(b.requests) == 1
-            assert b.engine._questions.open_ids == ()
+            assert b.engine._state.questions.open_ids == ()
 
     run_virtual(main)
 
@@ -189,7 +189,7 @@ def test_where_a_price_is_not_known_the_budget_can_only_be_lifted() -> None:
             assert "The price of my-llama is not known" in asked(events)[0]
             assert first_option(question) == LIFT
             assert result_of(events).text == "Done."
-            assert b.engine.budget is None
+            assert b.engine.costs.budget is None
 
     run_virtual(main)
 

@@ -10,7 +10,7 @@ import pytest
 
 from agentcli.agent.loop.state import LoopState
 from agentcli.agent.loop.structured_output import RequireOutput
-from agentcli.agent.ports import NoAttachments, NoHooks, Seams
+from agentcli.agent.ports import Extensions, NoAttachments, NoHooks
 from agentcli.agent.profile import Bounds, Profile, Tuning
 from agentcli.agent.questions import Audience
 from agentcli.core import events as ev
@@ -193,8 +193,8 @@ class Slow(NoHooks, NoAttachments):
 def test_an_abort_waits_for_no_seam(where: str) -> None:
     async def main() -> None:
         slow = Slow(where)
-        seams = Seams(hooks=slow, attachments=slow)
-        b = bench(FULL, "A summary.", "x", profile=SMALL, seams=seams, tools=[FakeTool()])
+        extensions = Extensions(hooks=slow, attachments=slow)
+        b = bench(FULL, "A summary.", "x", profile=SMALL, extensions=extensions, tools=[FakeTool()])
         loop = asyncio.get_running_loop()
         async with b.engine:
             if where != "collect":
@@ -215,7 +215,7 @@ def test_wrong_structured_outputs_are_counted_whatever_is_wrong_with_them() -> N
             *replies * 10,
             tools=[tool],
             wants_structured=True,
-            seams=Seams(hooks=RequireOutput(NoHooks(), "StructuredOutput")),
+            extensions=Extensions(hooks=RequireOutput(NoHooks(), "StructuredOutput")),
         )
         async with b.engine:
             for _prompt in range(2):
@@ -285,7 +285,7 @@ def test_answers_that_name_a_mode_change_it() -> None:
                     asked += 1
                     b.engine.answer(happened.request_id, Answer("allow", mode=PermissionMode.ACCEPT_EDITS))
         assert asked == 1
-        assert b.engine.permission_mode is PermissionMode.ACCEPT_EDITS
+        assert b.engine.permissions.mode is PermissionMode.ACCEPT_EDITS
         assert [m.origin for m in b.engine.messages][-1] is Origin.REPLY
 
     play(main)

@@ -69,7 +69,7 @@ def asking_tool(**rest: Any) -> FakeTool:
 @pytest.mark.parametrize(("used", "said"), [(15_800, "2%"), (14_000, "1%"), (400, "<1%")])
 def test_how_full_the_context_is_is_rounded_as_in_the_app(used: int, said: str) -> None:
     session: Any = Session(ScriptedReader(), BareWriter(lambda _text: None), now=lambda: 0.0)
-    session._engine = SimpleNamespace(outlook=lambda: SimpleNamespace(tokens=used, window=1_000_000))
+    session._engine = SimpleNamespace(context=SimpleNamespace(outlook=lambda: SimpleNamespace(tokens=used, window=1_000_000)))
     assert session._context() == f"{said} of the context"
 
 

@@ -219,7 +219,7 @@ def test_compact_on_the_screen_is_looked_at_accepted_and_undone(tmp_path: Path) 
         await test_app.idle(pilot, app)
         engine = app.chat.session.engine
         assert engine is not None
-        assert engine._parts.view.messages(engine.messages)[0].text.count("A second one.") == 1
+        assert engine._state.conversation.view.messages(engine.messages)[0].text.count("A second one.") == 1
 
     test_app.Desk(tmp_path, LONG, "A summary.", "A second one.").play(script, (100, 30))
 

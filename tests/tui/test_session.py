@@ -327,7 +327,7 @@ async def test_a_shell_line_beside_the_work_outlives_it_and_esc_ends_it() -> Non
     async with Desk(reply(say("Hello"), pause(60), "and on")) as desk:
         engine = desk.bench.engine
         engine.shell = shell  # type: ignore[method-assign]
-        engine.stop_shell_lines = lambda: not stopped and not stopped.append("stopped")  # type: ignore[method-assign]
+        engine.user_shell.stop = lambda: not stopped and not stopped.append("stopped")  # type: ignore[method-assign]
         desk.send("go")
         await desk.until(lambda: "answer: Hello" in desk.shown.texts())
         desk.send("!tail -f log")

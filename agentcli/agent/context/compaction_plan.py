@@ -27,7 +27,7 @@ from agentcli.providers.base import Provider
 
 
 @frozen
-class CompactParts:
+class CompactionDependencies:
     """What a compaction works with."""
 
     provider: Provider
@@ -57,7 +57,7 @@ class Draft:
 
 
 async def drafted(
-    parts: CompactParts, log: Sequence[Message], summary: str, signal: AbortSignal, *, manual: bool
+    parts: CompactionDependencies, log: Sequence[Message], summary: str, signal: AbortSignal, *, manual: bool
 ) -> Draft:
     """`manual`: the person speaks next. Raises `Aborted`."""
     old, pending = words.split_pending(in_log(parts.view, log))

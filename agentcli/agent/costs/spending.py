@@ -287,18 +287,18 @@ class Budget:
     def is_spent(self, totals: Totals) -> bool:
         return budget_spent(self.cap, totals)
 
-    def take_warning(self, totals: Totals, *, somebody: bool = False) -> str | None:
+    def take_warning(self, totals: Totals, *, interactive: bool = False) -> str | None:
         """Once, when most of it is spent."""
         if self.cap is None or self._warned or self.is_spent(totals) or totals.cost_usd < self.cap * WARN_AT:
             return None
         self._warned = True
-        then = "you are asked whether to go on" if somebody else "the work stops"
+        then = "you are asked whether to go on" if interactive else "the work stops"
         return f"${totals.cost_usd:.2f} of the budget of ${self.cap:g} is spent. At the budget {then}."
 
-    def text(self, totals: Totals, *, somebody: bool) -> str:
+    def text(self, totals: Totals, *, interactive: bool) -> str:
         """Why nothing more is sent, and what to do."""
         text = budget_text(self.cap, totals)
-        if not somebody:
+        if not interactive:
             return text
         more = f"/budget {raised(self.cap or 0.0, totals.cost_usd):g}" if totals.fully_priced else "/budget off"
         return f"{text}. Nothing is lost: {more} lets it go on, /budget off lifts the bound; then send a prompt."

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from typing import Literal
 
-from agentcli.agent.questions import Audience, Questions
+from agentcli.agent.questions import Asking, Audience, Questions
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen
@@ -144,37 +145,30 @@ def _patience(name: str, input: Json) -> int:
 
 
 class LoopQuestion:
-    """Find out what is to become of a repetition. `run()` yields what happened and raises `Aborted`; then there is a
-    `verdict`."""
+    """Ask the user whether a repetition may continue. Result: `verdict`; None: aborted."""
 
-    def __init__(self, found: Repetition, title: TitleOf, questions: Questions, ids: Ids) -> None:
+    def __init__(self, found: Repetition, title: TitleOf, questions: Questions, ids: Ids, signal: AbortSignal) -> None:
         self._found = found
         self._title = plain_line(title(found.call.name, found.call.input), _TITLE_LIMIT)
         self._questions = questions
         self._ids = ids
-        self.verdict = LoopVerdict("nobody")
+        self._signal = signal
+        self.verdict: LoopVerdict | None = None
 
-    async def run(self, signal: AbortSignal) -> AsyncGenerator[ev.Event, None]:
-        somebody = self._questions.audience is Audience.SOMEBODY
-        request_id = self._ids.new() if somebody else ""
+    async def run(self) -> AsyncGenerator[ev.Event, None]:
+        interactive = self._questions.audience is Audience.SOMEBODY
+        request_id = self._ids.new() if interactive else ""
         yield ev.LoopSuspected(
             request_id=request_id, name=self._found.call.name, title=self._title, times=self._found.times
         )
-        if not somebody:
+        if not interactive:
+            self.verdict = LoopVerdict("nobody")
             return
-        answer: Answer | None = None
-        future = self._questions.ask(request_id)
-        try:
-            yield self._asked(request_id)
-
-            async def answered() -> Answer:
-                return await future
-
-            answer = await signal.run(answered())
-        finally:
-            self._questions.withdraw(request_id)
-        self.verdict = _verdict(answer)
-        yield ev.PermissionResolved(request_id=request_id, tool_use_id="", behavior=answer.behavior)
+        asking = Asking(self._asked(request_id), self._questions, self._signal)
+        async with aclosing(asking.run()) as events:
+            async for event in events:
+                yield event
+        self.verdict = _verdict(asking.answer) if asking.answer is not None else None
 
     def _asked(self, request_id: str) -> ev.PermissionRequested:
         """A question like any other, so that every front end can put it."""
