@@ -17,7 +17,6 @@ from agentcli.agent.profile import (
     Profile,
     Tuning,
 )
-from agentcli.agent.questions import Audience
 from agentcli.agent.updates.changed_files import ChangedFiles
 from agentcli.context.pipeline import Pipeline
 from agentcli.context.view import View
@@ -54,7 +53,7 @@ class Conversation:
     catalog: Catalog
     ids: Ids
     clock: Clock
-    audience: Audience = Audience.NOBODY
+    interactive: bool = False
     bounds: Bounds = Bounds()
     tuning: Tuning = Tuning()
     extensions: Extensions = field(default_factory=Extensions)
@@ -78,12 +77,12 @@ class Conversation:
     commands: tuple[str, ...] = ()
     """The names of the slash commands that front ends can offer."""
     pipeline: Pipeline = field(default_factory=lambda: Pipeline(()))
-    news: list[str] = field(default_factory=list)
-    """Sentences for the person that others put here; the engine takes them out as it passes."""
+    instruction_notices: list[str] = field(default_factory=list)
+    """Sentences for the user that others put here; the engine takes them out as it passes."""
     watched: ChangedFiles | None = None
-    """Whose news are awaited between submissions; None: the disk is not watched."""
+    """Finds files that others changed between submissions; None: the disk is not watched."""
     environ: Mapping[str, str] = field(default_factory=dict)
-    """The person's own, whole, for the commands that they type themselves."""
+    """The user's own, whole, for the commands that they type themselves."""
     late_system: LateSystem | None = None
     """Gives the system prompt when the first prompt is sent, in place of the profile's: part of it is gathered while
     the program starts. None: the profile's applies."""
@@ -92,7 +91,7 @@ class Conversation:
     instruction_files: InstructionFiles | None = None
     watch: CacheWatch = field(default_factory=CacheWatch)
     pins: Pins = field(default_factory=Pins)
-    """What the person wants kept in the context."""
+    """What the user wants kept in the context."""
 
 
 def resume_watch(own: Conversation, log: ConversationLog, requests: ConversationRequests) -> None:

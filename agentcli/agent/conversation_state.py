@@ -15,7 +15,7 @@ from agentcli.agent.costs.spending import Spending
 from agentcli.agent.file_changes import FileChanges
 from agentcli.agent.profile import ConversationRequests, ModelSettings, price_of
 from agentcli.agent.prompt_queue import PromptQueue
-from agentcli.agent.questions import Asking, Audience, Questions
+from agentcli.agent.questions import Questions, UserQuestion
 from agentcli.agent.shell_line import UserShell
 from agentcli.agent.updates.attachments import UserNotes
 from agentcli.core import events as ev
@@ -37,7 +37,9 @@ class ConversationState:
         """Of the running submission."""
         self.is_model_working = False
         """Whether the running submission is more than a command of the user's."""
-        self.questions = Questions(own.audience)
+        self.interactive = own.interactive
+        """Whether a user can answer questions."""
+        self.questions = Questions(interactive=own.interactive)
         self.queue = PromptQueue()
         self.log = ConversationLog(own.log, own.store, self.queue, own.notices)
         self.settings = ModelSettings(own.profile, own.catalog, own.bounds, own.tuning)
@@ -71,11 +73,6 @@ class ConversationState:
         self._notices = list(own.notices)
         self._detached: set[asyncio.Task[None]] = set()
 
-    @property
-    def interactive(self) -> bool:
-        """Whether a user can answer questions."""
-        return self.questions.audience is Audience.SOMEBODY
-
     def take_notices(self) -> list[ev.NoticeRaised]:
         """Notices of the start, for whoever asks first: a front end, or the first submission."""
         notices, self._notices = self._notices, []
@@ -83,7 +80,7 @@ class ConversationState:
 
     def question(
         self, title: str, reason: str, display: Json, input: Json | None = None, signal: AbortSignal | None = None
-    ) -> Asking | None:
+    ) -> UserQuestion | None:
         """A question of agentcli itself, shown like a permission request; None: the session is non-interactive.
         `signal`: withdraws it; without one the end of the command that asks does."""
         if not self.interactive:
@@ -97,7 +94,7 @@ class ConversationState:
             reason=reason,
             display=display,
         )
-        return Asking(question, self.questions, signal or self.command_signal)
+        return UserQuestion(question, self.questions, signal or self.command_signal)
 
     @property
     def command_signal(self) -> AbortSignal | None:

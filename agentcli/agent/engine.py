@@ -18,7 +18,7 @@ from agentcli.agent.conversation import Conversation
 from agentcli.agent.conversation_state import ConversationState
 from agentcli.agent.profile import Profile
 from agentcli.agent.prompt_queue import Priority, Prompt, QueuedPrompt, prompt_blocks
-from agentcli.agent.questions import Asking
+from agentcli.agent.questions import UserQuestion
 from agentcli.agent.shell_line import ShellLine
 from agentcli.agent.submission import Submission, Task
 from agentcli.core import events as ev
@@ -200,7 +200,7 @@ class Engine:
 
     def question(
         self, title: str, reason: str, display: Json, input: Json | None = None, signal: AbortSignal | None = None
-    ) -> Asking | None:
+    ) -> UserQuestion | None:
         """A question of a command, to be run with the command's events; None: the session is non-interactive.
         `signal`: withdraws it; without one the end of the command does."""
         return self._state.question(title, reason, display, input, signal)

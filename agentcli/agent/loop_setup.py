@@ -13,7 +13,7 @@ from agentcli.agent.conversation_state import ConversationState
 from agentcli.agent.loop.dependencies import LoopDependencies
 from agentcli.agent.loop.turn import TurnDependencies
 from agentcli.agent.profile import price_of
-from agentcli.agent.questions import Asking, Questions
+from agentcli.agent.questions import Questions, UserQuestion
 from agentcli.agent.side_call import SideQuestions
 from agentcli.agent.toolcalls.summaries import Summaries
 from agentcli.agent.toolcalls.toolcall import ToolRunner
@@ -92,7 +92,7 @@ async def ask_about_budget(state: ConversationState, controller: AbortController
     if not state.costs.is_budget_spent or controller.signal.aborted:
         return
 
-    def ask(title: str, reason: str, display: Json, input: Json) -> Asking | None:
+    def ask(title: str, reason: str, display: Json, input: Json) -> UserQuestion | None:
         return state.question(title, reason, display, input, controller.signal)
 
     question = state.costs.budget_question(ask)

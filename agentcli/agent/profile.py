@@ -18,7 +18,7 @@ from agentcli.providers.catalog import Catalog
 
 @frozen
 class Profile:
-    """Immutable; the engine replaces it when the person changes model, effort or thinking."""
+    """Immutable; the engine replaces it when the user changes model, effort or thinking."""
 
     model: str
     small_model: str
@@ -50,14 +50,14 @@ class Tuning:
     auto_threshold: float = 0.9
     reactive_compact: bool = True
     compact_preview: bool = True
-    """`/compact` shows what it would do first, where somebody is there to look."""
+    """`/compact` shows what it would do first, in an interactive session."""
     raised_output_cap: int = 64_000
     confirm_cost_above: float = 0.10
     """Dollars from which a change that makes the prompt cache useless is confirmed first."""
 
 
 class ConversationRequests:
-    """Implements `Requests` for the profile in force at the moment of each request."""
+    """Implements `Requests` for the active profile at the moment of each request."""
 
     def __init__(
         self, profile: Callable[[], Profile], tools: tuple[Json, ...], density: Callable[[], float] = lambda: 1.0

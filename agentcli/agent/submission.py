@@ -209,8 +209,8 @@ class Submission:
             return ev.NoticeRaised(text=text, level="warning", code=code)
 
         own, state = self._own, self._state
-        while own.news:
-            yield warning(own.news.pop(0), "instructions")
+        while own.instruction_notices:
+            yield warning(own.instruction_notices.pop(0), "instructions")
         while (text := own.permissions.take_notice()) is not None:
             yield ev.NoticeRaised(text=text, code="permissions")
         while (text := own.store.take_notice()) is not None:

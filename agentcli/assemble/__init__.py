@@ -16,7 +16,6 @@ from agentcli.agent.engine import Engine
 from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.loop.structured_output import RequireOutput
 from agentcli.agent.ports import Extensions, NoCollapser, NoWorkspace
-from agentcli.agent.questions import Audience
 from agentcli.agent.updates.earlier_commands import resumed_shells
 from agentcli.assemble.auto_mode_offer import auto_mode_offer
 from agentcli.assemble.earlier_rights import earlier_rights_notice
@@ -87,7 +86,7 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
             catalog=ground.catalog,
             ids=options.ids,
             clock=options.clock,
-            audience=Audience.SOMEBODY if options.interactive else Audience.NOBODY,
+            interactive=options.interactive,
             bounds=bounds,
             tuning=models.tuning(),
             extensions=extensions,
@@ -104,7 +103,7 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
             wants_structured=options.json_schema is not None,
             commands=command_names(),
             environ=ground.environ,
-            news=telling.news,
+            instruction_notices=telling.news,
             notes=telling.notes,
             instruction_files=telling.files,
             late_system=sessions.late_system(session),

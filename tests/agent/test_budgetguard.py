@@ -9,7 +9,6 @@ import pytest
 from agentcli.agent.costs.budget_question import LIFT, STOP, dollars, money
 from agentcli.agent.costs.spending import raised
 from agentcli.agent.profile import Bounds, Profile
-from agentcli.agent.questions import Audience
 from agentcli.commands.run import run_command
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
@@ -29,7 +28,7 @@ def looks(number: int) -> Json:
 
 def somebody(*replies: Json | str, cap: float = 0.15, **rest: Any) -> Bench:
     rest.setdefault("tools", [FakeTool()])
-    return bench(*replies, audience=Audience.SOMEBODY, bounds=Bounds(max_budget_usd=cap), **rest)
+    return bench(*replies, interactive=True, bounds=Bounds(max_budget_usd=cap), **rest)
 
 
 def chosen(event: ev.PermissionRequested, said: str) -> Answer:

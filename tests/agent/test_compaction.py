@@ -11,7 +11,6 @@ import pytest
 
 from agentcli.agent.ports import Extensions, NoHooks
 from agentcli.agent.profile import Profile, Tuning
-from agentcli.agent.questions import Audience
 from agentcli.context.compact import RESTORED
 from agentcli.context.view import View
 from agentcli.core import events as ev
@@ -304,12 +303,12 @@ async def reviewed(b: Bench, answer: Answer | None) -> list[ev.Event]:
 
 
 def somebody(*replies: Json | str) -> Bench:
-    return bench(LONG, *replies, audience=Audience.SOMEBODY)
+    return bench(LONG, *replies, interactive=True)
 
 
 def test_a_proposal_says_what_stays_what_goes_and_what_it_costs() -> None:
     async def main() -> None:
-        b = bench(LONG, reply(call("Look")), "Here.", "A summary.", tools=[tool()], audience=Audience.SOMEBODY)
+        b = bench(LONG, reply(call("Look")), "Here.", "A summary.", tools=[tool()], interactive=True)
         async with b.engine:
             await b.run("Never use tabs.")
             await b.run("look")

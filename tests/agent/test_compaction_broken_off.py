@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from agentcli.agent.ports import Extensions, NoHooks
-from agentcli.agent.questions import Audience
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.permission import Answer
@@ -52,7 +51,7 @@ def loop() -> VirtualLoop:
 
 def steps_of_a_whole_run(review: bool) -> int:
     async def main() -> int:
-        b = slow_bench(audience=Audience.SOMEBODY)
+        b = slow_bench(interactive=True)
         async with b.engine:
             await b.run("tell")
             await b.run("look")
@@ -67,7 +66,7 @@ def steps_of_a_whole_run(review: bool) -> int:
 @pytest.mark.parametrize("how", ["abort", "cancel"])
 def test_broken_off_at_any_point_nothing_has_changed_or_everything(review: bool, how: str) -> None:
     async def main(point: int) -> bool:
-        b = slow_bench(audience=Audience.SOMEBODY)
+        b = slow_bench(interactive=True)
         view = b.engine._state.conversation.view
         async with b.engine:
             await b.run("tell")

@@ -12,7 +12,6 @@ from agentcli.agent.loop.state import LoopState
 from agentcli.agent.loop.structured_output import RequireOutput
 from agentcli.agent.ports import Extensions, NoAttachments, NoHooks
 from agentcli.agent.profile import Bounds, Profile, Tuning
-from agentcli.agent.questions import Audience
 from agentcli.core import events as ev
 from agentcli.core.messages import ImageBlock, Json, Message, Origin, TextBlock
 from agentcli.core.permission import Answer, PermissionMode
@@ -137,7 +136,7 @@ def test_a_salvaged_reply_withdraws_the_questions_behind_it() -> None:
         change, asked = FakeTool("Change", seconds=9, safe=False), FakeTool("Ask", safe=False, need="write")
         b = bench(
             reply(call("Change"), call("Ask"), pause(10), say("and"), pause(20), fault("drop")), "Done.",
-            tools=[change, asked], mode=PermissionMode.DEFAULT, audience=Audience.SOMEBODY,
+            tools=[change, asked], mode=PermissionMode.DEFAULT, interactive=True,
         )  # fmt: skip
         async with b.engine:
             events = await b.run()
@@ -277,7 +276,7 @@ def test_answers_that_name_a_mode_change_it() -> None:
     async def main() -> None:
         tool = FakeTool("Change", safe=False, need="write")
         b = bench(reply(call("Change")), reply(call("Change")), "Done.", tools=[tool], mode=PermissionMode.DEFAULT,
-                  audience=Audience.SOMEBODY)  # fmt: skip
+                  interactive=True)  # fmt: skip
         asked = 0
         async with b.engine:
             async for happened in b.engine.submit("go"):

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from agentcli.agent.context import pins as pinning
 from agentcli.agent.context.pins import Dropped, Pins, Restored, planned_drop, planned_restore
 from agentcli.agent.loop_setup import loop_dependencies
-from agentcli.agent.questions import Audience
 from agentcli.context.compact import pin_name, pinned_now
 from agentcli.context.edits import Edit, block_id, edit_from_dict
 from agentcli.context.estimate import message_tokens
@@ -304,8 +303,8 @@ def test_whatever_is_pinned_and_dropped_before_a_compaction_the_pinned_is_there_
 
 def test_a_review_is_only_for_where_somebody_is() -> None:
     async def main() -> None:
-        for audience, looks in ((Audience.SOMEBODY, True), (Audience.NOBODY, False)):
-            b = bench("One.", audience=audience)
+        for interactive, looks in ((True, True), (False, False)):
+            b = bench("One.", interactive=interactive)
             async with b.engine:
                 assert b.engine.previews_compaction is looks
 

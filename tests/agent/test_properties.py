@@ -18,7 +18,6 @@ from agentcli.agent.loop.decide import StopVerdict
 from agentcli.agent.loop.state import LoopState, Terminal
 from agentcli.agent.ports import Extensions, NoHooks
 from agentcli.agent.profile import Bounds, Tuning
-from agentcli.agent.questions import Audience
 from agentcli.agent.toolcalls.executor import BatchExecutor, StreamingExecutor
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
@@ -112,7 +111,7 @@ class Setup:
             tools=tools,
             policy=RETRIES,
             mode=PermissionMode.DEFAULT,
-            audience=Audience.SOMEBODY,
+            interactive=True,
             tuning=self.tuning,
             **{"bounds": self.bounds, "extensions": Extensions(hooks=SometimesBlocking(self.blocks)), **rest},
         )

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from agentcli.agent.costs.spending import Budget, Spending
 from agentcli.agent.engine import Engine
 from agentcli.agent.profile import Bounds, Profile
-from agentcli.agent.questions import Audience
 from agentcli.assemble import Options, build_engine
 from agentcli.commands.run import parse, run_command
 from agentcli.commands.table import table
@@ -262,7 +261,7 @@ def test_at_the_budget_the_work_stops_with_a_way_to_go_on() -> None:
     async def main() -> None:
         dear = reply(call("Look"), usage={"input_tokens": 100_000})
         b = bench(dear, dear, "Done.", "More.", tools=[FakeTool(output=lambda i: Output(str(id(i))))],
-                  audience=Audience.SOMEBODY, bounds=Bounds(max_budget_usd=0.45))  # fmt: skip
+                  interactive=True, bounds=Bounds(max_budget_usd=0.45))  # fmt: skip
         async with b.engine:
             await collect(b.engine.submit("go"))
             b.engine.costs.set_budget(0.40)

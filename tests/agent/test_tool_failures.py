@@ -10,7 +10,6 @@ import pytest
 
 from agentcli.agent.ports import Extensions, NoHooks, PostToolVerdict, PreToolVerdict
 from agentcli.agent.profile import Bounds, Tuning
-from agentcli.agent.questions import Audience
 from agentcli.agent.toolcalls.executor import BatchExecutor, StreamingExecutor
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason, AbortSignal
@@ -71,7 +70,7 @@ FAILURES: list[tuple[str, Json, FakeTool, dict[str, Any], str]] = [
     ("hook", LOOK, FakeTool(), {"extensions": Extensions(hooks=Hooks(deny="Not on Fridays."))}, "Not on Fridays."),
     ("rule", LOOK, FakeTool(safe=False, need="write"), {"mode": PermissionMode.PLAN}, "lan mode"),
     ("nobody to ask", LOOK, FakeTool(safe=False, need="write"), ASKED, "nobody is there to ask"),
-    ("user", LOOK, FakeTool(safe=False, need="write"), {**ASKED, "audience": Audience.SOMEBODY}, "The user declined"),
+    ("user", LOOK, FakeTool(safe=False, need="write"), {**ASKED, "interactive": True}, "The user declined"),
     ("crash", LOOK, FakeTool(crash=ValueError("boom")), {}, "ValueError: boom"),
     ("no result", LOOK, Silent(), {}, "ended without a result"),
     ("own failure", LOOK, failing(Output("No such file.", is_error=True)), {}, "No such file."),

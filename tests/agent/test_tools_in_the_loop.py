@@ -11,7 +11,6 @@ import pytest
 
 from agentcli.agent.ports import Extensions, NoHooks, PostToolVerdict, PreToolVerdict
 from agentcli.agent.profile import Tuning
-from agentcli.agent.questions import Audience
 from agentcli.agent.toolcalls.executor import BatchExecutor
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Origin, ToolResultBlock, ToolUseBlock
@@ -236,7 +235,7 @@ class Asking:
     def __init__(self, *replies: Any, answer: Answer | None, **rest: Any) -> None:
         self.tool = FakeTool("Change", safe=False, need="write")
         self.answer = answer
-        self.b = bench(*replies, tools=[self.tool], mode=PermissionMode.DEFAULT, audience=Audience.SOMEBODY, **rest)
+        self.b = bench(*replies, tools=[self.tool], mode=PermissionMode.DEFAULT, interactive=True, **rest)
 
     async def run(self) -> list[ev.Event]:
         events = []

@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import pytest
 
-from agentcli.agent.questions import Audience
 from agentcli.core.permission import PermissionMode
 from agentcli.plain.session import Session
 from agentcli.plain.writer import BareWriter
@@ -59,7 +58,7 @@ class Desk:
         raise AssertionError(f"never: {self.text}")
 
 
-SOMEBODY = {"audience": Audience.SOMEBODY, "mode": PermissionMode.DEFAULT}
+SOMEBODY = {"interactive": True, "mode": PermissionMode.DEFAULT}
 
 
 def asking_tool(**rest: Any) -> FakeTool:
@@ -69,7 +68,9 @@ def asking_tool(**rest: Any) -> FakeTool:
 @pytest.mark.parametrize(("used", "said"), [(15_800, "2%"), (14_000, "1%"), (400, "<1%")])
 def test_how_full_the_context_is_is_rounded_as_in_the_app(used: int, said: str) -> None:
     session: Any = Session(ScriptedReader(), BareWriter(lambda _text: None), now=lambda: 0.0)
-    session._engine = SimpleNamespace(context=SimpleNamespace(outlook=lambda: SimpleNamespace(tokens=used, window=1_000_000)))
+    session._engine = SimpleNamespace(
+        context=SimpleNamespace(outlook=lambda: SimpleNamespace(tokens=used, window=1_000_000))
+    )
     assert session._context() == f"{said} of the context"
 
 

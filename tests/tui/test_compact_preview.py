@@ -11,7 +11,6 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import TextArea
 
-from agentcli.agent.questions import Audience
 from agentcli.core.events import CompactionProposed
 from agentcli.core.permission import Answer
 from agentcli.tui.app import AgentApp
@@ -159,7 +158,7 @@ def test_at_every_size_the_choices_are_in_sight(size: tuple[int, int]) -> None:
 
 class Desk(test_session.Desk):
     def __init__(self, *replies: Any) -> None:
-        super().__init__(LONG, *replies, audience=Audience.SOMEBODY)
+        super().__init__(LONG, *replies, interactive=True)
 
     async def compacting(self) -> str:
         self.send("tell")

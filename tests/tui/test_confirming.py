@@ -10,7 +10,6 @@ from textual.pilot import Pilot
 
 from agentcli.agent.cache.watch import SHORT_TTL
 from agentcli.agent.profile import Bounds
-from agentcli.agent.questions import Audience
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
 from agentcli.tui.app import AgentApp
@@ -64,7 +63,7 @@ def test_text_from_elsewhere_cannot_move_the_cursor() -> None:
 
 
 def desk(*more: Any, **rest: Any) -> Desk:
-    return Desk(reply("Hello.", usage=USED), *more, audience=Audience.SOMEBODY, **rest)
+    return Desk(reply("Hello.", usage=USED), *more, interactive=True, **rest)
 
 
 @played
@@ -129,7 +128,7 @@ async def test_the_status_line_follows_the_cache_as_it_goes_cold() -> None:
 @played
 async def test_at_the_budget_the_session_asks_and_goes_on() -> None:
     dear = reply(call("Look"), usage={"input_tokens": 100_000})
-    async with Desk(dear, "Done.", tools=[FakeTool()], audience=Audience.SOMEBODY,
+    async with Desk(dear, "Done.", tools=[FakeTool()], interactive=True,
                     bounds=Bounds(max_budget_usd=0.15)) as d:  # fmt: skip
         d.send("go")
         await d.until(lambda: len(d.shown.asked) == 1)

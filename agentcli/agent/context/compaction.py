@@ -1,7 +1,7 @@
 """Compaction, the running part: one implementation for its three triggers, manual, auto and reactive (SPEC 4).
 
 It changes nothing by itself: on success `messages` holds the boundary and what follows it for the log; on a failure, an
-abort or a person's no it holds nothing and the conversation is exactly as it was. Nothing is awaited between the first
+abort or a user's no it holds nothing and the conversation is exactly as it was. Nothing is awaited between the first
 and the last of these messages, and a boundary without all of them does not count (`context.edits`).
 """
 
@@ -47,7 +47,7 @@ PINNED_TOO_MUCH = (
 
 @frozen
 class Shortening:
-    """What a person wants with `/compact`."""
+    """What a user wants with `/compact`."""
 
     focus: str = ""
     review: bool = False
@@ -80,7 +80,7 @@ class Compaction:
         self._problem: str | None = None
         self._cost: float | None = 0.0
         self.cancelled = False
-        """The person has looked at the summary and wants none."""
+        """The user has looked at the summary and wants none."""
         self.messages: tuple[Message, ...] = ()
 
     @property
@@ -160,7 +160,7 @@ class Compaction:
     async def _look_at_it(
         self, log: Sequence[Message], before: int, signal: AbortSignal
     ) -> AsyncGenerator[ev.Event, None]:
-        """What would stand in the log; shown to the person first where there is one to ask. Sets `_draft`."""
+        """What would stand in the log; shown to the user first where there is one to ask. Sets `_draft`."""
         await self._redraft(log, signal)
         if self._problem is not None or self._review is None or self._draft is None:
             return
@@ -174,7 +174,7 @@ class Compaction:
         finally:
             self._review.withdraw(request_id)
         if self._problem is None:
-            # Files may have changed while the person was reading.
+            # Files may have changed while the user was reading.
             await self._redraft(log, signal)
 
     async def _redraft(self, log: Sequence[Message], signal: AbortSignal) -> None:
@@ -251,7 +251,7 @@ class _Asking:
 
     @classmethod
     def first(cls, view: View, log: Sequence[Message], trigger: str, room: int) -> _Asking | None:
-        """None when there is nothing to summarise. After a prompt that was too long, what nobody has answered yet is
+        """None when there is nothing to summarise. After a prompt that was too long, what has no answer yet is
         left out at once: it is kept word for word anyway."""
         old, pending = words.split_pending(view.messages(log))
         if not old:

@@ -24,7 +24,7 @@ from agentcli.core.plaintext import plain_line
 from agentcli.core.usage import ModelTotals, Totals, Usage
 
 WARN_AT = 0.8
-"""Share of the budget from which on the person is warned, once."""
+"""Share of the budget from which on the user is warned, once."""
 _TITLE_LIMIT = 80
 _MAIN = "main"
 
@@ -243,7 +243,7 @@ class Spending:
     def _rates(self, model: str, usage: Usage, density: float) -> tuple[float, float]:
         """Dollars for a token that this request carries for the first time, and for one that it does not.
 
-        What was not read from the cache is what is new; if it is more than that, the rest is old and was billed anew.
+        What was not read from the cache is what is new; if it is more than that, the rest is old and was billed again.
         """
         billed = usage.input_tokens + usage.cache_creation_input_tokens
         read = usage.cache_read_input_tokens
@@ -273,14 +273,14 @@ def _added(spent: ModelTotals, usage: Usage, cost: float | None) -> ModelTotals:
 
 
 class Budget:
-    """What a conversation may cost in this process, and whether the person has been warned."""
+    """What a conversation may cost in this process, and whether the user has been warned."""
 
     def __init__(self, cap: float | None = None) -> None:
         self.cap = cap
         self._warned = False
 
     def set(self, cap: float | None) -> None:
-        """None: no bound. Another bound warns anew."""
+        """None: no bound. Another bound warns again."""
         self.cap = cap
         self._warned = False
 

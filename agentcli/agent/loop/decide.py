@@ -33,7 +33,7 @@ class StopVerdict:
     """What the stop hooks said. Both empty: they let go."""
 
     errors: tuple[str, ...] = ()
-    """They block the stop; the model is told this and goes on."""
+    """They block the stop; the model gets these texts and continues."""
     prevented: str | None = None
     """They end the submission here, with this reason."""
     by: Source = "hook"
@@ -188,11 +188,11 @@ def _results(state: LoopState, outcome: TurnOutcome) -> Decision:
     if outcome.loop_verdict is None:
         return Find("loop_verdict")
     match outcome.loop_verdict.kind:
-        case "go_on":
+        case "continue":
             return Continue(Transition.NEXT_TURN, {**data, "loop": "allowed", "said": outcome.loop_verdict.said})
-        case "nobody" if not state.told_of_loop:
+        case "unattended" if not state.warned_of_loop:
             return Continue(Transition.NEXT_TURN, {**data, "loop": "told", "name": name, "times": times})
-    return Stop(Terminal.LOOP_DETECTED, words.loop_detected(name, times, told=state.told_of_loop))
+    return Stop(Terminal.LOOP_DETECTED, words.loop_detected(name, times, warned=state.warned_of_loop))
 
 
 def _target_left(state: LoopState, outcome: TurnOutcome, limits: Limits) -> int:

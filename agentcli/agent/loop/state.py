@@ -59,7 +59,7 @@ class CompactTracking:
     turn_of_last: int | None = None
     failures_in_a_row: int = 0
     changes: int = 0
-    """How often the person had changed the context when it last failed: what they change may let it work."""
+    """How often the user had changed the context when it last failed: what they change may let it work."""
 
 
 @frozen
@@ -90,12 +90,12 @@ class LoopState:
     """Whether the model was already told that its reply was empty."""
     advised: bool = False
     """Whether the model was already advised about a call that is refused again and again."""
-    told_of_loop: bool = False
+    warned_of_loop: bool = False
     """Whether the model was already told that it goes round in circles."""
     budget_spent: int | None = None
     """Tokens that this submission had spent at its last compaction; None before the first."""
     repeats_from: int = 0
-    """Messages before this place repeat themselves with somebody's leave."""
+    """Messages before this place repeat themselves with the user's permission."""
 
     @property
     def only_a_prompt(self) -> bool:
@@ -180,7 +180,7 @@ def next_state(state: LoopState, decision: Continue, gained_tokens: int) -> Loop
         nudged=state.nudged,
         budget_spent=state.budget_spent,
         advised=state.advised or decision.data.get("loop") == "advised",
-        told_of_loop=state.told_of_loop or decision.data.get("loop") == "told",
+        warned_of_loop=state.warned_of_loop or decision.data.get("loop") == "told",
         repeats_from=len(state.messages) if decision.data.get("loop") in ("allowed", "advised") else state.repeats_from,
     )
     match decision.transition:

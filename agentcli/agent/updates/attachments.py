@@ -1,4 +1,4 @@
-"""What the model is told beside prompts and results (SPEC 2.6): each thing at most once per change.
+"""Updates for the model beside prompts and results (SPEC 2.6): each thing at most once per change.
 
 What has been told is read from the messages that requests show, so that it survives a resume, is told again after a
 compaction has taken it out of sight, and is known again when that is undone; but for background commands, each of
