@@ -1,462 +1,319 @@
 """The conversation: one `Engine` owns the log, its persistence, totals, denials and budgets (SPEC 1, L1).
 
-`submit` drives the loop for one prompt. Every event is taken in (log, session file, totals) before a consumer sees it,
-so nothing is shown as done that a crash could lose; the last event is always exactly one `Result`. Answers, aborts and
-changes come in as method calls at any time; what it holds and shows is in `agent/holdings.py` and
-`agent/context/control.py`.
+`submit` drives the loop for one prompt (`agent/submission.py`). Answers, aborts and changes come in as method calls at
+any time. Everything with a subject of its own is an object of its own: `engine.context`, `engine.costs`,
+`engine.files`, `engine.background`, `engine.permissions`, `engine.queue`, `engine.user_shell`.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self
 
-from agentcli.agent.context.compaction import Compaction, Shortening
-from agentcli.agent.context.compaction_undo import undo_compaction
-from agentcli.agent.context.control import Curated
-from agentcli.agent.conversation import Live, loop_parts, mentions_for
-from agentcli.agent.costs.account import Account
-from agentcli.agent.costs.budget_question import BudgetQuestion
-from agentcli.agent.loop.dependencies import LoopParts
-from agentcli.agent.loop.run_loop import run_loop
-from agentcli.agent.loop.state import CompactTracking, LoopState, Terminal
+from agentcli.agent.context.compaction import Shortening
+from agentcli.agent.conversation import Conversation
+from agentcli.agent.conversation_state import ConversationState
+from agentcli.agent.profile import Profile
 from agentcli.agent.prompt_queue import Priority, Prompt, QueuedPrompt, prompt_blocks
-from agentcli.agent.questions import Asking
+from agentcli.agent.questions import UserQuestion
 from agentcli.agent.shell_line import ShellLine
-from agentcli.agent.updates.attachments import Composite, UserNotes
-from agentcli.agent.updates.undo_notes import COMMAND_FAILED
-from agentcli.context.normalise import MISSING_RESULT
+from agentcli.agent.submission import Submission, Task
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortController, Aborted, AbortReason, AbortSignal
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.abort import AbortReason, AbortSignal
 from agentcli.core.launch import BareLauncher
-from agentcli.core.messages import TYPED, Json, Message, Origin, TextBlock, ToolResultBlock, user_message
-from agentcli.core.permission import Answer, PermissionMode
+from agentcli.core.messages import TYPED, Json, Message, Origin
+from agentcli.core.permission import Answer, Decision, Need
+from agentcli.memory.instructions import InstructionFile
+from agentcli.memory.notes import Notes
 from agentcli.providers.base import Effort, Thinking
+from agentcli.providers.catalog import Catalog
 from agentcli.tools.builtin import in_thread
+from agentcli.tools.titles import title_of
 
 
-class Engine(Curated):
-    # ----------------------------------------------------------------------------------------------- what comes in
+class Engine:
+    def __init__(self, conversation: Conversation) -> None:
+        state = self._state = ConversationState(conversation)
+        self._store = conversation.store
+        self._open: AsyncGenerator[ev.Event, None] | None = None
+        """The running submission, for `aclose`."""
+        self.context = state.context
+        """Inspect the context; pin, drop and restore items."""
+        self.costs = state.costs
+        """Totals, their breakdown, and the budget."""
+        self.files = state.files
+        """File changes: diff, undo, redo."""
+        self.background = state.background
+        """Background commands."""
+        self.permissions = conversation.permissions
+        """Permission mode and rules."""
+        self.queue = state.queue
+        """Prompts that no submission has taken in yet; `enqueue` adds one."""
+        self.user_shell = state.user_shell
+        """The shell for the commands that the user types behind a `!`; `shell` runs one."""
 
-    def answer(self, request_id: str, answer: Answer) -> bool:
-        """Answer a `PermissionRequested` or a `CompactionProposed`; false when nobody waits for it any more."""
-        return self._questions.answer(request_id, answer)
-
-    def enqueue(self, prompt: Prompt, priority: Priority = "next", mentions: str | None = None) -> str:
-        """Hand in a prompt while a submission runs: `now` and `next` join it after the next tool results, what is left
-        at its end is for `take_queued`. Returns the prompt's id. `mentions` as for `submit`."""
-        queued = QueuedPrompt(self._parts.ids.new(), prompt_blocks(prompt), priority, mentions)
-        self._queue.add(queued)
-        return queued.id
-
-    def take_queued(self) -> tuple[QueuedPrompt, ...]:
-        """Take back all prompts that no submission has taken in yet."""
-        return self._queue.take()
+    # -------------------------------------------------------------------------------------------------------- facts
 
     @property
-    def queued_ids(self) -> tuple[str, ...]:
-        """The ids of the prompts that wait, in the order they came."""
-        return self._queue.ids
+    def session_id(self) -> str:
+        return self._store.session_id
 
-    def remove_queued(self, prompt_id: str) -> QueuedPrompt | None:
-        return self._queue.remove(prompt_id)
+    @property
+    def persistent(self) -> bool:
+        """Whether the conversation is kept in a file."""
+        return self._store.path is not None
+
+    @property
+    def running(self) -> bool:
+        return self._state.controller is not None
+
+    @property
+    def is_model_working(self) -> bool:
+        """Whether a submission runs that is more than a command of the user's."""
+        return self._state.is_model_working
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        return tuple(self._state.log.messages)
+
+    @property
+    def denials(self) -> list[dict[str, Any]]:
+        return list(self._state.denials)
+
+    @property
+    def todos(self) -> list[Json]:
+        """The task list as the model last wrote it, also in the part of the session that was resumed."""
+        return list(self._state.todos)
+
+    @property
+    def profile(self) -> Profile:
+        return self._state.settings.profile
+
+    @property
+    def model(self) -> str:
+        return self.profile.model
+
+    @property
+    def catalog(self) -> Catalog:
+        return self._state.conversation.catalog
+
+    @property
+    def notes(self) -> Notes | None:
+        """The project's memory; None: it is off."""
+        return self._state.conversation.notes
+
+    def instruction_files(self) -> tuple[InstructionFile, ...]:
+        """The instruction files that apply everywhere in the project, as they are now. Blocking."""
+        files = self._state.conversation.instruction_files
+        found = files.always().files if files is not None else ()
+        return tuple(file for file in found if file.kind == "instructions")
+
+    @property
+    def cwd(self) -> Path:
+        """Where the next command of the Bash tool runs."""
+        return self._state.tool_context.cwd
+
+    @property
+    def root(self) -> Path:
+        """The project's root: relative paths of file tools and `@` mentions start here."""
+        return self._state.tool_context.root
+
+    @property
+    def working_dirs(self) -> tuple[Path, ...]:
+        return self._state.tool_context.working_dirs
+
+    @property
+    def interactive(self) -> bool:
+        """Whether a user can answer questions; else prompts may come from a program, or from anybody."""
+        return self._state.interactive
+
+    @property
+    def previews_compaction(self) -> bool:
+        """Whether `/compact` waits for the user's approval of the summary."""
+        return self.interactive and self._state.conversation.tuning.compact_preview
+
+    @property
+    def confirm_cost_above(self) -> float:
+        """Dollars above which a change that invalidates the prompt cache needs a confirmation."""
+        return self._state.conversation.tuning.confirm_cost_above
+
+    @property
+    def sandbox(self) -> str:
+        """The sandbox of the commands that tools run."""
+        return self._state.tool_context.launcher.level
+
+    @property
+    def auto_mode_problem(self) -> str:
+        """Why auto mode is not available; empty when it is."""
+        return self._state.tool_context.launcher.uncontained
+
+    def test_permission(self, tool_name: str, subject: str) -> Decision:
+        """The decision about a command, or about another tool's main argument. Not counted."""
+        context = self._state.tool_context
+        tool = self._state.conversation.registry.get(tool_name)
+        field = getattr(tool, "subject", None)
+        needs: tuple[Need, ...] = (Need("other", subject),)
+        if tool is not None and field is not None:
+            needs = tool.needs({field: subject}, context)
+        return self.permissions.preview(getattr(tool, "name", tool_name), {}, needs, context)
+
+    def title_of(self, name: str, input: Json) -> str:
+        """One line for people about a call, as in `ToolStarted`."""
+        tool = self._state.conversation.registry.get(name)
+        return title_of(tool, input, self.working_dirs[0]) if tool is not None else name
+
+    # ------------------------------------------------------------------------------------------- the shown session
+
+    def take_notices(self) -> list[ev.NoticeRaised]:
+        """Notices of the start, for a front end that shows them before the first submission does."""
+        return self._state.take_notices()
+
+    def take_history(self) -> list[ev.Event]:
+        """The events that a resumed session has shown, in order, to be shown again; empty the next time."""
+        history = list(self._state.conversation.history)
+        self._state.conversation.history.clear()
+        if not history and self._state.log.messages:
+            from agentcli.session.history import history_of
+
+            return history_of(self._state.log.messages)
+        return history
+
+    def record_shown(self, event: ev.Event) -> None:
+        """Record what a front end shows beside the events of a submission, to be shown again after a resume."""
+        from agentcli.session.history import SHOWN_ONLY
+
+        if isinstance(event, SHOWN_ONLY):
+            self._store.record(event)
+
+    def rename(self, title: str) -> None:
+        """Set the name under which the session is listed and found."""
+        self._store.set_title(title)
+
+    # ------------------------------------------------------------------------------------------ answers and changes
+
+    def answer(self, request_id: str, answer: Answer) -> bool:
+        """Answer a `PermissionRequested` or a `CompactionProposed`; false when nothing waits for it any more."""
+        return self._state.questions.answer(request_id, answer)
+
+    def question(
+        self, title: str, reason: str, display: Json, input: Json | None = None, signal: AbortSignal | None = None
+    ) -> UserQuestion | None:
+        """A question of a command, to be run with the command's events; None: the session is non-interactive.
+        `signal`: withdraws it; without one the end of the command does."""
+        return self._state.question(title, reason, display, input, signal)
+
+    def enqueue(self, prompt: Prompt, priority: Priority = "next", mentions: str | None = None) -> str:
+        """Queue a prompt while a submission runs: `now` and `next` join it after the next tool results, the rest stays
+        in `queue`. Returns the prompt's id. `mentions` as for `submit`."""
+        queued = QueuedPrompt(self._state.conversation.ids.new(), prompt_blocks(prompt), priority, mentions)
+        self.queue.add(queued)
+        return queued.id
 
     def abort(self, reason: AbortReason = AbortReason.USER_CANCEL) -> None:
-        """Stop the submission in flight; without one this does nothing."""
-        if self._controller is None:
+        """Stop the running submission; without one this does nothing."""
+        controller = self._state.controller
+        if controller is None:
             return
-        first = not self._controller.signal.aborted
-        self._controller.abort(reason)
+        first = not controller.signal.aborted
+        controller.abort(reason)
         if first and reason in (AbortReason.USER_CANCEL, AbortReason.INTERRUPT):
-            self._parts.store.record(ev.SubmissionInterrupted(steering=reason is AbortReason.INTERRUPT))
+            self._store.record(ev.SubmissionInterrupted(steering=reason is AbortReason.INTERRUPT))
 
     def set_model(self, model: str) -> None:
-        self._profile = replace(self._profile, model=self._parts.catalog.resolve(model))
-        self._changes += 1
+        self._change_profile(model=self.catalog.resolve(model))
+        self.context.change_count += 1
 
     def set_small_model(self, model: str) -> None:
-        """For side jobs."""
-        self._profile = replace(self._profile, small_model=self._parts.catalog.resolve(model))
+        """The model for side jobs."""
+        self._change_profile(small_model=self.catalog.resolve(model))
 
     def set_effort(self, effort: Effort | None) -> None:
-        self._profile = replace(self._profile, effort=effort)
+        self._change_profile(effort=effort)
 
     def set_thinking(self, thinking: Thinking) -> None:
-        self._profile = replace(self._profile, thinking=thinking)
+        self._change_profile(thinking=thinking)
 
-    def set_budget(self, usd: float | None) -> None:
-        """Another bound for this session, or none; it holds at once, also for what runs."""
-        self._budget.set(usd)
+    def _change_profile(self, **changes: Any) -> None:
+        self._state.settings.profile = replace(self.profile, **changes)
 
-    def set_mode(self, mode: PermissionMode) -> None:
-        self._parts.permissions.set_mode(mode)
+    # -------------------------------------------------------------------------------------------------- submissions
 
-    # ---------------------------------------------------------------------------------------------------- the work
-
-    async def submit(
-        self, prompt: Prompt, typed: str = "", mentions: str | None = None
-    ) -> AsyncGenerator[ev.Event, None]:
-        """One prompt, to its end. Closing the generator aborts the work and leaves nothing behind. `typed`: how the
-        user has it before their eyes, where that is another text (pasted text as a placeholder). `mentions`: the text
-        whose `@path` mentions are attached; None: the prompt's own, "": none."""
-        content = prompt_blocks(prompt)
-        message = Message("user", content, self._parts.ids.new(), Origin.PROMPT)
+    def submit(self, prompt: Prompt, typed: str = "", mentions: str | None = None) -> AsyncGenerator[ev.Event, None]:
+        """Run one prompt to its end. Closing the generator aborts the work and leaves nothing behind. `typed`: the text
+        that the user sees, if it differs (pasted text as a placeholder). `mentions`: the text whose `@path` mentions
+        are attached; None: the prompt's own, "": none."""
+        message = Message("user", prompt_blocks(prompt), self._state.conversation.ids.new(), Origin.PROMPT)
         if typed and typed != message.text:
             message = replace(message, meta={TYPED: typed})
-        async with aclosing(self._owned(self._submission(message, mentions=mentions))) as events:
-            async for event in events:
-                yield event
+        return self._submission(Task(prompt=message, mentions=mentions))
 
-    async def compact(self, focus: str = "", review: bool = False) -> AsyncGenerator[ev.Event, None]:
-        """Shorten the conversation now (`/compact`). Also ends with one `Result`. `review`: where somebody is there to
-        answer, a `CompactionProposed` waits for an `answer` before anything changes."""
-        async with aclosing(self._owned(self._submission(None, Shortening(focus, review)))) as events:
-            async for event in events:
-                yield event
+    def compact(self, focus: str = "", review: bool = False) -> AsyncGenerator[ev.Event, None]:
+        """Shorten the conversation now (`/compact`). Also ends with one `Result`. `review`: in an interactive session a
+        `CompactionProposed` waits for an `answer` before anything changes."""
+        return self._submission(Task(compaction=Shortening(focus, review)))
 
-    async def undo_compaction(self) -> AsyncGenerator[ev.Event, None]:
-        """Put back into the context what the last compaction took out (`/compact undo`). Ends with one `Result`."""
-        work = undo_compaction(self._parts.view, self._log, self._context_limits())
-        async with aclosing(self._owned(self._submission(None, local=work))) as events:
-            async for event in events:
-                yield event
-
-    async def perform(self, work: AsyncGenerator[ev.Event, None]) -> AsyncGenerator[ev.Event, None]:
-        """A command's own work, told like a submission. Its notices (code `command`) are the text of the `Result`."""
-        async with aclosing(self._owned(self._submission(None, local=work))) as events:
-            async for event in events:
-                yield event
+    def perform(self, work: AsyncGenerator[ev.Event, None]) -> AsyncGenerator[ev.Event, None]:
+        """Run a command's own work as a submission. Its notices (code `command`) are the text of the `Result`."""
+        return self._submission(Task(command=work))
 
     async def shell(self, command: str) -> AsyncGenerator[ev.Event, None]:
-        """Run a command that the user typed, and tell the model with the next prompt or tool results. Beside a running
-        submission it has no `Result`, and only `stop_shell_lines` ends it early; else it is a submission itself."""
+        """Run a command that the user typed; the model learns of it with the next prompt or tool results. Beside a
+        running submission it has no `Result`, and only `user_shell.stop` ends it; else it is a submission itself."""
         line = self._shell_line(command)
-        work = self._recorded(line) if self.running else self._owned(self._submission(None, local=line))
+        async with aclosing(self._recorded(line) if self.running else self.perform(line)) as events:
+            async for event in events:
+                yield event
+
+    async def _submission(self, task: Task) -> AsyncGenerator[ev.Event, None]:
+        work = Submission(self._state, task).run()
+        if not self.running:
+            self._open = work
         async with aclosing(work) as events:
             async for event in events:
                 yield event
 
     async def _recorded(self, line: AsyncGenerator[ev.Event, None]) -> AsyncGenerator[ev.Event, None]:
-        """Record a shell line that no submission takes in, to be shown again after a resume."""
+        """Record a shell command beside a submission, to be shown again after a resume."""
         async with aclosing(line) as events:
             async for event in events:
-                self._parts.store.record(event)
+                self._store.record(event)
                 yield event
-
-    def stop_shell_lines(self) -> bool:
-        """End the commands that the user typed and that still run; false when there are none."""
-        return self._shell.stop()
 
     async def _shell_line(self, command: str) -> AsyncGenerator[ev.Event, None]:
-        parts = self._parts
-        own = ShellLine(command, self._tool_context, parts.environ, parts.ids.new(), parts.clock, parts.seams.workspace)
-        # Beside the model's work the user's command is not stopped with it.
-        signal = None if self._controller is None or self._model_works else self._controller.signal
-        async with aclosing(self._shell.run(own, signal, self._notes.append)) as events:
+        state, own = self._state, self._state.conversation
+        line = ShellLine(command, state.tool_context, own.environ, own.ids.new(), own.clock, own.extensions.workspace)
+        async with aclosing(state.user_shell.run(line, state.command_signal, state.user_notes.add)) as events:
             async for event in events:
                 yield event
 
-    def _owned(self, work: AsyncGenerator[ev.Event, None]) -> AsyncGenerator[ev.Event, None]:
-        """Remember the submission under way, so that `aclose` can end one that its consumer has dropped."""
-        if self._controller is None:
-            self._open = work
-        return work
+    # ------------------------------------------------------------------------------------------------ start and end
 
-    async def _submission(
-        self,
-        prompt: Message | None,
-        shortening: Shortening | None = None,
-        local: AsyncGenerator[ev.Event, None] | None = None,
-        mentions: str | None = None,
-    ) -> AsyncGenerator[ev.Event, None]:
-        if self._controller is not None:
-            raise RuntimeError("a submission is running; use enqueue() or abort() first")
-        controller = self._controller = AbortController()
-        self._model_works = local is None
-        clock = self._parts.clock
-        account = Account(clock, self._parts.wants_structured and prompt is not None, began=clock.monotonic())
-        try:
-            try:
-                work = self._work(prompt, shortening, controller, local, mentions)
-                async with aclosing(work) as events:
-                    async for event in events:
-                        event = self._taken(event, account, controller)
-                        yield event
-            except Exception as error:
-                logging.getLogger("agentcli").exception("the submission failed")
-                text = f"agentcli itself failed: {type(error).__name__}: {error}. The conversation can go on."
-                account.ended = ev.LoopEnded(terminal=Terminal.MODEL_ERROR.value, turns=0, text=text)
-        finally:
-            self._settle(prompt)
-            try:
-                hurry = controller.signal.reason is AbortReason.SHUTDOWN
-                await self._parts.seams.workspace.end(hurry)
-            finally:
-                self._controller = None
-                self._model_works = False
-        result = account.result(self._totals, self._parts.catalog, self.session_id, self._parts.ids.new())
-        running = [task.report() for task in self.background_tasks if task.status == "running"]
-        result = replace(result, background_tasks=running)
-        self._denials += account.denials
-        if self._log:
-            # A command alone makes no session that --continue would then find.
-            self._parts.store.record(result)
-            self._parts.store.sync()
-        yield result
-
-    async def _work(
-        self,
-        prompt: Message | None,
-        shortening: Shortening | None,
-        controller: AbortController,
-        local: AsyncGenerator[ev.Event, None] | None,
-        mentions: str | None = None,
-    ) -> AsyncGenerator[ev.Event, None]:
-        """Everything between the start of a submission and its Result."""
-        yield self._started()
-        for notice in self.take_notices():
-            yield notice
-        if prompt is not None:
-            await self._note_undone()
-        for message in self._noted():
-            yield ev.MessageAppended(message=message)
-        if prompt is not None:
-            self._parts.seams.workspace.begin(prompt.id)
-            yield ev.MessageAppended(message=prompt)
-            if self.permission_mode is PermissionMode.DEFAULT and (offer := self._parts.offer()):
-                yield ev.NoticeRaised(text=offer, code="auto-mode")
-        if local is None:
-            async with aclosing(self._within_budget(controller)) as events:
-                async for event in events:
-                    yield event
-        if local is not None:
-            work = self._local(local)
-        elif prompt is None:
-            work = self._compaction(shortening or Shortening(), controller)
-        else:
-            work = self._answer_prompt(prompt, mentions, controller)
-        async with aclosing(work) as events:
-            async for event in events:
-                yield event
-                for news in self._news():
-                    yield news
-
-    async def _answer_prompt(
-        self, prompt: Message, mentions: str | None, controller: AbortController
-    ) -> AsyncGenerator[ev.Event, None]:
-        """What hooks, mentioned files and attachments add to a prompt, then the loop."""
-        await self._complete_system(controller.signal)
-        told: tuple[str, ...] = ()
-        with suppress(Aborted):
-            told = await controller.signal.run(self._parts.seams.hooks.before_prompt(prompt.text))
-        if told:
-            blocks = tuple(TextBlock(text) for text in told)
-            yield ev.MessageAppended(message=Message("user", blocks, self._parts.ids.new(), Origin.HOOK))
-        async with aclosing(self._mentioned(prompt.text if mentions is None else mentions, controller)) as events:
-            async for event in events:
-                yield event
-        collecting = self._parts.seams.attachments.collect(LoopState(tuple(self._log), self._tool_context))
-        attached: Sequence[Message] = ()
-        with suppress(Aborted):
-            attached = await controller.signal.run(collecting)
-        for message in attached:
-            yield ev.MessageAppended(message=message)
-        tracking = replace(self._compacting, turn_of_last=None)
-        state = LoopState(tuple(self._log), self._tool_context, tracking)
-        async with aclosing(run_loop(self._loop_parts(controller), state, controller.signal)) as events:
-            async for event in events:
-                yield event
-
-    async def _mentioned(self, text: str, controller: AbortController) -> AsyncGenerator[ev.Event, None]:
-        """Attach the files that a prompt mentions."""
-        mentions = mentions_for(self._parts, self._questions)
-        if mentions is None:
-            return
-        async with aclosing(mentions.attach(text, self._tool_context, controller.signal)) as events:
-            async for event in events:
-                yield event
-
-    async def _complete_system(self, signal: AbortSignal) -> None:
-        """Before the first request: the whole system prompt. What that request has to load is loaded meanwhile."""
-        if self._late_system is not None:
-            self._detach(self._parts.provider.warm())
-            with suppress(Aborted):
-                complete = await signal.run(in_thread(self._late_system))
-                self._profile, self._late_system = replace(self._profile, system=complete()), None
-
-    def _news(self) -> Iterator[ev.Event]:
-        """What others have to say by now, each thing once."""
-
-        def told(text: str, code: str) -> ev.NoticeRaised:
-            return ev.NoticeRaised(text=text, level="warning", code=code)
-
-        while self._parts.news:
-            yield told(self._parts.news.pop(0), "instructions")
-        while (text := self._parts.permissions.take_notice()) is not None:
-            yield ev.NoticeRaised(text=text, code="permissions")
-        while (text := self._parts.store.take_notice()) is not None:
-            yield told(text, "session")
-        while (text := self._parts.seams.workspace.take_notice()) is not None:
-            yield told(text, "undo")
-        while (text := self._tool_context.launcher.take_notice()) is not None:
-            yield told(text, "quarantine")
-        yield from self._background_changes()
-        if (warning := self._budget.take_warning(self._totals, somebody=self.interactive)) is not None:
-            yield told(warning, "budget")
-
-    async def _local(self, work: AsyncGenerator[ev.Event, None]) -> AsyncGenerator[ev.Event, None]:
-        problem = ""
-        async with aclosing(work) as events:
-            async for event in events:
-                if isinstance(event, ev.NoticeRaised) and event.level == "error":
-                    problem = event.text
-                yield event
-        for message in self._noted():
-            yield ev.MessageAppended(message=message)
-        yield ev.LoopEnded(terminal=COMMAND_FAILED if problem else Terminal.COMPLETED.value, turns=0, text=problem)
-
-    def _noted(self) -> list[Message]:
-        """What the model has to know of what the user did between submissions, or beside one."""
-        known = {message.id for message in self._log} if self._given_notes else set()
-        # After an abort the last ones may never have got into the log.
-        again = [message for message in self._given_notes if message.id not in known]
-        notes, self._notes = self._notes, []
-        new = [user_message(note, self._parts.ids.new(), Origin.ATTACHMENT) for note in notes]
-        self._given_notes = [*again, *new]
-        return self._given_notes
-
-    async def _compaction(self, wanted: Shortening, controller: AbortController) -> AsyncGenerator[ev.Event, None]:
-        review = self._questions if wanted.review and self.interactive else None
-        compaction = Compaction(self._loop_parts(controller).compacting, "manual", wanted.focus, review)
-        problem = ""
-        async with aclosing(compaction.run(tuple(self._log), controller.signal)) as events:
-            async for event in events:
-                if isinstance(event, ev.CompactionFailed):
-                    problem = event.text
-                yield event
-        terminal = Terminal.COMPLETED
-        if not compaction.messages and not compaction.cancelled:
-            terminal = Terminal.ABORTED_STREAMING if controller.signal.aborted else Terminal.MODEL_ERROR
-        if controller.signal.reason is AbortReason.BUDGET:
-            terminal = Terminal.MAX_BUDGET_USD
-        yield ev.LoopEnded(terminal=terminal.value, turns=0, text=problem)
-
-    def _started(self) -> ev.SessionStarted:
-        return ev.SessionStarted(
-            session_id=self.session_id,
-            cwd=str(self._tool_context.root),
-            model=self._parts.catalog.resolve(self._profile.model),
-            tools=list(self._parts.registry.names),
-            permission_mode=self.permission_mode.value,
-            api_key_source=self._parts.api_key_source,
-            effort=self._profile.effort or "",
-            sandbox=self._tool_context.launcher.level,
-        )
-
-    def _taken(self, event: ev.Event, account: Account, controller: AbortController) -> ev.Event:
-        """Take an event in before anybody sees it: log, session file, totals, budget."""
-        if isinstance(event, ev.LoopEnded) and event.terminal == Terminal.MAX_BUDGET_USD.value:
-            event = replace(event, text=self._budget.text(self._totals, somebody=self.interactive))
-        account.take(event)
-        self._parts.watch.note(event)
-        self._spending.take(event)
-        self._kept(event)
-        self._follow(event)
-        match event:
-            case ev.UsageReported():
-                self._totals = self._totals.adding(event.model, event.usage, event.cost_usd)
-                if self._budget_spent() and not self.interactive:
-                    # With somebody there the reply goes on to its end, and before the next request they are asked.
-                    controller.abort(AbortReason.BUDGET)
-            case ev.DirectoryChanged():
-                self._tool_context = replace(self._tool_context, cwd=type(self._tool_context.cwd)(event.cwd))
-            case ev.TodosChanged():
-                self._todos = event.todos
-            case ev.ContextCompacted(trigger="manual" | "reactive"):
-                self._changes += 1
-            case ev.ContextEdited(step="compact"):
-                self._changes += 1
-                self._undone(event.edits)
-            case ev.LoopContinued():
-                self._parts.store.sync()
-        return event
-
-    def _settle(self, prompt: Message | None) -> None:
-        """However a submission ended: the log has the prompt and a result for every call (I1), also when the consumer
-        went away, and what the person has changed meanwhile holds."""
-        self._landed()
-        if prompt is not None and all(message.id != prompt.id for message in reversed(self._log)):
-            self._kept(ev.MessageAppended(message=prompt))
-        last = self._log[-1] if self._log else None
-        if last is None or not last.tool_uses:
-            return
-        blocks = tuple(ToolResultBlock(use.id, (TextBlock(MISSING_RESULT),), is_error=True) for use in last.tool_uses)
-        self._kept(ev.MessageAppended(message=Message("user", blocks, self._parts.ids.new(), Origin.TOOL_RESULTS)))
-
-    # ------------------------------------------------------------------------------------------------- plumbing
-
-    async def _within_budget(self, controller: AbortController) -> AsyncGenerator[ev.Event, None]:
-        """Before a request: at the budget's cap somebody is asked, and nothing is sent unless they raise it."""
-        if not self._budget_spent() or controller.signal.aborted:
-            return
-
-        def ask(title: str, reason: str, display: Json, input: Json) -> Asking | None:
-            return self.asking(title, reason, display, input, controller.signal)
-
-        question = BudgetQuestion(self._budget, lambda: self._totals, ask)
-        async with aclosing(question.run()) as events:
-            async for event in events:
-                yield event
-        if question.stops:
-            controller.abort(AbortReason.BUDGET)
-
-    def _budget_spent(self) -> bool:
-        return self._budget.is_spent(self._totals)
-
-    def _loop_parts(self, controller: AbortController) -> LoopParts:
-        live = Live(self._requests, lambda: self._profile, self._questions, self._queue, self._kept, self._detach)
-        parts = loop_parts(replace(self._parts, tool_context=self._tool_context), live, controller)
-        told = Composite(UserNotes(self._noted), parts.seams.attachments)
-        return replace(
-            parts,
-            seams=replace(parts.seams, attachments=told),
-            changes=lambda: self._changes,
-            tracked=self._track,
-            landed=self._landed,
-            within_budget=lambda: self._within_budget(controller),
-        )
-
-    def _track(self, tracking: CompactTracking) -> None:
-        self._compacting = tracking
-
-    def _detach(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._detached.add(task)
-        task.add_done_callback(self._detached.discard)
+    async def warm(self) -> None:
+        """Do ahead of time what makes the first request and the first change slow."""
+        own = self._state.conversation
+        await own.provider.warm()
+        await own.extensions.workspace.warm(self.working_dirs)
 
     async def aclose(self) -> None:
         """End what runs beside submissions, close connections and the session file."""
+        state, own = self._state, self._state.conversation
         self.abort(AbortReason.SHUTDOWN)
-        self.stop_shell_lines()
+        state.user_shell.stop()
         if self._open is not None:
-            # "Already running": somebody is reading it at this moment, and the abort ends it there.
+            # "Already running": a consumer is reading it at this moment, and the abort ends it there.
             with suppress(RuntimeError):
                 await self._open.aclose()
         try:
-            if self._tool_context.shells is not None:
-                await self._tool_context.shells.aclose()
-                self._recorded_changes()
+            await state.background.aclose()
         finally:
-            await cancel_and_wait(list(self._detached))
-            await self._parts.seams.workspace.aclose()
-            await self._parts.provider.aclose()
-            self._parts.store.close()
-            launcher = self._tool_context.launcher
+            await state.aclose()
+            await own.extensions.workspace.aclose()
+            await own.provider.aclose()
+            own.store.close()
+            launcher = state.tool_context.launcher
             if isinstance(launcher, BareLauncher):
                 launcher.close()
             else:

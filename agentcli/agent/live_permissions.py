@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,8 @@ Scope = Literal["session", "local", "project", "user", "flags", "managed", "agen
 BEHAVIORS: tuple[Behavior, ...] = ("deny", "ask", "allow")
 EDITABLE: tuple[SaveTo, ...] = ("session", "local", "project", "user")
 _SESSION = "your answer"
+_POLL_SECONDS = 2.0
+"""Three `stat` calls: cheaper than a watcher, and it finds files in folders that do not exist yet."""
 
 
 class RuleFiles(Protocol):
@@ -211,6 +214,15 @@ class LivePermissions:
 
     def take_notice(self) -> str | None:
         return self._notices.pop(0) if self._notices else None
+
+    async def wait_for_notice(self) -> str:
+        """Wait until a settings file has changed the rules; returns how. For between submissions: a running submission
+        yields such notices itself. Cancel it."""
+        while True:
+            self.refresh()
+            if (text := self.take_notice()) is not None:
+                return text
+            await asyncio.sleep(_POLL_SECONDS)
 
     def _read_again(self) -> None:
         # Before reading: a change in between is then seen the next time.

@@ -1,4 +1,4 @@
-"""The seams of the loop: what it needs from others, as protocols, and the parts that do nothing.
+"""The extensions of the loop: what it needs from others, as protocols, and the parts that do nothing.
 
 The loop takes policy as arguments. Whoever implements one of these must not raise for what happens in the world;
 an exception that gets through is a bug and ends the submission with `model_error`, never the program.
@@ -68,7 +68,7 @@ class Hooks(Protocol):
     async def before_stop(self, state: LoopState) -> StopVerdict: ...
 
     async def after_failure(self, text: str) -> None:
-        """StopFailure: runs beside, nobody waits for it."""
+        """StopFailure: runs beside, nothing waits for it."""
         ...
 
     async def before_compact(self, trigger: str, focus: str) -> str:
@@ -130,13 +130,13 @@ class Permissions(Protocol):
         ...
 
     def learn(self, rules: Sequence[str], save_to: SaveTo) -> str:
-        """Allow rules that a person gave with an answer. Returns where they are kept: `session` or a file's path."""
+        """Allow rules that a user gave with an answer. Returns where they are kept: `session` or a file's path."""
         ...
 
     def set_mode(self, mode: PermissionMode) -> None: ...
 
     def leave_plan(self) -> PermissionMode:
-        """Out of plan mode, back to the mode before it; returns the mode in force then. An answer may have left it
+        """Out of plan mode, back to the mode before it; returns the active mode then. An answer may have left it
         already, for another mode."""
         ...
 
@@ -177,7 +177,7 @@ class Workspace(Protocol):
         ...
 
     def take_notice(self) -> str | None:
-        """The next sentence for the person, once each: why something cannot be undone."""
+        """The next sentence for the user, once each: why something cannot be undone."""
         ...
 
     async def changes(self) -> list[FileChange]: ...
@@ -307,7 +307,7 @@ class Staging:
     estimate: int
     usable: int
     pinned: frozenset[str] = frozenset()
-    """Blocks that the person wants kept, by the ids they have now."""
+    """Blocks that the user wants kept, by the ids they have now."""
 
 
 class Collapser(Protocol):
@@ -343,7 +343,7 @@ class NoCollapser:
 
 
 @frozen
-class Seams:
+class Extensions:
     """The parts of a loop that policy decides, each with a default that does nothing."""
 
     hooks: Hooks = field(default_factory=NoHooks)

@@ -11,14 +11,14 @@ from agentcli.agent.toolcalls.executor import Executor, StreamingExecutor
 from agentcli.context.estimate import text_tokens
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
-from agentcli.core.usage import Usage
+from agentcli.core.usage import Price, Usage
 from agentcli.providers.base import Effort, Request, Thinking
 from agentcli.providers.catalog import Catalog
 
 
 @frozen
 class Profile:
-    """Immutable; the engine replaces it when the person changes model, effort or thinking."""
+    """Immutable; the engine replaces it when the user changes model, effort or thinking."""
 
     model: str
     small_model: str
@@ -50,21 +50,21 @@ class Tuning:
     auto_threshold: float = 0.9
     reactive_compact: bool = True
     compact_preview: bool = True
-    """`/compact` shows what it would do first, where somebody is there to look."""
+    """`/compact` shows what it would do first, in an interactive session."""
     raised_output_cap: int = 64_000
     confirm_cost_above: float = 0.10
     """Dollars from which a change that makes the prompt cache useless is confirmed first."""
 
 
 class ConversationRequests:
-    """Implements `Requests` for the profile in force at the moment of each request."""
+    """Implements `Requests` for the active profile at the moment of each request."""
 
     def __init__(
         self, profile: Callable[[], Profile], tools: tuple[Json, ...], density: Callable[[], float] = lambda: 1.0
     ) -> None:
         """`density`: true tokens per estimated one, as learnt from the conversation so far."""
         self._profile = profile
-        self._tools = tools
+        self.tools = tools
         self._density = density
         self._sizes: tuple[tuple[str, ...], float] | None = None
         """The system prompt that was measured, and what it and the tools come to."""
@@ -80,7 +80,7 @@ class ConversationRequests:
             model=profile.model,
             messages=messages,
             system=profile.system,
-            tools=self._tools,
+            tools=self.tools,
             max_tokens=max_tokens,
             thinking=profile.thinking,
             effort=profile.effort,
@@ -105,7 +105,7 @@ class ConversationRequests:
         """An estimate of what every request carries besides the messages."""
         system = self._profile().system
         if self._sizes is None or self._sizes[0] is not system:
-            self._sizes = (system, sum(map(text_tokens, system)) + sum(map(schema_tokens, self._tools)))
+            self._sizes = (system, sum(map(text_tokens, system)) + sum(map(schema_tokens, self.tools)))
         return round(self._sizes[1] * self._density())
 
 
@@ -135,6 +135,29 @@ def context_for(profile: Profile, tuning: Tuning, catalog: Catalog, overhead: in
         auto_compact=tuning.auto_compact,
         auto_threshold=tuning.auto_threshold,
     )
+
+
+class ModelSettings:
+    """The active profile, which the user can change at any time, and the limits that follow from it.
+
+    Limits are computed at each use: the endpoint may report a model's window while the first submission runs."""
+
+    def __init__(self, profile: Profile, catalog: Catalog, bounds: Bounds, tuning: Tuning) -> None:
+        self.profile = profile
+        self.catalog = catalog
+        self._bounds = bounds
+        self._tuning = tuning
+
+    def limits(self) -> Limits:
+        return limits_for(self.profile, self._bounds, self._tuning, self.catalog)
+
+    def context_limits(self, overhead: int) -> ContextLimits:
+        return context_for(self.profile, self._tuning, self.catalog, overhead)
+
+    @property
+    def price(self) -> Price | None:
+        """Of the active model; None: not known."""
+        return self.catalog.get(self.profile.model).price
 
 
 def price_of(catalog: Catalog) -> Callable[[str, Usage], float | None]:

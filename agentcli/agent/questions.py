@@ -1,26 +1,20 @@
-"""Questions that wait for the person's answer: events go out, answers come in as calls."""
+"""Questions that wait for the user's answer: events go out, answers come in as calls."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from enum import Enum
 
 from agentcli.core.abort import Aborted, AbortSignal
 from agentcli.core.events import Event, PermissionRequested, PermissionResolved
 from agentcli.core.permission import Answer
 
 
-class Audience(Enum):
-    """Whether anybody is there to answer."""
-
-    SOMEBODY = "somebody"
-    NOBODY = "nobody"
-
-
 class Questions:
-    def __init__(self, audience: Audience) -> None:
-        self.audience = audience
+    """`interactive`: whether a user can answer."""
+
+    def __init__(self, *, interactive: bool) -> None:
+        self.interactive = interactive
         self._open: dict[str, asyncio.Future[Answer]] = {}
 
     def ask(self, request_id: str) -> asyncio.Future[Answer]:
@@ -35,7 +29,7 @@ class Questions:
             future.cancel()
 
     def answer(self, request_id: str, answer: Answer) -> bool:
-        """False when nobody asked, or the question has been answered or withdrawn."""
+        """False when there is no such question, or it has been answered or withdrawn."""
         future = self._open.pop(request_id, None)
         if future is None or future.done():
             return False
@@ -47,9 +41,9 @@ class Questions:
         return tuple(self._open)
 
 
-class Asking:
-    """One question of our own, put like any other so that every front end can put it. `run()` yields what happened;
-    then there is an `answer`, or None when what it was asked for was aborted. Without a `signal` nothing aborts it."""
+class UserQuestion:
+    """One question of agentcli itself, shown like a permission request, so that every front end can show it. Result:
+    `answer`; None: aborted. Without a `signal` nothing aborts it."""
 
     def __init__(self, question: PermissionRequested, questions: Questions, signal: AbortSignal | None) -> None:
         self._question = question

@@ -1,8 +1,8 @@
-"""A command that the person typed themselves (`!ls`): their own rights, their own environment, no question asked.
+"""A command that the user typed themselves (`!ls`): their own rights, their own environment, no question asked.
 
-It runs as in their shell, outside the sandbox and with the variables that tools never see. The model is told what was
-run and what came of it before the next prompt. It has a working directory of its own, which a `cd` in it changes and a
-`cd` of the Bash tool does not. Its events belong to the agent `events.USER_AGENT`: they are shown, and not kept as
+It runs as in their shell, outside the sandbox and with the variables that tools never see. The model gets a note about
+the command and its output before the next prompt. It has a working directory of its own, which a `cd` in it changes and
+a `cd` of the Bash tool does not. Its events belong to the agent `events.USER_AGENT`: they are shown, and not kept as
 the model's own calls.
 """
 
@@ -28,8 +28,8 @@ from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import in_thread, name_below
 from agentcli.tools.shell.environment import quiet_environment
 
-_TOLD = 16_000
-"""Characters of the output that the model is told; a person's command can print anything."""
+_NOTE_LIMIT = 16_000
+"""Characters of the output in the note for the model; a user's command can print anything."""
 
 
 @frozen
@@ -44,7 +44,7 @@ class ShellLine:
     workspace: Workspace = field(default_factory=NoWorkspace)
 
 
-class ShellLines:
+class UserShell:
     """The user's shell: its directory, and its commands one after the other, as the next may depend on the last."""
 
     def __init__(self, cwd: Path) -> None:
@@ -126,7 +126,7 @@ async def _run(
                 else:
                     output = item
     text = output.content if isinstance(output.content, str) else ""
-    note(_told(command, where, text))
+    note(_note_text(command, where, text))
     if output.new_cwd is not None:
         moved(output.new_cwd)
     yield ev.ToolFinished(
@@ -141,7 +141,8 @@ async def _run(
     )
 
 
-def _told(command: str, where: str, text: str) -> str:
-    if len(text) > _TOLD:
-        text = f"{text[: _TOLD // 2]}\n[{counted(len(text) - _TOLD, 'character')} left out]\n{text[-_TOLD // 2 :]}"
+def _note_text(command: str, where: str, text: str) -> str:
+    if len(text) > _NOTE_LIMIT:
+        half, left_out = _NOTE_LIMIT // 2, counted(len(text) - _NOTE_LIMIT, "character")
+        text = f"{text[:half]}\n[{left_out} left out]\n{text[-half:]}"
     return f"[The user ran a command in their own shell{where}: {command}\nIts output:\n{text}]"

@@ -15,8 +15,7 @@ from agentcli.agent.costs.account import totals_from
 from agentcli.agent.engine import Engine
 from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.loop.structured_output import RequireOutput
-from agentcli.agent.ports import NoCollapser, NoWorkspace, Seams
-from agentcli.agent.questions import Audience
+from agentcli.agent.ports import Extensions, NoCollapser, NoWorkspace
 from agentcli.agent.updates.earlier_commands import resumed_shells
 from agentcli.assemble.auto_mode_offer import auto_mode_offer
 from agentcli.assemble.earlier_rights import earlier_rights_notice
@@ -68,8 +67,10 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
     shells = resumed_shells(session.log, session.background)
     system = sessions.system(session)
     telling = Telling(ground, session, rights.context.hides)
-    seams = _seams(ground, sessions, session)
-    seams = replace(seams, attachments=telling.attachments(permissions, shells, system, seams.attachments))
+    extensions = _extensions(ground, sessions, session)
+    extensions = replace(
+        extensions, attachments=telling.attachments(permissions, shells, system, extensions.attachments)
+    )
     cwd = _shell_folder(session, ground)
     tool_context = replace(rights.context, cwd=cwd, reaches=permissions.reaches, shells=shells)
     telling.recall(tool_context)
@@ -84,10 +85,10 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
             catalog=ground.catalog,
             ids=options.ids,
             clock=options.clock,
-            audience=Audience.SOMEBODY if options.interactive else Audience.NOBODY,
+            interactive=options.interactive,
             bounds=bounds,
             tuning=models.tuning(),
-            seams=seams,
+            extensions=extensions,
             view=session.view,
             log=tuple(session.log),
             history=session.history,
@@ -100,12 +101,12 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
             offer=auto_mode_offer(ground, rights.context.launcher),
             wants_structured=options.json_schema is not None,
             environ=ground.environ,
-            news=telling.news,
+            instruction_notices=telling.news,
             notes=telling.notes,
             instruction_files=telling.files,
             late_system=sessions.late_system(session),
             watched=telling.changed if options.interactive and ground.settings.boolean("watchFiles") else None,
-            pipeline=pipeline_for(ground.settings, results_dir, seams.collapser),
+            pipeline=pipeline_for(ground.settings, results_dir, extensions.collapser),
         )
     )
 
@@ -116,16 +117,16 @@ def _shell_folder(session: OpenedSession, ground: Ground) -> Path:
     return last if any(last.is_relative_to(folder) for folder in ground.working_dirs) else ground.cwd
 
 
-def _seams(ground: Ground, sessions: SessionParts, session: OpenedSession) -> Seams:
-    """The caller's own seams, with ours put around them."""
-    options, seams = ground.options, ground.options.seams
+def _extensions(ground: Ground, sessions: SessionParts, session: OpenedSession) -> Extensions:
+    """The caller's own extensions, with ours put around them."""
+    options, extensions = ground.options, ground.options.extensions
     if options.json_schema is not None:
-        seams = replace(seams, hooks=RequireOutput(seams.hooks, STRUCTURED_OUTPUT))
-    if isinstance(seams.workspace, NoWorkspace):
-        seams = replace(seams, workspace=sessions.workspace(session))
-    if isinstance(seams.collapser, NoCollapser):
-        seams = replace(seams, collapser=collapser_for(ground.settings, session.view))
-    return seams
+        extensions = replace(extensions, hooks=RequireOutput(extensions.hooks, STRUCTURED_OUTPUT))
+    if isinstance(extensions.workspace, NoWorkspace):
+        extensions = replace(extensions, workspace=sessions.workspace(session))
+    if isinstance(extensions.collapser, NoCollapser):
+        extensions = replace(extensions, collapser=collapser_for(ground.settings, session.view))
+    return extensions
 
 
 def settings_for(options: Options) -> Settings:

@@ -56,7 +56,7 @@ class Ground:
     @property
     def can_ask(self) -> bool:
         """Whether questions of the model can get an answer: from the user, or from hooks of the caller's own."""
-        return self.options.interactive or type(self.options.seams.hooks) is not NoHooks
+        return self.options.interactive or type(self.options.extensions.hooks) is not NoHooks
 
     @property
     def writable_dirs(self) -> tuple[Path, ...]:

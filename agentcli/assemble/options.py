@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
-from agentcli.agent.ports import Seams
+from agentcli.agent.ports import Extensions
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids, RandomIds, SystemClock
 from agentcli.core.messages import Json
@@ -78,7 +78,7 @@ class Options:
     """Gets the way to the model, for a front end that may want to change it later; a new one for each engine."""
     provider: Provider | None = None
     """A provider of the caller's own; None: by settings."""
-    seams: Seams = field(default_factory=Seams)
+    extensions: Extensions = field(default_factory=Extensions)
     ids: Ids = field(default_factory=RandomIds)
     clock: Clock = field(default_factory=SystemClock)
 

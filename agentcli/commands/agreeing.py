@@ -32,7 +32,7 @@ class Agreement:
 
     def __init__(self, engine: Engine, profile: Profile, question: str, *, at_once: bool = False) -> None:
         self._engine, self._profile = engine, profile
-        self._price = engine.price_of_change(profile)
+        self._price = engine.context.price_of_change(profile)
         self._question = question
         self._at_once = at_once
         self.given = True
@@ -47,7 +47,7 @@ class Agreement:
             return
         text = f"This {self._price.text}: what is cached was made with the old one."
         display = {"kind": "confirm", "text": text, "yes": "Change it", "no": "Leave it as it is"}
-        asking = self._engine.asking(self._question, f"This {self._price.text}.", display)
+        asking = self._engine.question(self._question, f"This {self._price.text}.", display)
         if asking is None:
             return
         async with aclosing(asking.run()) as events:

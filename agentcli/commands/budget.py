@@ -21,7 +21,7 @@ async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
         yield say(_in_force(engine))
         return
     if wanted in ("off", "none", "no"):
-        engine.set_budget(None)
+        engine.costs.set_budget(None)
         yield say(_in_force(engine))
         return
     cap = dollars(wanted)
@@ -32,8 +32,8 @@ async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
     if problem:
         yield fail(problem)
         return
-    engine.set_budget(cap)
-    spent = engine.totals.cost_usd
+    engine.costs.set_budget(cap)
+    spent = engine.costs.totals.cost_usd
     beyond = " That is less than what is spent: nothing more is sent until it is raised." if spent >= cap else ""
     yield say(_in_force(engine) + beyond)
 
@@ -42,7 +42,7 @@ def _unpriced(engine: Engine) -> str:
     """A budget cannot be kept where a price is not known; "" if all are."""
     models = (engine.model, *engine.profile.fallback_models)
     unknown = [model for model in models if engine.catalog.get(model).price is None]
-    unknown += [name for name, used in engine.totals.by_model.items() if used.unpriced_requests]
+    unknown += [name for name, used in engine.costs.totals.by_model.items() if used.unpriced_requests]
     if not unknown:
         return ""
     return (
@@ -52,8 +52,8 @@ def _unpriced(engine: Engine) -> str:
 
 
 def _in_force(engine: Engine) -> str:
-    spent = engine.totals.cost_usd
-    so_far = f"${spent:.4f} is spent" + ("" if engine.totals.fully_priced else ", and what has no known price")
-    if engine.budget is None:
+    spent = engine.costs.totals.cost_usd
+    so_far = f"${spent:.4f} is spent" + ("" if engine.costs.totals.fully_priced else ", and what has no known price")
+    if engine.costs.budget is None:
         return f"There is no budget; {so_far}. /budget 5 sets one of five dollars for this session."
-    return f"The budget is ${engine.budget:g}; {so_far} ({spent / engine.budget:.0%})."
+    return f"The budget is ${engine.costs.budget:g}; {so_far} ({spent / engine.costs.budget:.0%})."

@@ -23,7 +23,11 @@ MANUAL = Manual(
 
 
 async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
-    work = engine.undo_compaction() if arguments.strip().lower() == "undo" else _compacted(engine, arguments)
+    work = (
+        engine.perform(engine.context.undo_compaction())
+        if arguments.strip().lower() == "undo"
+        else _compacted(engine, arguments)
+    )
     async with aclosing(work) as events:
         async for event in events:
             yield event

@@ -37,7 +37,7 @@ class ConflictChoices:
     async def run(self) -> AsyncGenerator[Event, None]:
         if not self._engine.interactive:
             return
-        plan = await self._engine.undo_plan(self._again)
+        plan = await self._engine.files.undo_plan(self._again)
         chosen: dict[str, Choice] = {}
         if plan.doubtful:
             async with aclosing(self._about_doubtful(plan, chosen)) as events:
@@ -45,11 +45,11 @@ class ConflictChoices:
                     yield event
             if self.withdrawn:
                 return
-            plan = await self._engine.undo_plan(self._again, Choices(chosen))
+            plan = await self._engine.files.undo_plan(self._again, Choices(chosen))
         for conflict in plan.conflicts[:_MOST_ASKED]:
             display = self._display(plan, conflict)
             title = f"{'Redo' if self._again else 'Undo'}: you changed {short_name(self._engine, conflict.path)} too"
-            asking = self._engine.asking(title, str(display["text"]), display)
+            asking = self._engine.question(title, str(display["text"]), display)
             if asking is None:
                 return
             async with aclosing(asking.run()) as events:
@@ -74,7 +74,7 @@ class ConflictChoices:
         text += "If you edited them meanwhile, putting them back loses your edits."
         title = f"Undo: put back {counted(len(plan.doubtful), 'file')} that may be yours?"
         display: Json = {"kind": "confirm", "text": text, "yes": "Put back", "no": "Leave"}
-        asking = self._engine.asking(title, text, display)
+        asking = self._engine.question(title, text, display)
         if asking is None:
             return
         async with aclosing(asking.run()) as events:
@@ -139,7 +139,7 @@ async def put_back(engine: Engine, arguments: str, again: bool) -> AsyncGenerato
             yield say("Cancelled. No file was changed.")
             return
         choices = asked.choices
-    report = await (engine.redo(choices) if again else engine.undo(choices))
+    report = await (engine.files.redo(choices) if again else engine.files.undo(choices))
     if report.done:
         yield say(undo_text(engine, report, again=again))
         return

@@ -47,15 +47,15 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
         case "items" if not item:
             yield say(_item_by_item(engine))
         case "pin" | "unpin" if item:
-            problem = engine.pin(item) if verb.lower() == "pin" else engine.unpin(item)
+            problem = engine.context.pin(item) if verb.lower() == "pin" else engine.context.unpin(item)
             done = "It stays in the context whatever happens." if verb.lower() == "pin" else "It is pinned no more."
             yield say(done) if problem is None else fail(problem)
         case "drop" if item:
-            yield _done("Dropped", engine.drop(item), " /context restore brings it back.")
+            yield _done("Dropped", engine.context.drop(item), " /context restore brings it back.")
         case "price" if item:
-            yield _done("Dropping it", engine.price_of_drop(item))
+            yield _done("Dropping it", engine.context.price_of_drop(item))
         case "restore" if item:
-            yield _done("Restored", engine.restore(item))
+            yield _done("Restored", engine.context.restore(item))
         case _:
             yield fail(_USAGE)
 
@@ -68,9 +68,9 @@ def _done(what: str, outcome: Dropped | Restored | str, more: str = "") -> Event
 
 
 def _by_kind(engine: Engine) -> str:
-    outlook = engine.outlook()
+    outlook = engine.context.outlook()
     counts: Counter[str] = Counter()
-    for item in engine.context_items():
+    for item in engine.context.items():
         counts[item.category] += item.tokens
     share = _share(outlook.tokens, outlook.window)
     lines = [f"The next request carries about {outlook.tokens:,} tokens: {share} of the {outlook.window:,}"]
@@ -97,7 +97,7 @@ def _share(part: int, whole: int) -> str:
 
 
 def _item_by_item(engine: Engine) -> str:
-    items, dropped, window = engine.context_items(), engine.dropped_items(), engine.outlook().window
+    items, dropped, window = engine.context.items(), engine.context.dropped_items(), engine.context.outlook().window
     names = handles(item.id for item in (*items, *dropped))
     rows: list[tuple[str, ...]] = [("id", "kind", "tokens", "share", "age", "cached", "what")]
     rows += [_row(item, names, window, "pinned: " if item.pinned else "") for item in items]
@@ -140,7 +140,7 @@ def _meant(engine: Engine, name: str) -> str:
     """The id of the item that was named, by its id or by its short name; any other name as it is."""
     if not name:
         return ""
-    ids = [item.id for item in (*engine.context_items(), *engine.dropped_items())]
+    ids = [item.id for item in (*engine.context.items(), *engine.context.dropped_items())]
     if name in ids:
         return name
     return next((id for id, handle in handles(ids).items() if handle == name.lower()), name)

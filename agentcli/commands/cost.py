@@ -28,11 +28,11 @@ async def run(engine: Engine, _arguments: str, front_end: FrontEnd) -> AsyncGene
     if front_end.has_pages:
         await front_end.page("cost", engine)
         return
-    totals = engine.totals
+    totals = engine.costs.totals
     if not totals.by_model:
         yield say(f"Nothing has been used yet. {before(engine)}".strip())
         return
-    yield say("\n\n".join([_summary(engine), _by_name("model", totals, WIDTH), *details(engine.spending)]))
+    yield say("\n\n".join([_summary(engine), _by_name("model", totals, WIDTH), *details(engine.costs.spending)]))
 
 
 def details(spending: Spending, width: int = WIDTH) -> list[str]:
@@ -51,19 +51,19 @@ def details(spending: Spending, width: int = WIDTH) -> list[str]:
 
 def lost(engine: Engine) -> str:
     """What of the prompt cache had to be billed anew, as a sentence; "" if nothing had."""
-    losses = engine.cache_losses
+    losses = engine.costs.cache_losses
     times = [_times(losses.breaks, "broke"), _times(losses.expiries, "had run out")]
     said = " and ".join(one for one in times if one)
     if not said:
         return ""
-    usd = engine.cache_losses_usd
+    usd = engine.costs.cache_losses_usd
     price = "at a price that is not known" if usd is None else f"which cost ${usd:.4f} more than reading it"
     return f"The prompt cache {said}: {losses.tokens:,} tokens were billed anew, {price}."
 
 
 def saved(engine: Engine) -> str:
     """What leaving out old content has saved, against what it had re-billed, as a sentence; "" if nothing was."""
-    steps = engine.spending.steps
+    steps = engine.costs.spending.steps
     if not steps.saved_tokens and not steps.rebilled_tokens:
         return ""
     known = steps.priced
@@ -75,7 +75,7 @@ def saved(engine: Engine) -> str:
 
 def before(engine: Engine) -> str:
     """What the session had used before it was resumed, as a sentence; "" if it was not."""
-    earlier, whole = engine.earlier, engine.totals_of_session
+    earlier, whole = engine.costs.earlier, engine.costs.session_totals
     if not earlier.by_model:
         return ""
     more = "" if earlier.fully_priced else " and what has no known price"
@@ -86,15 +86,15 @@ def before(engine: Engine) -> str:
 
 
 def _summary(engine: Engine) -> str:
-    totals = engine.totals
+    totals = engine.costs.totals
     unpriced = sum(used.unpriced_requests for used in totals.by_model.values())
     more = "" if not unpriced else f" and {_requests(unpriced)} whose price is not known"
     lines = [f"${totals.cost_usd:.4f} so far{more}; {cached(totals.usage)} of the input was read from the cache."]
     if sentence := before(engine):
         lines.append(sentence)
-    if engine.budget is not None:
-        lines.append(f"The budget is ${engine.budget:g} ({totals.cost_usd / engine.budget:.0%} spent).")
-    outlook = engine.outlook()
+    if engine.costs.budget is not None:
+        lines.append(f"The budget is ${engine.costs.budget:g} ({totals.cost_usd / engine.costs.budget:.0%} spent).")
+    outlook = engine.context.outlook()
     following = outlook.next_cost_usd
     if following is not None:
         cold = " The cache is cold." if outlook.cold else ""

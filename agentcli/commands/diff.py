@@ -98,7 +98,7 @@ class Changes:
 
 async def load_changes(engine: Engine, scope: DiffScope) -> Changes:
     """The changes file by file, the same for every front end."""
-    found = await engine.diff(scope)
+    found = await engine.files.diff(scope)
     if not found.folders:
         return Changes(problem=found.problem)
     return await asyncio.to_thread(_changes, found, engine.working_dirs[0])

@@ -34,19 +34,19 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
         return
     if not arguments:
         lines = [f"  {mode.value:<18} {meaning}" for mode, meaning in _MEANS.items()]
-        yield say("\n".join([f"The mode is {engine.permission_mode.value}.", *lines]))
+        yield say("\n".join([f"The mode is {engine.permissions.mode.value}.", *lines]))
         return
     wanted = next((mode for mode in PermissionMode if mode.value.lower() == arguments.lower()), None)
     if wanted is None:
         yield fail(f"There is no mode {arguments!r}. There are: {', '.join(mode.value for mode in PermissionMode)}.")
         return
-    if wanted not in (engine.permission_mode, PermissionMode.PLAN) and not engine.interactive:
+    if wanted not in (engine.permissions.mode, PermissionMode.PLAN) and not engine.interactive:
         # A program passes on prompts of others; what it allows them must not be theirs to widen.
         yield fail("The mode of a run without a person is set where it is started: --permission-mode.")
         return
     if wanted is PermissionMode.AUTO and engine.auto_mode_problem:
         yield fail(f"Auto mode is not available: {engine.auto_mode_problem}")
         return
-    engine.set_mode(wanted)
+    engine.permissions.set_mode(wanted)
     yield ModeChanged(mode=wanted.value, reason="the user chose it")
     yield say(f"The mode is {wanted.value}: {_MEANS[wanted]}.")

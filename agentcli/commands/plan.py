@@ -13,9 +13,9 @@ MANUAL = Manual("The model looks around and proposes; you approve, refuse or cha
 
 
 async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
-    if engine.permission_mode is PermissionMode.PLAN:
+    if engine.permissions.mode is PermissionMode.PLAN:
         yield say("Plan mode is on already. /mode default leaves it.")
         return
-    engine.set_mode(PermissionMode.PLAN)
+    engine.permissions.set_mode(PermissionMode.PLAN)
     yield ModeChanged(mode=PermissionMode.PLAN.value, reason="the user chose it")
     yield say("Plan mode is on: nothing is changed until you approve a plan. /mode default leaves it.")

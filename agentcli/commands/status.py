@@ -16,7 +16,7 @@ MANUAL = Manual("Worth a look before you report a problem.", (("/status", "sessi
 
 async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
     profile = engine.profile
-    totals = engine.totals_of_session
+    totals = engine.costs.session_totals
     rows = [
         ("version", __version__),
         ("session", engine.session_id),
@@ -24,7 +24,7 @@ async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
         ("model", profile.model),
         ("effort", profile.effort or _own_effort(engine)),
         ("thinking", profile.thinking.mode),
-        ("mode", engine.permission_mode.value),
+        ("mode", engine.permissions.mode.value),
         ("sandbox", engine.sandbox),
         ("folder", str(engine.root)),
         *(("also", str(folder)) for folder in engine.working_dirs if folder != engine.working_dirs[0]),
@@ -42,7 +42,7 @@ def _own_effort(engine: Engine) -> str:
 
 def _cache(engine: Engine) -> list[tuple[str, str]]:
     """How things stand with the prompt cache, and what of it was lost so far."""
-    left, outlook = engine.warm_seconds(), engine.outlook()
+    left, outlook = engine.context.cache_seconds_left(), engine.context.outlook()
     if left is None:
         said = "cold: the next request is billed whole" if outlook.cold else "nothing is cached yet"
     else:

@@ -16,9 +16,9 @@ MANUAL = Manual("Ctrl+B sends the running command there. All of them end with th
 async def run(engine: Engine, _arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
     if front_end.has_pages:
         if (task_id := await front_end.page("tasks", engine)) is not None:
-            await engine.stop_background(task_id)
+            await engine.background.stop(task_id)
         return
-    tasks = engine.background_tasks
+    tasks = engine.background.tasks
     if not tasks:
         yield say("There are no commands in the background.")
         return

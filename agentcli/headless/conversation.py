@@ -66,7 +66,7 @@ class Conversation:
             work = self._engine.submit(prompt, mentions=named) if command is None else self._run(command)
             async with aclosing(work) as events:
                 async for event in events:
-                    if is_last and isinstance(event, Result) and self._engine.background_tasks:
+                    if is_last and isinstance(event, Result) and self._engine.background.tasks:
                         event = await self._without_background(event)
                     await self._show(event)
         finally:
@@ -77,7 +77,7 @@ class Conversation:
         from agentcli.tools.shell.background import ENDED_WITH_SESSION
 
         await self._end_background()
-        ended = {task.id: task.report() for task in self._engine.background_tasks}
+        ended = {task.id: task.report() for task in self._engine.background.tasks}
         tasks = [ended.get(task["task_id"], task) for task in result.background_tasks]
         # In a hurry they end after this, with the engine.
         closed = {"status": "stopped", "summary": ENDED_WITH_SESSION}
@@ -93,16 +93,16 @@ class Conversation:
             finally:
                 await cancel_and_wait([stopped])
         if self._stop is not AbortReason.SHUTDOWN:
-            for event in await self._engine.end_background():
+            for event in await self._engine.background.stop_all():
                 await self._show(event)
 
     @property
     def _runs_background(self) -> bool:
-        return any(task.status == "running" for task in self._engine.background_tasks)
+        return any(task.status == "running" for task in self._engine.background.tasks)
 
     async def _show_changes(self, stopped: asyncio.Task[bool]) -> None:
         """Wait for the next change of a background command, or for a signal."""
-        change = asyncio.get_running_loop().create_task(self._engine.background_changes())
+        change = asyncio.get_running_loop().create_task(self._engine.background.wait_for_changes())
         try:
             await asyncio.wait({change, stopped}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -148,7 +148,7 @@ class Conversation:
         while waiting and self._stop is None:
             line = waiting.popleft()
             await self.submit(line.prompt, verbatim=line.verbatim)
-            left = self._engine.take_queued()
+            left = self._engine.queue.take()
             waiting.extend(UserLine(queued.content, queued.mentions == "") for queued in left)
 
     async def _read(self, source: AsyncIterator[bytes | None], output: StreamJsonOutput, notices: Notices) -> None:
@@ -178,7 +178,7 @@ class Conversation:
         response: Json = {"request_id": request.request_id}
         if request.subtype == "interrupt":
             self._engine.abort(AbortReason.USER_CANCEL)
-            response |= {"subtype": "success", "response": {"still_queued": list(self._engine.queued_ids)}}
+            response |= {"subtype": "success", "response": {"still_queued": list(self._engine.queue.ids)}}
         else:
             text = f"agentcli does not know the control request {request.subtype!r}."
             response |= {"subtype": "error", "error": text}

@@ -125,7 +125,7 @@ class SessionDriver:
     def note(self, text: str, level: str = "info") -> None:
         """Show a line of the front end's own, which a resumed session shows again."""
         if self._engine is not None:
-            self._engine.note_shown(ev.NoticeRaised(text=text, level=level))
+            self._engine.record_shown(ev.NoticeRaised(text=text, level=level))
         self._view.note(text, level)
 
     # --------------------------------------------------------------------------------------------------- sending
@@ -187,7 +187,7 @@ class SessionDriver:
         if not self._due and (not self.busy or self.stopping):
             if self._engine is not None and self._abort_reason is not None:
                 self._abort(self._engine, self._abort_reason)
-            stopped = self._engine is not None and self._engine.stop_shell_lines()
+            stopped = self._engine is not None and self._engine.user_shell.stop()
             return self.busy or stopped
         drafts: list[Draft] = []
         if self._engine is not None and self.busy and not self.stopping:
@@ -206,7 +206,7 @@ class SessionDriver:
     def send_to_background(self) -> bool:
         """Move the command that runs to the background; False when none does."""
         engine = self._engine
-        return engine is not None and any(engine.background(call) for call in reversed(self._calls))
+        return engine is not None and any(engine.background.detach(call) for call in reversed(self._calls))
 
     def answer(self, request_id: str, answer: Answer | None) -> None:
         """Answer a question; None: the user closed it, which interrupts the submission."""
@@ -333,7 +333,7 @@ class SessionDriver:
         from agentcli.commands.line import CommandLine, ShellLine, parse_line
 
         match parse_line(draft.expanded()):
-            case ShellLine() as line if engine.model_works:
+            case ShellLine() as line if engine.is_model_working:
                 # The user's shell lines wait for one another, not for the model.
                 return self._run_shell_line(engine, line.command)
             case CommandLine() as line if line.command is not None and line.command.beside:
@@ -342,7 +342,7 @@ class SessionDriver:
 
     def _start_beside(self, engine: Engine, draft: Draft, work: Coroutine[Any, Any, None]) -> None:
         entered = ev.CommandEntered(text=draft.text)
-        engine.note_shown(entered)
+        engine.record_shown(entered)
         self._view.show_beside(entered)
         task = self._create_task(work)
         self._beside.add(task)
@@ -363,7 +363,7 @@ class SessionDriver:
         assert line.command is not None
         async with aclosing(line.command.load()(engine, line.arguments)) as events:
             async for event in events:
-                engine.note_shown(event)
+                engine.record_shown(event)
                 self._show(event, beside=True)
         self._view.refresh_status()
 
@@ -372,17 +372,17 @@ class SessionDriver:
 
         async def show_commands(engine: Engine) -> None:
             while True:
-                for event in await engine.background_changes():
+                for event in await engine.background.wait_for_changes():
                     self._view.show(event)
                 self._view.refresh_status()
 
         async def note_files(engine: Engine) -> None:
             # Once: the next prompt reports it to the model, and it stays true until then.
-            self.note(await engine.file_changes())
+            self.note(await engine.files.wait_for_notice())
 
         async def note_rules(engine: Engine) -> None:
             while True:
-                self.note(await engine.rule_changes())
+                self.note(await engine.permissions.wait_for_notice())
 
         async def watch(engine: Engine) -> None:
             await asyncio.gather(show_commands(engine), note_files(engine), note_rules(engine))

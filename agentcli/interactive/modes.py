@@ -11,6 +11,6 @@ _CYCLE = (PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS, PermissionMode.AU
 def next_mode(engine: Engine) -> PermissionMode:
     """The mode after the present one; auto mode only where it is available."""
     modes = [mode for mode in _CYCLE if mode is not PermissionMode.AUTO or not engine.auto_mode_problem]
-    present = engine.permission_mode
+    present = engine.permissions.mode
     place = modes.index(present) if present in modes else -1
     return modes[(place + 1) % len(modes)]

@@ -31,7 +31,7 @@ async def submission_events(engine: Engine, draft: Draft) -> AsyncGenerator[ev.E
 
     line = parse_line(draft.text)
     if not isinstance(line, PromptLine):
-        engine.note_shown(ev.CommandEntered(text=draft.text))
+        engine.record_shown(ev.CommandEntered(text=draft.text))
         line = parse_line(draft.expanded())
     match line:
         case ShellLine():

@@ -44,14 +44,14 @@ class WaitingPrompts:
         while self._waiting:
             waiting = self._waiting.pop(place)
             self._set(self._waiting)
-            if not waiting.queued_id or engine.remove_queued(waiting.queued_id) is not None:
+            if not waiting.queued_id or engine.queue.remove(waiting.queued_id) is not None:
                 return waiting.draft
         return None
 
     def take_all(self, engine: Engine | None) -> list[Draft]:
         waiting = self._waiting
         if engine is not None:
-            queued = {prompt.id for prompt in engine.take_queued()}
+            queued = {prompt.id for prompt in engine.queue.take()}
             waiting = [one for one in waiting if not one.queued_id or one.queued_id in queued]
         self._set([])
         return [one.draft for one in waiting]
@@ -59,7 +59,7 @@ class WaitingPrompts:
     def drop_taken(self, engine: Engine) -> None:
         """Forget prompts that the loop has taken in."""
         if self._waiting:
-            queued = set(engine.queued_ids)
+            queued = set(engine.queue.ids)
             kept = [one for one in self._waiting if not one.queued_id or one.queued_id in queued]
             if len(kept) != len(self._waiting):
                 self._set(kept)

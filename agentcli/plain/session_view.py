@@ -186,7 +186,7 @@ class PrintedView:
 
 def context_used(engine: Engine) -> str:
     """How full the context is; "" where that is not known."""
-    outlook = engine.outlook()
+    outlook = engine.context.outlook()
     if outlook is None or not outlook.window:
         return ""
     share = outlook.tokens / outlook.window

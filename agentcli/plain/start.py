@@ -174,7 +174,7 @@ class Plain:
             return ""
         from agentcli.interactive.wording import ended_commands
 
-        ended = ended_commands(engine.background_tasks)
+        ended = ended_commands(engine.background.tasks)
         if not engine.persistent or not engine.messages:
             return ended
         return f"{ended}\nTo go on with this session: agentcli -r {engine.session_id}".lstrip("\n")
@@ -303,7 +303,7 @@ class Plain:
     async def _use(self, engine: Engine) -> None:
         from agentcli.interactive.sources import IndexedFiles
 
-        before, self._files = self._files, IndexedFiles(engine.file_index)
+        before, self._files = self._files, IndexedFiles(engine.files.index)
         if before is not None:
             await before.aclose()
 
@@ -353,7 +353,7 @@ class Plain:
     def _mode(self) -> str:
         """The permission mode, where it is not the usual one; it stands before the prompt."""
         engine = self.session.engine
-        mode = "default" if engine is None else engine.permission_mode.value
+        mode = "default" if engine is None else engine.permissions.mode.value
         return "" if mode == "default" else mode
 
     def _cycle_mode(self) -> None:
@@ -361,7 +361,7 @@ class Plain:
 
         engine = self.session.engine
         if engine is not None:
-            engine.set_mode(next_mode(engine))
+            engine.permissions.set_mode(next_mode(engine))
 
 
 def _built(options: Options) -> Engine:

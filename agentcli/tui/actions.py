@@ -121,7 +121,7 @@ class Actions:
     async def _rewind(self) -> None:
         """Esc Esc on the empty box: what can be done about the last prompt."""
         engine = await self._ready()
-        changes = await engine.changes()
+        changes = await engine.files.changes()
         last = next((m for m in reversed(engine.messages) if m.origin.value == "prompt"), None)
         rows = []
         if last is not None:

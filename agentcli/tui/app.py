@@ -228,7 +228,7 @@ class AgentApp(App[int], inherit_bindings=False):
                 greeting = WelcomeItem(id=WELCOME, version=__version__, lines=self._welcome())
                 self.chat.apply([Above((greeting,))])
         self.engine_ready.set()
-        await self._files.use(IndexedFiles(engine.file_index))
+        await self._files.use(IndexedFiles(engine.files.index))
         self.run_worker(self._warm(engine, first), exit_on_error=False, group="warm")
 
     async def _warm(self, engine: Engine, first: bool) -> None:
@@ -280,7 +280,7 @@ class AgentApp(App[int], inherit_bindings=False):
         engine = self.chat.session.engine
         if engine is not None and engine.persistent and engine.messages and self._start_with.tour is None:
             self.farewell = f"To go on with this session: agentcli -r {engine.session_id}"
-        if engine is not None and (ended := ended_commands(engine.background_tasks)):
+        if engine is not None and (ended := ended_commands(engine.background.tasks)):
             self.farewell = f"{ended}\n{self.farewell}".rstrip("\n")
         if self._start_with.tour is None and (kept := self._exit_text()):
             self.farewell = f"{kept}\n\n{self.farewell}".rstrip("\n")

@@ -362,7 +362,7 @@ class ChatScreen(Screen[None]):
         engine = self.session.engine
         if engine is None:
             return
-        engine.set_mode(next_mode(engine))
+        engine.permissions.set_mode(next_mode(engine))
         self.session.refresh_facts()
 
     def action_details(self) -> None:

@@ -119,9 +119,9 @@ class AppFrontEnd(FrontEnd):
         from agentcli.tui.pickers.model import ModelPicker
 
         def price(model: str) -> ChangePrice:
-            return engine.price_of_change(replace(engine.profile, model=model))
+            return engine.context.price_of_change(replace(engine.profile, model=model))
 
-        picker = ModelPicker(engine.catalog, engine.model, engine.outlook().tokens, self._chat.palette, price)
+        picker = ModelPicker(engine.catalog, engine.model, engine.context.outlook().tokens, self._chat.palette, price)
         return await self._app.ask_on_screen(picker)
 
     async def _effort(self, engine: Engine) -> Any:
@@ -129,7 +129,7 @@ class AppFrontEnd(FrontEnd):
 
         def price(level: str) -> ChangePrice:
             effort = cast("Effort | None", None if level == "auto" else level)
-            return engine.price_of_change(replace(engine.profile, effort=effort))
+            return engine.context.price_of_change(replace(engine.profile, effort=effort))
 
         info = engine.catalog.get(engine.model)
         picker = EffortPicker(info, engine.profile.effort or "auto", price, self._chat.palette)
@@ -138,35 +138,37 @@ class AppFrontEnd(FrontEnd):
     async def _mode(self, engine: Engine) -> Any:
         from agentcli.tui.pickers.mode import ModePicker
 
-        picker = ModePicker(engine.permission_mode, self._chat.palette)
+        picker = ModePicker(engine.permissions.mode, self._chat.palette)
         return await self._app.ask_on_screen(picker)
 
     async def _permissions(self, engine: Engine) -> Any:
         """The arguments of `/permissions` for the change that the user made."""
         from agentcli.tui.pages.permissions import PermissionsPage
 
-        page = PermissionsPage(engine.permissions.entries(), engine.permission_mode.value, self._chat.palette)
+        page = PermissionsPage(engine.permissions.entries(), engine.permissions.mode.value, self._chat.palette)
         return await self._app.ask_on_screen(page)
 
     async def _context(self, engine: Engine) -> None:
         from agentcli.tui.pages.context import ContextPage
 
-        outlook = engine.outlook()
-        items = await asyncio.to_thread(engine.context_items)
-        dropped = await asyncio.to_thread(engine.dropped_items)
+        outlook = engine.context.outlook()
+        items = await asyncio.to_thread(engine.context.items)
+        dropped = await asyncio.to_thread(engine.context.dropped_items)
         look = (items, outlook.window, outlook.compact_at, self._chat.palette)
-        await self._app.ask_on_screen(ContextPage(*look, dropped=dropped, control=engine))
+        await self._app.ask_on_screen(ContextPage(*look, dropped=dropped, control=engine.context))
         self._chat.session.refresh_facts()
 
     async def _cost(self, engine: Engine) -> None:
         from agentcli.commands.cost import before, details, lost, saved
         from agentcli.tui.pages.cost import CostNotes, CostPage
 
-        outlook = engine.outlook()
+        outlook = engine.context.outlook()
         about = CostNotes(
-            outlook.next_cost_usd, outlook.cold, lost(engine), before(engine), engine.budget, saved(engine)
+            outlook.next_cost_usd, outlook.cold, lost(engine), before(engine), engine.costs.budget, saved(engine)
         )
-        page = CostPage(engine.totals, self._chat.palette, about, lambda width: details(engine.spending, width))
+        page = CostPage(
+            engine.costs.totals, self._chat.palette, about, lambda width: details(engine.costs.spending, width)
+        )
         await self._app.ask_on_screen(page)
 
     async def _diff(self, engine: Engine, scope: DiffScope) -> None:
@@ -181,13 +183,13 @@ class AppFrontEnd(FrontEnd):
         from agentcli.tui.pages.tasks import TasksPage
 
         def output(task_id: str) -> list[str]:
-            return plain_text(engine.background_output(task_id)).splitlines()[-200:]
+            return plain_text(engine.background.output(task_id)).splitlines()[-200:]
 
-        page = TasksPage(engine.background_tasks, output, self._chat.palette)
+        page = TasksPage(engine.background.tasks, output, self._chat.palette)
 
         def refresh() -> None:
             if page.is_open:
-                page.update_tasks(engine.background_tasks)
+                page.update_tasks(engine.background.tasks)
 
         refreshing = self._app.set_interval(1.0, refresh)
         try:

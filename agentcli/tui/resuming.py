@@ -24,7 +24,7 @@ def past_of(engine: Engine) -> list[Item]:
     from agentcli.tui.replay import replayed
 
     items = replayed(engine.take_history(), engine.title_of)
-    engine.outlook()
+    engine.context.outlook()
     warm({language for text in _answers(items) for language in _FENCE.findall(text)})
     return items
 

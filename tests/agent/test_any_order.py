@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from agentcli.agent.context.collapse import Collapsing
 from agentcli.agent.context.pins import Pins
-from agentcli.agent.ports import Seams
+from agentcli.agent.ports import Extensions
 from agentcli.agent.profile import Profile
 from agentcli.context.budget import ToolResultBudget
 from agentcli.context.collapse import Collapse, find_spans
@@ -64,7 +64,7 @@ class Anything:
             pins=pins,
             store=self.store,
             pipeline=Pipeline([steps[number] for number in order]),
-            seams=Seams(collapser=self.collapsing),
+            extensions=Extensions(collapser=self.collapsing),
             tools=[FakeTool(output=lambda given: Output(f"Saw {given['what']}. " * 300))],
             profile=Profile(model=MODEL, small_model="x", system=("Be good.",), context_window=window),
         )
@@ -77,24 +77,24 @@ class Anything:
 
     async def do(self, what: str, draw: Any) -> None:
         engine = self.engine
-        shown = [one.id for one in (*engine.context_items(), *engine.dropped_items())]
+        shown = [one.id for one in (*engine.context.items(), *engine.context.dropped_items())]
         match what:
             case "drop":
-                engine.drop(draw(st.sampled_from(shown)))
+                engine.context.drop(draw(st.sampled_from(shown)))
             case "restore":
-                engine.restore(draw(st.sampled_from(shown)))
+                engine.context.restore(draw(st.sampled_from(shown)))
             case "pin":
-                engine.pin(draw(st.sampled_from(shown)))
-            case "unpin" if engine.pins:
-                engine.unpin(draw(st.sampled_from(sorted(engine.pins))))
+                engine.context.pin(draw(st.sampled_from(shown)))
+            case "unpin" if engine.context.pins:
+                engine.context.unpin(draw(st.sampled_from(sorted(engine.context.pins))))
             case "compact":
                 await collect(engine.compact())
             case "undo":
                 boundary = self.view.edits.boundary(engine.messages)
                 written = set(boundary.meta[WRITTEN]) if boundary is not None else set()
                 # What was pinned of a compaction itself goes with it: what it stood for is there again.
-                self.undone |= {pin for pin in engine._parts.pins if pin.rpartition(":")[0] in written}
-                await collect(engine.undo_compaction())
+                self.undone |= {pin for pin in engine._state.conversation.pins if pin.rpartition(":")[0] in written}
+                await collect(engine.perform(engine.context.undo_compaction()))
             case "prompt":
                 self.prompts += 1
                 self.last_words = f"please look {self.prompts}"
@@ -105,9 +105,9 @@ class Anything:
                 for span in list(find_spans(in_force, lambda m: m.id not in known, lambda _message: 1_500))[:2]:
                     self.step.stage(span, "They talked.")
             case "drain":
-                edited = self.collapsing.drain(engine.messages, engine.pins)
+                edited = self.collapsing.drain(engine.messages, engine.context.pins)
                 if edited is not None:
-                    engine._kept(edited)
+                    engine._state.log.keep(edited)
 
     def check(self) -> None:
         engine, view = self.engine, self.view
@@ -119,7 +119,7 @@ class Anything:
         messages = view.messages(engine.messages)
         names = {pin_name(message, place) for message in messages for place in range(len(message.content))}
         names |= {block_id(message, place) for message in messages for place in range(len(message.content))}
-        assert set(engine._parts.pins) - self.undone <= names, "what is pinned is there"
+        assert set(engine._state.conversation.pins) - self.undone <= names, "what is pinned is there"
 
     def check_resumed(self) -> None:
         """The session file knows all of it; what it was begun with is not in it."""
@@ -131,7 +131,7 @@ class Anything:
         log = [*self.log, *loaded.messages]
         assert log == list(self.engine.messages)
         assert view.wire(log) == self.view.wire(self.engine.messages)
-        assert set(loaded.pinned) == set(self.engine._parts.pins)
+        assert set(loaded.pinned) == set(self.engine._state.conversation.pins)
 
 
 @settings(max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "30")), deadline=None)

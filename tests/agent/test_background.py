@@ -11,7 +11,7 @@ import pytest
 
 from agentcli.agent.engine import Engine
 from agentcli.agent.loop.state import LoopState
-from agentcli.agent.ports import Seams
+from agentcli.agent.ports import Extensions
 from agentcli.assemble import Options, build_engine
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Message, Origin
@@ -21,7 +21,7 @@ from tests.support.scripts import call, call_with_id, provider_for, reply
 pytestmark = pytest.mark.anyio
 
 
-def engine_in(folder: Path, *replies: Json | str, seams: Seams | None = None) -> Engine:
+def engine_in(folder: Path, *replies: Json | str, extensions: Extensions | None = None) -> Engine:
     return build_engine(
         Options(
             cwd=folder,
@@ -29,7 +29,7 @@ def engine_in(folder: Path, *replies: Json | str, seams: Seams | None = None) ->
             provider=provider_for(*replies),
             permission_mode=PermissionMode.BYPASS,
             persist=False,
-            seams=seams or Seams(),
+            extensions=extensions or Extensions(),
         )
     )
 
@@ -59,7 +59,7 @@ async def test_the_model_is_told_once_that_a_background_command_has_ended(tmp_pa
         assert "bash_1 (echo built): exit code 0; 6 characters of output not read yet" in told[0]
         assert changes(events) == [("bash_1", "running"), ("bash_1", "completed")]
         assert attached(await submit(engine)) == []
-        assert [task.status for task in engine.background_tasks] == ["completed"]
+        assert [task.status for task in engine.background.tasks] == ["completed"]
 
 
 async def test_what_ends_between_two_prompts_is_told_with_the_next(tmp_path: Path) -> None:
@@ -70,9 +70,9 @@ async def test_what_ends_between_two_prompts_is_told_with_the_next(tmp_path: Pat
         assert (attached(first), changes(first)) == ([], [("bash_1", "running")])
         (tmp_path / "go").touch()
         async with asyncio.timeout(10):
-            while engine.background_tasks[0].status == "running":
+            while engine.background.tasks[0].status == "running":
                 await asyncio.sleep(0.005)
-        assert engine.background_tasks[0].seconds > 0
+        assert engine.background.tasks[0].seconds > 0
         second = await submit(engine)
         assert "exit code 4; no further output" in attached(second)[0]
         assert changes(second) == [("bash_1", "failed")]
@@ -94,12 +94,12 @@ async def test_what_was_collected_and_never_sent_because_of_an_abort_is_told_wit
     others = AbortsOnce()
     command = "while ! [ -e go ]; do sleep 0.01; done; exit 4"
     start = reply(call("Bash", command=command, run_in_background=True))
-    engine = engine_in(tmp_path, start, "Started.", "I see.", "Yes.", seams=Seams(attachments=others))
+    engine = engine_in(tmp_path, start, "Started.", "I see.", "Yes.", extensions=Extensions(attachments=others))
     async with engine:
         await submit(engine)
         (tmp_path / "go").touch()
         async with asyncio.timeout(10):
-            while engine.background_tasks[0].status == "running":
+            while engine.background.tasks[0].status == "running":
                 await asyncio.sleep(0.005)
         others.wanted = True
         assert attached(await submit(engine)) == []
@@ -112,7 +112,7 @@ async def test_between_submissions_a_front_end_can_wait_for_changes(tmp_path: Pa
     engine = engine_in(tmp_path, reply(call("Bash", command=command, run_in_background=True)), "Started.")
     async with engine:
         await submit(engine)
-        waiting = asyncio.ensure_future(engine.background_changes())
+        waiting = asyncio.ensure_future(engine.background.wait_for_changes())
         await asyncio.sleep(0)
         assert not waiting.done()
         (tmp_path / "go").touch()
@@ -134,15 +134,15 @@ async def test_a_command_in_front_goes_to_the_background_on_request(tmp_path: Pa
     async with engine:
         task = asyncio.ensure_future(submit(engine))
         async with asyncio.timeout(10):
-            while not ((tmp_path / "pid").exists() and engine.background("toolu_1")):
+            while not ((tmp_path / "pid").exists() and engine.background.detach("toolu_1")):
                 await asyncio.sleep(0.005)
         events = await task
         assert changes(events) == [("bash_1", "running")]
         assert isinstance(events[-1], ev.Result)
-        assert not engine.background("toolu_1")
-        assert await engine.stop_background("bash_1")
-        assert not await engine.stop_background("bash_2")
-        assert engine.background_tasks[0].status == "killed"
+        assert not engine.background.detach("toolu_1")
+        assert await engine.background.stop("bash_1")
+        assert not await engine.background.stop("bash_2")
+        assert engine.background.tasks[0].status == "killed"
 
 
 async def test_killing_one_ends_what_will_not_end_and_what_ran_away(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import pytest
 from agentcli.agent.costs.budget_question import LIFT, STOP, dollars, money
 from agentcli.agent.costs.spending import raised
 from agentcli.agent.profile import Bounds, Profile
-from agentcli.agent.questions import Audience
 from agentcli.commands.run import run_command
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
@@ -29,7 +28,7 @@ def looks(number: int) -> Json:
 
 def somebody(*replies: Json | str, cap: float = 0.15, **rest: Any) -> Bench:
     rest.setdefault("tools", [FakeTool()])
-    return bench(*replies, audience=Audience.SOMEBODY, bounds=Bounds(max_budget_usd=cap), **rest)
+    return bench(*replies, interactive=True, bounds=Bounds(max_budget_usd=cap), **rest)
 
 
 def chosen(event: ev.PermissionRequested, said: str) -> Answer:
@@ -71,7 +70,7 @@ def test_whoever_raises_it_goes_on_where_the_work_was() -> None:
             assert (result_of(events).terminal, result_of(events).text) == ("completed", "Done.")
             assert tool.ended == ["done", "done"], "what a reply has begun is finished"
             assert len(b.requests) == 3
-            assert b.engine.budget == 5.0
+            assert b.engine.costs.budget == 5.0
             resolved = [event.behavior for event in only(events, ev.PermissionResolved)]
             assert resolved == ["allow", "allow"]
 
@@ -102,7 +101,7 @@ def test_stopping_is_resumable_and_the_next_prompt_asks_again() -> None:
             assert b.engine.messages[-1].tool_results, "the results wait for whoever goes on"
             events = await answered(b, b.engine.submit("go on"), "off")
             assert result_of(events).text == "Done."
-            assert b.engine.budget is None
+            assert b.engine.costs.budget is None
 
     run_virtual(main)
 
@@ -133,7 +132,7 @@ def test_what_is_no_amount_or_too_little_is_asked_for_again() -> None:
                 "$0.18 is not more than what is spent. The budget of $0.15 is spent ($0.20).",
             ]
             assert result_of(events).text == "Done."
-            assert b.engine.budget == 2.0
+            assert b.engine.costs.budget == 2.0
 
     run_virtual(main)
 
@@ -150,7 +149,7 @@ def test_esc_at_the_question_is_an_interruption() -> None:
             assert result_of(events).terminal == "aborted_streaming"
             assert [event.behavior for event in only(events, ev.PermissionResolved)] == ["withdrawn"]
             assert len(b.requests) == 1
-            assert b.engine._questions.open_ids == ()
+            assert b.engine._state.questions.open_ids == ()
 
     run_virtual(main)
 
@@ -189,7 +188,7 @@ def test_where_a_price_is_not_known_the_budget_can_only_be_lifted() -> None:
             assert "The price of my-llama is not known" in asked(events)[0]
             assert first_option(question) == LIFT
             assert result_of(events).text == "Done."
-            assert b.engine.budget is None
+            assert b.engine.costs.budget is None
 
     run_virtual(main)
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentcli.agent.loop.state import LoopState
-from agentcli.agent.ports import Seams
+from agentcli.agent.ports import Extensions
 from agentcli.agent.updates import changed_files as changedfiles
 from agentcli.agent.updates.changed_files import CHANGED_FILES, LONGEST_TOLD, MOST_SHOWN, ChangedFiles
 from agentcli.agent.updates.file_watch import changed_notice, wait_for_changes
@@ -317,8 +317,8 @@ async def test_in_the_loop_a_change_while_it_works_is_in_the_next_request(tmp_pa
                 yield part
             path.write_text("two\n")
 
-    seams = Seams(attachments=ChangedFiles(SequentialIds(5)))
-    table = bench(reply(call("Read", file_path=str(path))), "done", "again", tools=[Meddling()], seams=seams)
+    extensions = Extensions(attachments=ChangedFiles(SequentialIds(5)))
+    table = bench(reply(call("Read", file_path=str(path))), "done", "again", tools=[Meddling()], extensions=extensions)
     await table.run()
     content = table.requests[1]["messages"][-1]["content"]
     assert [block["type"] for block in content] == ["tool_result", "text"]
@@ -340,8 +340,8 @@ async def in_the_loop(folder: Path, *commands: str) -> list[str]:
     reads = [call("Read", file_path=str(folder / name)) for name in ("a.py", "b.py")]
     script = [reply(*reads), *(reply(call("Bash", command=command)) for command in commands), "done"]
 
-    seams = Seams(attachments=ChangedFiles(SequentialIds(5)))
-    table = bench(*script, tools=[Read(), Bash()], seams=seams, cwd=folder)
+    extensions = Extensions(attachments=ChangedFiles(SequentialIds(5)))
+    table = bench(*script, tools=[Read(), Bash()], extensions=extensions, cwd=folder)
     await table.run()
     found = [table.requests[2 + number]["messages"][-1]["content"] for number in range(len(commands))]
     await table.engine.aclose()

@@ -67,11 +67,11 @@ def test_a_drop_in_flight_breaks_the_next_request_for_a_known_reason_and_the_est
         async with b.engine:
             await begun(b)
             far = result(b, 0)
-            events, dropped = await meddling(b, "third", when, lambda: b.engine.drop(far))
+            events, dropped = await meddling(b, "third", when, lambda: b.engine.context.drop(far))
             assert isinstance(dropped, Dropped)
             assert LATER in dropped.text
             assert only(events, ev.PrefixBroken) == []
-            estimated = b.engine.outlook().tokens
+            estimated = b.engine.context.outlook().tokens
             [broken] = only(await b.run("fourth"), ev.PrefixBroken)
             assert "you dropped the result of" in broken.reason
             assert UNKNOWN not in broken.reason
@@ -87,14 +87,19 @@ def test_it_is_seen_at_once_and_each_change_is_judged_by_those_before_it() -> No
         async with b.engine:
             await begun(b)
             far, near = result(b, 0), result(b, 1)
-            before = b.engine.outlook().tokens
+            before = b.engine.context.outlook().tokens
 
             def act() -> list[Any]:
-                done: list[Any] = [b.engine.drop(far), b.engine.drop(far), b.engine.pin(far), b.engine.pin(near)]
-                done.append(b.engine.drop(near))
-                assert far not in [one.id for one in b.engine.context_items()]
-                assert far in [one.id for one in b.engine.dropped_items()]
-                assert b.engine.outlook().tokens < before
+                done: list[Any] = [
+                    b.engine.context.drop(far),
+                    b.engine.context.drop(far),
+                    b.engine.context.pin(far),
+                    b.engine.context.pin(near),
+                ]
+                done.append(b.engine.context.drop(near))
+                assert far not in [one.id for one in b.engine.context.items()]
+                assert far in [one.id for one in b.engine.context.dropped_items()]
+                assert b.engine.context.outlook().tokens < before
                 return done
 
             _events, done = await meddling(b, "third", ev.TextStreamed, act)
@@ -116,13 +121,13 @@ def test_what_is_dropped_and_brought_back_in_flight_is_as_it_was() -> None:
             far = result(b, 0)
 
             def act() -> list[Any]:
-                return [b.engine.drop(far), b.engine.restore(far)]
+                return [b.engine.context.drop(far), b.engine.context.restore(far)]
 
             _events, done = await meddling(b, "third", ev.TextStreamed, act)
             assert isinstance(done[1], Restored)
             assert LATER in done[1].text
             assert only(await b.run("fourth"), ev.PrefixBroken) == []
-            assert b.engine.dropped_items() == []
+            assert b.engine.context.dropped_items() == []
 
     run_virtual(main)
 
@@ -133,7 +138,7 @@ def test_between_requests_it_takes_effect_at_once() -> None:
         async with b.engine:
             await begun(b)
             far = result(b, 0)
-            _events, dropped = await meddling(b, "third", ev.ToolFinished, lambda: b.engine.drop(far))
+            _events, dropped = await meddling(b, "third", ev.ToolFinished, lambda: b.engine.context.drop(far))
             assert isinstance(dropped, Dropped)
             assert LATER not in dropped.text
         assert "far: A line" not in json.dumps(b.requests[-1])
@@ -156,7 +161,7 @@ def test_a_request_that_comes_to_nothing_does_not_lose_the_change(ending: Any) -
         async with b.engine:
             await begun(b)
             far = result(b, 0)
-            await meddling(b, "third", ev.RequestStarted, lambda: b.engine.drop(far))
+            await meddling(b, "third", ev.RequestStarted, lambda: b.engine.context.drop(far))
             events = await b.run("fourth")
             assert all(UNKNOWN not in broken.reason for broken in only(events, ev.PrefixBroken))
         assert "far: A line" not in json.dumps(b.requests[-1])
@@ -176,7 +181,7 @@ def test_neither_does_one_that_is_broken_off_and_the_session_file_knows(tmp_path
             stream = b.engine.submit("third")
             async for event in stream:
                 if isinstance(event, ev.TextStreamed):
-                    assert isinstance(b.engine.drop(result(b, 0)), Dropped)
+                    assert isinstance(b.engine.context.drop(result(b, 0)), Dropped)
                     if how == "leave":
                         break
                     b.engine.abort(AbortReason.USER_CANCEL)
@@ -185,8 +190,8 @@ def test_neither_does_one_that_is_broken_off_and_the_session_file_knows(tmp_path
             loaded, view = load_session(store.path), View()
             for after, edit in loaded.edits:
                 view.edit([edit_from_dict(edit)], after)
-            assert view.wire(loaded.messages) == b.engine._parts.view.wire(b.engine.messages)
-            assert view.estimate(loaded.messages, 0) == b.engine._parts.view.estimate(b.engine.messages, 0)
+            assert view.wire(loaded.messages) == b.engine._state.conversation.view.wire(b.engine.messages)
+            assert view.estimate(loaded.messages, 0) == b.engine._state.conversation.view.estimate(b.engine.messages, 0)
             await b.run("fourth")
         assert "far: A line" not in json.dumps(b.requests[-1])
 

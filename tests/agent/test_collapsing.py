@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agentcli.agent.context.collapse import MOST_FAILURES, MOST_TRIES, Collapsing
-from agentcli.agent.ports import Seams, Staging
+from agentcli.agent.ports import Extensions, Staging
 from agentcli.agent.profile import Profile, Tuning
 from agentcli.assemble import Options, build_engine
 from agentcli.context.collapse import Collapse
@@ -75,8 +75,8 @@ class Stage:
             transport = ScriptedTransport(script(*replies), self._check)
             transport.player = Window(script(*replies), most)
         pipeline = Pipeline([self.collapsing.step])
-        seams = Seams(collapser=self.collapsing)
-        given = {"profile": PROFILE, "pipeline": pipeline, "seams": seams, **rest}
+        extensions = Extensions(collapser=self.collapsing)
+        given = {"profile": PROFILE, "pipeline": pipeline, "extensions": extensions, **rest}
         self.bench: Bench = bench(transport=transport, view=self.view, **given)
         self.engine = self.bench.engine
 
@@ -162,7 +162,7 @@ def test_what_the_summaries_cost_is_counted() -> None:
             reported = [event for event in only(events, ev.UsageReported) if event.purpose == "collapse"]
             assert len(reported) == len(s.asked) > 0
             assert all(event.model == SMALL and event.cost_usd for event in reported)
-            by_model = s.engine.totals.by_model[SMALL]
+            by_model = s.engine.costs.totals.by_model[SMALL]
             assert by_model.usage.prompt_tokens == sum(event.usage.prompt_tokens for event in reported)
 
     run_virtual(main)
@@ -409,8 +409,8 @@ def test_broken_off_at_any_point_nothing_is_staged_half(how: str) -> None:
 
 
 def staging_of(s: Stage, **rest: Any) -> Staging:
-    parts = s.engine._parts
-    requests = s.engine._requests
+    parts = s.engine._state.conversation
+    requests = s.engine._state.requests
     given = {"log": s.engine.messages, "estimate": 29_000, "usable": 30_000, "late": [], **rest}
     return Staging(parts.provider, requests, lambda _model, _usage: 0.0, **given)
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.ports import NoHooks, Seams
+from agentcli.agent.ports import Extensions, NoHooks
 from agentcli.agent.profile import Profile, Tuning
-from agentcli.agent.questions import Audience
 from agentcli.context.compact import RESTORED
 from agentcli.context.view import View
 from agentcli.core import events as ev
@@ -237,12 +236,13 @@ async def compacted(b: Bench, pinned: frozenset[str]) -> None:
     from dataclasses import replace
 
     from agentcli.agent.context.compaction import Compaction
+    from agentcli.agent.loop_setup import loop_dependencies
     from agentcli.core.abort import AbortController
 
     controller = AbortController()
-    parts = replace(b.engine._loop_parts(controller).compact, pinned=pinned)
-    for event in await collect(Compaction(parts, "manual").run(b.engine.messages, controller.signal)):
-        b.engine._kept(event)
+    dependencies = replace(loop_dependencies(b.engine._state, controller).for_compaction(), pinned=pinned)
+    for event in await collect(Compaction(dependencies, "manual", b.engine.messages, controller.signal).run()):
+        b.engine._state.log.keep(event)
 
 
 def test_pins_that_leave_nothing_to_gain_are_named_as_the_reason() -> None:
@@ -275,7 +275,7 @@ class Told(NoHooks):
 def test_hooks_run_before_and_after_and_may_change_the_focus() -> None:
     async def main() -> None:
         hooks = Told()
-        b = bench(LONG, fails(400, "no", "invalid_request_error"), "A summary.", seams=Seams(hooks=hooks))
+        b = bench(LONG, fails(400, "no", "invalid_request_error"), "A summary.", extensions=Extensions(hooks=hooks))
         async with b.engine:
             await b.run("tell")
             await collect(b.engine.compact("mine"))
@@ -303,12 +303,12 @@ async def reviewed(b: Bench, answer: Answer | None) -> list[ev.Event]:
 
 
 def somebody(*replies: Json | str) -> Bench:
-    return bench(LONG, *replies, audience=Audience.SOMEBODY)
+    return bench(LONG, *replies, interactive=True)
 
 
 def test_a_proposal_says_what_stays_what_goes_and_what_it_costs() -> None:
     async def main() -> None:
-        b = bench(LONG, reply(call("Look")), "Here.", "A summary.", tools=[tool()], audience=Audience.SOMEBODY)
+        b = bench(LONG, reply(call("Look")), "Here.", "A summary.", tools=[tool()], interactive=True)
         async with b.engine:
             await b.run("Never use tabs.")
             await b.run("look")
@@ -352,7 +352,7 @@ def test_a_proposal_that_is_not_taken_changes_nothing(answer: Answer | None) -> 
             before = b.engine.messages
             events = await reviewed(b, answer)
             assert b.engine.messages == before
-            assert b.engine._questions.open_ids == ()
+            assert b.engine._state.questions.open_ids == ()
             assert len(only(events, ev.CompactionFailed)) == 1
             assert result_of(events).is_error == (answer is None or answer.behavior != "deny")
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.ports import NoHooks, Seams
-from agentcli.agent.questions import Audience
+from agentcli.agent.ports import Extensions, NoHooks
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.permission import Answer
@@ -31,7 +30,7 @@ class Slow(NoHooks):
 def slow_bench(**rest: Any) -> Bench:
     summary = reply(say("A "), {"delay": 1}, say("summary."))
     turns = [reply(LONG), reply(call("Look", what="map")), reply("Here.")]
-    return bench(*turns, fails(529), summary, "On.", tools=[tool()], seams=Seams(hooks=Slow()), **rest)
+    return bench(*turns, fails(529), summary, "On.", tools=[tool()], extensions=Extensions(hooks=Slow()), **rest)
 
 
 async def answering(events: AsyncGenerator[ev.Event, None], b: Bench) -> list[ev.Event]:
@@ -52,7 +51,7 @@ def loop() -> VirtualLoop:
 
 def steps_of_a_whole_run(review: bool) -> int:
     async def main() -> int:
-        b = slow_bench(audience=Audience.SOMEBODY)
+        b = slow_bench(interactive=True)
         async with b.engine:
             await b.run("tell")
             await b.run("look")
@@ -67,8 +66,8 @@ def steps_of_a_whole_run(review: bool) -> int:
 @pytest.mark.parametrize("how", ["abort", "cancel"])
 def test_broken_off_at_any_point_nothing_has_changed_or_everything(review: bool, how: str) -> None:
     async def main(point: int) -> bool:
-        b = slow_bench(audience=Audience.SOMEBODY)
-        view = b.engine._parts.view
+        b = slow_bench(interactive=True)
+        view = b.engine._state.conversation.view
         async with b.engine:
             await b.run("tell")
             await b.run("look")
@@ -84,7 +83,7 @@ def test_broken_off_at_any_point_nothing_has_changed_or_everything(review: bool,
                 assert len(only(events, ev.CompactionFailed)) == (not changed)
             if not changed:
                 assert view.wire(b.engine.messages) == wire
-            assert b.engine._questions.open_ids == ()
+            assert b.engine._state.questions.open_ids == ()
             assert not b.engine.running
             await b.run("go")
             assert b.refused == []
@@ -102,7 +101,7 @@ def test_a_consumer_that_leaves_in_the_middle_of_it_loses_nothing() -> None:
         async with b.engine:
             await b.run("tell")
             await b.run("look")
-            view = b.engine._parts.view
+            view = b.engine._state.conversation.view
             before = view.wire(b.engine.messages)
             stream = b.engine.compact()
             appended = 0

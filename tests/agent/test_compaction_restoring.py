@@ -200,7 +200,7 @@ async def test_a_file_that_may_not_be_read_any_more_is_not_shown(tmp_path: Path)
 
         from agentcli.permissions.rules.rule import parse_rule
 
-        permissions = engine._parts.permissions
+        permissions = engine._state.conversation.permissions
         rule = parse_rule("Read(./secret.py)", "test")
         permissions.policy = replace(permissions.policy, deny=(*permissions.policy.deny, rule))
         said = await after_compaction(engine, transport)
@@ -214,7 +214,7 @@ async def test_a_file_outside_that_would_have_to_be_asked_for_is_not_shown(tmp_p
     async with engine:
         await collect(engine.submit("read it"))
         await collect(engine.submit("more"))
-        engine.set_mode(PermissionMode.DEFAULT)
+        engine.permissions.set_mode(PermissionMode.DEFAULT)
         said = await after_compaction(engine, transport)
     assert "outside = 1" not in said
 

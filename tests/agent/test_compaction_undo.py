@@ -29,12 +29,12 @@ def test_undo_puts_the_conversation_back_and_keeps_what_was_said_since() -> None
         b = bench(reply(LONG, usage=USED), "A summary.", "Since.", "On.")
         async with b.engine:
             await b.run("tell")
-            full = b.engine.outlook().tokens
+            full = b.engine.context.outlook().tokens
             await collect(b.engine.compact())
             await b.run("after")
-            short = b.engine.outlook().tokens
-            events = await collect(b.engine.undo_compaction())
-            undone = b.engine.outlook().tokens
+            short = b.engine.context.outlook().tokens
+            events = await collect(b.engine.perform(b.engine.context.undo_compaction()))
+            undone = b.engine.context.outlook().tokens
             after = await b.run("go")
         assert short < full / 2
         assert undone > short + 1_500
@@ -54,10 +54,10 @@ def test_right_after_a_compaction_undo_knows_the_true_size() -> None:
         b = bench(reply(LONG, usage=USED), "A summary.")
         async with b.engine:
             await b.run("tell")
-            full = b.engine.outlook().tokens
+            full = b.engine.context.outlook().tokens
             await collect(b.engine.compact())
-            await collect(b.engine.undo_compaction())
-            assert b.engine.outlook().tokens == full
+            await collect(b.engine.perform(b.engine.context.undo_compaction()))
+            assert b.engine.context.outlook().tokens == full
 
     run_virtual(main)
 
@@ -74,8 +74,8 @@ def test_undo_counts_as_the_models_tokenizer_does() -> None:
             await b.run("and again")
             await collect(b.engine.compact())
             await b.run("after")
-            await collect(b.engine.undo_compaction())
-            said = b.engine.outlook()
+            await collect(b.engine.perform(b.engine.context.undo_compaction()))
+            said = b.engine.context.outlook()
             await b.run("go")
         read = cache.readings[-1]
         assert said.tokens == pytest.approx(read.prompt, rel=0.05)
@@ -93,9 +93,9 @@ def test_undo_goes_back_one_compaction_at_a_time_and_then_refuses() -> None:
             await b.run("second")
             await collect(b.engine.compact())
             await undo(b)
-            assert "One." in b.engine._parts.view.messages(b.engine.messages)[0].text
+            assert "One." in b.engine._state.conversation.view.messages(b.engine.messages)[0].text
             await undo(b)
-            events = await collect(b.engine.undo_compaction())
+            events = await collect(b.engine.perform(b.engine.context.undo_compaction()))
             assert result_of(events).is_error
             assert "no compaction to undo" in result_of(events).errors[0]
             await b.run("go")
@@ -105,7 +105,7 @@ def test_undo_goes_back_one_compaction_at_a_time_and_then_refuses() -> None:
 
 
 async def undo(b: Bench) -> None:
-    assert not result_of(await collect(b.engine.undo_compaction())).is_error
+    assert not result_of(await collect(b.engine.perform(b.engine.context.undo_compaction()))).is_error
 
 
 def test_undo_refuses_what_would_not_fit() -> None:
@@ -118,7 +118,7 @@ def test_undo_refuses_what_would_not_fit() -> None:
                 await b.run("tell")
                 await collect(b.engine.compact())
                 messages = b.engine.messages
-                events = await collect(b.engine.undo_compaction())
+                events = await collect(b.engine.perform(b.engine.context.undo_compaction()))
                 result = result_of(events)
                 assert result.is_error != fits
                 assert bool(only(events, ev.ContextEdited)) == fits
@@ -138,7 +138,10 @@ def test_an_undo_past_the_mark_of_auto_compaction_says_so() -> None:
         async with b.engine:
             await b.run("tell")
             await collect(b.engine.compact())
-            assert "the next prompt does that again" in result_of(await collect(b.engine.undo_compaction())).text
+            assert (
+                "the next prompt does that again"
+                in result_of(await collect(b.engine.perform(b.engine.context.undo_compaction()))).text
+            )
 
     run_virtual(main)
 

@@ -46,6 +46,21 @@ ROWS: list[tuple[str, TurnOutcome, dict[str, Any], dict[str, Any], Terminal | Tr
     # what the turn produced, changes of the state, changes of the limits, what must come of it
     ("an answer", outcome(), {}, {}, Terminal.COMPLETED),
     ("the budget is spent", outcome(aborted=AbortReason.BUDGET, tool_results=("1",)), {}, {}, Terminal.MAX_BUDGET_USD),
+    (
+        "the budget was spent before the request",
+        TurnOutcome(aborted=AbortReason.BUDGET),
+        {},
+        {},
+        Terminal.MAX_BUDGET_USD,
+    ),
+    ("the context is full", TurnOutcome(blocked="Full."), {}, {}, Terminal.BLOCKING_LIMIT),
+    (
+        "an abort beats a full context",
+        outcome(blocked="Full.", aborted=AbortReason.USER_CANCEL),
+        {},
+        {},
+        Terminal.ABORTED_STREAMING,
+    ),
     ("tool results", outcome(tool_results=("1", "2")), {}, {}, Transition.NEXT_TURN),
     (
         "results in time",
@@ -151,7 +166,7 @@ ROWS: list[tuple[str, TurnOutcome, dict[str, Any], dict[str, Any], Terminal | Tr
     ("results of a row that repeats itself", outcome(tool_results=("1",), repetition=ROUND), {}, {}, "loop_verdict"),
     (
         "a loop that somebody lets go on",
-        outcome(tool_results=("1",), repetition=ROUND, loop_verdict=LoopVerdict("go_on")),
+        outcome(tool_results=("1",), repetition=ROUND, loop_verdict=LoopVerdict("continue")),
         {},
         {},
         Transition.NEXT_TURN,
@@ -165,15 +180,15 @@ ROWS: list[tuple[str, TurnOutcome, dict[str, Any], dict[str, Any], Terminal | Tr
     ),
     (
         "a loop with nobody there: the model is told",
-        outcome(tool_results=("1",), repetition=ROUND, loop_verdict=LoopVerdict("nobody")),
+        outcome(tool_results=("1",), repetition=ROUND, loop_verdict=LoopVerdict("unattended")),
         {},
         {},
         Transition.NEXT_TURN,
     ),
     (
         "a loop with nobody there, and the model was told",
-        outcome(tool_results=("1",), repetition=ROUND, loop_verdict=LoopVerdict("nobody")),
-        {"told_of_loop": True},
+        outcome(tool_results=("1",), repetition=ROUND, loop_verdict=LoopVerdict("unattended")),
+        {"warned_of_loop": True},
         {},
         Terminal.LOOP_DETECTED,
     ),
@@ -243,6 +258,13 @@ ROWS: list[tuple[str, TurnOutcome, dict[str, Any], dict[str, Any], Terminal | Tr
 ]
 
 
+def test_the_budget_stop_has_the_text_of_the_limits() -> None:
+    limits = replace(LIMITS, budget_text="Reached maximum budget ($1)")
+    assert decide(STATE, TurnOutcome(aborted=AbortReason.BUDGET), limits) == Stop(
+        Terminal.MAX_BUDGET_USD, "Reached maximum budget ($1)"
+    )
+
+
 @pytest.mark.parametrize(("said", "produced", "state", "limits", "expected"), ROWS, ids=[row[0] for row in ROWS])
 def test_each_row_of_the_table_is_decided(
     said: str,
@@ -264,7 +286,7 @@ def test_each_row_of_the_table_is_decided(
 def test_every_transition_and_every_terminal_of_the_inner_loop_has_a_row() -> None:
     reached = {row[4] for row in ROWS}
     assert set(Transition) <= reached
-    assert set(Terminal) - reached == {Terminal.BLOCKING_LIMIT}  # before the call
+    assert set(Terminal) <= reached
 
 
 @pytest.mark.parametrize("failure", [BROKEN, IMAGE, INVALID, TOO_LONG])
@@ -323,7 +345,7 @@ outcomes = st.builds(
     compacted=st.none() | st.booleans(),
     stop_hooks=st.none() | st.builds(StopVerdict, st.just(()) | st.just(("e",)), st.none() | st.just("p")),
     repetition=st.none() | st.just(ROUND),
-    loop_verdict=st.none() | st.builds(LoopVerdict, st.sampled_from(["nobody", "go_on", "stop"])),
+    loop_verdict=st.none() | st.builds(LoopVerdict, st.sampled_from(["unattended", "continue", "stop"])),
 )
 limits_strategy = st.builds(
     Limits,
@@ -346,7 +368,7 @@ def test_finding_out_always_leads_to_a_decision(produced: TurnOutcome, limits: L
             "collapse_drain": {"collapses_committed": 0},
             "reactive_compact": {"compacted": False},
             "stop_hooks": {"stop_hooks": LET_GO},
-            "loop_verdict": {"loop_verdict": LoopVerdict("nobody")},
+            "loop_verdict": {"loop_verdict": LoopVerdict("unattended")},
         }[decision.fact]
         produced = replace(produced, **found)
         decision = decide(state, produced, limits)

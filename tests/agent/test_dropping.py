@@ -32,13 +32,13 @@ def test_after_a_drop_the_next_request_is_smaller_by_what_was_shown() -> None:
             await b.run("first")
             await b.run("second")
             await b.run("third")
-            before = b.engine.outlook().tokens
+            before = b.engine.context.outlook().tokens
             result = next(m for m in b.engine.messages if m.origin is Origin.TOOL_RESULTS)
-            price = b.engine.price_of_drop(f"{result.id}:0")
-            dropped = b.engine.drop(f"{result.id}:0")
+            price = b.engine.context.price_of_drop(f"{result.id}:0")
+            dropped = b.engine.context.drop(f"{result.id}:0")
             assert isinstance(dropped, Dropped)
             assert dropped == price
-            assert b.engine.outlook().tokens == before - dropped.tokens_per_turn
+            assert b.engine.context.outlook().tokens == before - dropped.tokens_per_turn
             events = await b.run("fourth")
         smaller = cache.readings[-2].prompt - cache.readings[-1].prompt
         assert smaller == pytest.approx(dropped.tokens_per_turn, rel=0.1)
@@ -66,7 +66,7 @@ def test_dropping_a_call_drops_its_result_and_thinking_that_leads_nowhere() -> N
             await b.run("first")
             await b.run("second")
             replied = next(m for m in b.engine.messages if m.tool_uses)
-            far = b.engine.drop(f"{replied.id}:1")
+            far = b.engine.context.drop(f"{replied.id}:1")
             assert isinstance(far, Dropped)
             assert far.also == "with its result"
             await b.run("third")
@@ -74,12 +74,12 @@ def test_dropping_a_call_drops_its_result_and_thinking_that_leads_nowhere() -> N
             assert '"hm"' in said
             assert "near: A line" in said
             assert "far" not in said
-            near = b.engine.drop(f"{replied.id}:2")
+            near = b.engine.context.drop(f"{replied.id}:2")
             assert isinstance(near, Dropped)
             assert near.also == "with its result and the thinking that led to it"
             await b.run("fourth")
         assert "hm" not in json.dumps(b.requests[-1])
-        assert [one.category for one in b.engine.dropped_items()] == [
+        assert [one.category for one in b.engine.context.dropped_items()] == [
             "thinking",
             "calls",
             "calls",
@@ -96,19 +96,22 @@ def test_what_is_restored_is_there_again_byte_for_byte() -> None:
         async with b.engine:
             await b.run("first")
             await b.run("second")
-            before, tokens = b.engine._parts.view.wire(b.engine.messages), b.engine.outlook().tokens
+            before, tokens = (
+                b.engine._state.conversation.view.wire(b.engine.messages),
+                b.engine.context.outlook().tokens,
+            )
             replied = next(m for m in b.engine.messages if m.tool_uses)
             for dropped, restored in ((1, 0), (1, 1)):
-                down = b.engine.drop(f"{replied.id}:{dropped}")
-                assert len(b.engine.dropped_items()) == 3
-                up = b.engine.restore(f"{replied.id}:{restored}")
+                down = b.engine.context.drop(f"{replied.id}:{dropped}")
+                assert len(b.engine.context.dropped_items()) == 3
+                up = b.engine.context.restore(f"{replied.id}:{restored}")
                 assert isinstance(down, Dropped)
                 assert isinstance(up, Restored)
                 assert up.tokens_per_turn == down.tokens_per_turn
-                assert b.engine.dropped_items() == []
-                assert b.engine._parts.view.wire(b.engine.messages) == before
-                assert b.engine.outlook().tokens == tokens
-            assert b.engine.restore(f"{replied.id}:1") == pinning.NOT_CHANGED
+                assert b.engine.context.dropped_items() == []
+                assert b.engine._state.conversation.view.wire(b.engine.messages) == before
+                assert b.engine.context.outlook().tokens == tokens
+            assert b.engine.context.restore(f"{replied.id}:1") == pinning.NOT_CHANGED
 
     run_virtual(main)
 
@@ -120,17 +123,17 @@ def test_what_cannot_be_dropped_says_why() -> None:
             await b.run("tell")
             await collect(b.engine.compact())
             await b.run("go")
-            assert b.engine.drop("system") == pinning.SYSTEM
-            assert b.engine.drop("tool:Look") == pinning.TOOLS
-            assert b.engine.drop("user-context:0") == pinning.INSTRUCTIONS
-            assert b.engine.drop(item(b, "summary")) == pinning.SUMMARY
-            assert b.engine.drop(item(b, "prompts", "go")) == pinning.LAST_PROMPT
-            assert b.engine.drop(item(b, "answers", "On.")) != ""
-            assert b.engine.drop("nothing:7") == pinning.NOT_THERE
-            assert b.engine.drop("") == pinning.NOT_THERE
-            assert b.engine.drop(":") == pinning.NOT_THERE
-            assert b.engine.restore("system") == pinning.NOT_CHANGED
-            assert b.engine.restore("nothing:7") == pinning.NOT_THERE
+            assert b.engine.context.drop("system") == pinning.SYSTEM
+            assert b.engine.context.drop("tool:Look") == pinning.TOOLS
+            assert b.engine.context.drop("user-context:0") == pinning.INSTRUCTIONS
+            assert b.engine.context.drop(item(b, "summary")) == pinning.SUMMARY
+            assert b.engine.context.drop(item(b, "prompts", "go")) == pinning.LAST_PROMPT
+            assert b.engine.context.drop(item(b, "answers", "On.")) != ""
+            assert b.engine.context.drop("nothing:7") == pinning.NOT_THERE
+            assert b.engine.context.drop("") == pinning.NOT_THERE
+            assert b.engine.context.drop(":") == pinning.NOT_THERE
+            assert b.engine.context.restore("system") == pinning.NOT_CHANGED
+            assert b.engine.context.restore("nothing:7") == pinning.NOT_THERE
 
     run_virtual(main)
 
@@ -145,8 +148,8 @@ def test_what_the_model_is_working_with_stays_until_it_is_done() -> None:
 
             async def meddle() -> list[Any]:
                 await asyncio.sleep(2)
-                calls = [one.id for one in b.engine.context_items() if one.category == "calls"]
-                return [b.engine.drop(one) for one in calls]
+                calls = [one.id for one in b.engine.context.items() if one.category == "calls"]
+                return [b.engine.context.drop(one) for one in calls]
 
             meddling = asyncio.create_task(meddle())
             await b.run("second")
@@ -213,9 +216,9 @@ def test_a_second_drop_behind_the_first_costs_nothing_more_and_one_before_it_onl
             for number in range(4):
                 await b.run(f"prompt {number}")
             await b.run("and now?")
-            results = [one.id for one in b.engine.context_items() if one.category == "results"]
-            alone = b.engine.price_of_drop(results[0])
-            middle, behind, before = (b.engine.drop(results[n]) for n in (1, 2, 0))
+            results = [one.id for one in b.engine.context.items() if one.category == "results"]
+            alone = b.engine.context.price_of_drop(results[0])
+            middle, behind, before = (b.engine.context.drop(results[n]) for n in (1, 2, 0))
         assert isinstance(alone, Dropped)
         assert isinstance(middle, Dropped)
         assert isinstance(behind, Dropped)
@@ -234,8 +237,8 @@ def test_the_system_prompt_and_the_tools_stay_cached_whatever_is_dropped_behind_
             await b.run("look")
             await b.run("and now?")
             # Sizes are estimates: what is left unchanged may come to less than the head does.
-            b.engine._break_at(1)
-            cached = {one.category for one in b.engine.context_items() if one.cached}
+            b.engine.context._break_at(1)
+            cached = {one.category for one in b.engine.context.items() if one.cached}
         assert cached == {"system", "tools"}
 
     run_virtual(main)
@@ -274,8 +277,8 @@ def test_the_price_of_a_drop_far_back_is_all_that_the_cache_does_not_find_any_mo
         async with b.engine:
             for number in range(20):
                 await b.run(f"and {number} " + "more of it " * 100)
-            answers = [one for one in b.engine.context_items() if one.category == "answers"]
-            said = b.engine.drop(answers[-back].id)
+            answers = [one for one in b.engine.context.items() if one.category == "answers"]
+            said = b.engine.context.drop(answers[-back].id)
             assert isinstance(said, Dropped)
             await b.run("go on")
         sent = cache.readings[-1]

@@ -44,15 +44,15 @@ async def test_each_process_that_worked_on_a_session_counts_once(tmp_path: Path)
     async with engine_in(tmp_path) as engine:
         first = await prompts(engine, 2)
     async with engine_in(tmp_path, resume=first.session_id) as engine:
-        assert engine.totals.cost_usd == 0
-        assert engine.earlier.cost_usd == pytest.approx(first.total_cost_usd)
+        assert engine.costs.totals.cost_usd == 0
+        assert engine.costs.earlier.cost_usd == pytest.approx(first.total_cost_usd)
         second = await prompts(engine, 1)
-        assert engine.totals_of_session.cost_usd == pytest.approx(first.total_cost_usd + second.total_cost_usd)
+        assert engine.costs.session_totals.cost_usd == pytest.approx(first.total_cost_usd + second.total_cost_usd)
     async with engine_in(tmp_path, resume=first.session_id) as engine:
-        assert engine.earlier.cost_usd == pytest.approx(first.total_cost_usd + second.total_cost_usd)
-        assert engine.earlier.usage.prompt_tokens == 3_000
+        assert engine.costs.earlier.cost_usd == pytest.approx(first.total_cost_usd + second.total_cost_usd)
+        assert engine.costs.earlier.usage.prompt_tokens == 3_000
         said = result_of(await collect(run_command(engine, "cost", "")))
-        assert f"had cost ${engine.earlier.cost_usd:.4f}" in said.text
+        assert f"had cost ${engine.costs.earlier.cost_usd:.4f}" in said.text
 
 
 async def test_a_budget_counts_from_now_on(tmp_path: Path) -> None:

@@ -288,9 +288,9 @@ async def test_after_a_resume_the_outlook_is_what_the_server_bills_then(
             session = result_of(await collect(engine.submit(prompt))).session_id
     for fork in (True, False):
         async with engine_in(tmp_path, "Three.", cache=cache, resume=session, fork_session=fork, **before) as engine:
-            assert engine.outlook().cached_tokens == cache.readings[1].prompt, "as it was left"
+            assert engine.context.outlook().cached_tokens == cache.readings[1].prompt, "as it was left"
     async with engine_in(tmp_path, "Three.", cache=cache, resume=session, **after) as engine:
-        outlook = engine.outlook()
+        outlook = engine.context.outlook()
         [broken] = only(await collect(engine.submit("three")), ev.PrefixBroken)
     assert broken.block == block
     assert outlook.cached_tokens == pytest.approx(cache.readings[-1].read, rel=0.3), "an estimate, not counted"

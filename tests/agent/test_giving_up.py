@@ -10,7 +10,6 @@ import pytest
 from agentcli.agent.context.pins import Dropped, Pins
 from agentcli.agent.profile import Profile
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortController
 from agentcli.core.messages import Json, Message
 from tests.context.logs import Talk
 from tests.support.compacting import LONG
@@ -92,13 +91,13 @@ def test_within_one_prompt_they_are_given_up_too() -> None:
 
 
 def unpin(b: Bench) -> None:
-    [pin] = b.engine.pins
-    assert b.engine.unpin(pin) is None
+    [pin] = b.engine.context.pins
+    assert b.engine.context.unpin(pin) is None
 
 
 def drop(b: Bench) -> None:
-    answers = [one.id for one in b.engine.context_items() if one.category == "answers"]
-    assert isinstance(b.engine.drop(answers[0]), Dropped)
+    answers = [one.id for one in b.engine.context.items() if one.category == "answers"]
+    assert isinstance(b.engine.context.drop(answers[0]), Dropped)
 
 
 def other_model(b: Bench) -> None:
@@ -136,10 +135,9 @@ def test_undoing_a_compaction_is_a_change_too() -> None:
         async with b.engine:
             await b.run("tell")
             await collect(b.engine.compact())
-            parts = b.engine._loop_parts(AbortController())
-            before = parts.changes()
-            assert not result_of(await collect(b.engine.undo_compaction())).is_error
-            assert parts.changes() == before + 1
+            before = b.engine.context.change_count
+            assert not result_of(await collect(b.engine.perform(b.engine.context.undo_compaction()))).is_error
+            assert b.engine.context.change_count == before + 1
 
     run_virtual(main)
 

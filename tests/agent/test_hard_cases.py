@@ -10,9 +10,8 @@ import pytest
 
 from agentcli.agent.loop.state import LoopState
 from agentcli.agent.loop.structured_output import RequireOutput
-from agentcli.agent.ports import NoAttachments, NoHooks, Seams
+from agentcli.agent.ports import Extensions, NoAttachments, NoHooks
 from agentcli.agent.profile import Bounds, Profile, Tuning
-from agentcli.agent.questions import Audience
 from agentcli.core import events as ev
 from agentcli.core.messages import ImageBlock, Json, Message, Origin, TextBlock
 from agentcli.core.permission import Answer, PermissionMode
@@ -137,7 +136,7 @@ def test_a_salvaged_reply_withdraws_the_questions_behind_it() -> None:
         change, asked = FakeTool("Change", seconds=9, safe=False), FakeTool("Ask", safe=False, need="write")
         b = bench(
             reply(call("Change"), call("Ask"), pause(10), say("and"), pause(20), fault("drop")), "Done.",
-            tools=[change, asked], mode=PermissionMode.DEFAULT, audience=Audience.SOMEBODY,
+            tools=[change, asked], mode=PermissionMode.DEFAULT, interactive=True,
         )  # fmt: skip
         async with b.engine:
             events = await b.run()
@@ -193,8 +192,8 @@ class Slow(NoHooks, NoAttachments):
 def test_an_abort_waits_for_no_seam(where: str) -> None:
     async def main() -> None:
         slow = Slow(where)
-        seams = Seams(hooks=slow, attachments=slow)
-        b = bench(FULL, "A summary.", "x", profile=SMALL, seams=seams, tools=[FakeTool()])
+        extensions = Extensions(hooks=slow, attachments=slow)
+        b = bench(FULL, "A summary.", "x", profile=SMALL, extensions=extensions, tools=[FakeTool()])
         loop = asyncio.get_running_loop()
         async with b.engine:
             if where != "collect":
@@ -215,7 +214,7 @@ def test_wrong_structured_outputs_are_counted_whatever_is_wrong_with_them() -> N
             *replies * 10,
             tools=[tool],
             wants_structured=True,
-            seams=Seams(hooks=RequireOutput(NoHooks(), "StructuredOutput")),
+            extensions=Extensions(hooks=RequireOutput(NoHooks(), "StructuredOutput")),
         )
         async with b.engine:
             for _prompt in range(2):
@@ -277,7 +276,7 @@ def test_answers_that_name_a_mode_change_it() -> None:
     async def main() -> None:
         tool = FakeTool("Change", safe=False, need="write")
         b = bench(reply(call("Change")), reply(call("Change")), "Done.", tools=[tool], mode=PermissionMode.DEFAULT,
-                  audience=Audience.SOMEBODY)  # fmt: skip
+                  interactive=True)  # fmt: skip
         asked = 0
         async with b.engine:
             async for happened in b.engine.submit("go"):
@@ -285,7 +284,7 @@ def test_answers_that_name_a_mode_change_it() -> None:
                     asked += 1
                     b.engine.answer(happened.request_id, Answer("allow", mode=PermissionMode.ACCEPT_EDITS))
         assert asked == 1
-        assert b.engine.permission_mode is PermissionMode.ACCEPT_EDITS
+        assert b.engine.permissions.mode is PermissionMode.ACCEPT_EDITS
         assert [m.origin for m in b.engine.messages][-1] is Origin.REPLY
 
     play(main)

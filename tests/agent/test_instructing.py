@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentcli.agent.loop.state import LoopState
-from agentcli.agent.ports import Seams
+from agentcli.agent.ports import Extensions
 from agentcli.agent.updates.attachments import Composite
 from agentcli.agent.updates.changed_files import ChangedFiles
 from agentcli.agent.updates.instructions import CHANGED, INSTRUCTIONS, NEW, Instructing
@@ -338,7 +338,7 @@ async def test_in_the_engine_the_front_is_the_same_bytes_in_every_request(tmp_pa
         "done",
         "fine",
         tools=[Read(), Edit(), Write()],
-        seams=Seams(attachments=attachments),
+        extensions=Extensions(attachments=attachments),
         view=view,
     )
     await table.run()

@@ -13,7 +13,7 @@ import pytest
 from agentcli.agent.cache.watch import UNKNOWN
 from agentcli.agent.context.collapse import Collapsing
 from agentcli.agent.context.pins import Pins
-from agentcli.agent.ports import NoHooks, Seams
+from agentcli.agent.ports import Extensions, NoHooks
 from agentcli.agent.profile import Profile, Tuning
 from agentcli.context.collapse import Collapse, find_spans
 from agentcli.context.estimate import message_tokens
@@ -76,9 +76,9 @@ class Ladder:
         summary = reply("1. Intent: a fence.", match=HANDOVER, repeat=True)
         replies = script(summary, reply(call("Look", what="fence")), reply("Done.", repeat=True))
         transport.player = self.player = Refusing(replies, refuse)
-        seams = Seams(collapser=Collapsing(view, step), hooks=rest.pop("hooks", NoHooks()))
+        extensions = Extensions(collapser=Collapsing(view, step), hooks=rest.pop("hooks", NoHooks()))
         pins = Pins([found] if pinned else [])
-        given = {"log": self.log, "view": view, "seams": seams, "pins": pins, "tools": [FakeTool()], **rest}
+        given = {"log": self.log, "view": view, "extensions": extensions, "pins": pins, "tools": [FakeTool()], **rest}
         self.bench: Bench = bench(transport=transport, **given)
         self.engine = self.bench.engine
         self._pinned = pinned
@@ -87,7 +87,7 @@ class Ladder:
         """Whatever has happened."""
         assert self.refused == []
         assert self.engine.messages[: len(self.log)] == self.log
-        wire = json.dumps(self.engine._parts.view.wire(self.engine.messages))
+        wire = json.dumps(self.engine._state.conversation.view.wire(self.engine.messages))
         assert last_words in wire
         assert not self._pinned or SECRET in wire
         for body in self.player.accepted:
@@ -195,7 +195,7 @@ def test_broken_off_at_any_point_nothing_has_changed_or_everything(trigger: str,
             stop = task.cancel if how == "leave" else lambda: ladder.engine.abort(AbortReason.USER_CANCEL)
             _loop().act_at[_loop().steps + 2 + point] = stop
             await asyncio.wait([task])
-            compacted = ladder.engine._parts.view.edits.boundary(ladder.engine.messages) is not None
+            compacted = ladder.engine._state.conversation.view.edits.boundary(ladder.engine.messages) is not None
             ladder.check(LAST)
             assert not ladder.engine.running
             assert result_of(await collect(ladder.engine.submit("And now?"))).terminal == "completed"

@@ -123,7 +123,7 @@ def test_whatever_is_compacted_however_often_the_last_words_are_in_the_next_requ
             for _length in lengths:
                 for failed in only(await collect(b.engine.compact()), ev.CompactionFailed):
                     assert failed.text in (INFLATING, LITTLE_TO_GAIN, NOTHING_YET)
-                wire = json.dumps(b.engine._parts.view.wire(b.engine.messages))
+                wire = json.dumps(b.engine._state.conversation.view.wire(b.engine.messages))
                 assert "the very last words" in wire
             assert list(b.engine.messages[: len(log)]) == log
         assert b.refused == []
@@ -143,8 +143,8 @@ def test_what_is_pinned_counts_against_what_else_is_kept() -> None:
         async with b.engine:
             await b.run("first")
             await b.run("second")
-            far = next(one.id for one in b.engine.context_items() if one.category == "results")
-            assert b.engine.pin(far) is None
+            far = next(one.id for one in b.engine.context.items() if one.category == "results")
+            assert b.engine.context.pin(far) is None
             before = b.engine.messages
             events = await collect(b.engine.compact())
             assert not result_of(events).is_error
@@ -165,9 +165,9 @@ def test_pins_that_leave_half_of_it_do_not_stand_in_the_way() -> None:
         b = bench(*turns, "There.", "A summary.", "On.", tools=[looking()])
         async with b.engine:
             await b.run("look")
-            results = [one.id for one in b.engine.context_items() if one.category == "results"]
+            results = [one.id for one in b.engine.context.items() if one.category == "results"]
             for one in results[:3]:
-                b.engine.pin(one)
+                b.engine.context.pin(one)
             before = b.engine.messages
             events = await collect(b.engine.compact())
             assert not result_of(events).is_error, result_of(events).errors
@@ -183,7 +183,7 @@ def test_what_is_pinned_in_the_last_exchange_does_not_keep_it_from_being_said_as
         async with b.engine:
             await b.run("tell")
             await b.run("where?")
-            b.engine.pin(item(b, "results"))
+            b.engine.context.pin(item(b, "results"))
             events = await collect(b.engine.compact())
             new = [event.message for event in only(events, ev.MessageAppended)]
             assert Origin.TOOL_RESULTS in [message.origin for message in new]
@@ -198,8 +198,8 @@ def test_everything_pinned_is_named_as_the_reason() -> None:
         b = bench(LONG, "A summary that takes some room too. " * 20)
         async with b.engine:
             await b.run("tell")
-            for one in b.engine.context_items():
-                b.engine.pin(one.id)
+            for one in b.engine.context.items():
+                b.engine.context.pin(one.id)
             events = await collect(b.engine.compact())
             assert [event.text for event in only(events, ev.CompactionFailed)] == [PINNED_TOO_MUCH]
 

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.agent.loop.repetition import REPEATS, repetition
-from agentcli.agent.questions import Audience
 from agentcli.context.compact import said_again
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
@@ -139,7 +138,7 @@ def test_whatever_repeats_three_times_at_the_end_is_found_and_nothing_else(steps
 
 
 def asking(*replies: Json | str, **rest: Any) -> Bench:
-    return bench(*replies, tools=[FakeTool()], audience=Audience.SOMEBODY, **rest)
+    return bench(*replies, tools=[FakeTool()], interactive=True, **rest)
 
 
 async def answered(b: Bench, *answers: Answer) -> list[ev.Event]:

@@ -137,7 +137,7 @@ async def from_tools(project: Path, texts: Texts) -> None:
     options = {"permission_mode": PermissionMode.BYPASS}
     async with Assembled(project, [*replies, "Done."], yes, options) as session:
         await session.run()
-        await session.engine.undo()
+        await session.engine.files.undo()
         (project / "src" / "app.py").write_text("changed\n")
         session.requests.clear()
     texts.add("Results of tools", session.results)
@@ -195,10 +195,10 @@ async def from_attachments(project: Path, texts: Texts) -> None:
     async with Assembled(project, replies, options=options) as session:
         await session.run(f"@src/app.py:1-2 @src @.env @blob.bin @{outside}")
         (project / "a.txt").write_text("one\nchanged\none\n")
-        session.engine.set_mode(PermissionMode.PLAN)
+        session.engine.permissions.set_mode(PermissionMode.PLAN)
         await session.follow(session.engine.shell("echo by the user"))
         await session.run("go on")
-        session.engine.set_mode(PermissionMode.DEFAULT)
+        session.engine.permissions.set_mode(PermissionMode.DEFAULT)
         (project / "a.txt").unlink()
         await session.run("and now?")
         session_id = session.engine.session_id
@@ -231,9 +231,9 @@ async def from_undo(project: Path, texts: Texts) -> None:
     replies = [reply(call("Write", file_path="made.txt", content="x\n")), "Done.", "Fine.", "Fine."]
     async with Assembled(project, replies, options={"permission_mode": PermissionMode.ACCEPT_EDITS}) as session:
         await session.run("make it")
-        await session.engine.undo()
+        await session.engine.files.undo()
         await session.run("and now?")
-        await session.engine.redo()
+        await session.engine.files.redo()
         await session.run("and now?")
         texts.add("Undo", _notes(session))
 

@@ -42,7 +42,7 @@ def test_warm_the_estimate_is_what_the_next_request_is_billed() -> None:
         b, cache = big_bench("And?")
         async with b.engine:
             await b.run("go")
-            outlook = b.engine.outlook()
+            outlook = b.engine.context.outlook()
             await b.run("x")
             assert SONNET is not None
             billed = SONNET.cost(Usage().updated(cache.readings[-1].usage))
@@ -58,20 +58,20 @@ def test_after_a_pause_the_estimate_claims_nothing_cached() -> None:
         b, cache = big_bench("And?")
         async with b.engine:
             await b.run("go")
-            warm = b.engine.outlook()
-            assert b.engine.warm_seconds() == pytest.approx(SHORT_TTL, abs=1)
+            warm = b.engine.context.outlook()
+            assert b.engine.context.cache_seconds_left() == pytest.approx(SHORT_TTL, abs=1)
             await asyncio.sleep(SHORT_TTL + 1)
-            cold = b.engine.outlook()
-            assert (cold.cold, cold.cached_tokens, b.engine.warm_seconds()) == (True, 0, None)
+            cold = b.engine.context.outlook()
+            assert (cold.cold, cold.cached_tokens, b.engine.context.cache_seconds_left()) == (True, 0, None)
             assert warm.next_cost_usd is not None
             assert cold.next_cost_usd is not None
             assert cold.next_cost_usd > 5 * warm.next_cost_usd
-            assert {item.cached for item in b.engine.context_items()} == {False}
+            assert {item.cached for item in b.engine.context.items()} == {False}
             await b.run("x")
             assert SONNET is not None
             billed = SONNET.cost(Usage().updated(cache.readings[-1].usage))
             assert cold.next_cost_usd == pytest.approx(billed, rel=0.15)
-            assert not b.engine.outlook().cold
+            assert not b.engine.context.outlook().cold
 
     run_virtual(main)
 
@@ -81,15 +81,15 @@ def test_with_another_model_the_estimate_is_of_its_own_price_and_nothing_is_cach
         b, _cache = big_bench()
         async with b.engine:
             await b.run("go")
-            before = b.engine.outlook()
+            before = b.engine.context.outlook()
             b.engine.set_model("opus")
-            outlook = b.engine.outlook()
+            outlook = b.engine.context.outlook()
             price = Catalog().get("opus").price
             assert price is not None
             assert outlook.next_cost_usd == pytest.approx(price.cost(Usage(cache_write_5m_tokens=outlook.tokens)))
             assert outlook.cached_tokens == 0
             b.engine.set_model(MODEL)
-            assert b.engine.outlook() == before, "what was cached is of use again"
+            assert b.engine.context.outlook() == before, "what was cached is of use again"
 
     run_virtual(main)
 
@@ -100,7 +100,7 @@ def test_another_way_of_thinking_keeps_what_comes_before_the_messages() -> None:
         async with b.engine:
             await b.run("go")
             b.engine.set_thinking(Thinking("disabled"))
-            outlook = b.engine.outlook()
+            outlook = b.engine.context.outlook()
             await b.run("x")
             assert outlook.cached_tokens == pytest.approx(cache.readings[-1].read, rel=0.3), "an estimate, not counted"
 
@@ -137,7 +137,7 @@ def test_while_the_model_asked_for_is_overloaded_the_outlook_is_that_of_the_fall
         b = bench(transport=transport, profile=profile)
         async with b.engine:
             await b.run("one")
-            outlook = b.engine.outlook()
+            outlook = b.engine.context.outlook()
             assert outlook.cached_tokens == cache.readings[-1].prompt
             price = Catalog().get("claude-haiku-5-5").price
             assert price is not None
@@ -147,9 +147,9 @@ def test_while_the_model_asked_for_is_overloaded_the_outlook_is_that_of_the_fall
             assert cache.readings[-1].read == outlook.cached_tokens
             billed = price.cost(Usage().updated(cache.readings[-1].usage))
             assert outlook.next_cost_usd == pytest.approx(billed, rel=0.15)
-            assert b.engine.outlook().cached_tokens > 0
+            assert b.engine.context.outlook().cached_tokens > 0
             await asyncio.sleep(rest / 2 + 1)
-            later = b.engine.outlook()
+            later = b.engine.context.outlook()
             assert (later.cached_tokens, later.cold) == (0, False), (
                 "the model asked for is tried again, and has nothing"
             )
@@ -203,7 +203,7 @@ def test_an_engine_knows_from_the_time_in_the_session_file(last: str, cold: bool
         )
         b = bench("And?", log=log, last_reply_at=last)
         async with b.engine:
-            outlook = b.engine.outlook()
+            outlook = b.engine.context.outlook()
             assert (outlook.cold, outlook.cached_tokens) == (cold, 0 if cold else 90_000)
 
     run_virtual(main)
@@ -258,19 +258,19 @@ def test_breaks_and_expiries_are_counted_with_what_they_cost() -> None:
         b, cache = big_bench("One.", "Two.", "Three.")
         async with b.engine:
             await b.run("go")
-            assert b.engine.cache_losses == CacheLosses()
+            assert b.engine.costs.cache_losses == CacheLosses()
             b.engine.set_effort("low")
             events = await b.run("x")
             [broken] = only(events, ev.PrefixBroken)
-            losses = b.engine.cache_losses
+            losses = b.engine.costs.cache_losses
             assert (losses.breaks, losses.expiries, losses.tokens) == (1, 0, broken.rebilled_tokens)
             await asyncio.sleep(SHORT_TTL + 1)
             await b.run("y")
-            losses = b.engine.cache_losses
+            losses = b.engine.costs.cache_losses
             assert (losses.breaks, losses.expiries) == (1, 1)
             assert SONNET is not None
             more = (SONNET.cache_write_5m - SONNET.cache_read) / 1_000_000
-            assert b.engine.cache_losses_usd == pytest.approx(losses.tokens * more)
+            assert b.engine.costs.cache_losses_usd == pytest.approx(losses.tokens * more)
             assert len(cache.readings) == 4
 
     run_virtual(main)
@@ -292,9 +292,13 @@ def test_before_anything_was_sent_the_map_adds_up_to_the_estimate() -> None:
         )
         b = bench("Hi.", profile=profile, tools=[looking()])
         async with b.engine:
-            items = b.engine.context_items()
-            assert sum(item.tokens for item in items) == pytest.approx(b.engine.outlook().tokens, abs=len(items))
-            assert b.engine._requests.overhead_tokens() == pytest.approx(b.engine.outlook().tokens, abs=len(items))
+            items = b.engine.context.items()
+            assert sum(item.tokens for item in items) == pytest.approx(
+                b.engine.context.outlook().tokens, abs=len(items)
+            )
+            assert b.engine._state.requests.overhead_tokens() == pytest.approx(
+                b.engine.context.outlook().tokens, abs=len(items)
+            )
 
     run_virtual(main)
 
@@ -303,11 +307,11 @@ def test_the_learnt_density_counts_for_system_and_tools_too() -> None:
     async def main() -> None:
         b = bench("Hi.", tools=[looking()])
         async with b.engine:
-            plain = b.engine._requests.overhead_tokens()
-            b.engine._parts.view.estimator.density = 1.5
-            assert b.engine._requests.overhead_tokens() == pytest.approx(plain * 1.5, abs=1)
-            b.engine._profile = replace(b.engine.profile, system=("Other. " * 500,))
-            assert b.engine._requests.overhead_tokens() > plain * 1.5 + 500
+            plain = b.engine._state.requests.overhead_tokens()
+            b.engine._state.conversation.view.estimator.density = 1.5
+            assert b.engine._state.requests.overhead_tokens() == pytest.approx(plain * 1.5, abs=1)
+            b.engine._state.settings.profile = replace(b.engine.profile, system=("Other. " * 500,))
+            assert b.engine._state.requests.overhead_tokens() > plain * 1.5 + 500
 
     run_virtual(main)
 
@@ -324,9 +328,9 @@ async def test_a_real_session_file_keeps_the_time(tmp_path: Path) -> None:
     last = load_session(path).last_reply_at
     assert seconds_between(last, "2999-01-01T00:00:00.000Z") is not None
     async with engine_on(tmp_path, "More.", resume=session) as engine:
-        assert not engine.outlook().cold, "it was just now"
+        assert not engine.context.outlook().cold, "it was just now"
     old = path.read_text().replace(last[:10], "2020-01-01")
     path.write_text(old)
     async with engine_on(tmp_path, "More.", resume=session) as engine:
-        assert engine.outlook().cold
-        assert engine.outlook().cached_tokens == 0
+        assert engine.context.outlook().cold
+        assert engine.context.outlook().cached_tokens == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from agentcli.agent.questions import Audience
 from agentcli.core import events as ev
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.permissions.commands.parts import runs_beside_others
@@ -15,13 +14,13 @@ from tests.support.scripts import call, reply
 pytestmark = pytest.mark.anyio
 
 
-async def run(command: str, answer: Answer, audience: Audience = Audience.SOMEBODY) -> list[ev.Event]:
+async def run(command: str, answer: Answer, interactive: bool = True) -> list[ev.Event]:
     b = bench(
         reply(call("Bash", command=command)),
         "Done.",
         tools=[Bash(runs_beside_others)],
         mode=PermissionMode.DEFAULT,
-        audience=audience,
+        interactive=interactive,
     )
     events: list[ev.Event] = []
     async with b.engine:
@@ -55,7 +54,7 @@ async def test_every_call_has_a_decision_that_says_what_decided() -> None:
 
 
 async def test_with_nobody_to_ask_all_rules_that_are_needed_are_named() -> None:
-    events = await run("mkdir b && npm test", Answer("deny"), Audience.NOBODY)
+    events = await run("mkdir b && npm test", Answer("deny"), False)
     (denied,) = only(events, ev.PermissionDenied)
     assert denied.reason == (
         "Refused `Bash mkdir b && npm test`: it needs approval because mkdir may change files or run code "

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agentcli.agent.context import pins as pinning
 from agentcli.agent.context.pins import Dropped, Pins, Restored, planned_drop, planned_restore
-from agentcli.agent.questions import Audience
+from agentcli.agent.loop_setup import loop_dependencies
 from agentcli.context.compact import pin_name, pinned_now
 from agentcli.context.edits import Edit, block_id, edit_from_dict
 from agentcli.context.estimate import message_tokens
@@ -43,15 +43,15 @@ def test_what_is_pinned_survives_compactions_and_drops_beside_it() -> None:
         async with b.engine:
             await b.run("first")
             await b.run("second")
-            results = [one.id for one in b.engine.context_items() if one.category == "results"]
-            assert b.engine.pin(results[1]) is None
-            assert b.engine.drop(results[1]) == pinning.PINNED
-            assert b.engine.drop(item_of_call(b, "near")) == pinning.PINNED_TOO
-            assert isinstance(b.engine.drop(results[0]), Dropped)
-            assert b.engine.pins == {results[1]}
+            results = [one.id for one in b.engine.context.items() if one.category == "results"]
+            assert b.engine.context.pin(results[1]) is None
+            assert b.engine.context.drop(results[1]) == pinning.PINNED
+            assert b.engine.context.drop(item_of_call(b, "near")) == pinning.PINNED_TOO
+            assert isinstance(b.engine.context.drop(results[0]), Dropped)
+            assert b.engine.context.pins == {results[1]}
             await collect(b.engine.compact())
-            assert len(b.engine.pins) == 1
-            assert b.engine.pins != {results[1]}
+            assert len(b.engine.context.pins) == 1
+            assert b.engine.context.pins != {results[1]}
             await b.run("third")
             assert "near: kept." in json.dumps(b.requests[-1])
             assert "far: kept." not in json.dumps(b.requests[-1])
@@ -59,11 +59,11 @@ def test_what_is_pinned_survives_compactions_and_drops_beside_it() -> None:
             await collect(b.engine.compact())
             await b.run("fifth")
             assert "near: kept." in json.dumps(b.requests[-1])
-            [now] = b.engine.pins
-            assert [one.id for one in b.engine.context_items() if one.pinned] == [now]
-            assert b.engine.unpin(now) is None
-            assert b.engine.pins == frozenset()
-            assert b.engine.unpin(now) == "It is not pinned."
+            [now] = b.engine.context.pins
+            assert [one.id for one in b.engine.context.items() if one.pinned] == [now]
+            assert b.engine.context.unpin(now) is None
+            assert b.engine.context.pins == frozenset()
+            assert b.engine.context.unpin(now) == "It is not pinned."
 
     run_virtual(main)
 
@@ -78,10 +78,10 @@ def test_a_pin_made_while_the_model_works_holds_for_a_compaction_of_the_same_sub
         b = bench("One.", "Two.", tools=[looking("x")])
         async with b.engine:
             await b.run("first")
-            parts = b.engine._loop_parts(AbortController())
-            assert not parts.compact.pinned
-            assert b.engine.pin(item(b, "prompts")) is None
-            assert list(parts.compact.pinned) == [item(b, "prompts")]
+            dependencies = loop_dependencies(b.engine._state, AbortController())
+            assert not dependencies.compaction.pinned
+            assert b.engine.context.pin(item(b, "prompts")) is None
+            assert list(dependencies.compaction.pinned) == [item(b, "prompts")]
 
     run_virtual(main)
 
@@ -91,11 +91,11 @@ def test_what_needs_no_pin_says_so() -> None:
         b = bench(reply(think("hm"), "One."), tools=[looking()])
         async with b.engine:
             await b.run("first")
-            assert "needs no pin" in (b.engine.pin("system") or "")
-            assert "needs no pin" in (b.engine.pin("tool:Look") or "")
-            assert b.engine.pin("nothing") == pinning.NOT_THERE
-            assert "cannot be kept alone" in (b.engine.pin(item(b, "thinking")) or "")
-            assert b.engine.unpin("nothing") == pinning.NOT_THERE
+            assert "needs no pin" in (b.engine.context.pin("system") or "")
+            assert "needs no pin" in (b.engine.context.pin("tool:Look") or "")
+            assert b.engine.context.pin("nothing") == pinning.NOT_THERE
+            assert "cannot be kept alone" in (b.engine.context.pin(item(b, "thinking")) or "")
+            assert b.engine.context.unpin("nothing") == pinning.NOT_THERE
 
     run_virtual(main)
 
@@ -107,13 +107,13 @@ def test_what_a_step_has_shortened_comes_back_whole_and_pinned() -> None:
             await b.run("first")
             result = item(b, "results")
             edit = Edit(kind="replace", target=result, text="[cleared]", step="microcompact", freed=5_000)
-            b.engine._parts.view.edit([edit], b.engine.messages[-1].id)
-            assert b.engine.item_text(result) == "[cleared]"
-            restored = b.engine.restore(result)
+            b.engine._state.conversation.view.edit([edit], b.engine.messages[-1].id)
+            assert b.engine.context.item_text(result) == "[cleared]"
+            restored = b.engine.context.restore(result)
             assert isinstance(restored, Restored)
             assert restored.tokens_per_turn > 5_000
-            assert b.engine.item_text(result) == f"far: {BIG}"
-            assert b.engine.pins == {result}
+            assert b.engine.context.item_text(result) == f"far: {BIG}"
+            assert b.engine.context.pins == {result}
 
     run_virtual(main)
 
@@ -140,9 +140,9 @@ def test_no_step_touches_what_is_pinned() -> None:
             b = bench(both, "One.", "Two.", tools=[looking("seen")], pipeline=off)
             async with b.engine:
                 await b.run("first")
-                _far, near = (one.id for one in b.engine.context_items() if one.category == "results")
-                b.engine.pin(near)
-                b.engine._parts = replace(b.engine._parts, pipeline=steps)
+                _far, near = (one.id for one in b.engine.context.items() if one.category == "results")
+                b.engine.context.pin(near)
+                b.engine._state.conversation = replace(b.engine._state.conversation, pipeline=steps)
                 await b.run("second")
             said = json.dumps(b.requests[-1])
             assert "near: seen" in said
@@ -157,14 +157,14 @@ def test_a_collapsed_span_is_restored_but_not_dropped() -> None:
         async with b.engine:
             await b.run("first")
             await b.run("second")
-            before = b.engine._parts.view.wire(b.engine.messages)
+            before = b.engine._state.conversation.view.wire(b.engine.messages)
             first, last = b.engine.messages[0].id, b.engine.messages[1].id
             span = Edit(kind="collapse", target=first, through=last, text="It was told.", step="collapse", freed=7_000)
-            b.engine._parts.view.edit([span], b.engine.messages[-1].id)
+            b.engine._state.conversation.view.edit([span], b.engine.messages[-1].id)
             collapsed = item(b, "summary", "It was told.")
-            assert b.engine.drop(collapsed) == pinning.COLLAPSED_SPAN
-            assert isinstance(b.engine.restore(collapsed), Restored)
-            assert b.engine._parts.view.wire(b.engine.messages) == before
+            assert b.engine.context.drop(collapsed) == pinning.COLLAPSED_SPAN
+            assert isinstance(b.engine.context.restore(collapsed), Restored)
+            assert b.engine._state.conversation.view.wire(b.engine.messages) == before
 
     run_virtual(main)
 
@@ -211,9 +211,9 @@ def test_pins_and_drops_survive_a_resume(tmp_path: Path) -> None:
         async with b.engine:
             await b.run("first")
             await b.run("second")
-            b.engine.pin(item(b, "prompts", "first"))
-            b.engine.drop(item(b, "results"))
-            pins, dropped = b.engine.pins, b.engine.dropped_items()
+            b.engine.context.pin(item(b, "prompts", "first"))
+            b.engine.context.drop(item(b, "results"))
+            pins, dropped = b.engine.context.pins, b.engine.context.dropped_items()
             assert store.path is not None
             loaded = load_session(store.path)
             view = View()
@@ -221,12 +221,12 @@ def test_pins_and_drops_survive_a_resume(tmp_path: Path) -> None:
                 view.edit([edit_from_dict(edit)], after)
             other = bench("Three.", tools=[looking()], log=tuple(loaded.messages), view=view, pins=Pins(loaded.pinned))
             async with other.engine:
-                assert other.engine.pins == pins
-                assert other.engine.dropped_items() == dropped
+                assert other.engine.context.pins == pins
+                assert other.engine.context.dropped_items() == dropped
                 await other.run("third")
             await b.run("third")
             assert other.requests[-1]["messages"] == b.requests[-1]["messages"]
-            b.engine.unpin(next(iter(pins)))
+            b.engine.context.unpin(next(iter(pins)))
             assert load_session(store.path).pinned == ()
 
     run_virtual(main)
@@ -284,25 +284,27 @@ def test_whatever_is_pinned_and_dropped_before_a_compaction_the_pinned_is_there_
         async with b.engine:
             for _step in range(data.draw(st.integers(0, 6))):
                 name = data.draw(st.sampled_from(everything)) if everything else ""
-                b.engine.pin(name) if data.draw(st.booleans()) else b.engine.drop(name)
-            kept = [b.engine.item_text(one) for one in sorted(b.engine.pins)]
-            count = len(b.engine._parts.pins)
+                b.engine.context.pin(name) if data.draw(st.booleans()) else b.engine.context.drop(name)
+            kept = [b.engine.context.item_text(one) for one in sorted(b.engine.context.pins)]
+            count = len(b.engine._state.conversation.pins)
             for _time in range(2):
                 await collect(b.engine.compact())
                 await b.run("go on")
-                shown = b.engine._parts.view.messages(b.engine.messages)
-                said = "\n".join(b.engine.item_text(block_id(m, n)) for m in shown for n in range(len(m.content)))
+                shown = b.engine._state.conversation.view.messages(b.engine.messages)
+                said = "\n".join(
+                    b.engine.context.item_text(block_id(m, n)) for m in shown for n in range(len(m.content))
+                )
                 assert all(text.partition("\n[")[0].strip() in said for text in kept if "{" not in text)
                 names = {pin_name(m, n) for m in shown for n in range(len(m.content))}
-                assert len(names & set(b.engine._parts.pins)) == count
+                assert len(names & set(b.engine._state.conversation.pins)) == count
 
     run_virtual(main)
 
 
 def test_a_review_is_only_for_where_somebody_is() -> None:
     async def main() -> None:
-        for audience, looks in ((Audience.SOMEBODY, True), (Audience.NOBODY, False)):
-            b = bench("One.", audience=audience)
+        for interactive, looks in ((True, True), (False, False)):
+            b = bench("One.", interactive=interactive)
             async with b.engine:
                 assert b.engine.previews_compaction is looks
 

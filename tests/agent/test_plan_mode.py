@@ -9,7 +9,7 @@ from typing import Any, Self
 import pytest
 
 from agentcli.agent.engine import Engine
-from agentcli.agent.ports import NoHooks, PreToolVerdict, Seams
+from agentcli.agent.ports import Extensions, NoHooks, PreToolVerdict
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Origin, ToolUseBlock
 from agentcli.core.permission import Answer, PermissionMode
@@ -109,9 +109,9 @@ async def test_nothing_that_changes_something_runs_in_plan_mode(project: Path, b
         options={"permission_mode": before, "allowed_tools": allowed, "extra_tools": (deploy,)},
     )
     async with session:
-        session.engine.set_mode(PermissionMode.PLAN)
+        session.engine.permissions.set_mode(PermissionMode.PLAN)
         events = await session.run()
-        assert session.engine.permission_mode is PermissionMode.PLAN
+        assert session.engine.permissions.mode is PermissionMode.PLAN
     assert only(events, ev.ToolStarted) == []
     assert session.asked == []
     assert [event.behavior for event in only(events, ev.PermissionDecided)] == ["deny"] * len(MUTATING)
@@ -129,11 +129,11 @@ async def test_a_hook_cannot_allow_what_plan_mode_refuses(project: Path) -> None
         project,
         [reply(*MUTATING[:3]), reply(call("ExitPlanMode", plan=PLAN)), "Done."],
         answers=lambda _event: Answer("deny"),
-        options={"seams": Seams(hooks=Allows())},
+        options={"extensions": Extensions(hooks=Allows())},
     )
     async with session:
         await session.run()
-        assert session.engine.permission_mode is PermissionMode.PLAN
+        assert session.engine.permissions.mode is PermissionMode.PLAN
     assert contents(project) == kept
     assert [event.name for event in session.asked] == ["ExitPlanMode"], "a hook's yes is no approval of a plan"
 
@@ -167,9 +167,9 @@ async def test_an_approved_plan_gives_the_mode_before_it_back(project: Path, bef
         options={"permission_mode": before, "allowed_tools": ("ExitPlanMode",)},
     )
     async with session:
-        session.engine.set_mode(PermissionMode.PLAN)
+        session.engine.permissions.set_mode(PermissionMode.PLAN)
         events = await session.run()
-        assert session.engine.permission_mode is before
+        assert session.engine.permissions.mode is before
     first = session.asked[0]
     assert first.name == "ExitPlanMode"
     assert first.display == {"kind": "plan", "plan": PLAN}
@@ -188,7 +188,7 @@ async def test_a_refused_plan_says_what_to_change_and_plan_mode_stays(project: P
     )
     async with session:
         events = await session.run()
-        assert session.engine.permission_mode is PermissionMode.PLAN
+        assert session.engine.permissions.mode is PermissionMode.PLAN
     assert "did not approve the plan; plan mode stays on. Their reason follows" in session.results[0]
     assert "[The user declined `Plan for approval` and said:]\nLeave a.txt alone." in session.engine.messages[4].text
     assert not (project / "b.txt").exists()
@@ -205,7 +205,7 @@ async def test_the_person_may_change_the_plan_and_choose_the_mode(project: Path)
     )
     async with session:
         events = await session.run()
-        assert session.engine.permission_mode is PermissionMode.ACCEPT_EDITS
+        assert session.engine.permissions.mode is PermissionMode.ACCEPT_EDITS
     assert session.results[0].endswith("\n\nOnly step 1")
     assert {event.mode for event in only(events, ev.ModeChanged)} == {"acceptEdits"}
 
@@ -218,7 +218,7 @@ async def test_nobody_can_approve_a_plan_when_nobody_is_there(project: Path) -> 
     )
     async with session:
         events = await session.run()
-        assert session.engine.permission_mode is PermissionMode.PLAN
+        assert session.engine.permissions.mode is PermissionMode.PLAN
     assert "There is no tool called 'ExitPlanMode'" in session.results[0]
     assert "present the plan" in session.results[1]
     assert [event.name for event in only(events, ev.PermissionDenied)] == ["Write"]
@@ -252,7 +252,7 @@ async def test_the_model_may_ask_to_plan_first(project: Path) -> None:
     )
     async with session:
         events = await session.run()
-        assert session.engine.permission_mode is PermissionMode.PLAN
+        assert session.engine.permissions.mode is PermissionMode.PLAN
     assert [event.name for event in session.asked] == ["EnterPlanMode"]
     assert [event.mode for event in only(events, ev.ModeChanged)] == ["plan"]
     assert "Plan mode is on" in session.results[0]
@@ -271,7 +271,7 @@ async def test_without_a_yes_work_goes_on_without_plan_mode(project: Path, inter
     )
     async with session:
         await session.run()
-        assert session.engine.permission_mode is PermissionMode.ACCEPT_EDITS
+        assert session.engine.permissions.mode is PermissionMode.ACCEPT_EDITS
     assert ("without plan mode" if interactive else "There is no tool called 'EnterPlanMode'") in session.results[0]
     assert (project / "b.txt").exists()
 
@@ -301,7 +301,7 @@ async def test_the_model_is_told_once_per_change_also_across_processes(project: 
     async with again:
         await again.run("and on")
         assert told(again.engine) == ["on"]
-        again.engine.set_mode(PermissionMode.DEFAULT)
+        again.engine.permissions.set_mode(PermissionMode.DEFAULT)
         await again.run("work")
         await again.run("work on")
         assert told(again.engine) == ["on", "off"]
@@ -393,7 +393,7 @@ async def test_a_hook_that_brings_the_answer_along_may_stand_in_for_the_person(p
     session = Session(
         project,
         [reply(call("AskUserQuestion", questions=[QUESTION])), "Done."],
-        options={"interactive": False, "seams": Seams(hooks=Answers())},
+        options={"interactive": False, "extensions": Extensions(hooks=Answers())},
     )
     async with session:
         await session.run()

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from agentcli.agent.loop.decide import StopVerdict
 from agentcli.agent.loop.state import LoopState, Terminal
-from agentcli.agent.ports import NoHooks, Seams
+from agentcli.agent.ports import Extensions, NoHooks
 from agentcli.agent.profile import Bounds, Tuning
-from agentcli.agent.questions import Audience
 from agentcli.agent.toolcalls.executor import BatchExecutor, StreamingExecutor
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
@@ -112,9 +111,9 @@ class Setup:
             tools=tools,
             policy=RETRIES,
             mode=PermissionMode.DEFAULT,
-            audience=Audience.SOMEBODY,
+            interactive=True,
             tuning=self.tuning,
-            **{"bounds": self.bounds, "seams": Seams(hooks=SometimesBlocking(self.blocks)), **rest},
+            **{"bounds": self.bounds, "extensions": Extensions(hooks=SometimesBlocking(self.blocks)), **rest},
         )
 
 
@@ -200,7 +199,7 @@ def test_any_script_ends_in_one_result_and_a_valid_next_request(setup: Setup) ->
     async def main() -> None:
         tools = setup.tools()
         hooks = SometimesBlocking(setup.blocks)
-        b = setup.bench(tools, seams=Seams(hooks=hooks))
+        b = setup.bench(tools, extensions=Extensions(hooks=hooks))
         async with b.engine:
             for prompt in ("one", "two"):
                 hooks.asked = 0
@@ -211,7 +210,7 @@ def test_any_script_ends_in_one_result_and_a_valid_next_request(setup: Setup) ->
                 assert b.engine.messages[: len(before)] == before  # I2
                 check_log(b.engine.messages)
                 check_tools(tools)
-                assert b.engine._questions.open_ids == ()
+                assert b.engine._state.questions.open_ids == ()
             assert b.refused == []  # I7
 
     run_virtual(main)
@@ -322,7 +321,7 @@ def test_totals_equal_what_the_responses_said(setup: Setup) -> None:
             events: list[ev.Event] = []
             await submit(b, setup, "one", events)
         total = sum(said, Usage())
-        assert b.engine.totals.usage == total
+        assert b.engine.costs.totals.usage == total
         assert result_of(events).usage == total
         assert sum((e.usage for e in only(events, ev.UsageReported)), Usage()) == total
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agentcli.agent.loop.decide import StopVerdict
 from agentcli.agent.loop.state import LoopState
-from agentcli.agent.ports import NoHooks, Seams
+from agentcli.agent.ports import Extensions, NoHooks
 from agentcli.agent.profile import Bounds
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
@@ -51,8 +51,8 @@ class OneBlock(NoHooks):
 
 def working() -> Bench:
     replies = (reply(pause(1), call("Look")), reply(call("Look")), "Done?", "Done.", reply("Next.", repeat=True))
-    seams = Seams(hooks=OneBlock(), attachments=SlowAttachments())
-    return bench(*replies, tools=[FakeTool(seconds=2)], seams=seams)
+    extensions = Extensions(hooks=OneBlock(), attachments=SlowAttachments())
+    return bench(*replies, tools=[FakeTool(seconds=2)], extensions=extensions)
 
 
 STEPS = st.tuples(
@@ -98,7 +98,7 @@ def test_every_prompt_is_in_the_log_or_in_the_queue_wherever_the_work_ends(steps
                     b.engine.abort(how)
             await asyncio.wait([consumer])
             logged = [m.text for m in b.engine.messages if m.origin in (Origin.PROMPT, Origin.QUEUED)]
-            waiting = [prompt.text for prompt in b.engine.take_queued()]
+            waiting = [prompt.text for prompt in b.engine.queue.take()]
             assert sorted(logged + waiting) == sorted(sent)
             assert result_of(await collect(b.engine.submit("and then?"))).text in ("Done?", "Done.", "Next.")
         assert b.refused == []
@@ -118,7 +118,7 @@ def test_a_consumer_that_leaves_between_two_queued_prompts_loses_neither() -> No
                     break
             await stream.aclose()
             assert b.engine.messages[-1].text == "first"
-            assert [prompt.text for prompt in b.engine.take_queued()] == ["second"]
+            assert [prompt.text for prompt in b.engine.queue.take()] == ["second"]
 
     run_virtual(main)
 
@@ -131,7 +131,7 @@ def test_a_prompt_taken_back_while_others_are_logged_is_not_sent() -> None:
             other = b.engine.enqueue("another prompt")
             async for event in b.engine.submit("go"):
                 if isinstance(event, ev.MessageAppended) and event.message.text == "first":
-                    assert b.engine.remove_queued(other) is not None
+                    assert b.engine.queue.remove(other) is not None
             assert "another prompt" not in str(b.requests)
 
     run_virtual(main)
@@ -145,13 +145,13 @@ def test_queued_prompts_join_where_the_loop_continues_without_tool_results(way: 
         b = bench(
             reply(pause(2), "Done.", usage=usage),
             reply("Both done.", usage=usage),
-            seams=Seams(hooks=OneBlock() if blocking else NoHooks()),
+            extensions=Extensions(hooks=OneBlock() if blocking else NoHooks()),
             bounds=Bounds(token_target=None if blocking else 1_200),
         )
         async with b.engine:
             asyncio.get_running_loop().call_later(1.5, b.engine.enqueue, "also this")
             events = await b.run()
-            assert b.engine.take_queued() == ()
+            assert b.engine.queue.take() == ()
         assert [event.transition for event in only(events, ev.LoopContinued)] == [way]
         assert "also this" in str(b.requests[1]["messages"][-1])
 

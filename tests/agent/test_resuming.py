@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from agentcli.agent.context.pins import Dropped
+from agentcli.agent.conversation import CHANGED_BEFORE
 from agentcli.agent.engine import Engine
-from agentcli.agent.holdings import CHANGED_BEFORE
 from agentcli.agent.updates import changed_files as changedfiles
 from agentcli.assemble import Options, build_engine
 from agentcli.core import events as ev
@@ -202,17 +202,17 @@ async def test_what_is_done_to_the_context_before_leaving_is_known_after_a_resum
     async with engine(story, story) as first:
         session = session_of(await collect(first.submit(f"one {story}")))
         await collect(first.submit("two"))
-        item = next(item for item in first.context_items() if item.category == "prompts")
-        assert isinstance(first.drop(item.id), Dropped)
-        left = first.outlook()
+        item = next(item for item in first.context.items() if item.category == "prompts")
+        assert isinstance(first.context.drop(item.id), Dropped)
+        left = first.context.outlook()
     async with engine("Three.", "A summary.", resume=session) as second:
-        assert second.outlook() == left
+        assert second.context.outlook() == left
         [broken] = only(await collect(second.submit("three")), ev.PrefixBroken)
         assert broken.reason == CHANGED_BEFORE
         assert broken.rebilled_tokens < cache.readings[-1].written
         await collect(second.compact())
-        left = second.outlook()
+        left = second.context.outlook()
     async with engine("Four.", resume=session) as third:
-        assert third.outlook() == left
+        assert third.context.outlook() == left
         events = await collect(third.submit("four"))
         assert [event for event in events if isinstance(event, ev.PrefixBroken | ev.NoticeRaised)] == []

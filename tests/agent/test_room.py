@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agentcli.agent.loop_setup import loop_dependencies
 from agentcli.agent.profile import Profile, Tuning
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController
@@ -20,10 +21,10 @@ def test_a_window_that_becomes_known_holds_at_once_also_for_what_runs() -> None:
         catalog = Catalog()
         b = bench(profile=Profile(model=MODEL, small_model="x"), catalog=catalog)
         async with b.engine:
-            parts = b.engine._loop_parts(AbortController())
-            assert (parts.context.window, parts.context.reserved) == (UNKNOWN_WINDOW, 8_192)
+            dependencies = loop_dependencies(b.engine._state, AbortController())
+            assert (dependencies.context_limits.window, dependencies.context_limits.reserved) == (UNKNOWN_WINDOW, 8_192)
             catalog.note_listed(MODEL, 8_192)
-            assert (parts.context.window, parts.context.usable) == (8_192, 4_096)
+            assert (dependencies.context_limits.window, dependencies.context_limits.usable) == (8_192, 4_096)
 
     run_virtual(main)
 
@@ -43,9 +44,9 @@ def test_a_smaller_model_that_is_chosen_in_the_middle_of_a_submission_has_its_ow
                 events.append(event)
                 if isinstance(event, ev.MessageAppended) and event.message.tool_uses:
                     b.engine.set_model(MODEL)
-            parts = b.engine._loop_parts(AbortController())
-            assert (parts.compacting.window, parts.price) == (100_000, None)
-            assert parts.limits.raised_output_cap == min(64_000, catalog.get(MODEL).max_output)
+            dependencies = loop_dependencies(b.engine._state, AbortController())
+            assert (dependencies.for_compaction().window, dependencies.price) == (100_000, None)
+            assert dependencies.limits.raised_output_cap == min(64_000, catalog.get(MODEL).max_output)
         asked = [(event.model, event.purpose) for event in only(events, ev.RequestStarted)]
         assert asked == [("claude-sonnet-5-5", "turn"), (MODEL, "compact"), (MODEL, "turn")]
 

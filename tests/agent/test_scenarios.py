@@ -14,7 +14,7 @@ import pytest
 from agentcli.agent.loop.decide import StopVerdict
 from agentcli.agent.loop.state import LoopState, Terminal, Transition
 from agentcli.agent.loop.structured_output import RequireOutput
-from agentcli.agent.ports import NoCollapser, NoHooks, PostToolVerdict, Seams
+from agentcli.agent.ports import Extensions, NoCollapser, NoHooks, PostToolVerdict
 from agentcli.agent.profile import Bounds, Profile, Tuning
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
@@ -147,7 +147,7 @@ async def max_turns_ends_after_the_tools_ran(world: World) -> set[str]:
 
 @scenario
 async def a_drained_collapse_retries(world: World) -> set[str]:
-    b = await world.bench(TOO_LONG, "Fits now.", seams=Seams(collapser=Staged(3)))
+    b = await world.bench(TOO_LONG, "Fits now.", extensions=Extensions(collapser=Staged(3)))
     events = await b.run()
     assert only(events, ev.LoopContinued)[0].data == {"committed": 3}
     assert result_of(events).text == "Fits now."
@@ -179,7 +179,7 @@ async def a_prompt_too_long_is_withheld_and_compacted_once(world: World) -> set[
 @scenario
 async def a_prompt_too_long_for_good_ends_with_the_withheld_error(world: World) -> set[str]:
     hooks = Hooks()
-    b = await world.bench("First. " * 90, TOO_LONG, "A summary.", TOO_LONG, seams=Seams(hooks=hooks))
+    b = await world.bench("First. " * 90, TOO_LONG, "A summary.", TOO_LONG, extensions=Extensions(hooks=hooks))
     await b.run("one")
     events = await b.run("two")
     result = result_of(events)
@@ -220,7 +220,7 @@ async def further_overruns_are_answered_with_a_terse_message_three_times(world: 
 @scenario
 async def a_blocking_stop_hook_sends_the_model_back(world: World) -> set[str]:
     hooks = Hooks(verdicts=[StopVerdict(errors=("Run the tests first.",))])
-    b = await world.bench("Done.", "Tests run.", seams=Seams(hooks=hooks))
+    b = await world.bench("Done.", "Tests run.", extensions=Extensions(hooks=hooks))
     events = await b.run()
     assert "Run the tests first." in str(world.bodies()[1]["messages"][-1])
     assert hooks.active == [False, True]
@@ -230,7 +230,7 @@ async def a_blocking_stop_hook_sends_the_model_back(world: World) -> set[str]:
 
 @scenario
 async def a_stop_hook_may_end_the_submission(world: World) -> set[str]:
-    b = await world.bench("Done.", seams=Seams(hooks=Hooks(verdicts=[StopVerdict(prevented="Over quota.")])))
+    b = await world.bench("Done.", extensions=Extensions(hooks=Hooks(verdicts=[StopVerdict(prevented="Over quota.")])))
     events = await b.run()
     assert b.engine.messages[-1].text == "Over quota."
     assert not result_of(events).is_error
@@ -239,7 +239,9 @@ async def a_stop_hook_may_end_the_submission(world: World) -> set[str]:
 
 @scenario
 async def a_post_tool_hook_may_end_the_submission(world: World) -> set[str]:
-    b = await world.bench(reply(call("Look")), tools=[FakeTool()], seams=Seams(hooks=Hooks(stop_after_tool="Enough.")))
+    b = await world.bench(
+        reply(call("Look")), tools=[FakeTool()], extensions=Extensions(hooks=Hooks(stop_after_tool="Enough."))
+    )
     events = await b.run()
     assert len(world.bodies()) == 1
     return reached(events)
@@ -469,7 +471,7 @@ async def a_structured_output_completes_without_another_call(world: World) -> se
 @scenario
 async def a_structured_output_that_never_comes_ends_the_submission_without_a_word_about_hooks(world: World) -> set[str]:
     hooks = RequireOutput(NoHooks(), "StructuredOutput")
-    b = await world.bench(reply("Here.", repeat=True), seams=Seams(hooks=hooks), wants_structured=True)
+    b = await world.bench(reply("Here.", repeat=True), extensions=Extensions(hooks=hooks), wants_structured=True)
     events = await b.run()
     assert result_of(events).subtype == "error_max_structured_output_retries"
     assert "hook" not in str([message.text for message in b.engine.messages])

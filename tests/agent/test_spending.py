@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from agentcli.agent.costs.spending import Budget, Spending
 from agentcli.agent.engine import Engine
 from agentcli.agent.profile import Bounds, Profile
-from agentcli.agent.questions import Audience
 from agentcli.assemble import Options, build_engine
 from agentcli.commands.line import CommandLine, parse_line
 from agentcli.commands.run import run_command
@@ -178,14 +177,14 @@ def test_what_a_compaction_says_again_is_neither_another_prompt_nor_another_resu
         async with b.engine:
             await b.run("tell")
             await b.run("look")
-            [whole] = [row.in_context for row in b.engine.spending.tools.values()]
+            [whole] = [row.in_context for row in b.engine.costs.spending.tools.values()]
             await collect(b.engine.compact())
             assert [m.text for m in b.engine.messages if m.is_copy and m.origin is Origin.PROMPT] == ["look"]
-            [kept] = [row.in_context for row in b.engine.spending.tools.values()]
+            [kept] = [row.in_context for row in b.engine.costs.spending.tools.values()]
             await b.run("go on")
-            await collect(b.engine.undo_compaction())
-            [back] = [row.in_context for row in b.engine.spending.tools.values()]
-        assert [one.title for one in b.engine.spending.submissions] == ["tell", "look", "(compaction)", "go on"]
+            await collect(b.engine.perform(b.engine.context.undo_compaction()))
+            [back] = [row.in_context for row in b.engine.costs.spending.tools.values()]
+        assert [one.title for one in b.engine.costs.spending.submissions] == ["tell", "look", "(compaction)", "go on"]
         assert (kept, back) == (whole, whole)
 
     run_virtual(main)
@@ -247,7 +246,7 @@ def test_the_budget_warns_once_near_its_end() -> None:
     assert budget.take_warning(spent(0.80)) == "$0.80 of the budget of $1 is spent. At the budget the work stops."
     assert budget.take_warning(spent(0.95)) is None
     budget.set(1.1)
-    warned = budget.take_warning(spent(0.95), somebody=True)
+    warned = budget.take_warning(spent(0.95), interactive=True)
     assert warned == "$0.95 of the budget of $1.1 is spent. At the budget you are asked whether to go on.", "anew"
     assert Budget(1.0).take_warning(spent(1.0)) is None, "at the end it is not near the end"
     assert Budget(None).take_warning(spent(1e9)) is None
@@ -263,10 +262,10 @@ def test_at_the_budget_the_work_stops_with_a_way_to_go_on() -> None:
     async def main() -> None:
         dear = reply(call("Look"), usage={"input_tokens": 100_000})
         b = bench(dear, dear, "Done.", "More.", tools=[FakeTool(output=lambda i: Output(str(id(i))))],
-                  audience=Audience.SOMEBODY, bounds=Bounds(max_budget_usd=0.45))  # fmt: skip
+                  interactive=True, bounds=Bounds(max_budget_usd=0.45))  # fmt: skip
         async with b.engine:
             await collect(b.engine.submit("go"))
-            b.engine.set_budget(0.40)
+            b.engine.costs.set_budget(0.40)
             events = []
             async for event in b.engine.submit("again"):
                 events.append(event)
@@ -274,7 +273,7 @@ def test_at_the_budget_the_work_stops_with_a_way_to_go_on() -> None:
                     b.engine.answer(event.request_id, Answer("deny"))
             assert result_of(events).terminal == "max_budget_usd"
             assert "/budget 0.8 lets it go on, /budget off lifts the bound" in result_of(events).errors[0]
-            b.engine.set_budget(None)
+            b.engine.costs.set_budget(None)
             assert result_of(await collect(b.engine.submit("again"))).text == "More."
 
     run_virtual(main)
@@ -357,7 +356,7 @@ async def test_budget_shows_sets_and_lifts(tmp_path: Path) -> None:
         assert (await outcome(engine, "/budget")).text.startswith("There is no budget; $0.0000 is spent.")
         assert (await outcome(engine, "/budget $2")).text == "The budget is $2; $0.0000 is spent (0%)."
         await collect(engine.submit("hi"))
-        assert engine.budget == 2.0
+        assert engine.costs.budget == 2.0
         text = (await outcome(engine, "/budget 0.10")).text
         assert "(200%)" in text
         assert text.endswith("nothing more is sent until it is raised.")
@@ -365,7 +364,7 @@ async def test_budget_shows_sets_and_lifts(tmp_path: Path) -> None:
         assert (await outcome(engine, "/budget off")).text.startswith("There is no budget; $0.20")
         for wrong in ("x", "-1", "0", "$", "1e9", "inf"):
             assert (await outcome(engine, f"/budget {wrong}")).is_error
-        assert engine.budget is None
+        assert engine.costs.budget is None
 
 
 @pytest.mark.anyio
@@ -392,9 +391,9 @@ def test_the_sum_over_tools_is_within_what_the_requests_cost() -> None:
         b = bench(transport=caching_transport(*replies, cache=cache), tools=[tool], profile=profile)
         async with b.engine:
             await b.run()
-            [row] = b.engine.spending.tools.values()
-            output = sum(one.usage.output_tokens for one in b.engine.totals.by_model.values())
-            billed = b.engine.totals.cost_usd - output * 10 / 1_000_000
+            [row] = b.engine.costs.spending.tools.values()
+            output = sum(one.usage.output_tokens for one in b.engine.costs.totals.by_model.values())
+            billed = b.engine.costs.totals.cost_usd - output * 10 / 1_000_000
         assert row.calls == 20
         assert 0.5 * billed < row.cost_usd < billed
 

@@ -112,7 +112,7 @@ async def test_undoing_a_compaction_brings_back_the_very_bytes_also_in_another_p
         if asked_between:
             await collect(engine.submit("between"))
             assert "be loud" in texts(transport.requests[-1])[0]
-        assert not result_of(await collect(engine.undo_compaction())).is_error
+        assert not result_of(await collect(engine.perform(engine.context.undo_compaction()))).is_error
         session = engine.session_id
     _events, elsewhere = await home.ask("Go.", resume=session, fork_session=True)
     assert texts(elsewhere[0])[: len(before)] == before

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.ports import NoHooks, PostToolVerdict, PreToolVerdict, Seams
+from agentcli.agent.ports import Extensions, NoHooks, PostToolVerdict, PreToolVerdict
 from agentcli.agent.profile import Bounds, Tuning
-from agentcli.agent.questions import Audience
 from agentcli.agent.toolcalls.executor import BatchExecutor, StreamingExecutor
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason, AbortSignal
@@ -68,10 +67,10 @@ FAILURES: list[tuple[str, Json, FakeTool, dict[str, Any], str]] = [
     ("bad JSON", call_raw("Look", '{"what": "cut'), FakeTool(), {}, "not a JSON object"),
     ("schema", call("Look", what=5), FakeTool(), {}, "The input of Look is not right"),
     ("validation", call("Look", what="forbidden"), FakeTool(), {}, "That is forbidden."),
-    ("hook", LOOK, FakeTool(), {"seams": Seams(hooks=Hooks(deny="Not on Fridays."))}, "Not on Fridays."),
+    ("hook", LOOK, FakeTool(), {"extensions": Extensions(hooks=Hooks(deny="Not on Fridays."))}, "Not on Fridays."),
     ("rule", LOOK, FakeTool(safe=False, need="write"), {"mode": PermissionMode.PLAN}, "lan mode"),
     ("nobody to ask", LOOK, FakeTool(safe=False, need="write"), ASKED, "nobody is there to ask"),
-    ("user", LOOK, FakeTool(safe=False, need="write"), {**ASKED, "audience": Audience.SOMEBODY}, "The user declined"),
+    ("user", LOOK, FakeTool(safe=False, need="write"), {**ASKED, "interactive": True}, "The user declined"),
     ("crash", LOOK, FakeTool(crash=ValueError("boom")), {}, "ValueError: boom"),
     ("no result", LOOK, Silent(), {}, "ended without a result"),
     ("own failure", LOOK, failing(Output("No such file.", is_error=True)), {}, "No such file."),
@@ -83,7 +82,13 @@ FAILURES: list[tuple[str, Json, FakeTool, dict[str, Any], str]] = [
         {},
         "too small",
     ),
-    ("broken hook after a refusal", call("Lok"), FakeTool(), {"seams": Seams(hooks=Hooks(crash=True))}, "Look"),
+    (
+        "broken hook after a refusal",
+        call("Lok"),
+        FakeTool(),
+        {"extensions": Extensions(hooks=Hooks(crash=True))},
+        "Look",
+    ),
 ]
 
 
@@ -188,7 +193,7 @@ def test_wrapping_is_done_once_and_keeps_pictures_in_place() -> None:
 
 def test_a_hook_that_raises_after_a_call_does_not_undo_its_success() -> None:
     async def main() -> None:
-        b = bench(reply(LOOK), "Done.", tools=[FakeTool()], seams=Seams(hooks=Hooks(crash=True)))
+        b = bench(reply(LOOK), "Done.", tools=[FakeTool()], extensions=Extensions(hooks=Hooks(crash=True)))
         async with b.engine:
             events = await b.run()
         (result,) = results(b)
@@ -217,7 +222,7 @@ class SlowAfterTool(SlowHooks):
 
 def test_an_abort_ends_a_hook_that_runs_before_the_prompt() -> None:
     async def main() -> None:
-        b = bench("Never.", seams=Seams(hooks=SlowHooks()))
+        b = bench("Never.", extensions=Extensions(hooks=SlowHooks()))
         async with b.engine:
             loop = asyncio.get_running_loop()
             loop.call_later(1, b.engine.abort)
@@ -231,7 +236,7 @@ def test_an_abort_ends_a_hook_that_runs_before_the_prompt() -> None:
 
 def test_an_abort_in_a_hook_after_a_call_keeps_its_result() -> None:
     async def main() -> None:
-        b = bench(reply(LOOK), "Never.", tools=[FakeTool()], seams=Seams(hooks=SlowAfterTool()))
+        b = bench(reply(LOOK), "Never.", tools=[FakeTool()], extensions=Extensions(hooks=SlowAfterTool()))
         async with b.engine:
             loop = asyncio.get_running_loop()
             loop.call_later(1, b.engine.abort)
@@ -252,7 +257,7 @@ def test_after_a_budget_stop_the_model_does_not_read_of_an_interruption() -> Non
         async with b.engine:
             assert result_of(await b.run()).terminal == "max_budget_usd"
             assert not [m for m in b.engine.messages if m.origin is Origin.INTERRUPTION]
-            b.engine.set_budget(None)
+            b.engine.costs.set_budget(None)
             assert result_of(await b.run("go on")).text == "Next."
         sent = str(b.requests[1]["messages"])
         assert "nterrupted" not in sent

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.ports import NoHooks, PostToolVerdict, PreToolVerdict, Seams
+from agentcli.agent.ports import Extensions, NoHooks, PostToolVerdict, PreToolVerdict
 from agentcli.agent.profile import Tuning
-from agentcli.agent.questions import Audience
 from agentcli.agent.toolcalls.executor import BatchExecutor
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Origin, ToolResultBlock, ToolUseBlock
@@ -171,7 +170,7 @@ async def test_a_call_that_never_ran_has_no_duration() -> None:
             await asyncio.sleep(30)
             return PreToolVerdict("deny", "No.")
 
-    b = bench(reply(call("Look", what="x")), "Done.", tools=[FakeTool()], seams=Seams(hooks=Thinking()))
+    b = bench(reply(call("Look", what="x")), "Done.", tools=[FakeTool()], extensions=Extensions(hooks=Thinking()))
     async with b.engine:
         (refused,) = only(await b.run(), ev.ToolFinished)
     assert refused.duration_ms == 0
@@ -236,7 +235,7 @@ class Asking:
     def __init__(self, *replies: Any, answer: Answer | None, **rest: Any) -> None:
         self.tool = FakeTool("Change", safe=False, need="write")
         self.answer = answer
-        self.b = bench(*replies, tools=[self.tool], mode=PermissionMode.DEFAULT, audience=Audience.SOMEBODY, **rest)
+        self.b = bench(*replies, tools=[self.tool], mode=PermissionMode.DEFAULT, interactive=True, **rest)
 
     async def run(self) -> list[ev.Event]:
         events = []
@@ -342,13 +341,13 @@ class ToolHooks(NoHooks):
 async def test_a_hook_may_deny_change_and_comment_on_a_call() -> None:
     tool = FakeTool()
     changing = ToolHooks(PreToolVerdict(updated_input={"what": "other"}, context=("Mind the gap.",)))
-    b = bench(reply(call("Look", what="x")), "Done.", tools=[tool], seams=Seams(hooks=changing))
+    b = bench(reply(call("Look", what="x")), "Done.", tools=[tool], extensions=Extensions(hooks=changing))
     async with b.engine:
         await b.run()
     assert tool.runs == [{"what": "other"}]
     assert "Mind the gap." in str(b.requests[1]["messages"][-1])
     denying = ToolHooks(PreToolVerdict("deny", "Not on Fridays."))
-    b = bench(reply(call("Look", what="x")), "Done.", tools=[tool], seams=Seams(hooks=denying))
+    b = bench(reply(call("Look", what="x")), "Done.", tools=[tool], extensions=Extensions(hooks=denying))
     async with b.engine:
         await b.run()
     assert len(tool.runs) == 1
@@ -360,7 +359,7 @@ def test_a_hooks_allow_answers_a_question_but_overrides_no_refusal(mode: Permiss
     async def main() -> None:
         tool = FakeTool("Change", safe=False, need="write")
         hooks = ToolHooks(PreToolVerdict("allow"))
-        b = bench(reply(call("Change")), "Done.", tools=[tool], mode=mode, seams=Seams(hooks=hooks))
+        b = bench(reply(call("Change")), "Done.", tools=[tool], mode=mode, extensions=Extensions(hooks=hooks))
         async with b.engine:
             await b.run()
         assert len(tool.runs) == runs
@@ -381,7 +380,7 @@ async def test_a_prompt_queued_while_tools_run_joins_after_the_results() -> None
         loop.call_later(2, b.engine.enqueue, "but first that", "now")
         loop.call_later(2, b.engine.enqueue, "some day", "later")
         events = await b.run()
-        left = b.engine.take_queued()
+        left = b.engine.queue.take()
     content = b.requests[1]["messages"][-1]["content"]
     assert [block.get("text") for block in content[1:]] == ["but first that", "also this"]
     assert [m.origin for m in b.engine.messages] == [

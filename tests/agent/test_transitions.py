@@ -8,7 +8,7 @@ import pytest
 
 from agentcli.agent.loop.decide import StopVerdict
 from agentcli.agent.loop.state import Continue, LoopState, Transition
-from agentcli.agent.ports import NoHooks, Seams
+from agentcli.agent.ports import Extensions, NoHooks
 from agentcli.agent.profile import Bounds
 from agentcli.core import events as ev
 from tests.agent.test_scenarios import Staged
@@ -57,8 +57,8 @@ def test_the_state_carries_the_transition_and_its_data(
         before.prompt("before")
         before.answer("Something long that was said before. " * 40)
         last = reply("Done.", usage=USED)
-        seams = Seams(hooks=hooks, **rest)
-        b = bench(*replies, last, tools=[FakeTool()], seams=seams, bounds=bounds, log=tuple(before.log))
+        extensions = Extensions(hooks=hooks, **rest)
+        b = bench(*replies, last, tools=[FakeTool()], extensions=extensions, bounds=bounds, log=tuple(before.log))
         async with b.engine:
             events = await b.run()
         assert hooks.seen[-1] == Continue(Transition(transition), data)

@@ -141,7 +141,7 @@ async def test_the_setting_becomes_a_notice_and_default_mode_where_there_is_no_s
     options: dict[str, Any] = {"settings": settings, "sandbox": "off", "permission_mode": None}
     async with contained.commands("make x", **options) as session:
         await session.run(no)
-        assert session.engine.permission_mode is PermissionMode.DEFAULT
+        assert session.engine.permissions.mode is PermissionMode.DEFAULT
         assert len(session.asked) == 1
         assert any("Auto mode is not available" in text for text in session.notices())
 
@@ -151,7 +151,7 @@ async def test_the_mode_command_and_the_key_do_not_lead_to_auto_mode_without_a_s
     async with contained.commands(**options) as session:
         assert next_mode(session.engine) is PermissionMode.PLAN
         shown = await collect(run_command(session.engine, "mode", "auto"))
-        assert session.engine.permission_mode is PermissionMode.ACCEPT_EDITS
+        assert session.engine.permissions.mode is PermissionMode.ACCEPT_EDITS
         assert any("Auto mode is not available" in str(event) for event in shown)
 
 
@@ -159,7 +159,7 @@ async def test_the_mode_command_and_the_key_lead_to_auto_mode_with_a_sandbox(con
     async with contained.commands("touch made", permission_mode=PermissionMode.ACCEPT_EDITS) as session:
         assert next_mode(session.engine) is PermissionMode.AUTO
         await collect(run_command(session.engine, "mode", "auto"))
-        assert session.engine.permission_mode is PermissionMode.AUTO
+        assert session.engine.permissions.mode is PermissionMode.AUTO
 
 
 async def test_an_approved_removal_runs(contained: Project) -> None:

@@ -54,7 +54,7 @@ def program(flags: list[str]) -> Engine:
 
 
 def of_the_program(engine: Engine, command: str) -> Decision:
-    parts = engine._parts
+    parts = engine._state.conversation
     return parts.permissions.decide("Bash", {"command": command}, (Need("execute", command),), parts.tool_context)
 
 
@@ -100,5 +100,5 @@ async def test_the_key_file_makes_no_command_ask_and_is_refused_by_name(work: Pa
         async with program(flags) as engine:
             for command in ("git status", "git log -p", "rg x", "grep -rn x .", "git diff"):
                 assert of_the_program(engine, command).behavior == "allow", command
-            (keys,) = engine.policy.private
+            (keys,) = engine.permissions.policy.private
             assert of_the_program(engine, f"cat {keys}").reason == "denied: agentcli keeps API keys there"

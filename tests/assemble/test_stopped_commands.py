@@ -93,7 +93,7 @@ async def test_an_unread_file_names_what_is_missing_also_after_other_tools_and_a
         )
         assert "Read all of it, then try again." in session.results[3]
         assert (project / "a.txt").read_text() == "two\n"
-        await session.engine.undo()
+        await session.engine.files.undo()
         assert (project / "a.txt").read_text() == "one\n"
         await session.run("again")
         assert "no record that Read has shown it as it is now" in session.results[-1]

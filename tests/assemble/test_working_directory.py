@@ -137,7 +137,7 @@ async def test_the_users_shell_has_a_directory_of_its_own_and_says_so(project: P
         events = await collect(engine.shell("pwd"))
         assert only(events, ev.ToolStarted)[0].title == "! pwd (in docs)"
         assert only(events, ev.ToolFinished)[0].result.text == f"{project}/docs"
-        assert engine.shell_cwd == project / "docs"
+        assert engine.user_shell.cwd == project / "docs"
         await collect(engine.submit("and now?"))
         assert any("in their own shell (in docs): pwd" in message.text for message in engine.messages)
 
@@ -159,7 +159,7 @@ async def test_a_shell_line_runs_while_the_model_works_and_is_told_with_the_next
     replies = [reply(call("Bash", command=waits)), "Done."]
     async with engine_in(project, *replies) as engine:
         work = asyncio.get_running_loop().create_task(collect(engine.submit("go")))
-        while not engine.model_works:
+        while not engine.is_model_working:
             await asyncio.sleep(0)
         events = await collect(engine.shell("echo by the user; touch ready"))
         assert not only(events, ev.Result), "the submission that runs has the one Result"
@@ -174,7 +174,7 @@ async def test_a_shell_line_runs_while_the_model_works_and_is_told_with_the_next
 async def test_the_users_commands_run_one_after_the_other_and_can_be_stopped(project: Path) -> None:
     async with engine_in(project, reply(pause(60), "late"), "Done.") as engine:
         work = asyncio.get_running_loop().create_task(collect(engine.submit("go")))
-        while not engine.model_works:
+        while not engine.is_model_working:
             await asyncio.sleep(0)
         loop = asyncio.get_running_loop()
         first = loop.create_task(collect(engine.shell("cd docs; touch begun; sleep 60")))
@@ -182,7 +182,7 @@ async def test_the_users_commands_run_one_after_the_other_and_can_be_stopped(pro
             await asyncio.sleep(0.01)
         second = loop.create_task(collect(engine.shell("pwd")))
         await asyncio.sleep(0)
-        assert engine.stop_shell_lines()
+        assert engine.user_shell.stop()
         assert only(await first, ev.ToolFinished)[0].result.is_error
         assert await second == [], "it had not begun"
         assert not work.done(), "the model's work goes on"

@@ -9,7 +9,6 @@ import pytest
 
 from agentcli.agent.cache.watch import SHORT_TTL
 from agentcli.agent.profile import Tuning
-from agentcli.agent.questions import Audience
 from agentcli.commands.agreeing import LEFT, without_now
 from agentcli.commands.line import CommandLine, parse_line
 from agentcli.commands.run import run_command
@@ -25,7 +24,7 @@ USED = {"input_tokens": 10, "cache_read_input_tokens": 40_000, "output_tokens": 
 
 
 def used_bench(used: dict[str, int] | None = None, **rest: Any) -> Bench:
-    rest.setdefault("audience", Audience.SOMEBODY)
+    rest.setdefault("interactive", True)
     return bench(reply("Hello.", usage=USED if used is None else used), "And?", **rest)
 
 
@@ -132,7 +131,7 @@ def test_only_a_last_word_is_a_now() -> None:
 
 def test_with_nobody_there_the_price_comes_with_the_change() -> None:
     async def main() -> None:
-        b = used_bench(audience=Audience.NOBODY)
+        b = used_bench(interactive=False)
         async with b.engine:
             await b.run()
             text, questions = await said(b, "/model opus")

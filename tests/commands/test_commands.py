@@ -161,7 +161,7 @@ async def test_mode_and_plan_change_the_mode_and_say_so_with_an_event(tmp_path: 
         assert "already" in await said(engine, "/plan")
         assert "The mode is plan." in await said(engine, "/mode")
         await said(engine, "/mode acceptedits")
-        assert engine.permission_mode is PermissionMode.ACCEPT_EDITS
+        assert engine.permissions.mode is PermissionMode.ACCEPT_EDITS
         assert "There is no mode 'yolo'" in await refused(engine, "/mode yolo")
 
 
@@ -169,7 +169,7 @@ async def test_without_a_person_a_prompt_cannot_widen_what_the_starter_allowed(t
     async with engine_on(tmp_path, permission_mode=PermissionMode.DONT_ASK) as engine:
         for mode in ("bypassPermissions", "acceptEdits", "default"):
             assert "--permission-mode" in await refused(engine, f"/mode {mode}")
-        assert engine.permission_mode is PermissionMode.DONT_ASK
+        assert engine.permissions.mode is PermissionMode.DONT_ASK
         await said(engine, "/plan")
         assert "--permission-mode" in await refused(engine, "/mode dontAsk")
 
@@ -263,8 +263,8 @@ async def test_the_context_is_counted_by_kind_and_a_session_renamed(tmp_path: Pa
         text = await said(engine, "/context")
         assert "system" in text
         assert "prompts" in text
-        items = engine.context_items()
-        assert abs(sum(item.tokens for item in items) - engine.outlook().tokens) <= len(items), "they add up"
+        items = engine.context.items()
+        assert abs(sum(item.tokens for item in items) - engine.context.outlook().tokens) <= len(items), "they add up"
         assert "called Fresh name" in await said(engine, "/rename Fresh name")
         assert "Give the name" in await refused(engine, "/rename")
 

@@ -24,12 +24,12 @@ async def test_items_are_listed_with_their_ids_and_can_be_pinned_dropped_and_res
         await collect(engine.submit("tell\x1b[31m me"))
         await collect(engine.submit("and now?"))
         prompt, answer, last, _two = (f"{message.id}:0" for message in engine.messages)
-        short = handles(item.id for item in engine.context_items())
+        short = handles(item.id for item in engine.context.items())
         listed = await said(engine, "/context items")
         assert "\x1b" not in listed
         assert [line.split()[0] for line in listed.splitlines()][-5:-3] == [short[prompt], short[answer]]
         assert "whatever happens" in await said(engine, f"/context pin {short[answer].upper()}")
-        assert engine.pins == {answer}
+        assert engine.context.pins == {answer}
         listed = await said(engine, "/context items")
         assert "pinned: a long story" in next(line for line in listed.splitlines() if short[answer] in line)
         assert await refused(engine, f"/context drop {answer}") == PINNED
@@ -42,9 +42,9 @@ async def test_items_are_listed_with_their_ids_and_can_be_pinned_dropped_and_res
         assert "dropped: " in (await said(engine, "/context items")).splitlines()[-2]
         session = engine.session_id
     async with engine_on(tmp_path, resume=session) as engine:
-        assert [item.id for item in engine.dropped_items()] == [answer]
+        assert [item.id for item in engine.context.dropped_items()] == [answer]
         assert "Restored: adds " in await said(engine, f"/context restore {answer}")
-        assert engine.dropped_items() == []
+        assert engine.context.dropped_items() == []
 
 
 async def test_the_list_has_share_age_and_what_is_cached_in_columns_that_fit(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ async def test_the_list_has_share_age_and_what_is_cached_in_columns_that_fit(tmp
         ]
         shares = [float(row.split()[3].strip("<%")) for row in rows]
         assert sum(shares) == pytest.approx(
-            100 * engine.outlook().tokens / engine.outlook().window, abs=0.1 * len(rows)
+            100 * engine.context.outlook().tokens / engine.context.outlook().window, abs=0.1 * len(rows)
         )
 
 
@@ -100,9 +100,9 @@ async def test_pins_come_back_with_a_resumed_session(tmp_path: Path) -> None:
         await said(engine, f"/context pin {item}")
         session = engine.session_id
     async with engine_on(tmp_path, resume=session) as engine:
-        assert engine.pins == {item}
+        assert engine.context.pins == {item}
     async with engine_on(tmp_path, resume=session, fork_session=True) as engine:
-        assert engine.pins == {item}
+        assert engine.context.pins == {item}
 
 
 async def test_what_is_not_understood_or_not_there_is_refused(tmp_path: Path) -> None:

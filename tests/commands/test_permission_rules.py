@@ -77,9 +77,9 @@ async def test_what_is_wrong_is_explained_and_changes_nothing(tmp_path: Path) ->
         assert "There is no rule Bash(no)" in await refused(engine, "/permissions remove 'Bash(no)'")
         assert "A quote is not closed" in await refused(engine, "/permissions add allow 'Bash")
         assert "Use /permissions add" in await refused(engine, "/permissions frob")
-        before = engine.policy
+        before = engine.permissions.policy
         assert [entry.text for entry in engine.permissions.entries() if entry.editable] == []
-        assert engine.policy is before
+        assert engine.permissions.policy is before
 
 
 async def test_a_prompt_of_a_program_cannot_change_rules(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ async def test_the_users_own_file_takes_effect_at_once_and_a_notice_counts_the_r
         notices = [each.text for each in only(events, ev.NoticeRaised) if each.code == "permissions"]
         assert notices == [f"Permission rules reloaded: +2 allow, −1 deny from {path}."]
         path.unlink()
-        text = await engine.rule_changes()
+        text = await engine.permissions.wait_for_notice()
         assert text == f"Permission rules reloaded: −2 allow from {path}."
         assert (await said(engine, "/permissions test make")).startswith("ask: ")
 

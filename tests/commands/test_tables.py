@@ -85,7 +85,7 @@ def test_cost_and_status_count_what_the_cache_was_of_no_use_for() -> None:
             b.engine.set_effort("low")
             await b.run("x")
             [sentence] = [line for line in (await said(b, "cost")).splitlines() if line.startswith("The prompt cache")]
-            tokens, usd = b.engine.cache_losses.tokens, b.engine.cache_losses_usd
+            tokens, usd = b.engine.costs.cache_losses.tokens, b.engine.costs.cache_losses_usd
             assert sentence == (
                 f"The prompt cache broke once: {tokens:,} tokens were billed anew, which cost ${usd:.4f} more than "
                 "reading it."

@@ -97,7 +97,7 @@ async def test_thirty_steady_turns_read_all_but_their_own_tails_from_the_cache(t
         check_only_tails_were_billed(server.cache.readings)
         check_quiet(events)
         assert cached_share(server.cache.readings) >= 0.95
-        usage = engine.totals.usage
+        usage = engine.costs.totals.usage
         assert usage.cache_read_input_tokens / usage.prompt_tokens == pytest.approx(cached_share(server.cache.readings))
 
 
@@ -122,7 +122,7 @@ async def test_modes_queued_prompts_and_attachments_break_nothing(tmp_path: Path
                             engine.enqueue(f"And also {prompt}.")
                 assert isinstance(event, ev.Result)
                 assert not event.is_error
-                engine.set_mode(modes[prompt % len(modes)])
+                engine.permissions.set_mode(modes[prompt % len(modes)])
             sent = str(server.bodies[-1]["messages"])
         assert "Plan mode is on" in sent
         assert "And also 9." in sent
@@ -273,7 +273,7 @@ async def test_what_pays_is_left_out_and_the_sum_is_in_the_cost(tmp_path: Path) 
     async with CacheServer(*turns) as server, engine_on(server.url, tmp_path, "wire") as engine:
         events = await collect(engine.submit("Look."))
         shown = result_of(await collect(run_command(engine, "cost", ""))).text
-        steps = engine.spending.steps
+        steps = engine.costs.spending.steps
     (edited,) = snips(events)
     rebilled = sum(event.rebilled_tokens for event in only(events, ev.PrefixBroken))
     # The second reading is answered by the first request without the first one.

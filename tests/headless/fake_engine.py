@@ -58,19 +58,32 @@ def failed(message: str, **changes: Any) -> Result:
     return result(**fields | changes)
 
 
+class FakeQueue:
+    def __init__(self, engine: FakeEngine) -> None:
+        self._engine = engine
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(f"queued-{n}" for n, _prompt in enumerate(self._engine.queued))
+
+    def take(self) -> tuple[Any, ...]:
+        left, self._engine.leftovers = self._engine.leftovers, []
+        return tuple(SimpleNamespace(content=prompt, mentions=None) for prompt in left)
+
+
 class FakeEngine:
     """Each submission plays the next list; a callable in it may wait and may give an event."""
 
     session_id = SESSION
     model = "claude-x"
-    permission_mode = PermissionMode.DEFAULT
-
-    background_tasks: tuple[Any, ...] = ()
+    permissions = SimpleNamespace(mode=PermissionMode.DEFAULT)
 
     def __init__(self, *plays: list[Step]) -> None:
         self._plays = list(plays)
         self.running = False
         self.closed = False
+        self.background = SimpleNamespace(tasks=(), stop_all=self._stop_all)
+        self.queue = FakeQueue(self)
         self.prompts: list[Any] = []
         self.queued: list[Any] = []
         self.leftovers: list[Any] = []
@@ -86,9 +99,6 @@ class FakeEngine:
 
     async def aclose(self) -> None:
         self.closed = True
-
-    async def end_background(self) -> list[Event]:
-        return []
 
     async def submit(self, prompt: Any, mentions: str | None = None) -> AsyncGenerator[Event, None]:
         self.prompts.append(prompt)
@@ -109,13 +119,8 @@ class FakeEngine:
         self.queued.append(prompt)
         return "q"
 
-    @property
-    def queued_ids(self) -> tuple[str, ...]:
-        return tuple(f"queued-{n}" for n, _prompt in enumerate(self.queued))
-
-    def take_queued(self) -> tuple[Any, ...]:
-        left, self.leftovers = self.leftovers, []
-        return tuple(SimpleNamespace(content=prompt, mentions=None) for prompt in left)
+    async def _stop_all(self) -> list[Event]:
+        return []
 
     def abort(self, reason: AbortReason = AbortReason.USER_CANCEL) -> None:
         if self.running:

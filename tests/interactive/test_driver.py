@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Self
 
 from agentcli.agent.engine import Engine
-from agentcli.agent.questions import Audience
 from agentcli.core import events as ev
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.interactive.draft import Draft
@@ -202,7 +201,7 @@ async def test_an_abort_that_is_not_obeyed_becomes_a_cancellation() -> None:
 @played
 async def test_questions_are_asked_one_at_a_time_and_closed_with_the_submission() -> None:
     changes = [FakeTool(name, safe=False, need="write") for name in ("A", "B")]
-    rest: dict[str, Any] = {"tools": changes, "mode": PermissionMode.DEFAULT, "audience": Audience.SOMEBODY}
+    rest: dict[str, Any] = {"tools": changes, "mode": PermissionMode.DEFAULT, "interactive": True}
     async with Driven(reply(call("A"), call("B")), "Never.", **rest) as driven:
         driven.send("go")
         await driven.until(lambda: driven.record.asked)
@@ -218,7 +217,7 @@ async def test_questions_are_asked_one_at_a_time_and_closed_with_the_submission(
 @played
 async def test_a_question_that_the_user_closes_interrupts_the_submission() -> None:
     change = FakeTool("Change", safe=False, need="write")
-    rest: dict[str, Any] = {"tools": [change], "mode": PermissionMode.DEFAULT, "audience": Audience.SOMEBODY}
+    rest: dict[str, Any] = {"tools": [change], "mode": PermissionMode.DEFAULT, "interactive": True}
     async with Driven(reply(call("Change")), "Never.", **rest) as driven:
         driven.send("go")
         await driven.until(lambda: driven.record.asked)

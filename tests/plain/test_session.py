@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import pytest
 
-from agentcli.agent.questions import Audience
 from agentcli.core.permission import PermissionMode
 from agentcli.plain.session import Session
 from agentcli.plain.session_view import context_used
@@ -60,7 +59,7 @@ class Desk:
         raise AssertionError(f"never: {self.text}")
 
 
-SOMEBODY = {"audience": Audience.SOMEBODY, "mode": PermissionMode.DEFAULT}
+SOMEBODY = {"interactive": True, "mode": PermissionMode.DEFAULT}
 
 
 def asking_tool(**rest: Any) -> FakeTool:
@@ -69,7 +68,8 @@ def asking_tool(**rest: Any) -> FakeTool:
 
 @pytest.mark.parametrize(("used", "said"), [(15_800, "2%"), (14_000, "1%"), (400, "<1%")])
 def test_how_full_the_context_is_is_rounded_as_in_the_app(used: int, said: str) -> None:
-    engine: Any = SimpleNamespace(outlook=lambda: SimpleNamespace(tokens=used, window=1_000_000))
+    outlook = SimpleNamespace(tokens=used, window=1_000_000)
+    engine: Any = SimpleNamespace(context=SimpleNamespace(outlook=lambda: outlook))
     assert context_used(engine) == f"{said} of the context"
 
 

@@ -161,14 +161,14 @@ def options(folder: Path, url: str, **rest: Any) -> Options:
 
 async def window_known(engine: Any, window: int) -> None:
     async with asyncio.timeout(20):
-        while engine.outlook().window != window:
+        while engine.context.outlook().window != window:
             await asyncio.sleep(0.005)
 
 
 async def test_in_an_engine_the_endpoint_in_use_tells_the_window(tmp_path: Path) -> None:
     async with Endpoint("Hi.", "Again.", window=32_768) as server:
         async with build_engine(options(tmp_path, server.url)) as engine:
-            assert engine.outlook().window == UNKNOWN_WINDOW
+            assert engine.context.outlook().window == UNKNOWN_WINDOW
             assert not result_of(await collect(engine.submit("hello"))).is_error
             await window_known(engine, 32_768)
             await collect(engine.submit("more"))
@@ -180,7 +180,7 @@ async def test_a_list_that_never_answers_holds_no_request_up_and_is_left_behind_
         server.let_go.clear()
         async with build_engine(options(tmp_path, server.url)) as engine:
             assert result_of(await collect(engine.submit("hello"))).text == "Hi."
-            assert engine.outlook().window == UNKNOWN_WINDOW
+            assert engine.context.outlook().window == UNKNOWN_WINDOW
         server.let_go.set()
 
 
@@ -191,5 +191,5 @@ async def test_what_the_person_has_set_wins_and_nobody_is_asked(tmp_path: Path, 
     async with Endpoint("Hi.", window=32_768) as server:
         async with build_engine(options(tmp_path, server.url, settings=json.dumps(settings))) as engine:
             await collect(engine.submit("hello"))
-            assert engine.outlook().window == 50_000
+            assert engine.context.outlook().window == 50_000
         assert ONE not in [request.path for request in server.requests]

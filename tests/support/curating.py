@@ -28,7 +28,7 @@ def cached_bench(*replies: Any, tools: Any = (), **rest: Any) -> tuple[Bench, Pr
 
 
 def item(b: Bench, category: str, words: str = "") -> str:
-    found = [one.id for one in b.engine.context_items() if one.category == category and words in one.label]
+    found = [one.id for one in b.engine.context.items() if one.category == category and words in one.label]
     assert len(found) == 1, found
     return found[0]
 

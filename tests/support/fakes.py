@@ -13,7 +13,6 @@ from agentcli.agent.conversation import Conversation
 from agentcli.agent.engine import Engine
 from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.profile import Profile
-from agentcli.agent.questions import Audience
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.ids import SequentialIds
@@ -150,7 +149,7 @@ def bench(*replies: Json | str, tools: Sequence[Any] = (), **rest: Any) -> Bench
         catalog=catalog,
         ids=SequentialIds(1000),
         clock=LoopClock(),
-        audience=rest.pop("audience", Audience.NOBODY),
+        interactive=rest.pop("interactive", False),
         **rest,
     )
     return Bench(Engine(conversation), transport, store, refused)

@@ -17,7 +17,7 @@ import pytest
 
 from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.ports import NoHooks
-from agentcli.agent.questions import Audience, Questions
+from agentcli.agent.questions import Questions
 from agentcli.agent.toolcalls.toolcall import CallResult, ToolRunner
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController
@@ -300,7 +300,7 @@ class Desk:
     def __init__(self, context: ToolContext, meanwhile: Callable[[], None] = lambda: None) -> None:
         self.context, self.meanwhile = context, meanwhile
         self.events: list[ev.Event] = []
-        self.questions = Questions(Audience.SOMEBODY)
+        self.questions = Questions(interactive=True)
         self.runner = ToolRunner(
             registry=Registry([Edit(), Write(), Read(), MultiEdit()]),
             permissions=LivePermissions(Policy(mode=PermissionMode.DEFAULT)),

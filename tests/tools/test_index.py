@@ -103,6 +103,6 @@ async def test_a_conversation_hands_out_an_index_of_its_folder(tmp_path: Path) -
     (tmp_path / "notes.md").touch()
     options = Options(cwd=tmp_path, environ={"HOME": str(tmp_path)}, provider=provider_for("hi"), persist=False)
     async with build_engine(options) as engine:
-        index = engine.file_index()
+        index = engine.files.index()
         await index.refresh()
         assert [match.path for match in index.search("nmd")] == ["notes.md"]

@@ -11,7 +11,6 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import TextArea
 
-from agentcli.agent.questions import Audience
 from agentcli.core.events import CompactionProposed
 from agentcli.core.permission import Answer
 from agentcli.tui.app import AgentApp
@@ -159,7 +158,7 @@ def test_at_every_size_the_choices_are_in_sight(size: tuple[int, int]) -> None:
 
 class Desk(test_session.Desk):
     def __init__(self, *replies: Any) -> None:
-        super().__init__(LONG, *replies, audience=Audience.SOMEBODY)
+        super().__init__(LONG, *replies, interactive=True)
 
     async def compacting(self) -> str:
         self.send("tell")
@@ -219,7 +218,7 @@ def test_compact_on_the_screen_is_looked_at_accepted_and_undone(tmp_path: Path) 
         await test_app.idle(pilot, app)
         engine = app.chat.session.engine
         assert engine is not None
-        assert engine._parts.view.messages(engine.messages)[0].text.count("A second one.") == 1
+        assert engine._state.conversation.view.messages(engine.messages)[0].text.count("A second one.") == 1
 
     test_app.Desk(tmp_path, LONG, "A summary.", "A second one.").play(script, (100, 30))
 

@@ -10,7 +10,6 @@ from textual.pilot import Pilot
 
 from agentcli.agent.cache.watch import SHORT_TTL
 from agentcli.agent.profile import Bounds
-from agentcli.agent.questions import Audience
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
 from agentcli.tui.app import AgentApp
@@ -64,7 +63,7 @@ def test_text_from_elsewhere_cannot_move_the_cursor() -> None:
 
 
 def desk(*more: Any, **rest: Any) -> Desk:
-    return Desk(reply("Hello.", usage=USED), *more, audience=Audience.SOMEBODY, **rest)
+    return Desk(reply("Hello.", usage=USED), *more, interactive=True, **rest)
 
 
 @played
@@ -129,7 +128,7 @@ async def test_the_status_line_follows_the_cache_as_it_goes_cold() -> None:
 @played
 async def test_at_the_budget_the_session_asks_and_goes_on() -> None:
     dear = reply(call("Look"), usage={"input_tokens": 100_000})
-    async with Desk(dear, "Done.", tools=[FakeTool()], audience=Audience.SOMEBODY,
+    async with Desk(dear, "Done.", tools=[FakeTool()], interactive=True,
                     bounds=Bounds(max_budget_usd=0.15)) as d:  # fmt: skip
         d.send("go")
         await d.until(lambda: len(d.shown.asked) == 1)
@@ -140,7 +139,7 @@ async def test_at_the_budget_the_session_asks_and_goes_on() -> None:
         d.session.answer(question.request_id, Answer("allow", updated_input={**question.input, "answers": answers}))
         await d.idle()
         assert "answer: Done." in d.shown.texts()
-        assert d.bench.engine.budget == 3.0
+        assert d.bench.engine.costs.budget == 3.0
 
 
 @played
@@ -151,7 +150,7 @@ async def test_a_budget_typed_while_work_goes_on_holds_at_once() -> None:
         d.send("go on")
         await d.until(lambda: "Long" in str(d.shown.texts()))
         d.send("/budget 2")
-        await d.until(lambda: d.bench.engine.budget == 2.0)
+        await d.until(lambda: d.bench.engine.costs.budget == 2.0)
         assert d.session.busy
         await d.idle()
 
@@ -173,7 +172,7 @@ def test_the_app_asks_at_the_budget_and_goes_on(tmp_path: Path) -> None:
         assert "All done." in test_app.shown(app)
         engine = app.chat.session.engine
         assert engine is not None
-        assert engine.budget == 0.3
+        assert engine.costs.budget == 0.3
 
     dear = reply(call("Glob", pattern="*"), usage={"input_tokens": 100_000})
     test_app.Desk(tmp_path, dear, "All done.", max_budget_usd=0.15).play(script)

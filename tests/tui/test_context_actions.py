@@ -37,7 +37,7 @@ class Context:
     def pins(self) -> frozenset[str]:
         return frozenset(self.pinned)
 
-    def context_items(self) -> list[ContextItem]:
+    def items(self) -> list[ContextItem]:
         return [replace(one, pinned=one.id in self.pinned) for one in ITEMS if one.id not in self.left_out]
 
     def dropped_items(self) -> list[ContextItem]:
@@ -71,9 +71,7 @@ class Context:
 
 
 def page(context: Context) -> ContextPage:
-    return ContextPage(
-        context.context_items(), 20_000, 16_000, Palette(), dropped=context.dropped_items(), control=context
-    )
+    return ContextPage(context.items(), 20_000, 16_000, Palette(), dropped=context.dropped_items(), control=context)
 
 
 def test_p_pins_and_unpins_and_a_sign_shows_it() -> None:
@@ -170,16 +168,16 @@ def test_in_the_app_an_item_is_dropped_and_the_status_line_knows(tmp_path: Path)
             await test_app.idle(pilot, app)
         engine = app.chat.session.engine
         assert engine is not None
-        before = engine.outlook().tokens
+        before = engine.context.outlook().tokens
         await test_app.sends(pilot, app, "/context")
         await test_app.until(pilot, lambda: "Part of a long story" in test_app.shown(app))
         await pilot.press("d")
         await test_app.until(pilot, lambda: "Drop it? That saves" in test_app.shown(app))
         await pilot.press("enter")
         await test_app.until(pilot, lambda: "Left out of the context" in test_app.shown(app))
-        [dropped] = engine.dropped_items()
+        [dropped] = engine.context.dropped_items()
         assert dropped.category == "answers"
-        assert engine.outlook().tokens < before
+        assert engine.context.outlook().tokens < before
         await pilot.press("escape")
         await test_app.until(pilot, lambda: not isinstance(app.screen, ContextPage))
 

@@ -23,7 +23,11 @@ class Engine:
     asleep: float = 0.0
     looked: int = 0
 
-    def warm_seconds(self) -> float | None:
+    @property
+    def context(self) -> Engine:
+        return self
+
+    def cache_seconds_left(self) -> float | None:
         self.looked += 1
         if self.cold_at is None:
             return None
@@ -34,7 +38,9 @@ class Engine:
 @pytest.fixture(autouse=True)
 def _facts(monkeypatch: pytest.MonkeyPatch) -> None:
     def facts_of(engine: Any, branch: str) -> Facts:
-        return Facts(branch=branch, cache_cold=engine.cold_at is not None and engine.warm_seconds() is None)
+        return Facts(
+            branch=branch, cache_cold=engine.cold_at is not None and engine.context.cache_seconds_left() is None
+        )
 
     monkeypatch.setattr(facts_module, "facts_of", facts_of)
 

@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any, Self
 
-from agentcli.agent.questions import Audience
 from agentcli.core import events as ev
 from agentcli.core.messages import TextBlock, ToolResultBlock
 from agentcli.core.permission import Answer, PermissionMode
@@ -177,7 +176,7 @@ async def test_an_empty_enter_steers_with_what_is_queued() -> None:
 @played
 async def test_questions_come_one_at_a_time_and_closing_one_stops_the_work() -> None:
     change = FakeTool("Change", safe=False, need="write")
-    rest = {"tools": [change], "mode": PermissionMode.DEFAULT, "audience": Audience.SOMEBODY}
+    rest = {"tools": [change], "mode": PermissionMode.DEFAULT, "interactive": True}
     async with Desk(reply(call("Change", what="a"), call("Change", what="b")), "Done.", **rest) as desk:
         desk.send("go")
         await desk.until(lambda: len(desk.shown.asked) == 1)
@@ -193,7 +192,7 @@ async def test_questions_come_one_at_a_time_and_closing_one_stops_the_work() -> 
 @played
 async def test_esc_takes_an_open_question_away() -> None:
     change = FakeTool("Change", safe=False, need="write")
-    rest = {"tools": [change], "mode": PermissionMode.DEFAULT, "audience": Audience.SOMEBODY}
+    rest = {"tools": [change], "mode": PermissionMode.DEFAULT, "interactive": True}
     async with Desk(reply(call("Change")), **rest) as desk:
         desk.send("go")
         await desk.until(lambda: bool(desk.shown.asked))
@@ -327,7 +326,7 @@ async def test_a_shell_line_beside_the_work_outlives_it_and_esc_ends_it() -> Non
     async with Desk(reply(say("Hello"), pause(60), "and on")) as desk:
         engine = desk.bench.engine
         engine.shell = shell  # type: ignore[method-assign]
-        engine.stop_shell_lines = lambda: not stopped and not stopped.append("stopped")  # type: ignore[method-assign]
+        engine.user_shell.stop = lambda: not stopped and not stopped.append("stopped")  # type: ignore[method-assign]
         desk.send("go")
         await desk.until(lambda: "answer: Hello" in desk.shown.texts())
         desk.send("!tail -f log")

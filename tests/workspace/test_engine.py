@@ -44,12 +44,12 @@ async def test_the_engine_undoes_what_tools_and_commands_did_and_the_model_is_to
     async with engine_on(project, *replies) as engine:
         await collect(engine.submit("go"))
         assert (project / "d" / "b.txt").read_text() == "two\n"
-        assert [(Path(c.path).name, c.kind) for c in await engine.changes()] == [
+        assert [(Path(c.path).name, c.kind) for c in await engine.files.changes()] == [
             ("a.txt", "modified"),
             ("b.txt", "added"),
         ]
-        assert "+two\n" in (await engine.diff("prompt")).folders[0].text
-        report = await engine.undo()
+        assert "+two\n" in (await engine.files.diff("prompt")).folders[0].text
+        report = await engine.files.undo()
         assert report.done
         assert state_of(project) == before
         events = await collect(engine.submit("go on"))
@@ -57,7 +57,7 @@ async def test_the_engine_undoes_what_tools_and_commands_did_and_the_model_is_to
         assert note.origin is Origin.ATTACHMENT
         assert "The user undid the changes" in note.text
         assert str(project / "a.txt") in note.text
-        assert (await engine.redo()).done
+        assert (await engine.files.redo()).done
         assert (project / "a.txt").read_text() == "two\n"
 
 
@@ -66,7 +66,7 @@ async def test_after_an_undo_a_file_has_to_be_read_again_before_it_is_edited(pro
     replies: list[Json | str] = [reply(call("Read", file_path="a.txt")), reply(edit), "Done.", reply(edit), "Done."]
     async with engine_on(project, *replies) as engine:
         await collect(engine.submit("go"))
-        await engine.undo()
+        await engine.files.undo()
         events = await collect(engine.submit("again"))
     assert only(events, ev.ToolFinished)[0].result.is_error
     assert (project / "a.txt").read_text() == "one\n"
@@ -77,7 +77,7 @@ async def test_a_resumed_session_can_undo_what_an_earlier_process_did(project: P
         await collect(engine.submit("go"))
         session = engine.session_id
     async with engine_on(project, resume=session) as engine:
-        assert (await engine.undo()).deleted == (str(project / "new.txt"),)
+        assert (await engine.files.undo()).deleted == (str(project / "new.txt"),)
     assert not (project / "new.txt").exists()
 
 
@@ -87,10 +87,10 @@ async def test_a_fork_can_undo_what_came_before_it_and_leaves_the_other_session_
         session = engine.session_id
     async with engine_on(project, resume=session, fork_session=True) as engine:
         assert engine.session_id != session
-        assert (await engine.undo()).deleted == (str(project / "new.txt"),)
-        assert (await engine.redo()).done
+        assert (await engine.files.undo()).deleted == (str(project / "new.txt"),)
+        assert (await engine.files.redo()).done
     async with engine_on(project, resume=session) as engine:
-        assert (await engine.undo()).deleted == (str(project / "new.txt"),)
+        assert (await engine.files.undo()).deleted == (str(project / "new.txt"),)
 
 
 async def test_a_submission_that_was_aborted_can_be_undone(project: Path) -> None:
@@ -99,7 +99,7 @@ async def test_a_submission_that_was_aborted_can_be_undone(project: Path) -> Non
         async for event in events:
             if isinstance(event, ev.ToolStarted) and event.name == "Bash":
                 engine.abort()
-        assert (await engine.undo()).done
+        assert (await engine.files.undo()).done
     assert sorted(path.name for path in project.iterdir()) == ["a.txt"]
 
 
@@ -126,7 +126,7 @@ async def test_a_consumer_that_leaves_in_the_middle_loses_no_undo(project: Path)
             if isinstance(event, ev.ToolFinished):
                 break
         await events.aclose()
-        assert (await engine.undo()).deleted == (str(project / "new.txt"),)
+        assert (await engine.files.undo()).deleted == (str(project / "new.txt"),)
 
 
 async def test_a_conversation_that_changes_nothing_keeps_no_copies(project: Path) -> None:
@@ -145,7 +145,7 @@ async def test_a_conversation_that_changes_nothing_keeps_no_copies(project: Path
 async def test_where_no_copies_are_kept_undo_says_why(project: Path, rest: dict[str, object], reason: str) -> None:
     async with engine_on(project, writes("x"), "Done.", **rest) as engine:
         result_of(await collect(engine.submit("go")))
-        report = await engine.undo()
+        report = await engine.files.undo()
     assert not report.done
     assert reason in report.text
     assert (project / "new.txt").exists()

@@ -41,7 +41,7 @@ class Front:
     context: str = ""
     """Digest of the user context; "": there is none."""
     version: str = ""
-    """Of the agentcli that sent it, where another process did; "": nobody knows, or this one."""
+    """Of the agentcli that sent it, where another process did; "": unknown, or this one."""
 
     def to_dict(self) -> Json:
         """For the session file, which knows the version itself."""

@@ -1,4 +1,4 @@
-"""Watches the prompt cache: what of a request was there before, what changed, and what was really billed anew.
+"""Watches the prompt cache: what of a request was there before, what changed, and what was really billed again.
 
 The API bills the beginning of a request at a tenth if it is byte for byte what an earlier request began with. So each
 request is compared with the last one that was answered, block by block, in the order in which the cache reads it:
@@ -30,7 +30,7 @@ from agentcli.providers.base import Effort, Request, Thinking
 SHORT_TTL = 300.0
 LONG_TTL = 3600.0
 UNKNOWN = "unknown: please report"
-"""The reason of a break for which nobody gave one. It is a bug: nothing that was sent may change without a word."""
+"""The reason of a break for which none was given. It is a bug: nothing that was sent may change without a word."""
 _LEAST_MISSING = 1_024
 """Tokens; what is missing less is within what estimates and the server's own rounding explain."""
 _REASON_LIMIT = 300
@@ -47,7 +47,7 @@ _REPAIRS = {
 
 @frozen
 class Setup:
-    """What keys the cache and a person can change."""
+    """What keys the cache and a user can change."""
 
     model: str
     effort: Effort | None = None
@@ -124,7 +124,7 @@ class CacheWatch:
         self._front: Front | None = None
         """That was kept last."""
         self.losses = CacheLosses()
-        """What was in the cache and had to be billed anew, in this process."""
+        """What was in the cache and had to be billed again, in this process."""
 
     # ---------------------------------------------------------------------------------------------- for others to know
 
@@ -362,7 +362,7 @@ def _span(seconds: float) -> str:
 def _missing(asked: _Sent, last: _Answered, usage: Usage) -> int:
     """Tokens that this request shares with the one before it, that were in the cache, and that were not read from it.
 
-    What was left out of the request is not billed anew, and neither is what is new in it: of the true size of the
+    What was left out of the request is not billed again, and neither is what is new in it: of the true size of the
     prompt the share counts that is made of known blocks.
     """
     known = _known_size(asked, last.sent)

@@ -1,6 +1,6 @@
 """Context collapse, the running part: summaries of old exchanges, made ahead of time by the small model (SPEC 2.1).
 
-Nobody waits for one: they are made one after another beside the requests, the oldest span first, and staged when whole.
+Nothing waits for them: they are made in sequence beside the requests, the oldest span first, and staged when whole.
 What is staged lives as long as the process; what runs ends with the submission. Which spans and which words is
 `context/collapse.py`; committing past the threshold is its step in the pipeline, committing everything after a prompt
 that was too long is `drain`.
@@ -120,7 +120,7 @@ class Collapsing:
         return self._view.estimator.message(message)
 
     def _staying(self, staging: Staging) -> Callable[[Message], bool]:
-        """What must remain as it is: what somebody wants, what is staged already, and where a repair ends."""
+        """What must remain as it is: what the user has pinned, what is staged already, and where a repair ends."""
         edits = self._view.edits
         kept = {id for staged in self.step.staged.values() for id in staged.ids}
         until = ""

@@ -1,7 +1,7 @@
 """Compaction, the running part: one implementation for its three triggers, manual, auto and reactive (SPEC 4).
 
 It changes nothing by itself: on success `messages` holds the boundary and what follows it for the log; on a failure, an
-abort or a person's no it holds nothing and the conversation is exactly as it was. Nothing is awaited between the first
+abort or a user's no it holds nothing and the conversation is exactly as it was. Nothing is awaited between the first
 and the last of these messages, and a boundary without all of them does not count (`context.edits`).
 """
 
@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 
-from agentcli.agent.context.compaction_plan import CompactParts, Draft, drafted
+from agentcli.agent.context.compaction_plan import CompactionDependencies, Draft, drafted
 from agentcli.agent.context.compaction_preview import Totals
 from agentcli.agent.questions import Questions
 from agentcli.agent.side_call import SideCall
@@ -27,7 +27,7 @@ from agentcli.core.permission import Answer
 from agentcli.core.usage import Usage
 from agentcli.providers.base import FailureKind
 
-__all__ = ["CANCELLED", "INTERRUPTED", "CompactParts", "Compaction", "Shortening"]
+__all__ = ["CANCELLED", "INTERRUPTED", "Compaction", "CompactionDependencies", "Shortening"]
 
 MAX_SUMMARY_TOKENS = 16_000
 RAISED_SUMMARY_TOKENS = 48_000
@@ -47,7 +47,7 @@ PINNED_TOO_MUCH = (
 
 @frozen
 class Shortening:
-    """What a person wants with `/compact`."""
+    """What a user wants with `/compact`."""
 
     focus: str = ""
     review: bool = False
@@ -55,10 +55,22 @@ class Shortening:
 
 
 class Compaction:
-    """`review`: where a person's answer comes from; None where nobody is to be asked (headless, auto, reactive)."""
+    """Results: `messages`, empty if nothing changed, `problem` and `summary`.
 
-    def __init__(self, parts: CompactParts, trigger: str, focus: str = "", review: Questions | None = None) -> None:
-        self._parts = parts
+    `review`: where the user's answer comes from; None: no question is asked (headless, auto, reactive)."""
+
+    def __init__(
+        self,
+        dependencies: CompactionDependencies,
+        trigger: str,
+        log: Sequence[Message],
+        signal: AbortSignal,
+        focus: str = "",
+        review: Questions | None = None,
+    ) -> None:
+        self._dependencies = dependencies
+        self._log = log
+        self._signal = signal
         self._trigger = trigger
         self._focus = focus
         self._review = review
@@ -68,7 +80,7 @@ class Compaction:
         self._problem: str | None = None
         self._cost: float | None = 0.0
         self.cancelled = False
-        """The person has looked at the summary and wants none."""
+        """The user has looked at the summary and wants none."""
         self.messages: tuple[Message, ...] = ()
 
     @property
@@ -81,9 +93,9 @@ class Compaction:
         """What the model wrote, or the user made of it."""
         return self._summary
 
-    async def run(self, log: Sequence[Message], signal: AbortSignal) -> AsyncGenerator[ev.Event, None]:
-        parts = self._parts
-        before = parts.view.estimate(log, parts.overhead)
+    async def run(self) -> AsyncGenerator[ev.Event, None]:
+        own, log, signal = self._dependencies, self._log, self._signal
+        before = own.view.estimate(log, own.overhead)
         yield ev.CompactionStarted(trigger=self._trigger)
         for stage in (self._summarise, self._look_at_it):
             async with aclosing(stage(log, before, signal)) as events:
@@ -95,12 +107,12 @@ class Compaction:
         assert self._draft is not None
         following = self._draft.messages
         after = self._after(log, following)
-        self.messages = (words.boundary(parts.ids.new(), self._trigger, (before, after), following), *following)
+        self.messages = (words.boundary(own.ids.new(), self._trigger, (before, after), following), *following)
         for message in self.messages:
             yield ev.MessageAppended(message=message)
         yield ev.ContextCompacted(trigger=self._trigger, tokens_before=before, tokens_after=after)
         with suppress(Aborted):
-            await signal.run(parts.hooks.after_compact(self._trigger))
+            await signal.run(own.hooks.after_compact(self._trigger))
 
     # ------------------------------------------------------------------------------------------------ the summary
 
@@ -108,22 +120,22 @@ class Compaction:
         self, log: Sequence[Message], before: int, signal: AbortSignal
     ) -> AsyncGenerator[ev.Event, None]:
         """Ask for the summary until there is one or no further way to ask; sets `_summary` or `_problem`."""
-        parts = self._parts
-        asking = _Asking.first(parts.view, log, self._trigger, parts.window - before)
+        own = self._dependencies
+        asking = _Asking.first(own.view, log, self._trigger, own.window - before)
         if asking is None:
             self._problem = NOTHING_YET
             return
         try:
-            focus = await signal.run(parts.hooks.before_compact(self._trigger, self._focus))
+            focus = await signal.run(own.hooks.before_compact(self._trigger, self._focus))
         except Aborted:
             self._problem = INTERRUPTED
             return
         while True:
-            request = parts.requests.build(asking.wire(focus), asking.max_tokens, "compact", parts.budget_spent)
+            request = own.requests.build(asking.wire(focus), asking.max_tokens, "compact", own.budget_spent)
             request = replace(request, forbid_tools=asking.forbid_tools)
             self._model = request.model
             yield ev.RequestStarted(model=request.model, turn=0, purpose="compact", estimated_tokens=before)
-            call = SideCall(parts.provider, parts.price)
+            call = SideCall(own.provider, own.price)
             async with aclosing(call.run(request, signal)) as events:
                 async for event in events:
                     self._count(event)
@@ -148,11 +160,11 @@ class Compaction:
     async def _look_at_it(
         self, log: Sequence[Message], before: int, signal: AbortSignal
     ) -> AsyncGenerator[ev.Event, None]:
-        """What would stand in the log; shown to the person first where there is one to ask. Sets `_draft`."""
+        """What would stand in the log; shown to the user first where there is one to ask. Sets `_draft`."""
         await self._redraft(log, signal)
         if self._problem is not None or self._review is None or self._draft is None:
             return
-        request_id = self._parts.ids.new()
+        request_id = self._dependencies.ids.new()
         answer = self._review.ask(request_id)
         try:
             yield self._proposed(request_id, log, before, self._draft)
@@ -162,13 +174,13 @@ class Compaction:
         finally:
             self._review.withdraw(request_id)
         if self._problem is None:
-            # Files may have changed while the person was reading.
+            # Files may have changed while the user was reading.
             await self._redraft(log, signal)
 
     async def _redraft(self, log: Sequence[Message], signal: AbortSignal) -> None:
-        parts = self._parts
+        own = self._dependencies
         try:
-            draft = await drafted(parts, log, self._summary, signal, manual=self._trigger == "manual")
+            draft = await drafted(own, log, self._summary, signal, manual=self._trigger == "manual")
         except Aborted:
             self._problem = INTERRUPTED
             return
@@ -183,7 +195,7 @@ class Compaction:
 
     def _proposed(self, request_id: str, log: Sequence[Message], before: int, draft: Draft) -> ev.CompactionProposed:
         after = self._after(log, draft.messages)
-        density = self._parts.view.estimator.density
+        density = self._dependencies.view.estimator.density
         fixed = max(0, after - round(density * sum(map(message_tokens, draft.messages))))
         kept, dropped, added = draft.shares.lines(Totals(before, after, fixed), density)
         return ev.CompactionProposed(
@@ -195,8 +207,8 @@ class Compaction:
             kept=kept,
             dropped=dropped,
             added=added,
-            turn_usd_before=self._parts.price(self._model, Usage(cache_read_input_tokens=before)),
-            turn_usd_after=self._parts.price(self._model, Usage(cache_read_input_tokens=after)),
+            turn_usd_before=self._dependencies.price(self._model, Usage(cache_read_input_tokens=before)),
+            turn_usd_after=self._dependencies.price(self._model, Usage(cache_read_input_tokens=after)),
         )
 
     def _take(self, answer: Answer) -> None:
@@ -212,7 +224,7 @@ class Compaction:
     def _after(self, log: Sequence[Message], following: Sequence[Message]) -> int:
         """What the next request comes to then, as everybody else will estimate it."""
         marker = words.boundary("", self._trigger, (0, 0), following)
-        return self._parts.view.estimate((*log, marker, *following), self._parts.overhead)
+        return self._dependencies.view.estimate((*log, marker, *following), self._dependencies.overhead)
 
 
 async def _answered(answer: Awaitable[Answer]) -> Answer:
@@ -239,7 +251,7 @@ class _Asking:
 
     @classmethod
     def first(cls, view: View, log: Sequence[Message], trigger: str, room: int) -> _Asking | None:
-        """None when there is nothing to summarise. After a prompt that was too long, what nobody has answered yet is
+        """None when there is nothing to summarise. After a prompt that was too long, what has no answer yet is
         left out at once: it is kept word for word anyway."""
         old, pending = words.split_pending(view.messages(log))
         if not old:

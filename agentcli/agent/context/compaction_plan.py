@@ -27,7 +27,7 @@ from agentcli.providers.base import Provider
 
 
 @frozen
-class CompactParts:
+class CompactionDependencies:
     """What a compaction works with."""
 
     provider: Provider
@@ -39,7 +39,7 @@ class CompactParts:
     overhead: int = 0
     window: int = 200_000
     pinned: AbstractSet[str] = frozenset()
-    """Blocks that the person wants kept word for word, by the ids they had when they were pinned."""
+    """Blocks that the user wants kept word for word, by the ids they had when they were pinned."""
     around: Surroundings = Surroundings()
     budget_spent: int | None = None
     """Tokens of the task budget that the messages no longer show; None when they show all."""
@@ -57,9 +57,9 @@ class Draft:
 
 
 async def drafted(
-    parts: CompactParts, log: Sequence[Message], summary: str, signal: AbortSignal, *, manual: bool
+    parts: CompactionDependencies, log: Sequence[Message], summary: str, signal: AbortSignal, *, manual: bool
 ) -> Draft:
-    """`manual`: the person speaks next. Raises `Aborted`."""
+    """`manual`: the user speaks next. Raises `Aborted`."""
     old, pending = words.split_pending(in_log(parts.view, log))
     old_tokens = sum(map(message_tokens, old))
     pins = words.pinned_now(old, parts.pinned)
@@ -126,7 +126,7 @@ def in_log(view: View, log: Sequence[Message]) -> list[Message]:
 
 
 def said_by(view: View, log: Sequence[Message]) -> Callable[[Message], str]:
-    """What may be shown of a prompt's own words: nothing of what the person or a refusal has taken out, be it from the
+    """What may be shown of a prompt's own words: nothing of what the user or a refusal has taken out, be it from the
     prompt itself or from where an earlier compaction said it again. Of results: the user's answers to questions."""
     versions: defaultdict[str, list[Message]] = defaultdict(list)
     questions = words.question_ids(log)

@@ -1,6 +1,6 @@
 """What work needs at once after a compaction, each thing by a function of its own with its own cap (SPEC 4).
 
-The files that were used last are read from disk anew, with the rights that hold now; the task list and the plan are in
+The files that were used last are read from disk again, with the rights that hold now; the task list and the plan are in
 the log; background commands are asked for. Nothing here decides what is summarised.
 """
 
@@ -59,7 +59,7 @@ class RestoredFile:
 
 
 Files = Callable[[Sequence[str], AbortSignal], Awaitable[Sequence[RestoredFile]]]
-"""Read these files anew, the last used first; gives at most `MOST_FILES` of them. Raises `Aborted` on an abort only."""
+"""Read these files again, the last used first; returns at most `MOST_FILES` of them. Raises only `Aborted`."""
 
 
 async def no_files(_paths: Sequence[str], _signal: AbortSignal) -> Sequence[RestoredFile]:
@@ -90,7 +90,7 @@ class RecentFiles:
     """`Files` on the disk, through the Read tool: what it does about odd files, links and large ones holds here too.
 
     A file is shown only if reading it is allowed now without a question. What the model is known to have seen does not
-    change by it: a file that somebody else has changed has to be read before it is written, as before.
+    change by it: a file that others have changed has to be read before it is written, as before.
     """
 
     def __init__(self, read: Tool, permissions: Permissions, context: ToolContext) -> None:
@@ -217,7 +217,7 @@ def tasks_text(log: Sequence[Message]) -> str:
 
 
 def plan_text(log: Sequence[Message]) -> str:
-    """The plan that the person approved last, as they approved it; unless planning has begun again since, or all tasks
+    """The plan that the user approved last, as they approved it; unless planning has begun again since, or all tasks
     that were written down after it are done."""
     results = {result.tool_use_id: result for message in log for result in message.tool_results}
     for place in range(len(log) - 1, -1, -1):

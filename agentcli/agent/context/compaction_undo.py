@@ -52,7 +52,7 @@ def planned_undo(view: View, log: Sequence[Message], limits: ContextLimits) -> U
 
 
 async def undo_compaction(view: View, log: Sequence[Message], limits: ContextLimits) -> AsyncGenerator[ev.Event, None]:
-    """For `Engine.perform`: what happened, and one notice for the person."""
+    """For `Engine.perform`: what happened, and one notice for the user."""
     undoing = planned_undo(view, log, limits)
     if isinstance(undoing, str):
         yield ev.NoticeRaised(text=undoing, level="error", code="command")

@@ -1,23 +1,25 @@
-"""What is in the context and what the person does to it, on a live conversation: looking, pinning, dropping, restoring.
+"""`engine.context`: look at the context of a live conversation, and pin, drop or restore what is in it.
 
-What a change would do is planned in `agent/context/pins.py`. It is recorded before anybody is told, holds from the next
-request on, and the cache watch knows why the prefix breaks then. One that is made while a request is under way waits
-for the reply, which still counts what the request had; looking shows it done, and the next change builds on it.
+The effect of a change is planned in `agent/context/pins.py`. A change is recorded before it is shown, applies from the
+next request on, and the cache watch knows why the prefix breaks then. A change made while a request is in flight waits
+for its reply, because that reply still reports the size of the unchanged request; the outlook already includes it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import TypeVar
 
-from agentcli.agent.cache.watch import Setup
+from agentcli.agent.cache.watch import CacheWatch, Setup
+from agentcli.agent.context.compaction_undo import undo_compaction
 from agentcli.agent.context.pins import (
     NOT_THERE,
     Change,
     Dropped,
+    Pins,
     Restored,
     planned_drop,
     planned_restore,
@@ -35,16 +37,18 @@ from agentcli.agent.context.report import (
     look_ahead,
     price_of_change,
 )
-from agentcli.agent.conversation import Conversation
-from agentcli.agent.holdings import Holdings
+from agentcli.agent.conversation_log import ConversationLog
+from agentcli.agent.costs.spending import Spending
 from agentcli.agent.loop.state import CompactTracking
 from agentcli.agent.ports import ContextLimits
-from agentcli.agent.profile import Profile, context_for
+from agentcli.agent.profile import ConversationRequests, ModelSettings, Profile
 from agentcli.context.compact import pin_name, pinned_now
 from agentcli.context.edits import COLLAPSED, block_id, edit_to_dict
 from agentcli.context.steps import Situation, still_cached
 from agentcli.context.view import View
 from agentcli.core import events as ev
+from agentcli.core.frozen import frozen
+from agentcli.core.ids import Clock
 from agentcli.core.messages import (
     Block,
     Json,
@@ -55,7 +59,7 @@ from agentcli.core.messages import (
     ToolUseBlock,
     UnknownBlock,
 )
-from agentcli.providers.base import Request
+from agentcli.providers.base import Provider, Request
 
 _NO_PIN = "It is part of every request and needs no pin."
 _HEAD = ("system", "tools")
@@ -74,75 +78,99 @@ _NOUNS = {
 Outcome = TypeVar("Outcome", Dropped, Restored)
 
 
-class Curated(Holdings):
-    """An engine whose context can be looked at and changed."""
+@frozen
+class ContextDependencies:
+    """What the context is made of, and what its size and its price are computed from."""
 
-    def __init__(self, conversation: Conversation) -> None:
-        super().__init__(conversation)
-        self._intact: tuple[str, int] = self._intact_before()
-        """The last reply there was when the person changed something before it, and how many tokens of the request are
-        still as the cache has them: until the next reply, changes behind that place cost nothing more."""
-        self._compacting = CompactTracking()
-        self._changes = 0
-        """How often the person has made the context another one: compacting it may work then where it did not."""
+    log: ConversationLog
+    view: View
+    pins: Pins
+    watch: CacheWatch
+    settings: ModelSettings
+    requests: ConversationRequests
+    provider: Provider
+    clock: Clock
+    spending: Spending
+    is_model_working: Callable[[], bool] = lambda: False
+
+
+class ContextControl:
+    def __init__(self, dependencies: ContextDependencies) -> None:
+        self._log = dependencies.log
+        self._base_view = dependencies.view
+        self._pins = dependencies.pins
+        self._watch = dependencies.watch
+        self._settings = dependencies.settings
+        self._requests = dependencies.requests
+        self._provider = dependencies.provider
+        self._clock = dependencies.clock
+        self._spending = dependencies.spending
+        self._is_model_working = dependencies.is_model_working
+        self._intact: tuple[str, int] = self._intact_after_resume()
+        """The last reply at the time of the user's last change, and the tokens before that change, which the cache
+        still has. Until the next reply, changes behind that place cost nothing more."""
+        self.compact_tracking = CompactTracking()
+        """Auto-compaction's memory between submissions."""
+        self.change_count = 0
+        """Number of user changes to the context or the model: a compaction that failed before may work after one."""
         self._in_flight = False
         """A request has been built and its reply is not in the log yet."""
-        self._held: list[tuple[Change, str]] = []
-        """What the person has changed meanwhile, each with its reason, in order."""
-        self._ahead: View | None = None
+        self._pending: list[tuple[Change, str]] = []
+        """Changes made while a request is in flight, each with its reason, in order."""
+        self._view_with_pending: View | None = None
 
-    # -------------------------------------------------------------------------------------------------- looking at it
+    # ------------------------------------------------------------------------------------------------------ inspecting
 
     def outlook(self) -> Outlook:
         """How full the context is and what the next request will cost."""
         limits, view = self._context_limits(), self._view
-        tokens = view.estimate(self._log, limits.overhead)
-        price = self.catalog.get(self._answering(self._profile)).price
-        return look_ahead(tokens, limits, price, self._cached(self._profile))
+        tokens = view.estimate(self._log.messages, limits.overhead)
+        price = self._settings.catalog.get(self._answering(self._settings.profile)).price
+        return look_ahead(tokens, limits, price, self._cached(self._settings.profile))
 
     def price_of_change(self, profile: Profile) -> ChangePrice:
-        """What going on with this profile instead of the one in force would bill anew."""
-        price = self.catalog.get(self._answering(profile)).price
-        tokens = self._view.estimate(self._log, self._context_limits().overhead)
-        return price_of_change(self._cached(self._profile), self._cached(profile), price, tokens)
+        """Price of the tokens that are billed again if the next request uses this profile instead of the active one."""
+        price = self._settings.catalog.get(self._answering(profile)).price
+        tokens = self._view.estimate(self._log.messages, self._context_limits().overhead)
+        return price_of_change(self._cached(self._settings.profile), self._cached(profile), price, tokens)
 
-    def warm_seconds(self) -> float | None:
-        """Until the prompt cache has run out and the outlook is another one; None: nothing is cached."""
-        return self._parts.watch.seconds_left(self._parts.clock.monotonic())
+    def cache_seconds_left(self) -> float | None:
+        """Seconds until the prompt cache expires and the outlook changes; None: nothing is cached."""
+        return self._watch.seconds_left(self._clock.monotonic())
 
     def _cached(self, profile: Profile) -> Cached:
-        """Of the next request, if it is sent with this profile."""
-        watch, now = self._parts.watch, self._parts.clock.monotonic()
+        """The part of the next request that is cached, if it is sent with this profile."""
+        watch, now = self._watch, self._clock.monotonic()
         setup = Setup(self._answering(profile), profile.effort, profile.thinking)
         tokens = watch.expected(setup, now, self._requests.overhead_tokens())
         reach: Reach = "nothing" if not tokens else "head" if tokens < watch.cached_tokens else "sent"
-        if self._intact[0] == self._last_reply():
+        if self._intact[0] == self._log.last_reply_id:
             tokens = min(tokens, self._intact[1])
         return Cached(tokens, watch.cold(now), watch.long_lived, reach)
 
     def _answering(self, profile: Profile) -> str:
         """The model that the next request goes to: while the one asked for is overloaded, that is a fallback."""
-        return self._parts.provider.begins_with(Request(profile.model, (), fallback_models=profile.fallback_models))
+        return self._provider.begins_with(Request(profile.model, (), fallback_models=profile.fallback_models))
 
-    def context_items(self) -> list[ContextItem]:
-        """What the next request would carry, item by item."""
-        view, tools = self._view, self._parts.registry.schemas()
-        total = view.estimate(self._log, self._requests.overhead_tokens())
-        shown = view.messages(self._log)
-        reach = self._cached(self._profile).reach
-        items = context_items(shown, total, self._profile.system, tools, pinned_now(shown, self._parts.pins), reach)
+    def items(self) -> list[ContextItem]:
+        """The contents of the next request, item by item."""
+        view, tools = self._view, self._requests.tools
+        total = view.estimate(self._log.messages, self._requests.overhead_tokens())
+        shown = view.messages(self._log.messages)
+        reach = self._cached(self._settings.profile).reach
+        items = context_items(shown, total, self._settings.profile.system, tools, pinned_now(shown, self._pins), reach)
         return self._not_cached_behind_changes(items)
 
     def dropped_items(self) -> list[ContextItem]:
-        """What the person has left out and can bring back."""
+        """Items that the user has dropped and can restore."""
         view = self._view
-        return dropped_items(view.edits.in_force(self._log), view.edits, view.estimator.density)
+        return dropped_items(view.edits.in_force(self._log.messages), view.edits, view.estimator.density)
 
     def item_text(self, item: str) -> str:
-        """All of an item as the model sees it, of a dropped one as it was; "" for what is none. Untrusted text."""
+        """Text of an item as the model sees it, of a dropped one as it was; "" if there is none. Untrusted text."""
         if item == "system":
-            return "\n\n".join(self._profile.system)
-        for tool in self._parts.registry.schemas():
+            return "\n\n".join(self._settings.profile.system)
+        for tool in self._requests.tools:
             if item == f"tool:{tool['name']}":
                 return json.dumps(tool, indent=2, ensure_ascii=False)
         found = self._block(item)
@@ -152,17 +180,17 @@ class Curated(Holdings):
 
     @property
     def pins(self) -> frozenset[str]:
-        """The ids of the items that are pinned, as `context_items` has them now."""
-        return pinned_now(self._view.messages(self._log), self._parts.pins)
+        """The ids of the items that are pinned, as `items` has them now."""
+        return pinned_now(self._view.messages(self._log.messages), self._pins)
 
     def pin(self, item: str) -> str | None:
-        """Keep it in every request, whatever happens to the rest. Why not, if it cannot be."""
+        """Keep an item in every request, also across compactions. Returns the reason if it cannot be pinned."""
         found = self._shown_block(item)
         if found is None:
             return _NO_PIN if item == "system" or item.startswith(("tool:", "user-context:")) else NOT_THERE
         if isinstance(found[0].content[found[1]], ThinkingBlock | UnknownBlock):
             return _NOT_ALONE
-        self._parts.pins.add(pin_name(*found))
+        self._pins.add(pin_name(*found))
         self._record_pins()
         return None
 
@@ -170,71 +198,71 @@ class Curated(Holdings):
         found = self._shown_block(item)
         if found is None or item not in self.pins:
             return "It is not pinned." if found is not None else NOT_THERE
-        self._parts.pins.remove(pin_name(*found))
-        self._parts.pins.remove(item)
-        self._changes += 1
+        self._pins.remove(pin_name(*found))
+        self._pins.remove(item)
+        self.change_count += 1
         self._record_pins()
         return None
 
     def _record_pins(self) -> None:
-        self._kept(ev.ContextPinned(items=sorted(self._parts.pins)))
+        self._log.keep(ev.ContextPinned(items=sorted(self._pins)))
 
     # ---------------------------------------------------------------------------------------- dropping and restoring
 
     def price_of_drop(self, item: str) -> Dropped | str:
-        """What `drop` would do, or why it cannot."""
+        """The effect that `drop` would have, or the reason why it is impossible."""
         situation = self._situation()
         change = self._planned_drop(item, situation)
         return change if isinstance(change, str) else price_of_drop(change, situation)
 
     def drop(self, item: str) -> Dropped | str:
-        """Leave an item out of all further requests, with what belongs to it; the log keeps it. Why not, if it cannot
-        be."""
+        """Leave an item and what belongs to it out of all further requests; the log keeps it. Returns the reason if it
+        cannot be dropped."""
         situation = self._situation()
         change = self._planned_drop(item, situation)
         if isinstance(change, str):
             return change
         dropped = price_of_drop(change, situation)
-        return self._done(change, f"you dropped {self._named(item)}", dropped)
+        return self._apply(change, f"you dropped {self._named(item)}", dropped)
 
     def restore(self, item: str) -> Restored | str:
-        """Bring back what was left out, or whole what was shortened, with what belongs to it. What the preparation had
-        shortened is pinned then: it would do so again."""
+        """Restore a dropped item, or a shortened one in full, with what belongs to it. One that was shortened
+        automatically is pinned: it would be shortened again otherwise."""
         situation = self._situation()
-        change = planned_restore(self._view, self._log, item, situation)
+        change = planned_restore(self._view, self._log.messages, item, situation)
         if isinstance(change, str):
             return change
         restored = price_of_restore(change, situation)
-        restored = self._done(change, f"you brought back {self._named(item)}", restored)
+        restored = self._apply(change, f"you brought back {self._named(item)}", restored)
         if change.keeps:
             self.pin(item)
         return restored
 
     def _planned_drop(self, item: str, situation: Situation) -> Change | str:
-        return planned_drop(self._view, self._log, item, situation, running=self._model_works)
+        return planned_drop(self._view, self._log.messages, item, situation, running=self._is_model_working())
 
-    def _done(self, change: Change, reason: str, outcome: Outcome) -> Outcome:
-        """Carried out now, or as soon as the reply is there."""
-        self._changes += 1
+    def _apply(self, change: Change, reason: str, outcome: Outcome) -> Outcome:
+        """Apply a change now, or as soon as the reply in flight has arrived."""
+        self.change_count += 1
         self._break_at(change.first)
         if not self._in_flight:
-            self._carry_out(change, reason)
+            self._apply_now(change, reason)
             return outcome
-        self._held.append((change, reason))
-        self._ahead = None
+        self._pending.append((change, reason))
+        self._view_with_pending = None
         return replace(outcome, text=f"{outcome.text}; {_LATER}")
 
-    def _carry_out(self, change: Change, reason: str) -> None:
-        self._parts.view.edit(change.edits, self._log[-1].id)
+    def _apply_now(self, change: Change, reason: str) -> None:
+        self._base_view.edit(change.edits, self._log.messages[-1].id)
         edits = [edit_to_dict(edit) for edit in change.edits]
         event = ev.ContextEdited(edits=edits, step="person", freed_tokens=change.freed, text=reason)
-        self._kept(event)
-        self._parts.watch.note(event)
+        self._log.keep(event)
+        self._watch.note(event)
         self._spending.take(event)
 
-    def _intact_before(self) -> tuple[str, int]:
-        """In a resumed session: what its last process has left unchanged since its last reply."""
-        view, log, last_reply = self._parts.view, self._log, self._last_reply()
+    def _intact_after_resume(self) -> tuple[str, int]:
+        """In a resumed session: the part that its last process has not changed since its last reply."""
+        view, log, last_reply = self._base_view, self._log.messages, self._log.last_reply_id
         changed = view.changed_since(log, last_reply)
         if changed is None:
             return ("", 0)
@@ -247,45 +275,54 @@ class Curated(Holdings):
         size = round(sum(map(view.estimator.message, shown[intact:])) * view.estimator.density)
         return last_reply, max(0, view.estimate(log, overhead) - size)
 
-    def _undone(self, edits: Sequence[Json]) -> None:
-        """A compaction is undone. What was sent since it begins otherwise: only the head of that is of use now."""
+    def _break_after_undo(self, edits: Sequence[Json]) -> None:
+        """After an undone compaction: requests sent since then share only their head with the next one."""
         undone = {str(edit.get("target")) for edit in edits if edit.get("kind") == "undo_compaction"}
-        latest = (m for m in reversed(self._log) if m.usage is not None or m.id in undone)
+        latest = (m for m in reversed(self._log.messages) if m.usage is not None or m.id in undone)
         if (last := next(latest, None)) is not None and last.id not in undone:
             self._break_at(self._requests.overhead_tokens())
 
     def _break_at(self, first: int) -> None:
-        last_reply = self._last_reply()
+        last_reply = self._log.last_reply_id
         self._intact = (last_reply, min(self._intact[1], first) if self._intact[0] == last_reply else first)
 
-    # ------------------------------------------------------------------------------------------------ while it is asked
+    def undo_compaction(self) -> AsyncGenerator[ev.Event, None]:
+        """Put what the last compaction removed back into the context; to be run with `Engine.perform`."""
+        return undo_compaction(self._base_view, self._log.messages, self._context_limits())
 
-    def _follow(self, event: ev.Event) -> None:
-        """An event of the submission under way has been taken in."""
+    # ------------------------------------------------------------------------------------------- following the events
+
+    def take(self, event: ev.Event) -> None:
+        """Follow an event of the running submission, after it is in the log."""
         if event.agent:
             return
+        if isinstance(event, ev.ContextCompacted) and event.trigger in ("manual", "reactive"):
+            self.change_count += 1
+        elif isinstance(event, ev.ContextEdited) and event.step == "compact":
+            self.change_count += 1
+            self._break_after_undo(event.edits)
         if isinstance(event, ev.RequestStarted) and event.purpose == "turn":
             self._in_flight = True
         elif isinstance(event, ev.MessageAppended):
-            self._landed()
+            self.request_ended()
 
-    def _landed(self) -> None:
-        """The reply is in the log, or will never be."""
+    def request_ended(self) -> None:
+        """The reply is in the log, or will never be: apply the pending changes."""
         self._in_flight = False
-        held, self._held, self._ahead = self._held, [], None
-        for change, reason in held:
+        pending, self._pending, self._view_with_pending = self._pending, [], None
+        for change, reason in pending:
             self._break_at(change.first)
-            self._carry_out(change, reason)
+            self._apply_now(change, reason)
 
     @property
     def _view(self) -> View:
-        """As the next request will be made, with what waits for the reply to the last."""
-        if not self._held:
-            return self._parts.view
-        if self._ahead is None:
-            edits = [edit for change, _reason in self._held for edit in change.edits]
-            self._ahead = self._parts.view.imagined(edits, self._log[-1].id)
-        return self._ahead
+        """The view for the next request, with the pending changes."""
+        if not self._pending:
+            return self._base_view
+        if self._view_with_pending is None:
+            edits = [edit for change, _reason in self._pending for edit in change.edits]
+            self._view_with_pending = self._base_view.imagined(edits, self._log.messages[-1].id)
+        return self._view_with_pending
 
     def _situation(self) -> Situation:
         outlook, limits = self.outlook(), self._context_limits()
@@ -294,12 +331,12 @@ class Curated(Holdings):
             usable=limits.usable,
             cached=outlook.cached_tokens,
             cache_cold=outlook.cold,
-            price=self.catalog.get(self.model).price,
+            price=self._settings.price,
             pinned=self.pins,
         )
 
     def _not_cached_behind_changes(self, items: list[ContextItem]) -> list[ContextItem]:
-        if self._intact[0] != self._last_reply():
+        if self._intact[0] != self._log.last_reply_id:
             return items
         ends = accumulate(item.tokens for item in items)
         return [
@@ -311,14 +348,11 @@ class Curated(Holdings):
     # -------------------------------------------------------------------------------------------------------- finding
 
     def _context_limits(self) -> ContextLimits:
-        return context_for(self._profile, self._parts.tuning, self.catalog, self._requests.overhead_tokens())
-
-    def _last_reply(self) -> str:
-        return next((message.id for message in reversed(self._log) if message.usage is not None), "none")
+        return self._settings.context_limits(self._requests.overhead_tokens())
 
     def _named(self, item: str) -> str:
         """An item in words, safe to show."""
-        known = (one for one in (*self.context_items(), *self.dropped_items()) if one.id == item)
+        known = (one for one in (*self.items(), *self.dropped_items()) if one.id == item)
         found = next(known, None)
         if found is None:
             return "an item"
@@ -329,7 +363,7 @@ class Curated(Holdings):
     def _shown_block(self, item: str) -> tuple[Message, int] | None:
         """A block that the next request carries, with its place in the message as it is shown there."""
         front = item.startswith("user-context:")
-        for message in () if front else self._view.messages(self._log):
+        for message in () if front else self._view.messages(self._log.messages):
             for place in range(len(message.content)) if item.startswith(f"{message.id}:") else ():
                 if block_id(message, place) == item and not message.origin.local:
                     return message, place
@@ -337,7 +371,7 @@ class Curated(Holdings):
 
     def _block(self, item: str) -> tuple[Message, int] | None:
         view = self._view
-        for message in (*view.messages(self._log), *view.edits.in_force(self._log)):
+        for message in (*view.messages(self._log.messages), *view.edits.in_force(self._log.messages)):
             for place in range(len(message.content)) if item.startswith(f"{message.id}:") else ():
                 if block_id(message, place) == item:
                     return message, place

@@ -1,4 +1,4 @@
-"""What the person does to the context: keep a block whatever happens (pin), leave one out (drop), bring one back.
+"""What the user does to the context: keep a block whatever happens (pin), leave one out (drop), bring one back.
 
 Plans only: what would go, what belongs to it, why it cannot, and what it costs. Carrying a plan out is the engine's
 business. A call and its result go together, and thinking that leads nowhere any more goes with them.
@@ -64,7 +64,7 @@ class Dropped:
     tokens_per_turn: int
     """That every further request is smaller by."""
     once_tokens: int
-    """Cached behind it, to be written to the cache anew."""
+    """Cached behind it, to be written to the cache again."""
     once_usd: float | None
     """What that costs; None: the price of this model is not known."""
     text: str

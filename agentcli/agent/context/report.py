@@ -86,11 +86,11 @@ class ChangePrice:
     """What a change of model, effort or thinking does to the cache: paid once, with the next request."""
 
     tokens: int
-    """That are in the cache, and would be billed anew."""
+    """That are in the cache, and would be billed again."""
     usd: float | None
     """For them; None when the price is not known."""
     cold: bool = False
-    """Nothing is billed anew because the cache has run out."""
+    """Nothing is billed again because the cache has run out."""
 
     def needs_confirmation(self, threshold_usd: float) -> bool:
         """Whether the user is asked first: at or above the threshold, and where the price is not known."""
@@ -164,7 +164,7 @@ def _is_cached(item: ContextItem, reach: Reach) -> bool:
 
 
 def dropped_items(messages: Sequence[Message], edits: Edits, density: float) -> list[ContextItem]:
-    """What the next request would carry if nobody had left it out. `messages` as they are in the log."""
+    """What the next request would carry if it had not been dropped. `messages` as they are in the log."""
     found = (item for item in _blocks(messages) if (edit := edits.edited(item.id)) is not None and edit.kind == "drop")
     return [replace(item, tokens=max(1, round(item.tokens * density)), cached=False) for item in found]
 

@@ -1,7 +1,7 @@
-"""At the budget's cap: nothing more is sent until somebody has raised it.
+"""At the budget's cap: nothing more is sent until the user has raised it.
 
 Asked before a request, never in the middle of one: what a reply has begun is finished, the log is whole, and whoever
-raises the cap goes on exactly where the work was. With nobody there the submission ends, as it does after a no.
+raises the cap goes on exactly where the work was. A non-interactive submission ends, as it does after a no.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import aclosing
 
 from agentcli.agent.costs.account import budget_text
 from agentcli.agent.costs.spending import Budget, raised
-from agentcli.agent.questions import Asking
+from agentcli.agent.questions import UserQuestion
 from agentcli.core.events import Event
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
@@ -23,8 +23,8 @@ STOP = "Stop here"
 LIFT = "Go on without a budget"
 _AMOUNT = re.compile(r"\$?\s*(\d{0,9}(?:\.\d{0,6})?)\s*(?:usd|dollars?|\$)?", re.IGNORECASE)
 
-Ask = Callable[[str, str, Json, Json], Asking | None]
-"""Title, reason, display, input: a question for the person; None: nobody is there."""
+Ask = Callable[[str, str, Json, Json], UserQuestion | None]
+"""Title, reason, display, input: a question for the user; None: non-interactive."""
 
 
 class BudgetQuestion:

@@ -24,7 +24,7 @@ from agentcli.core.plaintext import plain_line
 from agentcli.core.usage import ModelTotals, Totals, Usage
 
 WARN_AT = 0.8
-"""Share of the budget from which on the person is warned, once."""
+"""Share of the budget from which on the user is warned, once."""
 _TITLE_LIMIT = 80
 _MAIN = "main"
 
@@ -243,7 +243,7 @@ class Spending:
     def _rates(self, model: str, usage: Usage, density: float) -> tuple[float, float]:
         """Dollars for a token that this request carries for the first time, and for one that it does not.
 
-        What was not read from the cache is what is new; if it is more than that, the rest is old and was billed anew.
+        What was not read from the cache is what is new; if it is more than that, the rest is old and was billed again.
         """
         billed = usage.input_tokens + usage.cache_creation_input_tokens
         read = usage.cache_read_input_tokens
@@ -273,32 +273,32 @@ def _added(spent: ModelTotals, usage: Usage, cost: float | None) -> ModelTotals:
 
 
 class Budget:
-    """What a conversation may cost in this process, and whether the person has been warned."""
+    """What a conversation may cost in this process, and whether the user has been warned."""
 
     def __init__(self, cap: float | None = None) -> None:
         self.cap = cap
         self._warned = False
 
     def set(self, cap: float | None) -> None:
-        """None: no bound. Another bound warns anew."""
+        """None: no bound. Another bound warns again."""
         self.cap = cap
         self._warned = False
 
     def is_spent(self, totals: Totals) -> bool:
         return budget_spent(self.cap, totals)
 
-    def take_warning(self, totals: Totals, *, somebody: bool = False) -> str | None:
+    def take_warning(self, totals: Totals, *, interactive: bool = False) -> str | None:
         """Once, when most of it is spent."""
         if self.cap is None or self._warned or self.is_spent(totals) or totals.cost_usd < self.cap * WARN_AT:
             return None
         self._warned = True
-        then = "you are asked whether to go on" if somebody else "the work stops"
+        then = "you are asked whether to go on" if interactive else "the work stops"
         return f"${totals.cost_usd:.2f} of the budget of ${self.cap:g} is spent. At the budget {then}."
 
-    def text(self, totals: Totals, *, somebody: bool) -> str:
+    def text(self, totals: Totals, *, interactive: bool) -> str:
         """Why nothing more is sent, and what to do."""
         text = budget_text(self.cap, totals)
-        if not somebody:
+        if not interactive:
             return text
         more = f"/budget {raised(self.cap or 0.0, totals.cost_usd):g}" if totals.fully_priced else "/budget off"
         return f"{text}. Nothing is lost: {more} lets it go on, /budget off lifts the bound; then send a prompt."

@@ -1,7 +1,7 @@
 """What the steps that make room in old content have saved, against what the cache they broke was billed for.
 
 A request that goes without what a step left out would have read it from the cache: that is saved, once for each
-request. A step that changes what is cached has the rest written anew: that is re-billed, as the response reports it.
+request. A step that changes what is cached has the rest written again: that is re-billed, as the response reports it.
 Read from the events of a conversation as they pass.
 """
 

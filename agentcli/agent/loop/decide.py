@@ -1,11 +1,11 @@
-"""Go on or stop: a pure function of the state, what the turn produced, and the limits (SPEC L5, 2.7).
+"""Continue or stop: a pure function of the state, what the turn produced, and the limits (SPEC L5, 2.7).
 
-Some rows need a fact that costs I/O: whether the stop hooks let go, whether a compaction worked. Such a fact is
-asked for with `Find`; the loop finds it out, puts it into the outcome and asks again. So the order of the rows
-stands here alone, and a table test can walk through it.
+Some rows need a fact that costs I/O: whether the stop hooks agree, whether a compaction worked. `Find` requests such a
+fact; the loop finds it out (`recover.FactCheck`), puts it into the outcome and decides again. So the order of the rows
+is defined here alone, and a table test can check it.
 
-The order is that of SPEC 2.7, with D1 above it where both speak: no way on begins a turn beyond `max_turns`, be it for
-tool results, a stop hook or a token target. A target that the limit cuts short leaves an answer, so it completes.
+The order is that of SPEC 2.7, but D1 takes precedence: no transition starts a turn beyond `max_turns`, be it for tool
+results, a stop hook or a token target. A target that the limit cuts short leaves an answer, so it completes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from agentcli.agent.loop.repetition import LoopVerdict, Repetition
 from agentcli.agent.loop.state import Continue, Limits, LoopState, Stop, Terminal, Transition
 from agentcli.core.abort import AbortReason
 from agentcli.core.frozen import frozen
+from agentcli.core.messages import Message
 from agentcli.providers.base import Failure, FailureKind
 
 MIN_TARGET_SHARE = 0.9
@@ -32,7 +33,7 @@ class StopVerdict:
     """What the stop hooks said. Both empty: they let go."""
 
     errors: tuple[str, ...] = ()
-    """They block the stop; the model is told this and goes on."""
+    """They block the stop; the model gets these texts and continues."""
     prevented: str | None = None
     """They end the submission here, with this reason."""
     by: Source = "hook"
@@ -40,10 +41,14 @@ class StopVerdict:
 
 @frozen
 class TurnOutcome:
-    """What one turn produced."""
+    """The result of one turn, and the facts that were found out for the decision."""
 
+    added: tuple[Message, ...] = ()
+    """The messages that the turn added to the log."""
     aborted: AbortReason | None = None
     aborted_in: Literal["streaming", "tools"] = "streaming"
+    blocked: str | None = None
+    """Why no request was sent: the context is full."""
     failure: Failure | None = None
     stop_reason: str | None = None
     tool_results: tuple[str, ...] = ()
@@ -56,6 +61,8 @@ class TurnOutcome:
     refused: str | None = None
     completed_by_tool: bool = False
     """A tool declared the submission complete (structured output)."""
+    final: object = None
+    """The output of that tool."""
     hook_stop: str | None = None
     stopped_by: Source = "hook"
     """Where `hook_stop` comes from."""
@@ -86,10 +93,12 @@ Decision = Continue | Stop | Find
 
 def decide(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decision:
     if outcome.aborted is AbortReason.BUDGET:
-        return Stop(Terminal.MAX_BUDGET_USD, words.aborted(outcome.aborted))
+        return Stop(Terminal.MAX_BUDGET_USD, limits.budget_text)
     if outcome.aborted is not None:
         tools = outcome.aborted_in == "tools"
         return Stop(Terminal.ABORTED_TOOLS if tools else Terminal.ABORTED_STREAMING, words.aborted(outcome.aborted))
+    if outcome.blocked is not None:
+        return Stop(Terminal.BLOCKING_LIMIT, outcome.blocked)
     if outcome.failure is not None and outcome.failure.kind is not FailureKind.PROMPT_TOO_LONG:
         image = outcome.failure.kind is FailureKind.IMAGE
         return Stop(Terminal.IMAGE_ERROR if image else Terminal.MODEL_ERROR, outcome.failure.message)
@@ -118,8 +127,8 @@ def _too_long(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decisio
 
 
 def _overrun(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decision:
-    raised = limits.raised_cap(outcome.output_room)
-    if state.max_output_override is None and raised > limits.output_cap:
+    raised = state.raised_output_cap(limits, outcome.output_room)
+    if raised is not None:
         return Continue(Transition.MAX_OUTPUT_TOKENS_ESCALATE, {"cap": raised})
     if state.output_recoveries < limits.max_output_recoveries:
         attempt = state.output_recoveries + 1
@@ -179,11 +188,11 @@ def _results(state: LoopState, outcome: TurnOutcome) -> Decision:
     if outcome.loop_verdict is None:
         return Find("loop_verdict")
     match outcome.loop_verdict.kind:
-        case "go_on":
+        case "continue":
             return Continue(Transition.NEXT_TURN, {**data, "loop": "allowed", "said": outcome.loop_verdict.said})
-        case "nobody" if not state.told_of_loop:
+        case "unattended" if not state.warned_of_loop:
             return Continue(Transition.NEXT_TURN, {**data, "loop": "told", "name": name, "times": times})
-    return Stop(Terminal.LOOP_DETECTED, words.loop_detected(name, times, told=state.told_of_loop))
+    return Stop(Terminal.LOOP_DETECTED, words.loop_detected(name, times, warned=state.warned_of_loop))
 
 
 def _target_left(state: LoopState, outcome: TurnOutcome, limits: Limits) -> int:

@@ -1,4 +1,5 @@
-"""Everything one submission's loop works with. Built by the engine, anew for each submission; see `Engine`."""
+"""`LoopDependencies`: everything that one iteration of the loop works with. Built for each submission in
+`agent/loop_setup.py`."""
 
 from __future__ import annotations
 
@@ -7,10 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from agentcli.agent.cache.watch import CacheWatch
-from agentcli.agent.context.compaction import CompactParts
-from agentcli.agent.loop.state import CompactTracking, Limits
-from agentcli.agent.loop.turn import TurnParts
-from agentcli.agent.ports import ContextLimits, Seams, Staging
+from agentcli.agent.context.compaction import CompactionDependencies
+from agentcli.agent.context.control import ContextControl
+from agentcli.agent.loop.state import Limits
+from agentcli.agent.loop.turn import TurnDependencies
+from agentcli.agent.ports import ContextLimits, Extensions, Staging
+from agentcli.agent.profile import ModelSettings
 from agentcli.agent.prompt_queue import PromptQueue
 from agentcli.agent.toolcalls.summaries import Summaries
 from agentcli.agent.updates.mentions import Mentions
@@ -23,76 +26,66 @@ from agentcli.core.messages import Message
 from agentcli.core.usage import Price
 
 
-async def nothing_asked() -> AsyncGenerator[Event, None]:
-    nothing: tuple[Event, ...] = ()
-    for event in nothing:
-        yield event
-
-
 @frozen
-class LoopParts:
-    turn: TurnParts
-    compact: CompactParts
-    room: Callable[[], ContextLimits]
-    """As it is now: the endpoint may tell a model's window while the first submission runs, and the person may choose
-    another model in the middle of one. The same holds for `bounds` and `rates`."""
-    bounds: Callable[[], Limits]
-    seams: Seams
+class LoopDependencies:
+    turn: TurnDependencies
+    """Provider, tool runner, ids and clock."""
+    compaction: CompactionDependencies
+    """View of the log, request builder, pins and hooks."""
+    extensions: Extensions
+    """Hooks, collapser, attachments and workspace."""
+    settings: ModelSettings
+    """Model and limits; the user can change them while a submission runs."""
+    context: ContextControl
+    """Gets to know when a request has ended and what compactions came to."""
     queue: PromptQueue
-    summaries: Summaries | None
-    late: list[Event]
-    """Events of background work, put here by it and taken by the loop when it passes by."""
-    detach: Callable[[Coroutine[Any, Any, None]], None]
-    """Run something beside the submission that nobody waits for (StopFailure hooks); the engine owns it."""
+    mentions: Mentions | None
+    """Attaches the files that queued prompts mention."""
     watch: CacheWatch
     pipeline: Pipeline
-    """The steps that make room in old content; one per conversation."""
-    mentions: Mentions | None = None
-    """Attaches the files that queued prompts mention."""
-    rates: Callable[[], Price | None] = lambda: None
-    """Of the model in force."""
-    changes: Callable[[], int] = lambda: 0
-    """How often the person has changed what is in the context, or what has to read it, so far."""
-    landed: Callable[[], None] = lambda: None
-    """Called when a request is over, whatever came of it: what waited for that can be done now."""
-    tracked: Callable[[CompactTracking], None] = lambda _tracking: None
-    """Takes what the next submission has to know of compactions, as soon as it is known."""
-    within_budget: Callable[[], AsyncGenerator[Event, None]] = nothing_asked
-    """Run before a request: asks at the budget's cap, and has the signal aborted if nothing more may be sent."""
+    """The steps that shorten old content; one per conversation."""
+    ask_about_budget: Callable[[], AsyncGenerator[Event, None]]
+    """Run before a request: asks the user when the budget is spent; aborts the signal if nothing more may be sent."""
+    budget_text: Callable[[], str]
+    """Why the budget ends the submission."""
+    summaries: Summaries | None
+    """Summarises finished batches of tools in the background; None: off."""
+    late: list[Event]
+    """Events of background work, to be yielded by the loop."""
+    detach: Callable[[Coroutine[Any, Any, None]], None]
+    """Run something that nothing waits for (StopFailure hooks)."""
 
     @property
-    def context(self) -> ContextLimits:
-        return self.room()
+    def context_limits(self) -> ContextLimits:
+        return self.settings.context_limits(self.compaction.overhead)
 
     @property
     def limits(self) -> Limits:
-        return self.bounds()
+        return replace(self.settings.limits(), budget_text=self.budget_text())
 
     @property
     def price(self) -> Price | None:
-        return self.rates()
+        return self.settings.price
 
-    @property
-    def compacting(self) -> CompactParts:
-        """For a compaction that begins now."""
-        return replace(self.compact, window=self.context.window)
+    def for_compaction(self, budget_spent: int | None = None) -> CompactionDependencies:
+        """The dependencies of a compaction that starts now. `budget_spent` as in `LoopState`."""
+        return replace(self.compaction, window=self.context_limits.window, budget_spent=budget_spent)
 
-    def summarise(self, added: Sequence[Message], signal: AbortSignal) -> None:
-        """Begin a background summary of a finished batch of tools, if such are wanted; returns at once."""
+    def summarise_tools(self, added: Sequence[Message], signal: AbortSignal) -> None:
+        """Start a background summary of a finished batch of tools, if enabled; returns at once."""
         if self.summaries is not None:
             self.summaries.start(added, signal)
 
-    def stage(self, log: Sequence[Message], estimate: int, signal: AbortSignal) -> None:
-        """Begin background summaries of old exchanges, if they may be needed soon; returns at once."""
-        compact = self.compact
-        pinned = pinned_now(log, compact.pinned) if compact.pinned else frozenset[str]()
-        staging = Staging(
-            compact.provider, compact.requests, compact.price, self.late, log, estimate, self.context.usable, pinned
-        )
-        self.seams.collapser.stage(staging, signal)
+    def stage_collapses(self, log: Sequence[Message], estimate: int, signal: AbortSignal) -> None:
+        """Start background summaries of old exchanges, if they may be needed soon; returns at once."""
+        own = self.compaction
+        pinned = pinned_now(log, own.pinned) if own.pinned else frozenset[str]()
+        usable = self.context_limits.usable
+        staging = Staging(own.provider, own.requests, own.price, self.late, log, estimate, usable, pinned)
+        self.extensions.collapser.stage(staging, signal)
 
-    def late_events(self) -> Sequence[Event]:
-        """What background work has to say by now, and what broken-off side calls have cost."""
+    def take_late_events(self) -> Sequence[Event]:
+        """Events of background work since the last call, also the costs of side calls that were broken off."""
         if not self.late:
             return ()
         taken = tuple(self.late)
@@ -105,4 +98,4 @@ class LoopParts:
             if self.summaries is not None:
                 await self.summaries.aclose()
         finally:
-            await self.seams.collapser.aclose()
+            await self.extensions.collapser.aclose()

@@ -1,13 +1,16 @@
-"""The call of one iteration (SPEC 2.3): a turn, and once more with a repair if the API refused a piece of history.
+"""The request of one iteration (SPEC 2.3): a turn, repeated with a repair if the API rejected a piece of history.
 
-Every request passes the cache watch here, and so does what each response says it has read from the cache."""
+Every request passes the cache watch here, and so does the cache usage that each response reports."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
+from dataclasses import replace
 
-from agentcli.agent.loop.dependencies import LoopParts
+from agentcli.agent.loop.decide import TurnOutcome
+from agentcli.agent.loop.dependencies import LoopDependencies
+from agentcli.agent.loop.repetition import repetition
 from agentcli.agent.loop.state import LoopState
 from agentcli.agent.loop.turn import Turn, TurnPlan
 from agentcli.core import events as ev
@@ -24,43 +27,64 @@ _REPAIRS = {
 
 
 class Exchange:
-    """`run()` yields events; then `turn` is the one that counts."""
+    """Results: `state` with the new messages, and the `outcome` of the last turn."""
 
-    def __init__(self, parts: LoopParts, state: LoopState, estimate: int, signal: AbortSignal) -> None:
-        self._parts = parts
-        self._state = state
+    def __init__(self, dependencies: LoopDependencies, state: LoopState, estimate: int, signal: AbortSignal) -> None:
+        self._dependencies = dependencies
         self._estimate = estimate
         self._signal = signal
-        self.output_room = max(parts.context.window - estimate - ROOM_MARGIN, 0)
-        """Tokens that the context window has left for the reply."""
-        self.turn = self._new_turn()
+        self._output_room = max(dependencies.context_limits.window - estimate - ROOM_MARGIN, 0)
+        self.state = state
+        self.outcome = TurnOutcome()
 
     async def run(self) -> AsyncGenerator[ev.Event, None]:
-        view, watch, clock = self._parts.compact.view, self._parts.watch, self._parts.turn.clock
-        through = self._state.messages[-1].id
+        dependencies, signal = self._dependencies, self._signal
+        dependencies.stage_collapses(self.state.messages, self._estimate, signal)
+        view, through = dependencies.compaction.view, self.state.messages[-1].id
         while True:
-            async with aclosing(self.turn.run()) as events:
+            turn = self._new_turn()
+            async with aclosing(turn.run()) as events:
                 async for event in events:
                     yield event
-                    if isinstance(event, ev.UsageReported) and event.purpose == "turn":
-                        for told in watch.answered(event.model, event.usage, clock.monotonic()):
-                            yield told
-            failure = self.turn.outcome.failure
+                    for one in self._following(event):
+                        yield one
+            failure = turn.outcome.failure
             repair = _REPAIRS.get(failure.kind) if failure is not None else None
-            if failure is None or repair is None or self._signal.aborted or view.has_repair(repair, through):
-                return
+            if failure is None or repair is None or signal.aborted or view.has_repair(repair, through):
+                break
             view.repair(repair, through)
             yield ev.RequestRepaired(repair=repair, through=through, text=failure.message)
-            self.turn = self._new_turn()
+        dependencies.context.request_ended()
+        self._take(turn)
+
+    def _following(self, event: ev.Event) -> Iterator[ev.Event]:
+        """Events that follow one of the turn: findings about the cache, and what background work has reported."""
+        if isinstance(event, ev.UsageReported) and event.purpose == "turn":
+            now = self._dependencies.turn.clock.monotonic()
+            yield from self._dependencies.watch.answered(event.model, event.usage, now)
+        yield from self._dependencies.take_late_events()
+
+    def _take(self, turn: Turn) -> None:
+        state = self.state = replace(self.state.adding(*turn.added), tool_context=turn.context)
+        repeated = None
+        if turn.outcome.tool_results:
+            repeated = repetition(state.messages, state.repeats_from, advised=state.advised)
+        self.outcome = replace(
+            turn.outcome,
+            added=tuple(turn.added),
+            staged_collapses=self._dependencies.extensions.collapser.staged(),
+            output_room=self._output_room,
+            repetition=repeated,
+        )
 
     def _new_turn(self) -> Turn:
-        parts, state = self._parts, self._state
-        limits = parts.limits
-        cap = limits.output_cap
+        dependencies, state, limits = self._dependencies, self.state, self._dependencies.limits
+        compaction, cap = dependencies.compaction, limits.output_cap
         if state.max_output_override is not None:
-            cap = min(state.max_output_override, limits.raised_cap(self.output_room))
-        request = parts.compact.requests.build(parts.compact.view.wire(state.messages), cap, "turn", state.budget_spent)
-        parts.watch.look(request, parts.turn.clock.monotonic())
-        may_escalate = state.max_output_override is None and limits.raised_cap(self.output_room) > limits.output_cap
+            cap = min(state.max_output_override, limits.raised_cap(self._output_room))
+        messages = compaction.view.wire(state.messages)
+        request = compaction.requests.build(messages, cap, "turn", state.budget_spent)
+        dependencies.watch.look(request, dependencies.turn.clock.monotonic())
+        may_escalate = state.raised_output_cap(limits, self._output_room) is not None
         plan = TurnPlan(request, state.turn_count, may_escalate, self._estimate)
-        return Turn(parts.turn, plan, state.tool_context, self._signal)
+        return Turn(dependencies.turn, plan, state.tool_context, self._signal)

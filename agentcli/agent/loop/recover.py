@@ -1,4 +1,4 @@
-"""The I/O behind the decision: facts that `decide` asks for, and the messages that each way on or out leaves."""
+"""The I/O around the decision: facts that `decide` needs, and what each transition and terminal adds to the log."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import replace
 from agentcli.agent.context.compaction import Compaction
 from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.decide import Find, TurnOutcome
-from agentcli.agent.loop.dependencies import LoopParts
+from agentcli.agent.loop.dependencies import LoopDependencies
 from agentcli.agent.loop.repetition import LoopQuestion
-from agentcli.agent.loop.state import Continue, LoopState, Stop, Terminal, Transition
+from agentcli.agent.loop.state import Continue, LoopState, Stop, Terminal, Transition, next_state
 from agentcli.agent.prompt_queue import QueuedPrompt
 from agentcli.agent.toolcalls.refusals import refused_again
 from agentcli.context.compact import pinned_now
@@ -21,104 +21,170 @@ from agentcli.core.ids import Ids
 from agentcli.core.messages import Message, Origin, user_message
 
 
-class Finding:
-    """Find out one fact. `run()` yields what happened; then `state` and `outcome` know it."""
+class FactCheck:
+    """Find out one fact for the decision. Results: `state` and `outcome` with the fact in it."""
 
-    def __init__(self, parts: LoopParts, state: LoopState, outcome: TurnOutcome) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        dependencies: LoopDependencies,
+        state: LoopState,
+        outcome: TurnOutcome,
+        find: Find,
+        signal: AbortSignal,
+    ) -> None:
+        self._dependencies = dependencies
+        self._find = find
+        self._signal = signal
         self.state = state
         self.outcome = outcome
 
-    async def run(self, find: Find, signal: AbortSignal) -> AsyncGenerator[ev.Event, None]:
-        if find.fact == "collapse_drain":
-            log, compact = self.state.messages, self._parts.compact
-            edited = self._parts.seams.collapser.drain(log, pinned_now(log, compact.pinned))
-            self.outcome = replace(self.outcome, collapses_committed=len(edited.edits) if edited else 0)
-            if edited is not None:
-                self._parts.pipeline.broken_by(compact.view, log, edited, compact.view.estimate(log, compact.overhead))
-                yield edited
-        elif find.fact == "reactive_compact":
-            compaction = Compaction(replace(self._parts.compacting, budget_spent=self.state.budget_spent), "reactive")
-            async with aclosing(compaction.run(self.state.messages, signal)) as events:
-                async for event in events:
-                    yield event
-            self.state = replace(self.state.adding(*compaction.messages), reactive_compact_attempted=True)
-            if compaction.messages:
-                self.state = self.state.with_budget_carried(self.outcome.output_tokens)
-                for message in await attachments_now(self._parts, self.state, signal):
-                    self.state = self.state.adding(message)
-                    yield ev.MessageAppended(message=message)
-            self.outcome = replace(
-                self.outcome,
-                compacted=bool(compaction.messages),
-                summary=compaction.summary,
-                aborted=signal.reason,
-            )
-        elif find.fact == "loop_verdict":
-            async with aclosing(self._about_a_loop(signal)) as events:
-                async for event in events:
-                    yield event
-        else:
-            try:
-                verdict = await signal.run(self._parts.seams.hooks.before_stop(self.state))
-                self.outcome = replace(self.outcome, stop_hooks=verdict)
-            except Aborted as abort:
-                self.outcome = replace(self.outcome, aborted=abort.reason)
+    def run(self) -> AsyncGenerator[ev.Event, None]:
+        match self._find.fact:
+            case "collapse_drain":
+                return self._drain_collapses()
+            case "reactive_compact":
+                return self._compact()
+            case "loop_verdict":
+                return self._ask_about_loop()
+            case "stop_hooks":
+                return self._run_stop_hooks()
 
-    async def _about_a_loop(self, signal: AbortSignal) -> AsyncGenerator[ev.Event, None]:
+    async def _drain_collapses(self) -> AsyncGenerator[ev.Event, None]:
+        log, own = self.state.messages, self._dependencies.compaction
+        edited = self._dependencies.extensions.collapser.drain(log, pinned_now(log, own.pinned))
+        self.outcome = replace(self.outcome, collapses_committed=len(edited.edits) if edited else 0)
+        if edited is not None:
+            self._dependencies.pipeline.broken_by(own.view, log, edited, own.view.estimate(log, own.overhead))
+            yield edited
+
+    async def _compact(self) -> AsyncGenerator[ev.Event, None]:
+        dependencies, signal = self._dependencies, self._signal
+        compaction = Compaction(
+            dependencies.for_compaction(self.state.budget_spent), "reactive", self.state.messages, signal
+        )
+        async with aclosing(compaction.run()) as events:
+            async for event in events:
+                yield event
+        self.state = replace(self.state.adding(*compaction.messages), reactive_compact_attempted=True)
+        if compaction.messages:
+            self.state = self.state.with_budget_carried(self.outcome.output_tokens)
+            for message in await attachments_now(dependencies, self.state, signal):
+                self.state = self.state.adding(message)
+                yield ev.MessageAppended(message=message)
+        self.outcome = replace(
+            self.outcome, compacted=bool(compaction.messages), summary=compaction.summary, aborted=signal.reason
+        )
+
+    async def _ask_about_loop(self) -> AsyncGenerator[ev.Event, None]:
         assert self.outcome.repetition is not None
-        runner = self._parts.turn.runner
-        question = LoopQuestion(self.outcome.repetition, runner.title, runner.questions, self._parts.turn.ids)
-        request_id = ""
-        try:
-            async with aclosing(question.run(signal)) as events:
-                async for event in events:
-                    if isinstance(event, ev.LoopSuspected):
-                        request_id = event.request_id
-                    yield event
+        turn = self._dependencies.turn
+        question = LoopQuestion(
+            self.outcome.repetition, turn.runner.title, turn.runner.questions, turn.ids, self._signal
+        )
+        async with aclosing(question.run()) as events:
+            async for event in events:
+                yield event
+        if question.verdict is None:
+            self.outcome = replace(self.outcome, aborted=self._signal.reason, aborted_in="tools")
+        else:
             self.outcome = replace(self.outcome, loop_verdict=question.verdict)
+
+    async def _run_stop_hooks(self) -> AsyncGenerator[ev.Event, None]:
+        try:
+            verdict = await self._signal.run(self._dependencies.extensions.hooks.before_stop(self.state))
+            self.outcome = replace(self.outcome, stop_hooks=verdict)
         except Aborted as abort:
-            self.outcome = replace(self.outcome, aborted=abort.reason, aborted_in="tools")
-            yield ev.PermissionResolved(request_id=request_id, tool_use_id="", behavior="withdrawn")
+            self.outcome = replace(self.outcome, aborted=abort.reason)
+        no_events: tuple[ev.Event, ...] = ()
+        for event in no_events:
+            yield event
 
 
 class Continuation:
-    """What the log gets before the next request (SPEC 2.6): our own words, queued prompts, attachments. `run()` yields
-    it; then `state` has it.
+    """Add to the log what the next request needs (SPEC 2.6): recovery messages, queued prompts, attachments. Result:
+    `next_state`.
 
-    Each queued prompt goes from the queue to the log at its own event: an abort at any other point leaves it waiting.
+    Each queued prompt moves from the queue to the log at its own event: an abort at any other point leaves it queued.
     """
 
-    def __init__(self, parts: LoopParts, state: LoopState, outcome: TurnOutcome) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        dependencies: LoopDependencies,
+        state: LoopState,
+        outcome: TurnOutcome,
+        decision: Continue,
+        signal: AbortSignal,
+    ) -> None:
+        self._dependencies = dependencies
         self._outcome = outcome
-        self.state = state
+        self._decision = decision
+        self._signal = signal
+        self._state = state
+        self.next_state = state
 
-    async def run(self, way: Continue, signal: AbortSignal) -> AsyncGenerator[ev.Event, None]:
-        before = self.state
-        for message in way_on_messages(way, self.state, self._outcome, self._parts.turn.ids):
+    async def run(self) -> AsyncGenerator[ev.Event, None]:
+        before, dependencies, decision, signal = self._state, self._dependencies, self._decision, self._signal
+        transition = decision.transition
+        has_results = transition is Transition.NEXT_TURN and bool(self._outcome.tool_results)
+        if has_results:
+            dependencies.summarise_tools(self._outcome.added, signal)
+        for message in transition_messages(decision, before, self._outcome, dependencies.turn.ids):
             yield self._added(message)
-        has_results = way.transition is Transition.NEXT_TURN and bool(self._outcome.tool_results)
-        if has_results or way.transition in (Transition.STOP_HOOK_BLOCKING, Transition.TOKEN_BUDGET_CONTINUATION):
-            queue = self._parts.queue
+        if has_results or transition in (Transition.STOP_HOOK_BLOCKING, Transition.TOKEN_BUDGET_CONTINUATION):
+            queue = dependencies.queue
             while (prompt := queue.first(most="next")) is not None:
                 yield self._added(Message("user", prompt.content, prompt.id, Origin.QUEUED))
                 queue.remove(prompt.id)
-                async with aclosing(_mentioned(self._parts, self.state, prompt, signal)) as events:
+                async with aclosing(_mentioned(dependencies, self._state, prompt, signal)) as events:
                     async for event in events:
                         yield self._added(event.message) if isinstance(event, ev.MessageAppended) else event
         if has_results:
-            for message in await attachments_now(self._parts, before, signal):
+            for message in await attachments_now(dependencies, before, signal):
                 yield self._added(message)
+        self.next_state = next_state(self._state, decision, self._outcome.output_tokens)
+        yield ev.LoopContinued(transition=transition.value, turn=self.next_state.turn_count, data=dict(decision.data))
 
     def _added(self, message: Message) -> ev.MessageAppended:
-        self.state = self.state.adding(message)
+        self._state = self._state.adding(message)
         return ev.MessageAppended(message=message)
 
 
-def way_on_messages(way: Continue, state: LoopState, outcome: TurnOutcome, ids: Ids) -> tuple[Message, ...]:
-    """Our own words to the model that a transition needs, if any."""
-    match way.transition:
+class Ending:
+    """Add the messages of a terminal to the log, end the background work and yield `LoopEnded`."""
+
+    def __init__(self, dependencies: LoopDependencies, state: LoopState, outcome: TurnOutcome, stop: Stop) -> None:
+        self._dependencies = dependencies
+        self._state = state
+        self._outcome = outcome
+        self._stop = stop
+
+    async def run(self) -> AsyncGenerator[ev.Event, None]:
+        dependencies, stop, outcome = self._dependencies, self._stop, self._outcome
+        for prompt in refused_prompts(self._state) if outcome.refused is not None else ():
+            dependencies.compaction.view.repair("leave_out_prompt", prompt)
+            yield ev.RequestRepaired(repair="leave_out_prompt", through=prompt, text=stop.text)
+        if stop.terminal is Terminal.PROMPT_TOO_LONG:
+            dependencies.detach(dependencies.extensions.hooks.after_failure(stop.text))
+        for message in terminal_messages(stop, outcome, dependencies.turn.ids):
+            yield ev.MessageAppended(message=message)
+        await dependencies.aclose()
+        for late in dependencies.take_late_events():
+            yield late
+        failure = outcome.failure
+        yield ev.LoopEnded(
+            terminal=stop.terminal.value,
+            turns=self._state.turn_count,
+            text=stop.text,
+            status=failure.status if failure else None,
+            stop_reason=outcome.stop_reason,
+            retryable=bool(failure and failure.retryable),
+            final=outcome.final,
+        )
+
+
+def transition_messages(decision: Continue, state: LoopState, outcome: TurnOutcome, ids: Ids) -> tuple[Message, ...]:
+    """The messages of agentcli to the model that a transition needs."""
+    match decision.transition:
         case Transition.COLLAPSE_DRAIN_RETRY | Transition.REACTIVE_COMPACT_RETRY if outcome.context_exceeded:
             replies = (m for m in reversed(state.messages) if m.origin is Origin.REPLY and not m.is_copy)
             cut = next(replies, None)
@@ -128,26 +194,26 @@ def way_on_messages(way: Continue, state: LoopState, outcome: TurnOutcome, ids: 
         case Transition.MAX_OUTPUT_TOKENS_RECOVERY:
             text = words.OUTPUT_RECOVERY
         case Transition.TOKEN_BUDGET_CONTINUATION:
-            text = words.token_budget(way.data["remaining"])
-        case Transition.STOP_HOOK_BLOCKING if way.data.get("by") == "schema":
-            text = "\n".join(way.data["errors"])
+            text = words.token_budget(decision.data["remaining"])
+        case Transition.STOP_HOOK_BLOCKING if decision.data.get("by") == "schema":
+            text = "\n".join(decision.data["errors"])
         case Transition.STOP_HOOK_BLOCKING:
-            return (user_message(words.stop_hook(way.data["errors"]), ids.new(), Origin.HOOK),)
-        case Transition.NEXT_TURN if way.data.get("reason") == "empty_reply":
+            return (user_message(words.stop_hook(decision.data["errors"]), ids.new(), Origin.HOOK),)
+        case Transition.NEXT_TURN if decision.data.get("reason") == "empty_reply":
             text = words.EMPTY_REPLY
-        case Transition.NEXT_TURN if way.data.get("loop") == "advised":
-            text = refused_again(way.data["name"], way.data["times"])
-        case Transition.NEXT_TURN if way.data.get("loop") == "told":
-            text = words.repeated(way.data["name"], way.data["times"])
-        case Transition.NEXT_TURN if way.data.get("said"):
-            return (user_message(way.data["said"], ids.new(), Origin.QUEUED),)
+        case Transition.NEXT_TURN if decision.data.get("loop") == "advised":
+            text = refused_again(decision.data["name"], decision.data["times"])
+        case Transition.NEXT_TURN if decision.data.get("loop") == "told":
+            text = words.repeated(decision.data["name"], decision.data["times"])
+        case Transition.NEXT_TURN if decision.data.get("said"):
+            return (user_message(decision.data["said"], ids.new(), Origin.QUEUED),)
         case _:
             return ()
     return (user_message(text, ids.new(), Origin.RECOVERY),)
 
 
-def way_out_messages(stop: Stop, outcome: TurnOutcome, ids: Ids) -> tuple[Message, ...]:
-    """What a terminal leaves in the log (the last column of SPEC 2.7's table)."""
+def terminal_messages(stop: Stop, outcome: TurnOutcome, ids: Ids) -> tuple[Message, ...]:
+    """The messages that a terminal leaves in the log (the last column of SPEC 2.7's table)."""
     match stop.terminal:
         case Terminal.COMPLETED | Terminal.MAX_BUDGET_USD:
             return ()
@@ -166,27 +232,27 @@ def way_out_messages(stop: Stop, outcome: TurnOutcome, ids: Ids) -> tuple[Messag
 
 
 async def _mentioned(
-    parts: LoopParts, state: LoopState, prompt: QueuedPrompt, signal: AbortSignal
+    dependencies: LoopDependencies, state: LoopState, prompt: QueuedPrompt, signal: AbortSignal
 ) -> AsyncGenerator[ev.Event, None]:
-    """The files that a queued prompt mentions. Nobody is asked here: a question would hold up the running work."""
-    if parts.mentions is None:
+    """Attach the files that a queued prompt mentions, without a question: it would hold up the running work."""
+    if dependencies.mentions is None:
         return
     text = prompt.text if prompt.mentions is None else prompt.mentions
-    async with aclosing(parts.mentions.attach(text, state.tool_context, signal, may_ask=False)) as events:
+    async with aclosing(dependencies.mentions.attach(text, state.tool_context, signal, may_ask=False)) as events:
         async for event in events:
             yield event
 
 
-async def attachments_now(parts: LoopParts, state: LoopState, signal: AbortSignal) -> tuple[Message, ...]:
-    """Also right after a compaction: what it took out of sight is told again before the next request."""
+async def attachments_now(dependencies: LoopDependencies, state: LoopState, signal: AbortSignal) -> tuple[Message, ...]:
+    """Collect attachments, also right after a compaction: what it removed is attached again."""
     try:
-        return tuple(await signal.run(parts.seams.attachments.collect(state)))
+        return tuple(await signal.run(dependencies.extensions.attachments.collect(state)))
     except Aborted:
         return ()
 
 
 def refused_prompts(state: LoopState) -> list[str]:
-    """The ids of this submission's prompts: one of them was declined, so none is sent again unchanged."""
+    """The ids of this submission's prompts: the model declined one of them, so none is sent again unchanged."""
     ids = []
     for message in reversed(state.messages):
         if message.origin in (Origin.PROMPT, Origin.QUEUED):

@@ -1,11 +1,11 @@
-"""The loop guard: a model that goes round in circles is noticed before it has spent much.
+"""The loop guard: detects a model that repeats itself before that has cost much.
 
-Going round is: turns that make the same calls, with equal input, and get the same results, three times in a row; alone
+A repetition is: turns that make the same calls, with equal input, and get the same results, three times in a row; alone
 or in a cycle of up to three turns. It is read from the conversation itself, so nothing has to be remembered and a
-resumed session knows it too. What a person says ends a row, and so does a reply without calls. Waiting is no circle:
-tools that are there for asking again have more patience.
+resumed session knows it too. A message of the user ends a row, and so does a reply without calls. Polling tools may
+repeat more often before the loop guard fires.
 
-With somebody there they are asked. With nobody there the model is told once; if it goes on, the submission ends.
+In an interactive session the user is asked. Otherwise the model is warned once; if it continues, the submission ends.
 Calls that are refused again and again are answered with advice first, at the second refusal; what follows the advice
 is counted from there.
 """
@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from typing import Literal
 
-from agentcli.agent.questions import Audience, Questions
+from agentcli.agent.questions import Questions, UserQuestion
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen
@@ -31,10 +32,10 @@ REFUSALS = 2
 DENIED = "denied"
 """In the meta of a message with results: the ids of the calls that were refused."""
 _LONGEST_CYCLE = 3
-_PATIENCE: Mapping[str, int] = {"BashOutput": 20, "TodoWrite": 6, "StructuredOutput": 20}
-"""Looking whether a command has gone on says the same until it has; a task list may be written as it was; wrong
-structured output has a limit of its own, and a subtype of its own in the result."""
-_WAITING_PATIENCE = 10
+_POLLING_REPEATS: Mapping[str, int] = {"BashOutput": 20, "TodoWrite": 6, "StructuredOutput": 20}
+"""Repeats before these tools count as a loop: polling gives the same output until there is more, a task list may be
+written unchanged, and wrong structured output has its own limit and subtype in the result."""
+_WAITING_REPEATS = 10
 _WAITS = re.compile(r"\b(?:sleep|wait|timeout|inotifywait|tail\s+-f)\b")
 _TITLE_LIMIT = 200
 
@@ -54,11 +55,11 @@ class Repetition:
 
 @frozen
 class LoopVerdict:
-    """What was found out about a repetition: nobody is there, or somebody said to go on or to stop."""
+    """What is to become of a repetition: the user's answer, or "unattended" in a non-interactive session."""
 
-    kind: Literal["nobody", "go_on", "stop"]
+    kind: Literal["unattended", "continue", "stop"]
     said: str = ""
-    """What to do instead, in the person's words; the model gets them and goes on."""
+    """What to do instead, in the user's words; the model gets them and goes on."""
 
 
 # ------------------------------------------------------------------------------------------------------- noticing
@@ -119,7 +120,7 @@ def _backwards(messages: Sequence[Message], since: int) -> Iterator[_Turn]:
     for place in range(len(messages) - 1, since - 1, -1):
         message = messages[place]
         if message.is_copy:
-            continue  # A compaction has said it again; nobody has done it again.
+            continue  # A compaction has said it again; nothing was done again.
         if message.origin in (Origin.PROMPT, Origin.QUEUED, Origin.SUMMARY):
             return
         if message.role == "assistant":
@@ -136,45 +137,38 @@ def _backwards(messages: Sequence[Message], since: int) -> Iterator[_Turn]:
 
 def _patience(name: str, input: Json) -> int:
     if name == "Bash" and _WAITS.search(str(input.get("command", ""))):
-        return _WAITING_PATIENCE
-    return _PATIENCE.get(name, REPEATS)
+        return _WAITING_REPEATS
+    return _POLLING_REPEATS.get(name, REPEATS)
 
 
 # --------------------------------------------------------------------------------------------------------- asking
 
 
 class LoopQuestion:
-    """Find out what is to become of a repetition. `run()` yields what happened and raises `Aborted`; then there is a
-    `verdict`."""
+    """Ask the user whether a repetition may continue. Result: `verdict`; None: aborted."""
 
-    def __init__(self, found: Repetition, title: TitleOf, questions: Questions, ids: Ids) -> None:
+    def __init__(self, found: Repetition, title: TitleOf, questions: Questions, ids: Ids, signal: AbortSignal) -> None:
         self._found = found
         self._title = plain_line(title(found.call.name, found.call.input), _TITLE_LIMIT)
         self._questions = questions
         self._ids = ids
-        self.verdict = LoopVerdict("nobody")
+        self._signal = signal
+        self.verdict: LoopVerdict | None = None
 
-    async def run(self, signal: AbortSignal) -> AsyncGenerator[ev.Event, None]:
-        somebody = self._questions.audience is Audience.SOMEBODY
-        request_id = self._ids.new() if somebody else ""
+    async def run(self) -> AsyncGenerator[ev.Event, None]:
+        interactive = self._questions.interactive
+        request_id = self._ids.new() if interactive else ""
         yield ev.LoopSuspected(
             request_id=request_id, name=self._found.call.name, title=self._title, times=self._found.times
         )
-        if not somebody:
+        if not interactive:
+            self.verdict = LoopVerdict("unattended")
             return
-        answer: Answer | None = None
-        future = self._questions.ask(request_id)
-        try:
-            yield self._asked(request_id)
-
-            async def answered() -> Answer:
-                return await future
-
-            answer = await signal.run(answered())
-        finally:
-            self._questions.withdraw(request_id)
-        self.verdict = _verdict(answer)
-        yield ev.PermissionResolved(request_id=request_id, tool_use_id="", behavior=answer.behavior)
+        asking = UserQuestion(self._asked(request_id), self._questions, self._signal)
+        async with aclosing(asking.run()) as events:
+            async for event in events:
+                yield event
+        self.verdict = _verdict(asking.answer) if asking.answer is not None else None
 
     def _asked(self, request_id: str) -> ev.PermissionRequested:
         """A question like any other, so that every front end can put it."""
@@ -193,5 +187,5 @@ class LoopQuestion:
 def _verdict(answer: Answer) -> LoopVerdict:
     """A no with words is a no to going on like this, and a yes to something else."""
     if answer.behavior == "allow" or (answer.message.strip() and not answer.interrupt):
-        return LoopVerdict("go_on", answer.message.strip())
+        return LoopVerdict("continue", answer.message.strip())
     return LoopVerdict("stop")

@@ -1,108 +1,62 @@
-"""The loop: prepare → call → stream → dispatch tools → collect → decide → attach (SPEC 1, 2).
+"""The loop: prepare → exchange (request, reply, tools) → decide → continue or end (SPEC 1, 2).
 
-`run_loop` is a literal `while True` without a bound of its own. It ends only by yielding `LoopEnded`, once, last, and
-never raises for anything the model, the network, a tool, a hook or the user did. What varies between iterations is in
-one immutable `LoopState`; each stage is an object or a function of its own; the decision is pure (`decide.py`).
+`run_loop` ends only by yielding `LoopEnded`, once, last, and never raises for anything the model, the network, a tool,
+a hook or the user did. What varies between iterations is in one immutable `LoopState`; the decision is pure
+(`decide.py`); everything that yields events is a `Stage`.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
-from dataclasses import replace
+from typing import Protocol
 
-from agentcli.agent.loop.decide import Find, TurnOutcome, decide
-from agentcli.agent.loop.dependencies import LoopParts
+from agentcli.agent.loop.decide import Find, decide
+from agentcli.agent.loop.dependencies import LoopDependencies
 from agentcli.agent.loop.exchange import Exchange
 from agentcli.agent.loop.prepare import Preparation
-from agentcli.agent.loop.recover import Continuation, Finding, refused_prompts, way_out_messages
-from agentcli.agent.loop.repetition import repetition
-from agentcli.agent.loop.state import LoopState, Stop, Terminal, Transition, next_state
-from agentcli.core import events as ev
+from agentcli.agent.loop.recover import Continuation, Ending, FactCheck
+from agentcli.agent.loop.state import LoopState, Stop
 from agentcli.core.abort import AbortSignal
+from agentcli.core.events import Event
 
 
-async def run_loop(parts: LoopParts, state: LoopState, signal: AbortSignal) -> AsyncGenerator[ev.Event, None]:
-    """Drive one submission from its prompt (in `state.messages`, last but for attachments) to its terminal."""
+class Stage(Protocol):
+    """A step of the loop: made with its input, `run()` yields its events, then its attributes are its results."""
+
+    def run(self) -> AsyncGenerator[Event, None]: ...
+
+
+async def run_loop(
+    dependencies: LoopDependencies, state: LoopState, signal: AbortSignal
+) -> AsyncGenerator[Event, None]:
+    """Run one submission from its prompt (in `state.messages`, last but for attachments) to its terminal."""
     try:
-        while True:
-            preparation = Preparation(parts, state)
-            async with aclosing(preparation.run(signal)) as events:
+        for stage in _stages(dependencies, state, signal):
+            async with aclosing(stage.run()) as events:
                 async for event in events:
                     yield event
-            state = preparation.state
-            if preparation.blocked is not None:
-                blocked = Stop(Terminal.BLOCKING_LIMIT, preparation.blocked)
-                async with aclosing(_ending(parts, state, blocked, TurnOutcome())) as events:
-                    async for event in events:
-                        yield event
-                return
-
-            parts.stage(state.messages, preparation.estimate, signal)
-            exchange = Exchange(parts, state, preparation.estimate, signal)
-            async with aclosing(exchange.run()) as events:
-                async for event in events:
-                    yield event
-                    for late in parts.late_events():
-                        yield late
-            parts.landed()
-            turn = exchange.turn
-            state = replace(state.adding(*turn.added), tool_context=turn.context)
-            staged, room = parts.seams.collapser.staged(), exchange.output_room
-            outcome = replace(turn.outcome, staged_collapses=staged, output_room=room)
-            if outcome.tool_results:
-                repeated = repetition(state.messages, state.repeats_from, advised=state.advised)
-                outcome = replace(outcome, repetition=repeated)
-
-            decision = decide(state, outcome, parts.limits)
-            while isinstance(decision, Find):
-                finding = Finding(parts, state, outcome)
-                async with aclosing(finding.run(decision, signal)) as events:
-                    async for event in events:
-                        yield event
-                state, outcome = finding.state, finding.outcome
-                decision = decide(state, outcome, parts.limits)
-
-            if isinstance(decision, Stop):
-                async with aclosing(_ending(parts, state, decision, outcome, turn.final)) as events:
-                    async for event in events:
-                        yield event
-                return
-            if decision.transition is Transition.NEXT_TURN and outcome.tool_results:
-                parts.summarise(turn.added, signal)
-            continuation = Continuation(parts, state, outcome)
-            async with aclosing(continuation.run(decision, signal)) as events:
-                async for event in events:
-                    yield event
-            state = next_state(continuation.state, decision, outcome.output_tokens)
-            yield ev.LoopContinued(
-                transition=decision.transition.value, turn=state.turn_count, data=dict(decision.data)
-            )
     finally:
-        await parts.aclose()
+        await dependencies.aclose()
 
 
-async def _ending(
-    parts: LoopParts, state: LoopState, stop: Stop, outcome: TurnOutcome, final: object = None
-) -> AsyncGenerator[ev.Event, None]:
-    """The messages that a terminal leaves, what background work still had to say, and `LoopEnded`."""
-    for prompt in refused_prompts(state) if outcome.refused is not None else ():
-        parts.compact.view.repair("leave_out_prompt", prompt)
-        yield ev.RequestRepaired(repair="leave_out_prompt", through=prompt, text=stop.text)
-    if stop.terminal is Terminal.PROMPT_TOO_LONG:
-        parts.detach(parts.seams.hooks.after_failure(stop.text))
-    for message in way_out_messages(stop, outcome, parts.turn.ids):
-        yield ev.MessageAppended(message=message)
-    await parts.aclose()
-    for late in parts.late_events():
-        yield late
-    failure = outcome.failure
-    yield ev.LoopEnded(
-        terminal=stop.terminal.value,
-        turns=state.turn_count,
-        text=stop.text,
-        status=failure.status if failure else None,
-        stop_reason=outcome.stop_reason,
-        retryable=bool(failure and failure.retryable),
-        final=final,
-    )
+def _stages(dependencies: LoopDependencies, state: LoopState, signal: AbortSignal) -> Iterator[Stage]:
+    """The stages of all iterations. Each one has been run when this generator continues behind its `yield`."""
+    while True:
+        yield (preparation := Preparation(dependencies, state, signal))
+        state, outcome = preparation.state, preparation.outcome
+        if outcome is None:
+            yield (exchange := Exchange(dependencies, state, preparation.estimate, signal))
+            state, outcome = exchange.state, exchange.outcome
+
+        decision = decide(state, outcome, dependencies.limits)
+        while isinstance(decision, Find):
+            yield (check := FactCheck(dependencies, state, outcome, decision, signal))
+            state, outcome = check.state, check.outcome
+            decision = decide(state, outcome, dependencies.limits)
+
+        if isinstance(decision, Stop):
+            yield Ending(dependencies, state, outcome, decision)
+            return
+        yield (continuation := Continuation(dependencies, state, outcome, decision, signal))
+        state = continuation.next_state

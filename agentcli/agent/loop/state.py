@@ -1,6 +1,6 @@
-"""The state of the loop between two iterations, and the names of its ways on and out (SPEC L4, 2.7).
+"""The state of the loop between two iterations, and the names of its transitions and terminals (SPEC L4, 2.7).
 
-`LoopState` is immutable. Every way on builds a whole new one with `next_state`, so no stale value leaks from one
+`LoopState` is immutable. Every transition builds a whole new one with `next_state`, so no stale value leaks from one
 recovery path into another: a field that a transition does not mention is reset or carried on here, visibly.
 """
 
@@ -59,7 +59,7 @@ class CompactTracking:
     turn_of_last: int | None = None
     failures_in_a_row: int = 0
     changes: int = 0
-    """How often the person had changed the context when it last failed: what they change may let it work."""
+    """How often the user had changed the context when it last failed: what they change may let it work."""
 
 
 @frozen
@@ -90,18 +90,24 @@ class LoopState:
     """Whether the model was already told that its reply was empty."""
     advised: bool = False
     """Whether the model was already advised about a call that is refused again and again."""
-    told_of_loop: bool = False
+    warned_of_loop: bool = False
     """Whether the model was already told that it goes round in circles."""
     budget_spent: int | None = None
     """Tokens that this submission had spent at its last compaction; None before the first."""
     repeats_from: int = 0
-    """Messages before this place repeat themselves with somebody's leave."""
+    """Messages before this place repeat themselves with the user's permission."""
 
     @property
     def only_a_prompt(self) -> bool:
         """Nothing was said before the prompt, so that there is nothing else to shorten."""
         origins = [message.origin for message in self.messages]
         return origins.count(Origin.PROMPT) == 1 and Origin.REPLY not in origins and Origin.SUMMARY not in origins
+
+    def raised_output_cap(self, limits: Limits, room: int | None) -> int | None:
+        """The cap with which a reply that hit the output cap is requested again; None: it was raised already or cannot
+        be, so the reply is kept. `room`: tokens that the context window has left for a reply."""
+        raised = limits.raised_cap(room)
+        return raised if self.max_output_override is None and raised > limits.output_cap else None
 
     def adding(self, *messages: Message) -> LoopState:
         return replace(self, messages=self.messages + messages)
@@ -136,6 +142,8 @@ class Limits:
     token_target: int | None = None
     small_gain: int = 500
     """Two continuations in a row below this many tokens are diminishing returns."""
+    budget_text: str = ""
+    """Why a spent budget ends the submission, and what to do."""
 
     def raised_cap(self, room: int | None) -> int:
         """The output cap after an overrun. `room`: tokens that the context window has left for a reply."""
@@ -149,7 +157,7 @@ class Stop:
     text: str = ""
 
 
-def next_state(state: LoopState, way: Continue, gained_tokens: int) -> LoopState:
+def next_state(state: LoopState, decision: Continue, gained_tokens: int) -> LoopState:
     """The state of the next iteration. `state.messages` already has what this iteration added.
 
     Recoveries repeat a turn, so they keep the turn count; all else is a new turn. A raised output cap and the
@@ -166,18 +174,18 @@ def next_state(state: LoopState, way: Continue, gained_tokens: int) -> LoopState
         stop_hook_active=state.stop_hook_active,
         stop_hook_blocks=state.stop_hook_blocks,
         turn_count=state.turn_count,
-        transition=way,
+        transition=decision,
         tokens=tokens,
         pauses=state.pauses,
         nudged=state.nudged,
         budget_spent=state.budget_spent,
-        advised=state.advised or way.data.get("loop") == "advised",
-        told_of_loop=state.told_of_loop or way.data.get("loop") == "told",
-        repeats_from=len(state.messages) if way.data.get("loop") in ("allowed", "advised") else state.repeats_from,
+        advised=state.advised or decision.data.get("loop") == "advised",
+        warned_of_loop=state.warned_of_loop or decision.data.get("loop") == "told",
+        repeats_from=len(state.messages) if decision.data.get("loop") in ("allowed", "advised") else state.repeats_from,
     )
-    match way.transition:
+    match decision.transition:
         case Transition.NEXT_TURN:
-            reason = way.data.get("reason")
+            reason = decision.data.get("reason")
             if reason == "pause_turn":
                 return replace(same, pauses=state.pauses + 1)
             if reason == "empty_reply":
@@ -195,7 +203,7 @@ def next_state(state: LoopState, way: Continue, gained_tokens: int) -> LoopState
         case Transition.REACTIVE_COMPACT_RETRY:
             return replace(same, reactive_compact_attempted=True)
         case Transition.MAX_OUTPUT_TOKENS_ESCALATE:
-            return replace(same, max_output_override=way.data["cap"])
+            return replace(same, max_output_override=decision.data["cap"])
         case Transition.MAX_OUTPUT_TOKENS_RECOVERY:
             return replace(same, output_recoveries=state.output_recoveries + 1)
         case Transition.STOP_HOOK_BLOCKING:

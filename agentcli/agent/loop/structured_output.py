@@ -15,7 +15,7 @@ MAX_TRIES = 5
 
 
 class RequireOutput:
-    """Implements `Hooks` around other hooks. One per engine; the count starts anew with each prompt."""
+    """Implements `Hooks` around other hooks. One per engine; the count starts again with each prompt."""
 
     def __init__(self, inner: Hooks, tool_name: str) -> None:
         self._inner = inner

@@ -3,8 +3,8 @@
 `Turn.run()` yields events; when it has ended, `outcome`, `added` and `context` say what came of it. The provider's
 stream and the tools feed one merge, so text, tool progress and results reach the consumer as they happen.
 
-A stream that breaks: if nothing but safe tools has begun, the reply is tombstoned and the provider asked to go on
-(it retries); if a tool with side effects has begun, the blocks up to it are kept and the stream is closed.
+A stream that breaks: if nothing but safe tools has started, the reply is tombstoned and the provider retries; if a
+tool with side effects has started, the blocks up to it are kept and the stream is closed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any
 
 from agentcli.agent.loop.decide import TurnOutcome
 from agentcli.agent.loop.provider_notices import announced
@@ -34,7 +33,7 @@ from agentcli.tools.base import ToolContext
 
 
 @frozen
-class TurnParts:
+class TurnDependencies:
     """What a turn needs that does not change between turns."""
 
     provider: model.Provider
@@ -44,8 +43,8 @@ class TurnParts:
     clock: Clock
     executor: type[Executor] = StreamingExecutor
     concurrency: int = 10
-    leave: Callable[[ev.Event], None] = lambda _event: None
-    """Takes what has to be kept when the consumer goes away in the middle."""
+    keep: Callable[[ev.Event], None] = lambda _event: None
+    """Keeps the last events of the turn when the consumer has gone away."""
 
 
 @frozen
@@ -63,50 +62,55 @@ _Item = model.ModelEvent | tuple[Executor, ev.Event | None]
 
 
 class Turn:
-    def __init__(self, parts: TurnParts, plan: TurnPlan, context: ToolContext, signal: AbortSignal) -> None:
-        self._parts = parts
+    def __init__(
+        self, dependencies: TurnDependencies, plan: TurnPlan, context: ToolContext, signal: AbortSignal
+    ) -> None:
+        self._dependencies = dependencies
         self._plan = plan
         self._signal = signal
         self._merge: Merge[_Item] = Merge()
-        self._go_on = asyncio.Event()
+        self._retry = asyncio.Event()
         self._pump: asyncio.Task[None] | None = None
         self._executor = self._new_executor(context)
         self._reply: Reply | None = None
         self._whole = False
         self._shown_reply = ""
         """The id of the reply that the consumer has seen begin, and not end."""
-        self._began = parts.clock.monotonic()
+        self._began = dependencies.clock.monotonic()
         self._finished_calls: dict[str, ToolResultBlock] = {}
         self._results_added = 0
         self._open_questions: dict[str, str] = {}
         self._asked_model = plan.request.model
+        self._consumer_left = False
         self.context = context
         self.added: list[Message] = []
         self.outcome = TurnOutcome()
-        self.final: Any = None
 
     async def run(self) -> AsyncGenerator[ev.Event, None]:
         plan = self._plan
         yield ev.RequestStarted(
             model=plan.request.model, turn=plan.turn, purpose="turn", estimated_tokens=plan.estimated_tokens
         )
-        self._began = self._parts.clock.monotonic()
+        self._began = self._dependencies.clock.monotonic()
         self._pump = self._merge.start(self._read_stream(), name="model stream")
-        concluded = False
+        last_events = self._last_events()
         try:
             async with aclosing(self._items()) as items:
                 async for event in items:
                     self._note(event)
                     yield event
-            for event in self._conclude():
+            for event in last_events:
                 self._note(event)
                 yield event
-            concluded = True
         finally:
             await self._merge.aclose()
             self._executor.dispose()
-            if not concluded:
-                self._leave()
+            # The consumer has gone away, which is an abort whose end it does not see: the log gets the rest.
+            self._consumer_left = True
+            for event in last_events:
+                self._note(event)
+                if isinstance(event, ev.MessageAppended | ev.ReplyTombstoned):
+                    self._dependencies.keep(event)
 
     def _note(self, event: ev.Event) -> None:
         """Counted as added is what the consumer gets: it may close at any event, and never see those behind it."""
@@ -135,17 +139,17 @@ class Turn:
                     yield event
 
     async def _read_stream(self) -> None:
-        async with aclosing(self._parts.provider.stream(self._plan.request, self._signal)) as stream:
+        async with aclosing(self._dependencies.provider.stream(self._plan.request, self._signal)) as stream:
             async for event in stream:
                 await self._merge.put(event)
                 if isinstance(event, model.Broken):
                     # Asking for the next event means "retry": wait until it is decided whether to.
-                    await self._go_on.wait()
-                    self._go_on.clear()
+                    await self._retry.wait()
+                    self._retry.clear()
 
     def _new_executor(self, context: ToolContext) -> Executor:
-        parts = self._parts
-        executor = parts.executor(parts.runner, context, parts.concurrency, self._signal)
+        own = self._dependencies
+        executor = own.executor(own.runner, context, own.concurrency, self._signal)
 
         async def put(event: ev.Event | None) -> None:
             await self._merge.put((executor, event))
@@ -168,12 +172,12 @@ class Turn:
     def _model_event(self, item: model.ModelEvent) -> Iterator[ev.Event]:
         match item:
             case model.Started(api_id, name, usage):
-                self._reply = Reply(self._parts.ids.new(), api_id, name, usage)
+                self._reply = Reply(self._dependencies.ids.new(), api_id, name, usage)
                 yield ev.ReplyStarted(message_id=self._reply.message_id, api_id=api_id, model=name, usage=usage)
             case model.Opened(index, kind, name):
                 assert self._reply is not None
                 self._release_held()
-                self._reply.opened[index] = self._parts.clock.monotonic()
+                self._reply.opened[index] = self._dependencies.clock.monotonic()
                 yield ev.BlockStarted(message_id=self._reply.message_id, index=index, kind=kind, name=name)
             case model.Closed():
                 yield self._block_closed(item)
@@ -204,7 +208,7 @@ class Turn:
             model=reply.model,
             index=closed.index,
             block=block,
-            duration_ms=None if began is None else int((self._parts.clock.monotonic() - began) * 1000),
+            duration_ms=None if began is None else int((self._dependencies.clock.monotonic() - began) * 1000),
         )
 
     def _release_held(self) -> None:
@@ -254,7 +258,7 @@ class Turn:
         events = list(self._usage(broken.model, broken.usage))
         if self._reply is None or not self._executor.has_unsafe_work:
             events += await self._void(broken.failure.message)
-            self._go_on.set()
+            self._retry.set()
             return events
         assert self._pump is not None
         await cancel_and_wait([self._pump])
@@ -290,13 +294,13 @@ class Turn:
 
     def _usage(self, name: str, usage: Usage) -> Iterator[ev.Event]:
         if usage:
-            elapsed = int((self._parts.clock.monotonic() - self._began) * 1000)
-            cost = self._parts.price(name, usage)
+            elapsed = int((self._dependencies.clock.monotonic() - self._began) * 1000)
+            cost = self._dependencies.price(name, usage)
             if cost is None:
                 # A gateway may call the model by another name than the one it was asked for.
-                cost = self._parts.price(self._asked_model, usage)
+                cost = self._dependencies.price(self._asked_model, usage)
             yield ev.UsageReported(model=name, usage=usage, cost_usd=cost, duration_ms=elapsed)
-        self._began = self._parts.clock.monotonic()
+        self._began = self._dependencies.clock.monotonic()
 
     # -------------------------------------------------------------------------------------------- the tools' side
 
@@ -329,40 +333,12 @@ class Turn:
 
     # ------------------------------------------------------------------------------------------------- the end of it
 
-    def _leave(self) -> None:
-        """The consumer has gone away, which is an abort that nobody sees the end of: what was said and all results
-        there are go into the log, so that it is what the session file has, and nothing that a tool did is forgotten."""
-        reply = self._reply
-        if reply is not None and not self.added and self.outcome.failure is None:
-            if not self._whole:
-                reply.keep_what_came()
-            if not reply.says_nothing:
-                self.added.append(reply.message(self.outcome.stop_reason))
-                self._parts.leave(_appended(self.added[-1]))
-        if self._shown_reply and not self.added:
-            self._parts.leave(ev.ReplyTombstoned(message_id=self._shown_reply, reason="interrupted"))
-        if self.added and self.added[-1].tool_uses:
-            told = self._finished_calls
-            blocks = tuple(told.get(result.call.id, result.block) for result in self._executor.results())
-            self._parts.leave(_appended(Message("user", blocks, self._parts.ids.new(), Origin.TOOL_RESULTS)))
-            for said in self._said(self._executor.results()):
-                self._parts.leave(_appended(said))
+    def _last_events(self) -> Iterator[ev.Event]:
+        """Everything has ended: complete the partial reply and the results of all calls, and set the outcome.
 
-    def _said(self, results: Sequence[CallResult]) -> list[Message]:
-        """The user's words about these calls, as messages of their own."""
-        return [result.said.message(self._parts.ids.new()) for result in results if result.said is not None]
-
-    def _conclude(self) -> Iterator[ev.Event]:
-        """Everything has ended. Complete what the log needs: the partial reply, and a result for every call."""
-        reply = self._reply
-        if reply is not None and not self.added and (self._signal.aborted or self.outcome.failure):
-            # An abort in mid-stream, or a failure the provider would not retry: keep what is whole.
-            reply.keep_what_came()
-            if reply.says_nothing or not self._signal.aborted:
-                yield ev.ReplyTombstoned(message_id=reply.message_id, reason="interrupted")
-            else:
-                yield _appended(reply.message(None))
-        results = self._executor.results() if self.added else []
+        If the consumer goes away in between, `run` takes the rest of these events."""
+        yield from self._partial_reply()
+        results = self._executor.results() if self.added and self.added[-1].tool_uses else []
         for result in results:
             if result.call.id not in self._finished_calls:
                 self._finished_calls[result.call.id] = result.block
@@ -375,20 +351,12 @@ class Turn:
                 )
         if results:
             yield from self._ordered_results(results)
-            denied = [result.call.id for result in results if result.denied]
-            blocks = tuple(result.block for result in results)
-            meta = {DENIED: denied} if denied else {}
-            yield _appended(Message("user", blocks, self._parts.ids.new(), Origin.TOOL_RESULTS, meta=meta))
-            for said in self._said(results):
-                yield _appended(said)
-            hook_texts = [text for result in results for text in result.hook_context]
-            if hook_texts:
-                content = tuple(TextBlock(text) for text in hook_texts)
-                yield _appended(Message("user", content, self._parts.ids.new(), Origin.HOOK))
+            for message in self._result_messages(results):
+                yield _appended(message)
             if self._executor.context.cwd != self.context.cwd:
                 yield ev.DirectoryChanged(cwd=str(self._executor.context.cwd))
             self.context = self._executor.context
-        self.final = next((r.output.final for r in results if r.output.final is not None), None)
+        final = next((r.output.final for r in results if r.output.final is not None), None)
         self.outcome = replace(
             self.outcome,
             aborted=self._signal.reason,
@@ -396,8 +364,34 @@ class Turn:
             tool_results=tuple(result.call.id for result in results),
             hook_stop=next((r.hook_stop for r in results if r.hook_stop is not None), None),
             stopped_by=next((r.stopped_by for r in results if r.hook_stop is not None), "hook"),
-            completed_by_tool=self.final is not None,
+            completed_by_tool=final is not None,
+            final=final,
         )
+
+    def _partial_reply(self) -> Iterator[ev.Event]:
+        """Keep what has arrived of a reply that was interrupted; void one that failed or has no content."""
+        reply = self._reply
+        interrupted = self._signal.aborted or (self._consumer_left and self.outcome.failure is None)
+        if reply is not None and not self.added and interrupted:
+            if not self._whole:
+                reply.keep_what_came()
+            if not reply.says_nothing:
+                yield _appended(reply.message(self.outcome.stop_reason))
+        if self._shown_reply:
+            yield ev.ReplyTombstoned(message_id=self._shown_reply, reason="interrupted")
+
+    def _result_messages(self, results: Sequence[CallResult]) -> Iterator[Message]:
+        """The results of the calls, then the user's words about them, then texts of hooks."""
+        ids = self._dependencies.ids
+        denied = [result.call.id for result in results if result.denied]
+        blocks = tuple(self._finished_calls[result.call.id] for result in results)
+        yield Message("user", blocks, ids.new(), Origin.TOOL_RESULTS, meta={DENIED: denied} if denied else {})
+        for result in results:
+            if result.said is not None:
+                yield result.said.message(ids.new())
+        hook_texts = tuple(TextBlock(text) for result in results for text in result.hook_context)
+        if hook_texts:
+            yield Message("user", hook_texts, ids.new(), Origin.HOOK)
 
 
 def _appended(message: Message) -> ev.MessageAppended:

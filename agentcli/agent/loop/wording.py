@@ -1,4 +1,4 @@
-"""What the loop itself says, to the model and to the person. Kept in one place so that it can be read as one voice."""
+"""What the loop itself says, to the model and to the user. Kept in one place so that it can be read as one voice."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ def repeated(name: str, times: int) -> str:
     )
 
 
-def loop_detected(name: str, times: int, *, told: bool) -> str:
-    after = " The model was told and went on." if told else ""
+def loop_detected(name: str, times: int, *, warned: bool) -> str:
+    after = " The model was told and went on." if warned else ""
     return (
         f"Stopped: {plain_line(name, 128)} was called {times} times in a row with the same input and the same result."
         f"{after} Say what to do differently and send it as a prompt."

@@ -34,7 +34,7 @@ def declined_network(output: Output, has_words: bool) -> Output:
 
 
 def unattended_network(output: Output, hosts: Sequence[str]) -> Output:
-    """The output of the run without network where nobody can be asked, with the flag that would have allowed it."""
+    """The output of the run without network in a non-interactive session, with the flag that would have allowed it."""
     if not hosts:
         return output
     flags = " ".join(shlex.quote(host_rule(host)) for host in hosts[:_MOST_NAMED])

@@ -1,4 +1,4 @@
-"""The wording of refused calls: why one was refused with nobody to ask, and advice when it is refused again."""
+"""The wording of refused calls: the reason in a non-interactive session, and advice when one is refused again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def allow_flag(rules: Sequence[str]) -> str:
 
 
 def unattended_refusal(title: str, input: Json, decision: Decision, rules: Sequence[str]) -> str:
-    """Why a call was refused with nobody to ask, and what would let it run. `rules`: those that would, if any can."""
+    """Why a non-interactive session refused a call, and what would allow it. `rules`: those that would, if any can."""
     what = f"Refused `{plain_line(title, _LONGEST_TITLE)}`: {_cause(decision.reason)}, and nobody is there to ask."
     part = _part_advice(decision.reason)
     if rules:

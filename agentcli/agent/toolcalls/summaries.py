@@ -1,6 +1,6 @@
 """One-line summaries of finished tool batches, made in the background by the small model (SPEC T10).
 
-Nobody waits for one: the loop takes what is ready when it passes by, and ends what is not when it ends.
+Nothing waits for one: the loop takes what is ready when it passes by, and ends what is not when it ends.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol, cast
 from agentcli.agent.loop.decide import Source
 from agentcli.agent.loop.wording import UserWords, declined_result, interrupted_call, user_words
 from agentcli.agent.ports import Hooks, NoWorkspace, Permissions, PostToolVerdict, PreToolVerdict, Workspace
-from agentcli.agent.questions import Audience, Questions
+from agentcli.agent.questions import Questions
 from agentcli.agent.toolcalls.changed_paths import changed_paths
 from agentcli.agent.toolcalls.network_offer import (
     MOST_OFFERS,
@@ -266,7 +266,7 @@ class ToolRunner:
         decision = self.permissions.decide(tool.name, input, needs, context)
         if verdict.decision == "ask" and decision.behavior == "allow":
             return Decision("ask", verdict.reason or "A hook wants to have this asked.", source="hook")
-        # Only a hook that brings the answer along can stand in for the person a question is put to.
+        # Only a hook that brings the answer along can stand in for the user a question is put to.
         answers = verdict.updated_input is not None or not _is_question(needs)
         if verdict.decision == "allow" and decision.behavior == "ask" and not decision.rule and answers:
             return Decision("allow", verdict.reason or "A hook allowed this.", source="hook")
@@ -284,9 +284,9 @@ class ToolRunner:
         emit: Emit,
     ) -> tuple[Json, Answer]:
         """The input to run with, and the answer, after a yes; raises on a no. An abort withdraws the question."""
-        if self.questions.audience is Audience.NOBODY and _is_question(needs):
+        if not self.questions.interactive and _is_question(needs):
             await self._deny(call, input, getattr(tool, "unanswered", "Nobody is there to answer."), emit)
-        if self.questions.audience is Audience.NOBODY:
+        if not self.questions.interactive:
             rules = self.permissions.suggest_prefix(tool.name, input, needs, context)
             title = title_of(tool, input, context.working_dirs[0])
             await self._deny(call, input, unattended_refusal(title, input, decision, rules), emit, title, rules)
@@ -343,7 +343,7 @@ class ToolRunner:
             hosts = output.wanted_hosts
             if hosts is None or work.signal.aborted:
                 return output, None
-            if self.questions.audience is Audience.NOBODY:
+            if not self.questions.interactive:
                 return unattended_network(output, hosts), None
             try:
                 answer = await self._network_answer(call, approved, hosts, context, work)
@@ -479,7 +479,7 @@ class ToolRunner:
 def _fitted(tool: Tool, given: Json, *, answered: bool = False) -> tuple[Json, list[str]]:
     """The input in the form of the tool's schema, and what is wrong with it. Some tools say that better themselves.
 
-    `answered`: it comes with somebody's answer, in which a tool may take more than it takes from the model.
+    `answered`: it comes with the user's answer, in which a tool may take more than it takes from the model.
     """
     if getattr(tool, "validates_itself", False):
         return given, []
@@ -489,7 +489,7 @@ def _fitted(tool: Tool, given: Json, *, answered: bool = False) -> tuple[Json, l
 async def _previewed(tool: Tool, input: Json, context: ToolContext) -> Json:
     """What the call would do, for people; a tool's own, and nothing if it has none or fails at it.
 
-    A preview that is an `Output` says that running could only fail: the model is told, and nobody is asked.
+    A preview that is an `Output` says that running could only fail: the model is notified, and no question is asked.
     """
     preview = getattr(tool, "preview", None)
     if preview is None:

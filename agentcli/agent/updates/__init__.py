@@ -1,1 +1,1 @@
-"""What the model is told beside prompts and results: changed files, instruction files, undo, background commands."""
+"""Updates for the model beside prompts and results: changed files, instruction files, undo, background commands."""

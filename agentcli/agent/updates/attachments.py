@@ -1,4 +1,4 @@
-"""What the model is told beside prompts and results (SPEC 2.6): each thing at most once per change.
+"""Updates for the model beside prompts and results (SPEC 2.6): each thing at most once per change.
 
 What has been told is read from the messages that requests show, so that it survives a resume, is told again after a
 compaction has taken it out of sight, and is known again when that is undone; but for background commands, each of
@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agentcli.agent.context.compaction_restore import tasks_text
+from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.loop.state import LoopState
 from agentcli.agent.ports import Attachments
 from agentcli.agent.updates.earlier_commands import ENDED_COMMANDS
@@ -61,13 +62,28 @@ class Composite:
 
 
 class UserNotes:
-    """Tells the model what the user did beside the running submission, such as a command in their own shell."""
+    """Notes for the model about the user's own actions, such as a command in their shell or an undo.
 
-    def __init__(self, take: Callable[[], Sequence[Message]]) -> None:
-        self._take = take
+    A note is handed out once as a message; one that an abort kept out of the log is handed out again."""
+
+    def __init__(self, log: ConversationLog, ids: Ids) -> None:
+        self._log = log
+        self._ids = ids
+        self._new: list[str] = []
+        self._handed_out: list[Message] = []
+
+    def add(self, note: str) -> None:
+        self._new.append(note)
+
+    def take(self) -> list[Message]:
+        again = [message for message in self._handed_out if not self._log.has(message.id)]
+        new = [user_message(note, self._ids.new(), Origin.ATTACHMENT) for note in self._new]
+        self._new.clear()
+        self._handed_out = [*again, *new]
+        return self._handed_out
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
-        return self._take()
+        return self.take()
 
 
 class Whereabouts:

@@ -1,4 +1,4 @@
-"""Files that the model has seen and somebody else has changed: told once per change, as capped diffs (SPEC 2.6).
+"""Files that the model has seen and others have changed: told once per change, as capped diffs (SPEC 2.6).
 
 Before each request every such file is looked at with one `stat`; only where that differs the content is hashed, so that
 our own writes, which the tools have noted, are never told. A file whose whole difference was shown counts as known from

@@ -3,7 +3,7 @@
 What it was shown at first is the user context, at the front of every request, which stays as it is. All else comes as
 attachments at the end, one for each file: those of folders that a tool has touched, and any that has changed. What has
 been told is read from the messages that are in sight, so that it survives a resume and is told again after a compaction
-has taken it away. Right after a compaction the front is made anew instead: then it costs nothing. It belongs to that
+has taken it away. Right after a compaction the front is made again instead: then it costs nothing. It belongs to that
 compaction: undoing it brings the old front back, byte for byte.
 """
 
@@ -64,7 +64,7 @@ class Instructing:
         notice: Callable[[str], None] | None = None,
     ) -> None:
         """`fronts`: the user contexts that `view` has, by boundary, the first one under "". `renew` None: never.
-        `notice` gets what a person should know of files that were skipped or cut."""
+        `notice` gets what a user should know of files that were skipped or cut."""
         self._files = files
         self._fronts = dict(fronts)
         self._ids = ids
@@ -77,7 +77,7 @@ class Instructing:
         self._scanned: tuple[int, str] = (0, "")
         """How many messages have been looked through, and the id of the last of them."""
         self._decided: set[str] = set(fronts)
-        """Boundaries after which it was decided whether the front is made anew: once for each."""
+        """Boundaries after which it was decided whether the front is made again: once for each."""
         self._ours = {path for front in fronts.values() for path in front.sources}
 
     def tells(self, path: str) -> bool:
@@ -130,7 +130,7 @@ class Instructing:
         return True
 
     def _fresh_boundary(self, messages: Sequence[Message]) -> str:
-        """The id of the compact boundary in force if no request has been made since, else "". Replies that a compaction
+        """The id of the compact active boundary if no request has been made since, else "". Replies that a compaction
         says again have no usage."""
         for message in reversed(messages):
             if message.origin is Origin.REPLY and message.usage is not None:

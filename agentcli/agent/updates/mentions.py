@@ -17,7 +17,7 @@ from pathlib import Path
 
 from agentcli.agent.loop.wording import user_words
 from agentcli.agent.ports import Permissions
-from agentcli.agent.questions import Asking, Audience, Questions
+from agentcli.agent.questions import Questions, UserQuestion
 from agentcli.core import events as ev
 from agentcli.core.abort import Aborted, AbortSignal
 from agentcli.core.frozen import frozen
@@ -161,7 +161,7 @@ class Mentions:
     async def _approve(
         self, mention: Mention, context: ToolContext, signal: AbortSignal, approval: _Approval, may_ask: bool
     ) -> AsyncGenerator[ev.Event, None]:
-        """Decide as for a call of Read; with somebody there, a question where the rules ask."""
+        """Decide as for a call of Read; in an interactive session, a question where the rules ask."""
         needs = approval.needs = self.read.needs(mention.input, context)
         decision = self.permissions.decide(self.read.name, mention.input, needs, context)
         if decision.behavior == "allow":
@@ -169,12 +169,12 @@ class Mentions:
         if decision.behavior == "deny":
             approval.problem = decision.reason or "a permission rule denies it"
             return
-        if self.questions.audience is Audience.NOBODY or not may_ask:
-            alone = self.questions.audience is Audience.NOBODY
+        if not self.questions.interactive or not may_ask:
+            alone = not self.questions.interactive
             how = "this session is non-interactive." if alone else "call Read, which asks for it."
             approval.problem = f"reading it needs approval; {how}"
             return
-        asking = Asking(self._question(mention, decision, needs, context), self.questions, signal)
+        asking = UserQuestion(self._question(mention, decision, needs, context), self.questions, signal)
         async with aclosing(asking.run()) as events:
             async for event in events:
                 yield event

@@ -1,4 +1,4 @@
-"""What the model is told of undos and redos: it must not go on from files that are no longer what it saw."""
+"""The note for the model about undos and redos: it must not go on from files that are no longer what it saw."""
 
 from __future__ import annotations
 

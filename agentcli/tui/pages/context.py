@@ -57,12 +57,12 @@ _LONGEST_TEXT = 400_000
 
 
 class Control(Protocol):
-    """What can be done to the context; an engine can."""
+    """Operations on the context; `engine.context` implements them."""
 
     @property
     def pins(self) -> frozenset[str]: ...
 
-    def context_items(self) -> list[ContextItem]: ...
+    def items(self) -> list[ContextItem]: ...
 
     def dropped_items(self) -> list[ContextItem]: ...
 
@@ -224,7 +224,7 @@ class ContextPage(ListSheet[str, None]):
 
         async def reload() -> None:
             assert self._control is not None
-            items = await asyncio.to_thread(self._control.context_items)
+            items = await asyncio.to_thread(self._control.items)
             dropped = await asyncio.to_thread(self._control.dropped_items)
             if self.is_open:
                 self._items, self._dropped = items, dropped

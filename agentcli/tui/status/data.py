@@ -73,7 +73,7 @@ class FactsFeed:
         self._show(facts_of(engine, self._branch))
         if self._cold is not None:
             self._cold.cancel()
-        left = engine.warm_seconds()
+        left = engine.context.cache_seconds_left()
         self._cold = None if left is None else self._look_again(engine, left)
 
     def _look_again(self, engine: Engine, left: float) -> asyncio.TimerHandle:
@@ -82,21 +82,21 @@ class FactsFeed:
         return later(min(left + _AFTERWARDS, _LOOK_SECONDS), self._look, engine)
 
     def _look(self, engine: Engine) -> None:
-        left = engine.warm_seconds()
+        left = engine.context.cache_seconds_left()
         self._cold = None if left is None else self._look_again(engine, left)
         if left is None:
             self.refresh()
 
 
 def facts_of(engine: Engine, branch: str) -> Facts:
-    outlook, totals = engine.outlook(), engine.totals_of_session
+    outlook, totals = engine.context.outlook(), engine.costs.session_totals
     usage = totals.usage
     info = engine.catalog.get(engine.model)
     done = sum(todo.get("status") == "completed" for todo in engine.todos)
     return Facts(
         model=info.id,
         effort=engine.profile.effort or info.default_effort or "",
-        mode=engine.permission_mode.value,
+        mode=engine.permissions.mode.value,
         context_tokens=outlook.tokens,
         context_window=outlook.window,
         compact_at=outlook.compact_at,
@@ -109,7 +109,7 @@ def facts_of(engine: Engine, branch: str) -> Facts:
         cwd=shown_path(engine.root),
         sandbox=engine.sandbox,
         session=engine.session_id,
-        tasks=sum(task.status == "running" for task in engine.background_tasks),
+        tasks=sum(task.status == "running" for task in engine.background.tasks),
         todos=len(engine.todos),
         todos_done=done,
     )

@@ -1,0 +1,45 @@
+"""The messages of a conversation and their session file, kept in step."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from agentcli.agent.prompt_queue import PromptQueue
+from agentcli.core import events as ev
+from agentcli.core.messages import Message, Origin
+from agentcli.session.base import Store
+
+
+class ConversationLog:
+    """`unrecorded`: events of the start, which the next start reports again."""
+
+    def __init__(
+        self, messages: Sequence[Message], store: Store, queue: PromptQueue, unrecorded: Collection[ev.Event] = ()
+    ) -> None:
+        self.messages: list[Message] = list(messages)
+        self._store = store
+        self._queue = queue
+        self._unrecorded = unrecorded
+
+    def keep(self, event: ev.Event) -> None:
+        """Record an event in the session file; a message also becomes part of the conversation."""
+        if not any(event is one for one in self._unrecorded):
+            self._store.record(event)
+        if isinstance(event, ev.MessageAppended):
+            self.messages.append(event.message)
+            if event.message.origin is Origin.QUEUED:
+                # In the same step: a prompt is never both queued and in the log, and never in neither.
+                self._queue.remove(event.message.id)
+
+    def record_if_begun(self, event: ev.Event) -> None:
+        """Record an event of between submissions. A session without a message has no file."""
+        if self.messages:
+            self._store.record(event)
+
+    def has(self, message_id: str) -> bool:
+        return any(message.id == message_id for message in reversed(self.messages))
+
+    @property
+    def last_reply_id(self) -> str:
+        """The id of the last reply of the model; "none" before the first."""
+        return next((message.id for message in reversed(self.messages) if message.usage is not None), "none")

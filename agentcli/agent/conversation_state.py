@@ -1,0 +1,111 @@
+"""The objects of a running conversation, shared by the engine, its submissions and their loops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from agentcli.agent.background_commands import BackgroundCommands
+from agentcli.agent.context.control import ContextControl, ContextDependencies
+from agentcli.agent.conversation import Conversation, resume_watch
+from agentcli.agent.conversation_log import ConversationLog
+from agentcli.agent.costs.costs import Costs
+from agentcli.agent.costs.spending import Spending
+from agentcli.agent.file_changes import FileChanges
+from agentcli.agent.profile import ConversationRequests, ModelSettings, price_of
+from agentcli.agent.prompt_queue import PromptQueue
+from agentcli.agent.questions import Questions, UserQuestion
+from agentcli.agent.shell_line import UserShell
+from agentcli.agent.updates.attachments import UserNotes
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortController, AbortSignal
+from agentcli.core.aio import cancel_and_wait
+from agentcli.core.messages import Json
+from agentcli.tools.planning.todowrite import todos_from
+
+
+class ConversationState:
+    def __init__(self, conversation: Conversation) -> None:
+        own, estimator = conversation, conversation.view.estimator
+        self.conversation = own
+        self.tool_context = own.tool_context
+        """With the working directory of the next command."""
+        self.late_system = own.late_system
+        """Completes the system prompt; None once that is done."""
+        self.controller: AbortController | None = None
+        """Of the running submission."""
+        self.is_model_working = False
+        """Whether the running submission is more than a command of the user's."""
+        self.interactive = own.interactive
+        """Whether a user can answer questions."""
+        self.questions = Questions(interactive=own.interactive)
+        self.queue = PromptQueue()
+        self.log = ConversationLog(own.log, own.store, self.queue, own.notices)
+        self.settings = ModelSettings(own.profile, own.catalog, own.bounds, own.tuning)
+        self.requests = ConversationRequests(
+            lambda: self.settings.profile, own.registry.schemas(), lambda: estimator.density
+        )
+        spending = Spending(price_of(own.catalog), lambda: own.view.messages(own.log), lambda: estimator.density)
+        cap = own.bounds.max_budget_usd
+        self.costs = Costs(own.catalog, own.watch, spending, cap, own.earlier, interactive=self.interactive)
+        resume_watch(own, self.log, self.requests)
+        self.context = ContextControl(
+            ContextDependencies(
+                log=self.log,
+                view=own.view,
+                pins=own.pins,
+                watch=own.watch,
+                settings=self.settings,
+                requests=self.requests,
+                provider=own.provider,
+                clock=own.clock,
+                spending=spending,
+                is_model_working=lambda: self.is_model_working,
+            )
+        )
+        self.files = FileChanges(own.extensions.workspace, lambda: self.tool_context, own.watched)
+        self.background = BackgroundCommands(own.tool_context.shells, self.log.record_if_begun)
+        self.user_shell = UserShell(own.tool_context.root)
+        self.user_notes = UserNotes(self.log, own.ids)
+        self.denials: list[dict[str, Any]] = []
+        self.todos: list[Json] = todos_from(own.log)
+        self._notices = list(own.notices)
+        self._detached: set[asyncio.Task[None]] = set()
+
+    def take_notices(self) -> list[ev.NoticeRaised]:
+        """Notices of the start, for whoever asks first: a front end, or the first submission."""
+        notices, self._notices = self._notices, []
+        return notices
+
+    def question(
+        self, title: str, reason: str, display: Json, input: Json | None = None, signal: AbortSignal | None = None
+    ) -> UserQuestion | None:
+        """A question of agentcli itself, shown like a permission request; None: the session is non-interactive.
+        `signal`: withdraws it; without one the end of the command that asks does."""
+        if not self.interactive:
+            return None
+        question = ev.PermissionRequested(
+            request_id=self.conversation.ids.new(),
+            tool_use_id="",
+            name="agentcli",
+            input=input or {},
+            title=title,
+            reason=reason,
+            display=display,
+        )
+        return UserQuestion(question, self.questions, signal or self.command_signal)
+
+    @property
+    def command_signal(self) -> AbortSignal | None:
+        """Stops the user's own command. One that runs beside the model's work is not stopped with it: None."""
+        return None if self.controller is None or self.is_model_working else self.controller.signal
+
+    def detach(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something beside the submissions that nothing waits for; `aclose` ends it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._detached.add(task)
+        task.add_done_callback(self._detached.discard)
+
+    async def aclose(self) -> None:
+        await cancel_and_wait(list(self._detached))

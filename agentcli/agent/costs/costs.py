@@ -1,0 +1,84 @@
+"""`engine.costs`: what the conversation has cost, where that went, and the budget that bounds it."""
+
+from __future__ import annotations
+
+from agentcli.agent.cache.watch import CacheWatch
+from agentcli.agent.costs.budget_question import Ask, BudgetQuestion
+from agentcli.agent.costs.spending import Budget, Spending
+from agentcli.agent.profile import price_of
+from agentcli.core import events as ev
+from agentcli.core.usage import CacheLosses, Totals
+from agentcli.providers.catalog import Catalog
+
+
+class Costs:
+    """`earlier`: the totals of a resumed session before this process; no budget counts them."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        watch: CacheWatch,
+        spending: Spending,
+        budget: float | None = None,
+        earlier: Totals | None = None,
+        *,
+        interactive: bool = False,
+    ) -> None:
+        self._catalog = catalog
+        self._watch = watch
+        self._budget = Budget(budget)
+        self._interactive = interactive
+        self.totals = Totals()
+        """Since the process started."""
+        self.earlier = earlier or Totals()
+        self.spending = spending
+        """Where the totals went: per submission, per agent, per purpose, per tool."""
+
+    @property
+    def session_totals(self) -> Totals:
+        """Totals of the whole session, also before it was resumed."""
+        return self.totals.together(self.earlier)
+
+    @property
+    def cache_losses(self) -> CacheLosses:
+        """Requests of this process that could not use the prompt cache, and the tokens billed for that."""
+        return self._watch.losses
+
+    @property
+    def cache_losses_usd(self) -> float | None:
+        """Extra cost of these over reading from the cache; None when a price is not known."""
+        return self.cache_losses.cost_usd(price_of(self._catalog))
+
+    def take(self, event: ev.Event) -> None:
+        """Count an event of the conversation."""
+        self.spending.take(event)
+        if isinstance(event, ev.UsageReported):
+            self.totals = self.totals.adding(event.model, event.usage, event.cost_usd)
+
+    # ---------------------------------------------------------------------------------------------------- the budget
+
+    @property
+    def budget(self) -> float | None:
+        """The most that this process may spend, in dollars; None: no limit."""
+        return self._budget.cap
+
+    def set_budget(self, usd: float | None) -> None:
+        """Set or lift (None) the budget; applies at once, also to a running submission."""
+        self._budget.set(usd)
+
+    @property
+    def is_budget_spent(self) -> bool:
+        return self._budget.is_spent(self.totals)
+
+    @property
+    def budget_text(self) -> str:
+        """Why nothing more is sent at the budget, and what to do."""
+        return self._budget.text(self.totals, interactive=self._interactive)
+
+    def take_budget_warning(self) -> str | None:
+        """A warning when most of the budget is spent; once per budget."""
+        return self._budget.take_warning(self.totals, interactive=self._interactive)
+
+    def budget_question(self, ask: Ask) -> BudgetQuestion:
+        """The question that is asked before a request when the budget is spent."""
+        return BudgetQuestion(self._budget, lambda: self.totals, ask)

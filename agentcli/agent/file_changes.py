@@ -1,0 +1,85 @@
+"""`engine.files`: changes of files: diffs, undo and redo, and notices of changes that others made."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from agentcli.agent.ports import Workspace
+from agentcli.agent.updates.changed_files import ChangedFiles
+from agentcli.agent.updates.undo_notes import forget_changed, undo_note
+from agentcli.core.messages import Message, Origin
+from agentcli.tools.base import ToolContext
+from agentcli.tools.builtin import in_thread
+from agentcli.workspace.base import Choices, DiffScope, FileChange, UndoPlan, UndoReport, WorkspaceDiff
+
+if TYPE_CHECKING:
+    from agentcli.tools.search.file_index import FileIndex
+
+
+class FileChanges:
+    """`seen`: the files that the model has read, checked for changes by others; None: the disk is not watched."""
+
+    def __init__(
+        self, workspace: Workspace, context: Callable[[], ToolContext], seen: ChangedFiles | None = None
+    ) -> None:
+        self._workspace = workspace
+        self._context = context
+        self._seen = seen
+        self._rewritten: set[str] = set()
+        """Files that undo and redo have written since the last prompt."""
+
+    async def changes(self) -> list[FileChange]:
+        """Changes that the last submission made and that were not undone."""
+        return await self._workspace.changes()
+
+    async def diff(self, scope: DiffScope = "session") -> WorkspaceDiff:
+        """Changes as unified diffs; `problem` explains why there are none."""
+        return await self._workspace.diff(scope, self._context().working_dirs)
+
+    async def undo(self, choices: Choices | None = None) -> UndoReport:
+        """Revert the file changes of the last submission; each further call reverts one submission more.
+
+        Not while a submission runs. The user's own changes stay; files in which both changed the same lines need a
+        choice, or are reported and stay. The model is notified with the next prompt."""
+        return self._noted(await self._workspace.undo(choices))
+
+    async def redo(self, choices: Choices | None = None) -> UndoReport:
+        """Take the last undo back; possible until something else has changed."""
+        return self._noted(await self._workspace.redo(choices))
+
+    async def undo_plan(self, again: bool = False, choices: Choices | None = None) -> UndoPlan:
+        """List the files for which an undo (`again`: a redo) needs a choice beyond `choices`. Changes nothing."""
+        return await self._workspace.plan(again, choices)
+
+    async def wait_for_notice(self) -> str:
+        """Wait until someone else has changed files that the model has seen; returns a notice that names them. For
+        between submissions. Never returns where the disk is not watched; cancel it."""
+        from agentcli.agent.updates.file_watch import changed_notice, wait_for_changes
+
+        if self._seen is None:
+            await asyncio.Event().wait()
+        assert self._seen is not None
+        paths = await wait_for_changes(self._seen, self._context(), frozenset(self._rewritten))
+        return changed_notice(paths, self._context())
+
+    def index(self) -> FileIndex:
+        """An index for finding files by name while it is typed; the caller starts and closes it."""
+        from agentcli.tools.search.file_index import FileIndex
+
+        return FileIndex(self._context())
+
+    async def take_undo_note(self, log: Sequence[Message]) -> str:
+        """One note for the model about all undos and redos since the last prompt; "" if they cancel each other out."""
+        news = await self._workspace.take_undo_news()
+        paths, self._rewritten = self._rewritten, set()
+        paths.update(path for one in news for path in (*one.restored, *one.deleted))
+        if paths:
+            await in_thread(forget_changed, paths, self._context().read_cache)
+        prompts = {message.id: message.text for message in log if message.origin is Origin.PROMPT}
+        return undo_note(news, prompts) if news else ""
+
+    def _noted(self, report: UndoReport) -> UndoReport:
+        self._rewritten.update(report.touched)
+        return report

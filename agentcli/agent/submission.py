@@ -1,0 +1,258 @@
+"""One submission: a prompt, a compaction or a command, from its start to its one `Result` (SPEC 1, L1).
+
+Every event is taken in (log, session file, totals) before a consumer sees it, so nothing is shown as done that a crash
+could lose; the last event is always exactly one `Result`, whatever happened.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import replace
+
+from agentcli.agent.context.compaction import Compaction, Shortening
+from agentcli.agent.conversation_state import ConversationState
+from agentcli.agent.costs.account import Account
+from agentcli.agent.loop.run_loop import run_loop
+from agentcli.agent.loop.state import LoopState, Stop, Terminal
+from agentcli.agent.loop_setup import ask_about_budget, loop_dependencies, mentions_for
+from agentcli.agent.updates.undo_notes import COMMAND_FAILED
+from agentcli.context.normalise import MISSING_RESULT
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortController, Aborted, AbortReason
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock
+from agentcli.core.permission import PermissionMode
+from agentcli.tools.builtin import in_thread
+
+
+@frozen
+class Task:
+    """The work of a submission: one of `prompt`, `compaction` and `command`."""
+
+    prompt: Message | None = None
+    mentions: str | None = None
+    """The text whose `@path` mentions are attached; None: the prompt's own."""
+    compaction: Shortening | None = None
+    command: AsyncGenerator[ev.Event, None] | None = None
+
+
+class Submission:
+    def __init__(self, state: ConversationState, task: Task) -> None:
+        own = state.conversation
+        self._state = state
+        self._own = own
+        self._task = task
+        self._controller = AbortController()
+        self._signal = self._controller.signal
+        wants_structured = own.wants_structured and task.prompt is not None
+        self._account = Account(own.clock, wants_structured, began=own.clock.monotonic())
+
+    async def run(self) -> AsyncGenerator[ev.Event, None]:
+        state, own, account = self._state, self._own, self._account
+        if state.controller is not None:
+            raise RuntimeError("a submission is running; use enqueue() or abort() first")
+        state.controller = self._controller
+        state.is_model_working = self._task.command is None
+        try:
+            try:
+                async with aclosing(self._work()) as events:
+                    async for event in events:
+                        self._take(event)
+                        yield event
+            except Exception as error:
+                logging.getLogger("agentcli").exception("the submission failed")
+                text = f"agentcli itself failed: {type(error).__name__}: {error}. The conversation can go on."
+                account.ended = ev.LoopEnded(terminal=Terminal.MODEL_ERROR.value, turns=0, text=text)
+        finally:
+            self._complete_log()
+            try:
+                await own.extensions.workspace.end(self._signal.reason is AbortReason.SHUTDOWN)
+            finally:
+                state.controller = None
+                state.is_model_working = False
+        result = account.result(state.costs.totals, own.catalog, own.store.session_id, own.ids.new())
+        running = [task.report() for task in state.background.tasks if task.status == "running"]
+        result = replace(result, background_tasks=running)
+        state.denials += account.denials
+        if state.log.messages:
+            # A command alone makes no session that --continue would then find.
+            own.store.record(result)
+            own.store.sync()
+        yield result
+
+    # ------------------------------------------------------------------------------------------------------ the work
+
+    async def _work(self) -> AsyncGenerator[ev.Event, None]:
+        """Everything between the start of the submission and its Result."""
+        state, own, prompt = self._state, self._own, self._task.prompt
+        yield self._started()
+        for notice in state.take_notices():
+            yield notice
+        if prompt is not None and (note := await state.files.take_undo_note(state.log.messages)):
+            state.user_notes.add(note)
+        for message in state.user_notes.take():
+            yield ev.MessageAppended(message=message)
+        if prompt is not None:
+            own.extensions.workspace.begin(prompt.id)
+            yield ev.MessageAppended(message=prompt)
+            if own.permissions.mode is PermissionMode.DEFAULT and (offer := own.offer()):
+                yield ev.NoticeRaised(text=offer, code="auto-mode")
+        if self._task.command is None:
+            async with aclosing(ask_about_budget(state, self._controller)) as events:
+                async for event in events:
+                    yield event
+        async with aclosing(self._main_work()) as events:
+            async for event in events:
+                yield event
+                for late in self._late_notices():
+                    yield late
+
+    def _main_work(self) -> AsyncGenerator[ev.Event, None]:
+        task = self._task
+        if task.command is not None:
+            return self._run_command(task.command)
+        if task.prompt is not None:
+            return self._answer_prompt(task.prompt)
+        return self._compact(task.compaction or Shortening())
+
+    async def _answer_prompt(self, prompt: Message) -> AsyncGenerator[ev.Event, None]:
+        """Add what hooks, mentioned files and attachments have for a prompt, then run the loop."""
+        state, own, signal = self._state, self._own, self._signal
+        await self._complete_system()
+        hook_texts: tuple[str, ...] = ()
+        with suppress(Aborted):
+            hook_texts = await signal.run(own.extensions.hooks.before_prompt(prompt.text))
+        if hook_texts:
+            blocks = tuple(TextBlock(text) for text in hook_texts)
+            yield ev.MessageAppended(message=Message("user", blocks, own.ids.new(), Origin.HOOK))
+        mentions = mentions_for(own, state.questions)
+        if mentions is not None:
+            text = prompt.text if self._task.mentions is None else self._task.mentions
+            async with aclosing(mentions.attach(text, state.tool_context, signal)) as events:
+                async for event in events:
+                    yield event
+        attached: Sequence[Message] = ()
+        with suppress(Aborted):
+            attached = await signal.run(own.extensions.attachments.collect(self._loop_state()))
+        for message in attached:
+            yield ev.MessageAppended(message=message)
+        tracking = replace(state.context.compact_tracking, turn_of_last=None)
+        loop = run_loop(
+            loop_dependencies(state, self._controller), replace(self._loop_state(), compact=tracking), signal
+        )
+        async with aclosing(loop) as events:
+            async for event in events:
+                yield event
+
+    def _loop_state(self) -> LoopState:
+        return LoopState(tuple(self._state.log.messages), self._state.tool_context)
+
+    async def _complete_system(self) -> None:
+        """Complete the system prompt before the first request, and load meanwhile what that request needs."""
+        state, complete_system = self._state, self._state.late_system
+        if complete_system is not None:
+            state.detach(self._own.provider.warm())
+            with suppress(Aborted):
+                complete = await self._signal.run(in_thread(complete_system))
+                state.settings.profile = replace(state.settings.profile, system=complete())
+                state.late_system = None
+
+    async def _run_command(self, command: AsyncGenerator[ev.Event, None]) -> AsyncGenerator[ev.Event, None]:
+        problem = ""
+        async with aclosing(command) as events:
+            async for event in events:
+                if isinstance(event, ev.NoticeRaised) and event.level == "error":
+                    problem = event.text
+                yield event
+        for message in self._state.user_notes.take():
+            yield ev.MessageAppended(message=message)
+        yield ev.LoopEnded(terminal=COMMAND_FAILED if problem else Terminal.COMPLETED.value, turns=0, text=problem)
+
+    async def _compact(self, shortening: Shortening) -> AsyncGenerator[ev.Event, None]:
+        state = self._state
+        review = state.questions if shortening.review and state.interactive else None
+        dependencies = loop_dependencies(state, self._controller)
+        compaction = Compaction(
+            dependencies.for_compaction(), "manual", tuple(state.log.messages), self._signal, shortening.focus, review
+        )
+        async with aclosing(compaction.run()) as events:
+            async for event in events:
+                yield event
+        stop = Stop(Terminal.COMPLETED, compaction.problem or "")
+        if self._signal.reason is AbortReason.BUDGET:
+            stop = Stop(Terminal.MAX_BUDGET_USD, state.costs.budget_text)
+        elif not compaction.messages and not compaction.cancelled:
+            stop = replace(stop, terminal=Terminal.ABORTED_STREAMING if self._signal.aborted else Terminal.MODEL_ERROR)
+        yield ev.LoopEnded(terminal=stop.terminal.value, turns=0, text=stop.text)
+
+    def _started(self) -> ev.SessionStarted:
+        state, own = self._state, self._own
+        profile = state.settings.profile
+        return ev.SessionStarted(
+            session_id=own.store.session_id,
+            cwd=str(state.tool_context.root),
+            model=own.catalog.resolve(profile.model),
+            tools=list(own.registry.names),
+            permission_mode=own.permissions.mode.value,
+            api_key_source=own.api_key_source,
+            effort=profile.effort or "",
+            sandbox=state.tool_context.launcher.level,
+        )
+
+    def _late_notices(self) -> Iterator[ev.Event]:
+        """Notices that have come up beside the work, each once."""
+
+        def warning(text: str, code: str) -> ev.NoticeRaised:
+            return ev.NoticeRaised(text=text, level="warning", code=code)
+
+        own, state = self._own, self._state
+        while own.instruction_notices:
+            yield warning(own.instruction_notices.pop(0), "instructions")
+        while (text := own.permissions.take_notice()) is not None:
+            yield ev.NoticeRaised(text=text, code="permissions")
+        while (text := own.store.take_notice()) is not None:
+            yield warning(text, "session")
+        while (text := own.extensions.workspace.take_notice()) is not None:
+            yield warning(text, "undo")
+        while (text := state.tool_context.launcher.take_notice()) is not None:
+            yield warning(text, "quarantine")
+        yield from state.background.take_changes()
+        if (text := state.costs.take_budget_warning()) is not None:
+            yield warning(text, "budget")
+
+    # -------------------------------------------------------------------------------------------------- taking it in
+
+    def _take(self, event: ev.Event) -> None:
+        """Take an event in before a consumer sees it: log, session file, totals, budget."""
+        state = self._state
+        self._account.take(event)
+        self._own.watch.note(event)
+        state.costs.take(event)
+        state.log.keep(event)
+        state.context.take(event)
+        match event:
+            case ev.UsageReported() if state.costs.is_budget_spent and not state.interactive:
+                # In an interactive session the reply continues, and the user is asked before the next request.
+                self._controller.abort(AbortReason.BUDGET)
+            case ev.DirectoryChanged():
+                state.tool_context = replace(state.tool_context, cwd=type(state.tool_context.cwd)(event.cwd))
+            case ev.TodosChanged():
+                state.todos = event.todos
+            case ev.LoopContinued():
+                self._own.store.sync()
+
+    def _complete_log(self) -> None:
+        """However the submission ended, also when the consumer went away: the log has the prompt and a result for every
+        call (I1), and the user's pending changes apply."""
+        log, prompt = self._state.log, self._task.prompt
+        self._state.context.request_ended()
+        if prompt is not None and not log.has(prompt.id):
+            log.keep(ev.MessageAppended(message=prompt))
+        last = log.messages[-1] if log.messages else None
+        if last is None or not last.tool_uses:
+            return
+        blocks = tuple(ToolResultBlock(use.id, (TextBlock(MISSING_RESULT),), is_error=True) for use in last.tool_uses)
+        results = Message("user", blocks, self._own.ids.new(), Origin.TOOL_RESULTS)
+        log.keep(ev.MessageAppended(message=results))

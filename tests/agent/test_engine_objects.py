@@ -1,0 +1,156 @@
+"""The objects of an engine, each alone: costs, files, background commands, the log, notes about the user's actions."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+from agentcli.agent.background_commands import BackgroundCommands
+from agentcli.agent.cache.watch import CacheWatch
+from agentcli.agent.conversation_log import ConversationLog
+from agentcli.agent.costs.costs import Costs
+from agentcli.agent.costs.spending import Spending
+from agentcli.agent.file_changes import FileChanges
+from agentcli.agent.ports import NoWorkspace
+from agentcli.agent.profile import Bounds, ModelSettings, Profile, Tuning, price_of
+from agentcli.agent.prompt_queue import PromptQueue, QueuedPrompt
+from agentcli.agent.updates.attachments import UserNotes
+from agentcli.core import events as ev
+from agentcli.core.aio import cancel_and_wait
+from agentcli.core.ids import SequentialIds
+from agentcli.core.messages import Message, Origin, TextBlock, user_message
+from agentcli.core.usage import Totals, Usage
+from agentcli.providers.catalog import Catalog
+from agentcli.session.null import NullStore
+from agentcli.tools.base import ToolContext
+from agentcli.workspace.base import UndoNews, UndoReport
+from tests.support.fakes import MODEL
+from tests.support.virtual import run_virtual
+
+
+class RecordingStore(NullStore):
+    def __init__(self) -> None:
+        super().__init__("session")
+        self.recorded: list[ev.Event] = []
+
+    def record(self, event: ev.Event) -> None:
+        self.recorded.append(event)
+
+
+def costs(budget: float | None = None, *, interactive: bool = False, earlier: Totals | None = None) -> Costs:
+    catalog = Catalog()
+    return Costs(catalog, CacheWatch(), Spending(price_of(catalog)), budget, earlier, interactive=interactive)
+
+
+def used(dollars: float | None) -> ev.UsageReported:
+    return ev.UsageReported(model="m", usage=Usage(input_tokens=10), cost_usd=dollars, duration_ms=1)
+
+
+def log_with(store: NullStore, *messages: Message) -> tuple[ConversationLog, PromptQueue]:
+    queue = PromptQueue()
+    return ConversationLog(messages, store, queue), queue
+
+
+def test_costs_are_counted_from_events_and_earlier_ones_only_in_the_session() -> None:
+    one = costs(budget=1.0, earlier=Totals().adding("m", Usage(input_tokens=5), 7.0))
+    one.take(used(0.25))
+    assert (one.totals.cost_usd, one.session_totals.cost_usd) == (0.25, 7.25)
+    assert not one.is_budget_spent
+    assert one.spending.by_agent.cost_usd == 0.25
+
+
+def test_a_budget_warns_once_and_is_spent_at_its_cap() -> None:
+    one = costs(budget=1.0)
+    one.take(used(0.85))
+    assert "$0.85" in (one.take_budget_warning() or "")
+    assert one.take_budget_warning() is None
+    one.take(used(0.15))
+    assert one.is_budget_spent
+    assert one.budget_text == "Reached maximum budget ($1)"
+    one.set_budget(None)
+    assert (one.budget, one.is_budget_spent) == (None, False)
+
+
+def test_only_an_interactive_session_is_pointed_to_the_budget_command() -> None:
+    assert "/budget" in costs(1.0, interactive=True).budget_text
+    assert "/budget" not in costs(1.0).budget_text
+
+
+def test_a_message_and_its_queued_prompt_change_places_in_one_step() -> None:
+    store = RecordingStore()
+    log, queue = log_with(store)
+    queue.add(QueuedPrompt("q", (TextBlock("later"),), "next"))
+    event = ev.MessageAppended(message=user_message("later", "q", Origin.QUEUED))
+    log.keep(event)
+    assert (queue.ids, log.has("q"), store.recorded) == ((), True, [event])
+
+
+def test_a_session_without_a_message_records_nothing_between_submissions() -> None:
+    store = RecordingStore()
+    log, _queue = log_with(store)
+    event = ev.BackgroundChanged(task_id="1", status="running", command="x", summary="")
+    log.record_if_begun(event)
+    assert store.recorded == []
+    log.keep(ev.MessageAppended(message=user_message("hi", "p", Origin.PROMPT)))
+    log.record_if_begun(event)
+    assert store.recorded[-1] is event
+
+
+def test_a_note_that_did_not_get_into_the_log_is_handed_out_again() -> None:
+    log, _queue = log_with(NullStore("session"))
+    notes = UserNotes(log, SequentialIds(1))
+    notes.add("one")
+    [first] = notes.take()
+    notes.add("two")
+    assert [message.text for message in notes.take()] == ["one", "two"]
+    log.keep(ev.MessageAppended(message=first))
+    assert [message.text for message in notes.take()] == ["two"]
+
+
+def test_without_shells_there_are_no_background_commands() -> None:
+    async def main() -> None:
+        background = BackgroundCommands(None, lambda _event: None)
+        assert (background.tasks, background.output("1"), background.detach("1")) == ([], "", False)
+        assert not await background.stop("1")
+        assert await background.stop_all() == []
+        waiting = asyncio.ensure_future(background.wait_for_changes())
+        await asyncio.sleep(1_000)
+        assert not waiting.done()
+        await cancel_and_wait([waiting])
+
+    run_virtual(main)
+
+
+class Undoable(NoWorkspace):
+    def __init__(self) -> None:
+        super().__init__()
+        self.news = [UndoNews("p", False, restored=("/w/a",))]
+
+    async def undo(self, choices: object = None) -> UndoReport:
+        return UndoReport(True, "Done.")
+
+    async def take_undo_news(self) -> list[UndoNews]:
+        news, self.news = self.news, []
+        return news
+
+
+def test_the_model_gets_one_note_about_an_undo() -> None:
+    async def main() -> None:
+        context = ToolContext(Path("/w"), (Path("/w"),))
+        files = FileChanges(Undoable(), lambda: context)
+        assert (await files.undo()).done
+        note = await files.take_undo_note([user_message("Fix it", "p", Origin.PROMPT)])
+        assert "“Fix it”" in note
+        assert "/w/a" in note
+        assert await files.take_undo_note([]) == ""
+
+    asyncio.run(main())
+
+
+def test_limits_follow_the_active_profile() -> None:
+    settings = ModelSettings(Profile(model=MODEL, small_model="x"), Catalog(), Bounds(max_turns=3), Tuning())
+    assert (settings.limits().max_turns, settings.limits().output_cap) == (3, 8_192)
+    settings.profile = replace(settings.profile, output_cap=100, context_window=1_000)
+    assert settings.limits().output_cap == 100
+    assert settings.context_limits(5).usable == 900
