@@ -31,14 +31,14 @@ from agentcli.tui.keys import app_bindings
 from agentcli.tui.model import WELCOME, Above, Add, NoticeItem, Remove, WelcomeItem
 from agentcli.tui.preferences import Preferences
 from agentcli.tui.prompt.box import PromptBox, PromptParts
-from agentcli.tui.sheets.frame import Sheet
 from agentcli.tui.sheets.leaving import QuitWanted
-from agentcli.tui.sheets.panel import Panel
+from agentcli.tui.sheets.sheet import Sheet
 from agentcli.tui.status.data import shown_path
 from agentcli.tui.terminal.driver import BackgroundColour, TakenOver
 from agentcli.tui.terminal.freeing import Freed
 from agentcli.tui.terminal.lookkeeping import keep_look
 from agentcli.tui.terminal.surroundings import Surroundings
+from agentcli.tui.terminal.textual_internals import driver_of
 from agentcli.tui.theme.dressing import Dressing
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.theme.themes import (
@@ -356,7 +356,7 @@ class AgentApp(App[int], inherit_bindings=False):
         elif text := screen.get_selected_text():
             self.chat.actions.copy_text(text, "the selection")
             screen.clear_selection()
-        elif isinstance(screen, Panel | Sheet):
+        elif isinstance(screen, Sheet):
             if self.chat.closes_again("ctrl+c"):
                 self.leave()
             else:
@@ -364,14 +364,14 @@ class AgentApp(App[int], inherit_bindings=False):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "leave_dialog":
-            return isinstance(self.screen, Panel | Sheet) and not self.screen.typed_text
+            return isinstance(self.screen, Sheet) and not self.screen.typed_text
         return super().check_action(action, parameters)
 
     def action_leave_dialog(self) -> None:
         """Ctrl+D in a dialog: twice quits, as everywhere."""
         if self.chat.closes_again("ctrl+d"):
             self.leave()
-        elif isinstance(self.screen, Panel | Sheet):
+        elif isinstance(self.screen, Sheet):
             self.screen.tell("Ctrl+D again quits")
 
     @on(QuitWanted)
@@ -433,12 +433,13 @@ class AgentApp(App[int], inherit_bindings=False):
     # ---------------------------------------------------------------------------------------- the terminal around
 
     def write_to_terminal(self, text: str) -> None:
-        if text and self._driver is not None and not self.is_headless:
-            self._driver.write(text)
+        driver = driver_of(self)
+        if text and driver is not None and not self.is_headless:
+            driver.write(text)
 
     def _restores(self, sequence: str) -> None:
         """To be written when the terminal is put back, whatever the reason."""
-        if (restore := getattr(self._driver, "restore", None)) is not None:
+        if (restore := getattr(driver_of(self), "restore", None)) is not None:
             restore.also(sequence)
 
     def call_for_attention(self, text: str) -> None:
