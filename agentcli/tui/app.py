@@ -25,14 +25,15 @@ from agentcli.core.terminal import Terminal
 from agentcli.interactive.draft import Draft
 from agentcli.interactive.drafts import DraftStore, drafts_folder
 from agentcli.interactive.history import History, history_path
-from agentcli.tui import memory
 from agentcli.tui.chat import ChatScreen
 from agentcli.tui.keys import app_bindings
 from agentcli.tui.model import WELCOME, Above, Add, NoticeItem, Remove, WelcomeItem
-from agentcli.tui.preferences import Preferences
 from agentcli.tui.prompt.box import PromptBox, PromptParts
 from agentcli.tui.sheets.leaving import QuitWanted
 from agentcli.tui.sheets.sheet import Sheet
+from agentcli.tui.startup import garbage_collection
+from agentcli.tui.startup.model_connection import Welcoming
+from agentcli.tui.startup.preferences import Preferences
 from agentcli.tui.status.data import shown_path
 from agentcli.tui.terminal.driver import BackgroundColour, TakenOver
 from agentcli.tui.terminal.freeing import Freed
@@ -48,14 +49,13 @@ from agentcli.tui.theme.themes import (
     theme_folders,
     watch_themes,
 )
-from agentcli.tui.welcoming import Welcoming
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.assemble import Options
     from agentcli.interactive.sources import FileHit, IndexedFiles
     from agentcli.tui.start import Start
-    from agentcli.tui.tour import Guide
+    from agentcli.tui.startup.guide import Guide
 
 LATEST_TAKE_OVER = 2.5
 LAST_BLOCKS = 500
@@ -113,7 +113,7 @@ class AgentApp(App[int], inherit_bindings=False):
             self.set_keymap({id: keys for id, keys in self.preferences.keymap.items() if id.startswith("screen.")})
         self.push_screen(self.chat)
         if (tour := self._start_with.tour) is not None:
-            from agentcli.tui.tour import Guide
+            from agentcli.tui.startup.guide import Guide
 
             self._guide = Guide(self, tour, self._start_with.playing)
         self.call_after_refresh(self._painted)
@@ -140,7 +140,7 @@ class AgentApp(App[int], inherit_bindings=False):
         """Of the conversation that is gone on with: reading all of it takes much longer."""
         start, state = self._start_with, self.preferences.paths.state_dir
         if state is not None and (start.resume or start.continue_latest):
-            from agentcli.tui.resuming import end_of_session
+            from agentcli.tui.resume.session_end import end_of_session
 
             items = await asyncio.to_thread(end_of_session, state, self.preferences.cwd, start.resume)
             if items and self.chat.session.engine is None:
@@ -200,7 +200,7 @@ class AgentApp(App[int], inherit_bindings=False):
 
     async def _start_engine(self, options: Options) -> None:
         from agentcli.interactive.sources import IndexedFiles
-        from agentcli.tui.resuming import past_of
+        from agentcli.tui.resume.session_end import past_of
 
         try:
             engine = await asyncio.to_thread(_built, self.welcoming.prepared(options))
@@ -214,7 +214,7 @@ class AgentApp(App[int], inherit_bindings=False):
         past = await asyncio.to_thread(past_of, engine)
         first = self.chat.session.engine is None and not self.is_headless
         if first:
-            memory.stays()
+            garbage_collection.stays()
         if past:
             self.chat.apply([Remove(WELCOME)])
         self.welcoming.engine_changed()
@@ -240,7 +240,7 @@ class AgentApp(App[int], inherit_bindings=False):
         with contextlib.suppress(AgentError):
             await engine.warm()
         if first:
-            memory.settle()
+            garbage_collection.settle()
 
     async def open_session(self, resume: str | None = None) -> None:
         """Another session takes the place of this one."""
@@ -291,7 +291,7 @@ class AgentApp(App[int], inherit_bindings=False):
         self.exit(code)
 
     def _exit_text(self) -> str:
-        from agentcli.tui.exit_text import exit_text
+        from agentcli.tui.terminal.exit_text import exit_text
 
         wanted, transcript = self.preferences.exit_transcript, self.chat.transcript
         blocks = transcript.blocks() if wanted == "all" else transcript.end_blocks(LAST_BLOCKS)

@@ -115,7 +115,7 @@ class Session:
     def open(self, engine: Engine, past: Sequence[Item] | None = None) -> None:
         """The engine is there: show what it holds (`past`, if somebody has made items of it already), and begin with
         what was sent before it was."""
-        from agentcli.tui.replay import replayed
+        from agentcli.tui.resume.replay import replayed
 
         self._engine = engine
         if past is None:

@@ -16,8 +16,8 @@ from textual.pilot import Pilot
 from agentcli.core.permission import Answer
 from agentcli.tools.files.diff import diff_display
 from agentcli.tools.files.edit_apply import Applied, Replacement, apply
+from agentcli.tui.dialogs.change_hunks import diff_of, lines_of, merge, narrowed, split, texts_of, verdict
 from agentcli.tui.dialogs.hunks import HunkReview
-from agentcli.tui.hunks import diff_of, lines_of, merge, narrowed, split, texts_of, verdict
 from agentcli.tui.theme.palette import Palette
 from tests.tui.dialog_host import Host, asked, look, play, press, replies, settled, shown
 

@@ -20,8 +20,8 @@ from agentcli.core.permission import Answer
 from agentcli.core.plural import counted
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
+from agentcli.tui.dialogs.change_hunks import Hunk, diff_of, narrowed, split, texts_of, verdict
 from agentcli.tui.dialogs.subject import BLANK, diff_lines, paragraph
-from agentcli.tui.hunks import Hunk, diff_of, narrowed, split, texts_of, verdict
 from agentcli.tui.sheets.choices import Choice
 from agentcli.tui.sheets.dialog import PAINTED, DialogOptions, RequestDialog
 from agentcli.tui.sheets.runs import Runs, runs_of

@@ -16,8 +16,8 @@ from agentcli.interactive.rule_choices import AlwaysChoice, edited, rule_choices
 from agentcli.interactive.wording import in_order, question_of
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
+from agentcli.tui.dialogs.change_hunks import REVIEWABLE
 from agentcli.tui.dialogs.subject import BLANK, paragraph, subject_lines
-from agentcli.tui.hunks import REVIEWABLE
 from agentcli.tui.sheets.choices import Choice
 from agentcli.tui.sheets.dialog import LONG, PAINTED, DialogOptions, RequestDialog
 from agentcli.tui.sheets.sheet import Keys
