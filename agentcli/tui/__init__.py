@@ -6,15 +6,13 @@ From the keys to the engine and back:
   session     the session driver with the app's view          actions    what keys and lines start on the screen
   session_view  the driver's reports -> presenter -> screen
   presenter   events -> operations on items (pure)            model      what the transcript shows, as values
-  replay      a stored conversation as items                  resuming   its end first, the rest beside
   wording     what the app says about events                  modes      the permission modes, in words
-  hunks       a change in hunks (pure)                        memory     garbage collection settings
-  front_end   what slash commands can ask of the app          tour       the demo's tour on the screen
-  preferences what the user chose for the app                 exit_text  what stays on the normal screen after the exit
+  front_end   what slash commands can ask of the app
 Packages:
   blocks/     items -> lines, one file per kind               transcript/  one line-API widget for all of them
   prompt/     the editor, history, completion, drafts         status/      status line, its data, progress line
   sheets/     toolkit of dialogs, pickers and pages           dialogs/     questions to the user
   pickers/    lists to choose from                            pages/       pages to read and search
+  startup/    preferences, connecting a model, the tour       resume/      a stored conversation as items
   terminal/   keys in, bytes out, the instant prompt          theme/       theme files, shades, the palette
 """

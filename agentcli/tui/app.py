@@ -25,20 +25,21 @@ from agentcli.core.terminal import Terminal
 from agentcli.interactive.draft import Draft
 from agentcli.interactive.drafts import DraftStore, drafts_folder
 from agentcli.interactive.history import History, history_path
-from agentcli.tui import memory
 from agentcli.tui.chat import ChatScreen
 from agentcli.tui.keys import app_bindings
 from agentcli.tui.model import WELCOME, Above, Add, Remove, WelcomeItem
-from agentcli.tui.preferences import Preferences
 from agentcli.tui.prompt.box import PromptBox, PromptParts
-from agentcli.tui.sheets.frame import Sheet
 from agentcli.tui.sheets.leaving import QuitWanted
-from agentcli.tui.sheets.panel import Panel
+from agentcli.tui.sheets.sheet import Sheet
+from agentcli.tui.startup import garbage_collection
+from agentcli.tui.startup.model_connection import Welcoming
+from agentcli.tui.startup.preferences import Preferences
 from agentcli.tui.status.data import shown_path
 from agentcli.tui.terminal.driver import BackgroundColour, TakenOver
 from agentcli.tui.terminal.freeing import Freed
 from agentcli.tui.terminal.lookkeeping import keep_look
 from agentcli.tui.terminal.surroundings import Surroundings
+from agentcli.tui.terminal.textual_internals import driver_of
 from agentcli.tui.theme.dressing import Dressing
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.theme.themes import (
@@ -48,14 +49,13 @@ from agentcli.tui.theme.themes import (
     theme_folders,
     watch_themes,
 )
-from agentcli.tui.welcoming import Welcoming
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.assemble import Options
     from agentcli.interactive.sources import FileHit, IndexedFiles
     from agentcli.tui.start import Start
-    from agentcli.tui.tour import Guide
+    from agentcli.tui.startup.guide import Guide
 
 LATEST_TAKE_OVER = 2.5
 LAST_BLOCKS = 500
@@ -113,7 +113,7 @@ class AgentApp(App[int], inherit_bindings=False):
             self.set_keymap({id: keys for id, keys in self.preferences.keymap.items() if id.startswith("screen.")})
         self.push_screen(self.chat)
         if (tour := self._start_with.tour) is not None:
-            from agentcli.tui.tour import Guide
+            from agentcli.tui.startup.guide import Guide
 
             self._guide = Guide(self, tour, self._start_with.playing)
         self.call_after_refresh(self._painted)
@@ -140,7 +140,7 @@ class AgentApp(App[int], inherit_bindings=False):
         """Of the conversation that is gone on with: reading all of it takes much longer."""
         start, state = self._start_with, self.preferences.paths.state_dir
         if state is not None and (start.resume or start.continue_latest):
-            from agentcli.tui.resuming import end_of_session
+            from agentcli.tui.resume.session_end import end_of_session
 
             items = await asyncio.to_thread(end_of_session, state, self.preferences.cwd, start.resume)
             if items and self.chat.session.engine is None:
@@ -200,7 +200,7 @@ class AgentApp(App[int], inherit_bindings=False):
 
     async def _start_engine(self, options: Options) -> None:
         from agentcli.interactive.sources import IndexedFiles
-        from agentcli.tui.resuming import past_of
+        from agentcli.tui.resume.session_end import past_of
 
         try:
             engine = await asyncio.to_thread(_built, self.welcoming.prepared(options))
@@ -213,7 +213,7 @@ class AgentApp(App[int], inherit_bindings=False):
         past = await asyncio.to_thread(past_of, engine)
         first = self.chat.session.engine is None and not self.is_headless
         if first:
-            memory.stays()
+            garbage_collection.stays()
         if past:
             self.chat.apply([Remove(WELCOME)])
         self.welcoming.engine_changed()
@@ -238,7 +238,7 @@ class AgentApp(App[int], inherit_bindings=False):
         with contextlib.suppress(AgentError):
             await engine.warm()
         if first:
-            memory.settle()
+            garbage_collection.settle()
 
     async def open_session(self, resume: str | None = None) -> None:
         """Another session takes the place of this one. Raises `AgentError` where there was one and it stays."""
@@ -289,7 +289,7 @@ class AgentApp(App[int], inherit_bindings=False):
         self.exit(code)
 
     def _exit_text(self) -> str:
-        from agentcli.tui.exit_text import exit_text
+        from agentcli.tui.terminal.exit_text import exit_text
 
         wanted, transcript = self.preferences.exit_transcript, self.chat.transcript
         blocks = transcript.blocks() if wanted == "all" else transcript.end_blocks(LAST_BLOCKS)
@@ -344,7 +344,7 @@ class AgentApp(App[int], inherit_bindings=False):
         elif text := screen.get_selected_text():
             self.chat.actions.copy_selection(text)
             screen.clear_selection()
-        elif isinstance(screen, Panel | Sheet):
+        elif isinstance(screen, Sheet):
             if self.chat.closes_again("ctrl+c"):
                 self.leave()
             else:
@@ -352,14 +352,14 @@ class AgentApp(App[int], inherit_bindings=False):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "leave_dialog":
-            return isinstance(self.screen, Panel | Sheet) and not self.screen.typed_text
+            return isinstance(self.screen, Sheet) and not self.screen.typed_text
         return super().check_action(action, parameters)
 
     def action_leave_dialog(self) -> None:
         """Ctrl+D in a dialog: twice quits, as everywhere."""
         if self.chat.closes_again("ctrl+d"):
             self.leave()
-        elif isinstance(self.screen, Panel | Sheet):
+        elif isinstance(self.screen, Sheet):
             self.screen.tell("Ctrl+D again quits")
 
     @on(QuitWanted)
@@ -415,12 +415,13 @@ class AgentApp(App[int], inherit_bindings=False):
     # ---------------------------------------------------------------------------------------- the terminal around
 
     def write_to_terminal(self, text: str) -> None:
-        if text and self._driver is not None and not self.is_headless:
-            self._driver.write(text)
+        driver = driver_of(self)
+        if text and driver is not None and not self.is_headless:
+            driver.write(text)
 
     def _restores(self, sequence: str) -> None:
         """To be written when the terminal is put back, whatever the reason."""
-        if (restore := getattr(self._driver, "restore", None)) is not None:
+        if (restore := getattr(driver_of(self), "restore", None)) is not None:
             restore.also(sequence)
 
     def call_for_attention(self, text: str) -> None:

@@ -33,10 +33,11 @@ from agentcli.tui.modes import MODE_WORDS
 from agentcli.tui.prompt.box import PromptBox
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.session import Session
-from agentcli.tui.sheets.panel import Panel
+from agentcli.tui.sheets.dialog import Dialog
 from agentcli.tui.status.activity import ActivityLine
 from agentcli.tui.status.branch import branch_of
 from agentcli.tui.status.line import StatusLine
+from agentcli.tui.terminal.textual_internals import paint_now, use_compositor
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.compositing import QuickCompositor
 from agentcli.tui.transcript.findbar import FindBar
@@ -64,7 +65,7 @@ class ChatScreen(Screen[None]):
 
     def __init__(self, app: AgentApp, palette: Palette, prompt: PromptBox) -> None:
         super().__init__()
-        self._compositor = QuickCompositor()
+        use_compositor(self, QuickCompositor())
         from agentcli.tui.actions import Actions
 
         self.palette = palette
@@ -149,7 +150,7 @@ class ChatScreen(Screen[None]):
 
     def ask(self, event: Question, waiting: int) -> None:
         dialog = self._dialog_for(event, waiting)
-        if isinstance(dialog, Panel):
+        if isinstance(dialog, Dialog):
             dialog.unfinished = lambda: not self.prompt.is_empty
             dialog.covers = self._make_room
         self._dialog = (event.request_id, dialog)
@@ -325,8 +326,7 @@ class ChatScreen(Screen[None]):
     def _paint(self) -> None:
         """Without the detour of widgets that tell the screen, when they are idle, that it shall paint them soon."""
         self.transcript.frame()
-        self._dirty_widgets |= {self.transcript, self.activity}
-        self._on_timer_update()
+        paint_now(self, (self.transcript, self.activity))
 
     def leave_or_copy(self) -> None:
         """Ctrl+C."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agentcli.session.find import SessionInfo
     from agentcli.tui.app import AgentApp
     from agentcli.tui.chat import ChatScreen
-    from agentcli.tui.preferences import Scope
+    from agentcli.tui.startup.preferences import Scope
     from agentcli.workspace.base import DiffScope
 
 

@@ -95,7 +95,7 @@ class TranscriptView:
         self._screen.apply([Above(tuple(items))])
 
     def show_opened(self, engine: Engine) -> None:
-        from agentcli.tui.replay import replayed
+        from agentcli.tui.resume.replay import replayed
 
         self._engine = engine
         past, self.past = self.past, None

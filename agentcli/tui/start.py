@@ -13,8 +13,8 @@ from agentcli.core.frozen import frozen
 
 if TYPE_CHECKING:
     from agentcli.assemble import Options
+    from agentcli.tui.startup.guide import Tour
     from agentcli.tui.terminal.instant import Instant
-    from agentcli.tui.tour import Tour
 
 FRAMES_A_SECOND = "240"
 """How soon after a key the screen may be painted. Textual waits for the next of 60 frames a second otherwise, which is
@@ -64,7 +64,7 @@ def run(start: Start, early: Instant | None = None) -> int:
 
     os.environ.pop("TEXTUAL_FPS")
     sys.setswitchinterval(SWITCH_SECONDS)
-    from agentcli.tui.preferences import load_preferences
+    from agentcli.tui.startup.preferences import load_preferences
 
     preferences = load_preferences(start.cwd, start.environ, start.settings, start.theme)
     from agentcli.core.descendants import kill_descendants

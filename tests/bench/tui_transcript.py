@@ -81,8 +81,8 @@ async def _measure(runs: int, above: int) -> list[Measure]:
         measures: list[Measure] = []
         if above:
             measures.append(Measure(f"appending {above:,} one by one", (_append(transcript, above),), budget=3000))
-            while transcript._conversation.unsure:
-                transcript._on_rest()
+            while transcript.has_deferred_work:
+                transcript.do_deferred_work()
         await pilot.pause()
         transcript.apply([Add(AnswerItem(id="answer"))])
         grown = [_timed(transcript, lambda: _grow(transcript)) for _ in range(runs * 10)]
@@ -153,9 +153,9 @@ async def _resize(app: Host, name: str) -> list[Measure]:
 
 
 def _slices(transcript: Transcript) -> Iterable[float]:
-    while transcript._conversation.unsure:
+    while transcript.has_deferred_work:
         began = time.thread_time()
-        transcript._on_rest()
+        transcript.do_deferred_work()
         yield (time.thread_time() - began) * 1000
 
 
@@ -164,9 +164,9 @@ def _find(transcript: Transcript, name: str) -> list[Measure]:
     transcript.find("file1024.py")
     first = (time.perf_counter() - began) * 1000
     slices: list[float] = []
-    while transcript._finder.searching:
+    while transcript.has_deferred_work:
         began = time.perf_counter()
-        transcript._on_rest()
+        transcript.do_deferred_work()
         slices.append((time.perf_counter() - began) * 1000)
     return [
         Measure(f"{name}a search until it answers", (first,), budget=20.0),

@@ -13,8 +13,8 @@ from textual.pilot import Pilot
 from agentcli.assemble import Options
 from agentcli.demo.tour import Stop
 from agentcli.tui.app import AgentApp
-from agentcli.tui.preferences import load_preferences
 from agentcli.tui.start import Start
+from agentcli.tui.startup.preferences import load_preferences
 from tests.support.scripts import call, provider_on, reply, transport_for
 
 Play = Callable[[Pilot[int], AgentApp], Awaitable[None]]

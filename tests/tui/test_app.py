@@ -14,8 +14,8 @@ from textual.pilot import Pilot
 from agentcli.assemble import Options
 from agentcli.core.permission import PermissionMode
 from agentcli.tui.app import AgentApp
-from agentcli.tui.preferences import load_preferences
 from agentcli.tui.start import Start
+from agentcli.tui.startup.preferences import load_preferences
 from tests.support.scripts import call, pause, provider_on, reply, say, think, transport_for
 
 Play = Callable[[Pilot[int], AgentApp], Awaitable[None]]

@@ -9,9 +9,10 @@ from textual.app import App, ComposeResult
 
 from agentcli.tui.blocks.answer import AT_ONCE, AnswerBlock, warm_up
 from agentcli.tui.blocks.make import make_block
-from agentcli.tui.model import Add, AnswerItem, Grow, NoticeItem, Replace
+from agentcli.tui.model import Add, AnswerItem, Grow, NoticeItem, Remove, Replace
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.widget import Transcript
+from tests.tui.test_transcript import finish
 
 PART = """## Part {number}
 
@@ -88,7 +89,7 @@ def test_the_transcript_goes_on_by_itself_until_all_of_it_is_shown() -> None:
             for _ in range(40):
                 await pilot.pause()
             assert not transcript.blocks()[0].behind
-            rows = [strip.text.strip() for strip in transcript._canvas.strips]
+            rows = transcript.shown_rows()
             assert any("return 119" in row for row in rows)
             assert any("behind it" in row for row in rows)
 
@@ -104,15 +105,12 @@ def test_what_is_not_in_view_is_measured_whole() -> None:
             transcript.frame()
             transcript.apply([Grow("a", LONG)])
             transcript.apply([Add(NoticeItem(id=f"n{number}", text="behind it")) for number in range(40)])
-            transcript._settle()
-            while transcript._conversation.unsure:
-                transcript._dirty = False
-                transcript._on_rest()
-            whole = AnswerBlock(AnswerItem(id="a", text=LONG, done=False)).layout(
-                transcript._conversation.layouts.width, PALETTE
-            )
-            entry = transcript._conversation.stack.get("a")
-            assert entry is not None
-            assert entry.rows == len(whole)
+            finish(transcript)
+            height = transcript.virtual_size.height
+            whole = AnswerBlock(AnswerItem(id="a", text=LONG, done=False)).layout(transcript.size.width, PALETTE)
+            transcript.apply([Remove("a")])
+            transcript.frame()
+            finish(transcript)
+            assert height - transcript.virtual_size.height == len(whole) + 1, "and the gap below it"
 
     asyncio.run(run())

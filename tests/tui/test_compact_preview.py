@@ -62,7 +62,7 @@ def test_what_stays_what_goes_the_summary_and_the_prices_are_shown() -> None:
     assert "Find the bug." in text
     choices = ("❯ 1 Yes, go on with the summary", "  2 Edit the summary", "  3 No, leave the conversation as it was")
     assert "".join(f" {choice}\n" for choice in choices) in text
-    assert "Enter accepts · n or Esc cancels · e edits" in text
+    assert "e edit · Enter accept · n or Esc cancel" in text
 
 
 def test_names_with_underscores_stay_as_they_are() -> None:

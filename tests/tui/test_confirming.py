@@ -54,7 +54,7 @@ def test_it_says_what_changes_and_what_that_costs() -> None:
     assert "re-bills 40,000 tokens, about $0.20, once" in seen
     assert "❯ 1 Change it" in seen
     assert "  2 Leave it as it is" in seen
-    assert "Esc leaves it" in seen
+    assert "Esc cancel" in seen
     assert "re-bills 40,000 tokens" in look(dialog(), (40, 10)), "the reason where there are no other words"
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from agentcli.tui.blocks.base import Block, Line
 from agentcli.tui.blocks.make import make_block
-from agentcli.tui.exit_text import MOST_ROWS, exit_text
 from agentcli.tui.model import WELCOME, AnswerItem, Item, NoticeItem, PromptItem, WelcomeItem
+from agentcli.tui.terminal.exit_text import MOST_ROWS, exit_text
 from agentcli.tui.theme.palette import Palette
 
 ITEMS: list[Item] = [

@@ -16,8 +16,8 @@ from textual.pilot import Pilot
 from agentcli.core.permission import Answer
 from agentcli.tools.files.diff import diff_display
 from agentcli.tools.files.edit_apply import Applied, Replacement, apply
+from agentcli.tui.dialogs.change_hunks import diff_of, lines_of, merge, narrowed, split, texts_of, verdict
 from agentcli.tui.dialogs.hunks import HunkReview
-from agentcli.tui.hunks import diff_of, lines_of, merge, narrowed, split, texts_of, verdict
 from agentcli.tui.theme.palette import Palette
 from tests.tui.dialog_host import Host, asked, look, play, press, replies, settled, shown
 
@@ -312,7 +312,7 @@ def answers(*scripts: str, of: Callable[[], HunkReview] = review) -> list[Any]:
 
 def test_every_hunk_is_shown_with_what_becomes_of_it() -> None:
     assert look(review(), (50, 40), "n") == (
-        "─── Which of these hunks? ────────────── src/a.py\n"
+        "─── Which of these hunks? ───────────── src/a.py ─\n"
         "  1✗   2✓   3✓\n"
         "   ✗ rejected  Hunk 1 of 3\n"
         " 1   line 0\n"
@@ -340,7 +340,7 @@ def test_every_hunk_is_shown_with_what_becomes_of_it() -> None:
         " 20   line 19\n"
         "\n"
         "   1 Apply 2 of 3 hunks\n"
-        " Enter confirms · y accept · n reject · Esc back"
+        " y accept · n reject · Enter confirm · Esc back"
     )
 
 

@@ -24,11 +24,11 @@ from agentcli.tui.dialogs.trust import TrustDialog
 from agentcli.tui.dialogs.welcome import WelcomeDialog
 from agentcli.tui.pages.permissions import RuleEditor
 from agentcli.tui.pages.settings import SettingsPage, ValuePicker
-from agentcli.tui.sheets.editable import EditablePanel
-from agentcli.tui.sheets.frame import Sheet
+from agentcli.tui.sheets.dialog import Dialog
+from agentcli.tui.sheets.editable import EditableDialog
 from agentcli.tui.sheets.page import Page
-from agentcli.tui.sheets.panel import Panel
 from agentcli.tui.sheets.picker import ListSheet, Picker
+from agentcli.tui.sheets.sheet import Sheet
 from tests.tui.dialog_host import asked
 from tests.tui.test_app import EDIT, Desk, until
 from tests.tui.test_compact_preview import PROPOSED
@@ -37,7 +37,7 @@ from tests.tui.test_welcome_dialog import PUBLIC
 QUESTION = {"question": "Which?", "header": "Way", "options": [{"label": "Left"}, {"label": "Right"}]}
 EXIT_IS_FOUND = ("context",)
 """Lists in which the word is found (a tool's name): there the search may mean it."""
-BASES: set[type] = {Panel, Sheet, ListSheet, EditablePanel}
+BASES: set[type] = {Dialog, Sheet, ListSheet, EditableDialog}
 """Nobody sees these by themselves."""
 
 Opens = Callable[[AgentApp], None]
@@ -110,8 +110,8 @@ def test_every_dialog_is_left_in_the_same_ways(tmp_path: Path, name: str) -> Non
             app.chat._pressed, app.chat._closed_dialog_at = ("", 0.0), -TWICE_SECONDS
             leaves.clear()
             DIALOGS[name](app)
-            await until(pilot, lambda: isinstance(app.screen, Panel | Sheet))
-            if isinstance(app.screen, Panel):
+            await until(pilot, lambda: isinstance(app.screen, Sheet))
+            if isinstance(app.screen, Dialog):
                 app.screen.guard._open = True
 
         async def closed() -> None:
@@ -124,7 +124,7 @@ def test_every_dialog_is_left_in_the_same_ways(tmp_path: Path, name: str) -> Non
             assert not leaves
         await opened()
         await pilot.press("ctrl+d")
-        assert isinstance(app.screen, Panel | Sheet), "once does nothing but tell"
+        assert isinstance(app.screen, Sheet), "once does nothing but tell"
         assert "Ctrl+D again quits" in screen_text(app)
         assert not leaves
         await pilot.press("ctrl+d")
@@ -183,7 +183,7 @@ def test_no_kind_of_dialog_has_a_way_of_its_own_to_be_left() -> None:
     """Whoever adds one inherits the rule, and it may close only with a refusal."""
     for module in pkgutil.walk_packages(tui.__path__, f"{tui.__name__}."):
         importlib.import_module(module.name)
-    kinds = {kind for base in (Panel, Sheet) for kind in descendants(base)} - BASES
+    kinds = {kind for base in (Dialog, Sheet) for kind in descendants(base)} - BASES
     assert {RuleEditor, ValuePicker, Picker, Page, HunkReview} <= kinds
     for kind in kinds:
         assert "on_key" not in vars(kind), kind

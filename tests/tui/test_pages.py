@@ -35,9 +35,10 @@ from agentcli.tui.pages.tasks import TasksPage
 from agentcli.tui.prompt.box import PromptBox
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.prompt.keys import PROMPT_KEYS, key_table
-from agentcli.tui.sheets.frame import Sheet
-from agentcli.tui.sheets.page import TextPage, rows_of
+from agentcli.tui.sheets.page import TextPage
 from agentcli.tui.sheets.runs import safe
+from agentcli.tui.sheets.scroller import rows_of
+from agentcli.tui.sheets.sheet import Sheet
 from agentcli.tui.theme.palette import Palette
 from tests.tui.sheet_host import PAUSE, UNANSWERED, Host, answer, look, play, press, through_all_sizes
 

@@ -15,8 +15,9 @@ from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.tui.dialogs.hunks import HunkReview
 from agentcli.tui.dialogs.permission import PermissionDialog
-from agentcli.tui.sheets.panel_paint import more_row
-from agentcli.tui.sheets.panel_rows import ScrolledLines
+from agentcli.tui.sheets.more_row import more_row
+from agentcli.tui.sheets.runs import Runs
+from agentcli.tui.sheets.scroller import LineScroller
 from agentcli.tui.theme.palette import Palette
 from tests.tui.dialog_host import OPEN, Clock, Host, asked, look, play, press, replies, settled, shown
 
@@ -75,7 +76,7 @@ def test_whether_a_repetition_may_go_on_is_asked_in_its_own_words() -> None:
 
 def test_a_command_is_shown_with_its_folder_its_parts_and_the_rules_that_always_would_save() -> None:
     assert look(dialog(waiting=2)) == (
-        "─── Run this command? ───────────────────────────── 2 more questions after this\n"
+        "─── Run this command? ──────────────────────────── 2 more questions after this ─\n"
         " $ npm run build && rm -rf dist\n"
         "\n"
         " in /srv/app\n"
@@ -94,7 +95,7 @@ def test_a_command_is_shown_with_its_folder_its_parts_and_the_rules_that_always_
         "   2 Always allow these 2 rules  ‹\u00a0this\u00a0session\u00a0›\n"
         "   3 Deny\n"
         "   4 Deny and say what to do instead\n"
-        " Enter confirms · Esc stops · Tab where to save · r edit rule · ↑↓ choose"
+        " ↑↓ choose · r edit rule · Tab where to save · Enter confirm · Esc stop"
     )
 
 
@@ -120,7 +121,7 @@ def test_nothing_is_said_twice_about_a_command_of_one_part() -> None:
         "     covers git push with any arguments, until agentcli is closed\n"
         "   3 Deny\n"
         "   4 Deny and say what to do instead\n"
-        " Enter confirms · Esc stops · Tab where to save · r edit rule · ↑↓ choose"
+        " ↑↓ choose · r edit rule · Tab where to save · Enter confirm · Esc stop"
     )
     elsewhere = look(dialog(event), keys="tab")
     assert "saved in .agentcli/settings.local.json of this project, for you alone" in " ".join(elsewhere.split())
@@ -182,15 +183,19 @@ def test_what_is_not_in_sight_is_counted_anew_whenever_the_room_changes() -> Non
         assert below + len(seen) + int(above) - 1 == 62
 
 
+def said(runs: Runs) -> str:
+    return "".join(text for text, _style in runs)
+
+
 def test_where_there_is_little_room_the_rule_leaves_out_its_keys_first() -> None:
-    assert more_row(76, 110, 80, Palette()).text.startswith("─── ↑ 76 above · ↓ 110 more lines · PgUp PgDn ──")
-    assert more_row(76, 110, 40, Palette()).text == "─── ↑ 76 above · ↓ 110 more lines ──────"
-    assert more_row(76, 110, 30, Palette()).text == "─── ↑ 76 above · ↓ 110 more ──"
+    assert said(more_row(76, 110, 80, Palette())).startswith("─── ↑ 76 above · ↓ 110 more lines · PgUp PgDn ──")
+    assert said(more_row(76, 110, 40, Palette())) == "─── ↑ 76 above · ↓ 110 more lines ──────"
+    assert said(more_row(76, 110, 30, Palette())) == "─── ↑ 76 above · ↓ 110 more ──"
 
 
 def test_a_narrow_edit_is_one_column_and_the_choices_stay_in_sight() -> None:
     assert look(dialog(EDIT, waiting=1), (40, 10)) == (
-        "─── Make this change? ────────────── +1\n"
+        "─── Make this change? ───────────── +1 ─\n"
         " src/a.py  +1 −1\n"
         " 1   def head(text):\n"
         "─── ↓ 10 more: scroll to allow ─────────\n"
@@ -347,7 +352,7 @@ def test_what_is_copied_is_the_command_and_not_how_it_was_wrapped() -> None:
     event = asked("Bash", {"command": command}, display={"kind": "command"})
 
     async def script(pilot: Pilot[None], host: Host) -> None:
-        body = host.screen.query_one(ScrolledLines)
+        body = host.screen.query_one(LineScroller)
         rows = next(place for place, row in enumerate(shown(host)) if "end" in row)
         copied = body.get_selection(Selection(Offset(0, 0), Offset(200, rows - 1)))
         assert copied is not None
@@ -430,7 +435,7 @@ def test_the_wheel_scrolls_and_how_many_wait_may_change() -> None:
     event = asked("Bash", {"command": "x\n" * 200}, display={"kind": "command"})
 
     async def script(pilot: Pilot[None], host: Host) -> None:
-        body = host.screen.query_one(ScrolledLines)
+        body = host.screen.query_one(LineScroller)
         assert body.hidden[0] == 0
         for _turn in range(3):
             body.post_message(events.MouseScrollDown(body, 5, 5, 0, 1, 0, False, False, False))
@@ -440,7 +445,7 @@ def test_the_wheel_scrolls_and_how_many_wait_may_change() -> None:
         assert isinstance(host.screen, PermissionDialog)
         host.screen.show_waiting(3)
         await settled(pilot)
-        assert shown(host)[0].endswith("3 more questions after this")
+        assert shown(host)[0].endswith(" 3 more questions after this ─")
 
     play(dialog(event), script)
 
@@ -481,7 +486,7 @@ def test_who_is_typing_when_it_comes_answers_nothing_and_loses_nothing() -> None
         assert host.answers == []
         clock.now += 0.5
         await press(pilot, "down")
-        assert shown(host)[-1].startswith(" Enter confirms")
+        assert shown(host)[-1].endswith("Enter confirm · Esc stop")
         await press(pilot, "n")
         assert host.answer == Answer("deny")
 

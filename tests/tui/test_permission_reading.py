@@ -8,7 +8,7 @@ from textual.pilot import Pilot
 
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
-from agentcli.tui.sheets.panel_rows import ScrolledLines
+from agentcli.tui.sheets.scroller import LineScroller
 from tests.tui.dialog_host import OPEN, Host, asked, look, play, press, replies, settled, shown
 from tests.tui.test_permission_dialog import DIFF, EDIT, dialog
 
@@ -55,7 +55,7 @@ def test_what_is_missing_is_counted_and_a_refused_answer_changes_nothing() -> No
     before, after = look(dialog(LONG)), look(dialog(LONG), keys="y")
     assert "more lines: scroll to the end to allow" in before
     assert before == after
-    assert " PgDn Space ↓ scroll · End jumps to the end · n denies" in before
+    assert " n deny · End jump to the end · PgDn Space ↓ scroll · Esc stop" in before
     assert "scroll to the end to allow" not in look(dialog(LONG), keys="end")
 
 
@@ -91,7 +91,7 @@ def test_a_window_without_room_for_the_text_allows_nothing() -> None:
 
 def test_the_wheel_and_a_larger_window_unlock_it() -> None:
     async def wheel(pilot: Pilot[None], host: Host) -> None:
-        body = host.screen.query_one(ScrolledLines)
+        body = host.screen.query_one(LineScroller)
         while body.hidden[1]:
             body.post_message(events.MouseScrollDown(body, 5, 5, 0, 1, 0, False, False, False))
             await settled(pilot)

@@ -47,7 +47,7 @@ def test_the_plan_and_what_can_be_done_with_it_are_shown() -> None:
         "   2 Yes, and ask before each edit\n"
         "   3 Edit the plan\n"
         "   4 No, keep planning: say what to change\n"
-        " Enter confirms · Esc stops the work · ↑↓ or a number choose"
+        " ↑↓ or a number choose · Enter confirm · Esc stop the work"
     )
 
 
@@ -59,7 +59,7 @@ def test_on_a_small_screen_all_choices_stay_in_sight() -> None:
         "   2 Yes, ask for edits",
         "   3 Edit the plan",
         "   4 No, keep planning",
-        " Enter confirms · Esc stops the work",
+        " Enter confirm · Esc stop the work",
     ]
 
 
@@ -81,7 +81,7 @@ def test_an_edited_plan_is_what_is_approved() -> None:
 def test_an_edited_plan_is_shown_and_can_be_taken_back() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await press(pilot, "e | down down down down | N e w | escape")
-        assert shown(host)[0].endswith(" edited by you")
+        assert shown(host)[0].endswith(" edited by you ─")
         assert any("New" in row for row in shown(host))
         await press(pilot, "u")
         assert not any("New" in row for row in shown(host))

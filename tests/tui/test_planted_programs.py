@@ -18,8 +18,8 @@ from agentcli.interactive.editor import NotWritten, editor_command
 from agentcli.plain.outside import edited_outside
 from agentcli.providers.credentials import KeyHelper
 from agentcli.tui.model import Facts
-from agentcli.tui.preferences import load_preferences
 from agentcli.tui.prompt.paste import read_clipboard
+from agentcli.tui.startup.preferences import load_preferences
 from agentcli.tui.terminal import capabilities
 
 NAMES = ("jq", "cat", "git", "less", "tr", "sh", "python3", "nano", "vim", "vi", "xclip", "wl-copy", "wl-paste", "head")

@@ -73,7 +73,7 @@ def test_a_page_shows_the_question_and_its_options_with_what_they_mean() -> None
         "   2 ○ SQLite\n"
         "       One file, nothing to run.\n"
         "   3 ○ Other: type your own answer\n"
-        " Enter picks · Esc stops the work · ←→ question"
+        " ←→ question · Enter pick · Esc stop the work"
     )
 
 
@@ -90,7 +90,7 @@ def test_on_a_small_screen_all_options_stay_in_sight_and_their_meaning_can_be_sc
         " ❯ 1 ○ A\n"
         "   2 ○ B\n"
         "   3 ○ Other …\n"
-        " Enter picks · Esc stops the work"
+        " Enter pick · Esc stop the work"
     )
     assert "   B has much to be said for it, and\n" in look(dialog(input), (40, 10), "end")
 
@@ -120,7 +120,7 @@ def test_several_questions_are_reviewed_before_they_are_sent() -> None:
             "",
             " ❯ 1 Send",
             "   2 Change an answer",
-            " Enter confirms · Esc stops the work · ←→ back to a question",
+            " ←→ back to a question · Enter confirm · Esc stop the work",
         ]
         assert host.answers == []
         await press(pilot, "enter")

@@ -19,11 +19,12 @@ from agentcli.session.load import load_end_of_history, load_session
 from agentcli.session.store import SessionStore
 from agentcli.tui.blocks.make import make_block
 from agentcli.tui.model import Above, Add, AnswerItem, Clear, Item, NoticeItem, Remove, ToolItem
-from agentcli.tui.replay import replayed
-from agentcli.tui.resuming import end_of_session
+from agentcli.tui.resume.replay import replayed
+from agentcli.tui.resume.session_end import end_of_session
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.stack import Stack, place
 from agentcli.tui.transcript.widget import Transcript
+from tests.tui.test_transcript import finish
 
 
 def write(folder: Path, turns: int) -> Path:
@@ -128,13 +129,13 @@ def test_thousands_of_items_come_above_in_slices_and_move_nothing_in_view() -> N
             transcript.apply([Add(NoticeItem(id="sent", text="sent meanwhile"))])
             transcript.apply([Above(notices(0, 3_000))])
             transcript.frame()
-            assert len(transcript._conversation.stack) < 500, "the rest waits for its turn"
-            before = [strip.text for strip in transcript._canvas.strips]
+            assert transcript.has_deferred_work
+            assert transcript.virtual_size.height < 1000, "the rest waits for its turn"
+            before = transcript.shown_rows()
             assert "sent meanwhile" in before[-1]
             assert "notice 2999" in "".join(before[-3:])
-            while transcript._older:
-                transcript._on_rest()
-            assert [strip.text for strip in transcript._canvas.strips] == before
+            finish(transcript)
+            assert transcript.shown_rows() == before
             ids = [item.id for item in transcript.items()]
             assert ids == [*(f"n{number}" for number in range(3_000)), "sent"]
 
@@ -148,16 +149,13 @@ def test_whoever_asks_for_everything_gets_everything() -> None:
             transcript = app.transcript
             transcript.apply([Above(notices(0, 2_000))])
             transcript.find("notice 3")
-            while transcript._finder.searching:
-                transcript._dirty = False
-                transcript._on_rest()
-            assert transcript._finder.count == 1 + 10 + 100, "3, 30 to 39, 300 to 399"
+            finish(transcript)
+            assert transcript.match_count == 1 + 10 + 100, "3, 30 to 39, 300 to 399"
             transcript.home()
             await pilot.pause()
-            assert "notice 0" in transcript._canvas.strips[0].text
+            assert "notice 0" in transcript.shown_rows()[0]
             transcript.apply([Above(notices(5_000, 1_000)), Clear()])
-            assert transcript.items() == []
-            assert not transcript._older, "what is cleared does not come back"
+            assert transcript.items() == [], "what is cleared does not come back"
 
     asyncio.run(run())
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
@@ -32,6 +34,7 @@ from agentcli.tui.model import (
 )
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript import widget as module
+from agentcli.tui.transcript.layouts import MOST_ROWS
 from agentcli.tui.transcript.widget import NewBelow, Transcript
 
 MATCH, CURRENT, SELECTED = "#e6c07b", "#ffb454", "#33415e"
@@ -116,6 +119,13 @@ class Host(App[None]):
     def styles_of(self, row: int) -> list[tuple[str, Style]]:
         strip = self.screen._compositor.render_strips()[row]
         return [(segment.text, segment.style or Style.null()) for segment in strip]
+
+
+def finish(transcript: Transcript) -> None:
+    """Do all that can wait."""
+    while transcript.has_deferred_work:
+        transcript.frame()
+        transcript.do_deferred_work()
 
 
 @pytest.fixture(autouse=True)
@@ -221,8 +231,9 @@ async def test_what_a_block_does_wrong_is_one_line_and_the_others_are_shown(app:
     try:
         put(app, *notices(1), Add(NoticeItem(id="bad", text="raise")), *notices(1, first=1))
         assert app.rows()[:3] == ["> line 0", "(this block cannot be shown:", "> line 1"]
-        app.transcript._conversation._make_block = lambda item: 1 / 0  # type: ignore[assignment,return-value]
-        put(app, Add(NoticeItem(id="worse", text="x")), Grow("worse", "y"))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(TextBlock, "__init__", lambda _block, _item: 1 / 0)
+            put(app, Add(NoticeItem(id="worse", text="x")), Grow("worse", "y"))
         assert app.rows()[3] == "(this block cannot be shown:"
     finally:
         logging.getLogger("agentcli").setLevel(logging.NOTSET)
@@ -303,8 +314,7 @@ async def test_blocks_above_that_change_leave_what_one_looks_at_in_its_place(app
     before = app.rows()
     put(app, Grow("n2", "\nmore\nmore"), Remove("n5"), Remove("n6"), Grow("n28", "\nx"))
     assert app.rows()[:-1] == before[:-1]
-    while app.transcript._conversation.unsure:
-        app.transcript._on_rest()
+    finish(app.transcript)
     assert app.rows()[:-1] == before[:-1]
 
 
@@ -413,9 +423,7 @@ def test_the_first_change_after_a_pause_is_painted_at_once_and_those_after_it_wa
     async def main() -> None:
         app = Host()
         async with app.run_test(size=(30, 8)) as pilot:
-            beat = app.transcript._beat
-            assert beat is not None
-            while beat._active.is_set():  # until it beats with nothing to do
+            while not app.transcript.is_idle:
                 await pilot.pause(0.01)
             await pilot.pause(2 * module.FRAME)
             frames: list[str] = []
@@ -465,16 +473,14 @@ async def test_growing_does_not_lay_the_screen_out_again(app: Host, pilot: Pilot
 @on_screen()
 async def test_another_width_lays_out_the_view_at_once_and_the_rest_in_slices(app: Host, pilot: Pilot[None]) -> None:
     put(app, *(Add(NoticeItem(id=f"n{n}", text=f"line {n} with words to wrap")) for n in range(300)))
-    while app.transcript._conversation.unsure:
-        app.transcript._on_rest()
+    finish(app.transcript)
     assert app.transcript.virtual_size.height == 300
     await pilot.resize_terminal(16, 8)
     TextBlock.layouts = 0
     app.transcript.frame()
     assert TextBlock.layouts <= 8
     assert app.rows()[-1] == "  words to wrap"
-    while app.transcript._conversation.unsure:
-        app.transcript._on_rest()
+    finish(app.transcript)
     assert app.transcript.virtual_size.height == 600
     assert app.rows()[-1] == "  words to wrap"
 
@@ -487,8 +493,7 @@ async def test_another_width_leaves_the_block_one_looks_at_at_the_top(app: Host,
     for width in (16, 80, 20, 30):
         await pilot.resize_terminal(width, 8)
         app.transcript.frame()
-        while app.transcript._conversation.unsure:
-            app.transcript._on_rest()
+        finish(app.transcript)
         assert app.rows()[0].split()[:3] == top.split()[:3]
 
 
@@ -503,26 +508,21 @@ async def test_another_height_keeps_the_end_in_view(app: Host, pilot: Pilot[None
 
 @on_screen()
 async def test_lines_far_from_the_view_are_dropped_and_heights_are_kept(app: Host, pilot: Pilot[None]) -> None:
-    app.transcript._conversation.layouts.most_rows = 50
-    put(app, *notices(500))
-    while app.transcript._conversation.unsure:
-        app.transcript._on_rest()
-    for _ in range(100):
-        app.transcript.page_up()
+    count = MOST_ROWS + 500
+    put(app, *notices(count))
+    finish(app.transcript)
+    app.transcript.home()
+    app.transcript.frame()
     assert app.rows()[0] == "> line 0"
-    assert app.transcript._conversation.layouts._rows <= 50
-    assert sum(entry.lines is not None for entry in app.transcript._conversation.stack) <= 50
-    assert app.transcript.virtual_size.height == 500
+    assert app.transcript.kept_rows <= MOST_ROWS
+    assert app.transcript.virtual_size.height == count
 
 
 @on_screen()
 async def test_nothing_beats_when_nothing_happens(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(40))
-    beat, rest = app.transcript._beat, app.transcript._rest
-    assert beat is not None
-    assert rest is not None
     async with asyncio.timeout(20):
-        while beat._active.is_set() or rest._active.is_set():
+        while not app.transcript.is_idle:
             await pilot.pause(0.01)
 
 
@@ -708,24 +708,19 @@ async def test_a_long_conversation_is_searched_in_slices_and_matches_that_come_l
     app: Host, pilot: Pilot[None]
 ) -> None:
     put(app, *notices(30))
-    app.transcript._conversation.unsure = False
-    finder = app.transcript._finder
-    app.transcript.find("line 3")
-    finder.start(module.parse_query("line 3"))  # type: ignore[arg-type]
-    finder.search(0.0)
-    assert finder.searching
-    assert finder.count == 0
-    while finder.searching:
-        app.transcript._on_rest()
-    assert finder.count == 1
+    transcript = app.transcript
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "SLICE", -1.0)
+        assert transcript.find("line 3") == 0
+        assert transcript.has_deferred_work
+    finish(transcript)
+    assert transcript.match_count == 1
     put(app, *notices(1, first=30))
-    while finder.searching:
-        app.transcript._on_rest()
-    assert finder.count == 2
+    finish(transcript)
+    assert transcript.match_count == 2
     put(app, Replace(NoticeItem(id="n30", text="nothing")), Remove("n3"))
-    while finder.searching:
-        app.transcript._on_rest()
-    assert finder.count == 0
+    finish(transcript)
+    assert transcript.match_count == 0
 
 
 @on_screen()
@@ -752,3 +747,13 @@ async def test_the_current_match_is_not_carried_away_by_what_streams_in(app: Hos
     app.transcript.frame()
     assert app.rows()[-1] == "> line 39"
     assert app.transcript.following
+
+
+def test_tests_read_the_transcript_through_its_public_names() -> None:
+    """What is private there may change without any test."""
+    names = ("transcript", "_conversation", "_finder", "_canvas")
+    for path in Path(__file__).parents[1].rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
+                owner = ast.unparse(node.value).rpartition(".")[2]
+                assert owner not in names, f"{path.name}:{node.lineno} {ast.unparse(node)}"

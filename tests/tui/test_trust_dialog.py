@@ -77,7 +77,7 @@ def test_every_file_is_shown_whole_with_the_programs_it_would_start() -> None:
         "     Trust it: all of this takes effect: a file cannot be shown\n"
         " ❯ 2 Go on without it: only its deny and ask rules hold\n"
         "   3 Exit\n"
-        " Enter confirms · Esc closes · ↑↓ or a number choose"
+        " ↑↓ or a number choose · Enter confirm · Esc close"
     )
 
 

@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable
 import pytest
 from textual import events
 from textual.pilot import Pilot
-from textual.widgets import Input
 
 from agentcli.assemble.login import Address
 from agentcli.interactive.welcome import CheckKey, KeepKey, TryServer, UseServer, Welcome, Work
 from agentcli.providers.check import Checked
 from agentcli.providers.local import LocalServer
 from agentcli.tui.dialogs.welcome import WelcomeDialog
+from agentcli.tui.sheets.sheet import EntryLine
 from agentcli.tui.theme.palette import Palette
 from tests.tui.dialog_host import OPEN, Clock, Host, look, play, press, replies, settled, shown
 
@@ -75,7 +75,7 @@ def test_it_reads_like_this() -> None:
         "     offline, without a key, in a throw-away project",
         "   4 Not now",
         "     commands work; a prompt asks again",
-        " Enter confirms · Esc not now · ↑↓ or a number choose",
+        " ↑↓ or a number choose · Enter confirm · Esc not now",
     ]
 
 
@@ -114,7 +114,7 @@ def test_a_key_pasted_at_the_question_is_masked_and_does_not_get_into_the_prompt
     async def script(pilot: Pilot[None], host: Host) -> None:
         pilot.app.post_message(events.Paste(f"{KEY}\n"))
         await settled(pilot)
-        assert host.screen.query_one(Input).password
+        assert host.screen.query_one(EntryLine).line.masked
         assert KEY not in "\n".join(shown(host))
         assert "•" * len(KEY) in "\n".join(shown(host))
         await press(pilot, "enter")
@@ -141,8 +141,8 @@ def test_a_wrong_key_is_told_the_line_is_emptied_and_stays() -> None:
         await press(pilot, "k a b c enter")
         text = "\n".join(shown(host))
         assert "! It does not accept this key (401)" in text
-        entry = host.screen.query_one(Input)
-        assert (entry.value, entry.display, entry.password) == ("", True, True)
+        entry = host.screen.query_one(EntryLine)
+        assert (entry.line.text, entry.display, entry.line.masked) == ("", True, True)
         await press(pilot, "escape")
         assert "Paste an API key" in "\n".join(shown(host))
         await press(pilot, "escape")

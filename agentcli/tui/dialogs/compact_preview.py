@@ -5,9 +5,8 @@ change, tokens and prices. Esc leaves the conversation as it was.
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
+from typing import Unpack
 
 from agentcli.core.events import CompactionProposed
 from agentcli.core.permission import Answer
@@ -17,9 +16,10 @@ from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.subject import field_lines, markdown_lines
 from agentcli.tui.sheets.choices import Choice
-from agentcli.tui.sheets.editable import EditablePanel
-from agentcli.tui.sheets.panel import PAINTED
+from agentcli.tui.sheets.dialog import PAINTED
+from agentcli.tui.sheets.editable import EDITING_KEYS, EditableDialog, EditableOptions
 from agentcli.tui.sheets.runs import tokens
+from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
 
 _FENCE = re.compile(r" {0,3}(?:```|~~~)")
@@ -28,38 +28,30 @@ _MOST_LINES = 12
 """Of what stays and of what goes: each is one line, but files may be many."""
 
 
-class CompactPreview(EditablePanel):
+class CompactPreview(EditableDialog):
     """Answers `allow`, with the summary if it was changed, or `deny`."""
 
-    def __init__(
-        self,
-        event: CompactionProposed,
-        palette: Palette,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        typed: Callable[[], float] | None = None,
-        environ: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-    ) -> None:
-        super().__init__(event.summary, palette, clock=clock, typed=typed, environ=environ, cwd=cwd)
+    declined = Answer("deny")
+
+    def __init__(self, event: CompactionProposed, palette: Palette, **options: Unpack[EditableOptions]) -> None:
+        super().__init__(event.summary, palette, **options)
         self.event = event
 
     @property
     def question(self) -> str:
         return "Edit the summary" if self.editing else "Put this summary in the place of the conversation?"
 
-    @property
-    def asides(self) -> tuple[str, ...]:
+    def asides(self) -> Sequence[str]:
         if self.editing:
             return ()
         change = f"{tokens(self.event.tokens_before)} → {tokens(self.event.tokens_after)} tokens"
         return (f"{change}, edited by you", "edited by you", "edited") if self.edited else (change,)
 
-    @property
-    def hints(self) -> str:
+    def keys(self) -> Keys:
         if self.editing:
-            return "Esc back to the choices · Ctrl+G your own editor"
-        return "Enter accepts · n or Esc cancels · e edits · PgUp PgDn scroll · Ctrl+G own editor"
+            return EDITING_KEYS
+        scroll = ("PgUp PgDn", "scroll")
+        return [("Ctrl+G", "own editor"), scroll, ("e", "edit"), ("Enter", "accept"), ("n or Esc", "cancel")]
 
     @property
     def size_of_body(self) -> int:
@@ -101,15 +93,6 @@ class CompactPreview(EditablePanel):
 
     def changed(self) -> None:
         self.index = 0 if self.text.strip() else 1
-
-    def back(self) -> None:
-        if self.editing:
-            super().back()
-        else:
-            self.leave()
-
-    def leave(self) -> None:
-        self.dismiss(Answer("deny"))
 
     # -------------------------------------------------------------------------------------------------- in words
 

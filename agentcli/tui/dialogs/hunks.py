@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Unpack
 
 from rich.segment import Segment
 from rich.style import Style
-from textual import events, work
+from textual import work
 from textual.strip import Strip
 
 from agentcli.core.bounded_read import Reason, Unread, read_bounded
@@ -20,19 +20,21 @@ from agentcli.core.permission import Answer
 from agentcli.core.plural import counted
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
+from agentcli.tui.dialogs.change_hunks import Hunk, diff_of, narrowed, split, texts_of, verdict
 from agentcli.tui.dialogs.subject import BLANK, diff_lines, paragraph
-from agentcli.tui.hunks import Hunk, diff_of, narrowed, split, texts_of, verdict
 from agentcli.tui.sheets.choices import Choice
-from agentcli.tui.sheets.panel import PAINTED, Panel
+from agentcli.tui.sheets.dialog import PAINTED, DialogOptions, RequestDialog
+from agentcli.tui.sheets.runs import Runs, runs_of
+from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
 
 _LARGEST_FILE = 64 * 1024 * 1024
 
 
-class HunkReview(Panel[Answer | None]):
+class HunkReview(RequestDialog):
     """Everything is accepted to begin with, as it was proposed; Esc goes back without effect."""
 
-    MARKS_CHOICE = False
+    marks_choice = False
 
     def __init__(
         self,
@@ -40,11 +42,11 @@ class HunkReview(Panel[Answer | None]):
         palette: Palette,
         *,
         cwd: Path | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        **options: Unpack[DialogOptions],
     ) -> None:
-        # Whoever comes here has pressed a key for it, so nothing is held back.
-        super().__init__(palette, guarded=False, clock=clock)
-        self.event = event
+        # Opened by a key of the user's, so nothing is held back.
+        options.setdefault("guarded", False)
+        super().__init__(event, palette, **options)
         self.hunks: list[Hunk] | None = None
         self.accepted: set[int] = set()
         self.current = 0
@@ -76,30 +78,29 @@ class HunkReview(Panel[Answer | None]):
     def question(self) -> str:
         return "Which of these hunks?"
 
-    @property
-    def asides(self) -> tuple[str, ...]:
+    def asides(self) -> Sequence[str]:
         path = str(self.event.display.get("path") or self.event.input.get("file_path") or "")
         return (path, path.rpartition("/")[2])
 
-    @property
-    def hints(self) -> str:
+    def keys(self) -> Keys:
         if not self.hunks:
-            return "Enter or Esc goes back"
-        return "Enter confirms · y accept · n reject · Esc back · ↑↓ hunk · a accept the rest · d reject the rest"
+            return [("Enter or Esc", "back")]
+        rest = [("d", "reject the rest"), ("a", "accept the rest")]
+        return [*rest, ("↑↓", "hunk"), ("y", "accept"), ("n", "reject"), ("Enter", "confirm"), ("Esc", "back")]
 
     @property
     def gated(self) -> bool:
         return bool(self.hunks)
 
-    @property
-    def locked_hints(self) -> str:
-        return "↓ next hunk · PgDn scrolls · End jumps to the end · y accept · n reject · Esc back"
+    def locked_keys(self) -> Keys:
+        scroll = [("End", "jump to the end"), ("PgDn", "scroll"), ("↓", "next hunk")]
+        return [("y", "accept"), ("n", "reject"), *scroll, ("Esc", "back")]
 
     @property
     def size_of_body(self) -> int:
         return PAINTED * self._characters
 
-    def extra_head(self, width: int) -> list[Strip]:
+    def extra_head(self, width: int) -> list[Runs]:
         """All hunks at a glance, with a sign for what becomes of each; a click turns one over."""
         runs = []
         for hunk in self.hunks or ():
@@ -110,7 +111,7 @@ class HunkReview(Panel[Answer | None]):
         line = Strip([Segment(" "), *(Segment(text, style) for text, style in runs)])
         # Of many only those around the current one: they are all in the body.
         first = max(0, sum(len(text) for text, _style in runs[: 2 * self.current + 2]) + 1 - width)
-        return [line.crop(first, first + width)] if runs else []
+        return [runs_of(line.crop(first, first + width))] if runs else []
 
     def body(self, width: int) -> list[Line]:
         palette = self.palette
@@ -160,12 +161,12 @@ class HunkReview(Panel[Answer | None]):
             accepted = (len(self.accepted), len(hunks))
             self.dismiss(Answer("allow", message=told, updated_input=input, accepted_hunks=accepted))
 
-    def pressed(self, event: events.Key) -> bool:
+    def pressed(self, key: str, character: str | None) -> bool:
         if not self.hunks or self.typing:
             return False
         last = len(self.hunks) - 1
         rest = set(range(self.current, last + 1))
-        match event.character if event.is_printable else event.key:
+        match character or key:
             case "y":
                 self._set(self.accepted | {self.current}, min(last, self.current + 1))
             case "n":
@@ -193,9 +194,9 @@ class HunkReview(Panel[Answer | None]):
         self.accepted, self.current = accepted, current
         self.update()
         if current < len(self._places):
-            self.scrolled.reveal(*self._places[current])
+            self.scroller.reveal(*self._places[current])
             if self._note_reading():
-                self._arrange()
+                self.settle()
 
     def _sign(self, hunk: Hunk) -> tuple[str, Style]:
         return ("✓", self.palette.success) if hunk.number in self.accepted else ("✗", self.palette.error)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
-
-from textual import events
+from typing import Literal, Unpack
 
 from agentcli.core.errors import UsageError
 from agentcli.core.events import PermissionRequested
@@ -19,10 +16,11 @@ from agentcli.interactive.rule_choices import AlwaysChoice, edited, rule_choices
 from agentcli.interactive.wording import in_order, question_of
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
+from agentcli.tui.dialogs.change_hunks import REVIEWABLE
 from agentcli.tui.dialogs.subject import BLANK, paragraph, subject_lines
-from agentcli.tui.hunks import REVIEWABLE
 from agentcli.tui.sheets.choices import Choice
-from agentcli.tui.sheets.panel import LONG, PAINTED, Panel
+from agentcli.tui.sheets.dialog import LONG, PAINTED, DialogOptions, RequestDialog
+from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
 
 Place = Literal["session", "local", "user"]
@@ -42,8 +40,8 @@ _Entry = Literal["why", "rule", "confirm"]
 """What the line for typing is for."""
 
 
-class PermissionDialog(Panel[Answer | None]):
-    BODY_VARIES = True
+class PermissionDialog(RequestDialog):
+    body_varies = True
 
     def __init__(
         self,
@@ -52,11 +50,9 @@ class PermissionDialog(Panel[Answer | None]):
         waiting: int = 0,
         *,
         cwd: Path | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        typed: Callable[[], float] | None = None,
+        **options: Unpack[DialogOptions],
     ) -> None:
-        super().__init__(palette, clock=clock, typed=typed)
-        self.event = event
+        super().__init__(event, palette, **options)
         self._waiting = waiting
         self._cwd = cwd
         self._place = 0
@@ -73,20 +69,19 @@ class PermissionDialog(Panel[Answer | None]):
     def question(self) -> str:
         return question_of(self.event)
 
-    @property
-    def asides(self) -> tuple[str, ...]:
+    def asides(self) -> Sequence[str]:
         whose = f"asked by {self.event.agent}" if self.event.agent else ""
         if not self._waiting:
             return (whose,)
         more = f"{counted(self._waiting, 'more question')} after this"
         return (f"{whose} · {more}" if whose else more, more, f"+{self._waiting}")
 
-    @property
-    def hints(self) -> str:
+    def keys(self) -> Keys:
         if not self._offered:
-            return "Enter confirms · Esc stops the work · ↑↓ choose"
-        which = " · ←→ rule" if len(self._offered) > 1 else ""
-        return f"Enter confirms · Esc stops{which} · Tab where to save · r edit rule · ↑↓ choose"
+            return [("↑↓", "choose"), ("Enter", "confirm"), ("Esc", "stop the work")]
+        which = [("←→", "rule")] if len(self._offered) > 1 else []
+        rules = [("r", "edit rule"), ("Tab", "where to save"), *which]
+        return [("↑↓", "choose"), *rules, ("Enter", "confirm"), ("Esc", "stop")]
 
     @property
     def gated(self) -> bool:
@@ -222,10 +217,10 @@ class PermissionDialog(Panel[Answer | None]):
 
     def highlighted(self, name: str) -> None:
         if name == "always" and self._rules_at is not None:
-            self.scrolled.reveal(*self._rules_at)
+            self.scroller.reveal(*self._rules_at)
 
-    def pressed(self, event: events.Key) -> bool:
-        if event.character != "r" or self.asking or self._always is None:
+    def pressed(self, key: str, character: str | None) -> bool:
+        if character != "r" or self.asking or self._always is None:
             return False
         self._typed_rules = []
         self._ask_rule()
@@ -254,7 +249,7 @@ class PermissionDialog(Panel[Answer | None]):
         self._rule_number = number
         self.update()
         if was_read and self._rules_at is not None:
-            self.scrolled.reveal(*self._rules_at)
+            self.scroller.reveal(*self._rules_at)
 
     def _ask_rule(self, problem: str = "", text: str | None = None) -> None:
         self._entry = "rule"
@@ -307,7 +302,7 @@ class PermissionDialog(Panel[Answer | None]):
 
         # Two questions one above the other would be read as two.
         sheet.display = False
-        self.app.push_screen(HunkReview(self.event, self.palette, cwd=self._cwd), reviewed)
+        self.open(HunkReview(self.event, self.palette, cwd=self._cwd), reviewed)
 
 
 _GOING_ON = (

@@ -1,10 +1,9 @@
-"""The dialog that shows a plan for approval. The person may change the plan first; what they approve is what counts."""
+"""The dialog that shows a plan for approval. The user may change the plan first; what they approve is what counts."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
+from typing import Unpack
 
 from agentcli.core.events import PermissionRequested
 from agentcli.core.messages import Json
@@ -13,24 +12,15 @@ from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.subject import markdown_lines
 from agentcli.tui.sheets.choices import Choice
-from agentcli.tui.sheets.editable import EditablePanel
-from agentcli.tui.sheets.panel import PAINTED
+from agentcli.tui.sheets.dialog import PAINTED
+from agentcli.tui.sheets.editable import EDITING_KEYS, EditableDialog, EditableOptions
+from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
 
 
-class PlanDialog(EditablePanel):
-    def __init__(
-        self,
-        event: PermissionRequested,
-        palette: Palette,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        typed: Callable[[], float] | None = None,
-        environ: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-    ) -> None:
-        plan = str(event.input.get("plan", ""))
-        super().__init__(plan, palette, clock=clock, typed=typed, environ=environ, cwd=cwd)
+class PlanDialog(EditableDialog):
+    def __init__(self, event: PermissionRequested, palette: Palette, **options: Unpack[EditableOptions]) -> None:
+        super().__init__(str(event.input.get("plan", "")), palette, **options)
         self.event = event
         self._wishes = ""
 
@@ -38,11 +28,11 @@ class PlanDialog(EditablePanel):
     def question(self) -> str:
         return "Edit the plan" if self.editing else "Go ahead with this plan?"
 
-    @property
-    def hints(self) -> str:
+    def keys(self) -> Keys:
         if self.editing:
-            return "Esc back to the choices · Ctrl+G your own editor"
-        return "Enter confirms · Esc stops the work · ↑↓ or a number choose · Ctrl+G your own editor"
+            return EDITING_KEYS
+        own = ("Ctrl+G", "your own editor")
+        return [own, ("↑↓ or a number", "choose"), ("Enter", "confirm"), ("Esc", "stop the work")]
 
     @property
     def size_of_body(self) -> int:

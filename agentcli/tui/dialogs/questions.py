@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Unpack
 
 from rich.segment import Segment
 from rich.style import Style
-from textual import events
 from textual.strip import Strip
 
 from agentcli.core.events import PermissionRequested
@@ -19,7 +18,9 @@ from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.subject import BLANK, one_line, paragraph
 from agentcli.tui.sheets.choices import Choice
-from agentcli.tui.sheets.panel import Panel
+from agentcli.tui.sheets.dialog import DialogOptions, RequestDialog
+from agentcli.tui.sheets.runs import Runs, runs_of
+from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
 
 _OTHER = "other"
@@ -36,21 +37,18 @@ class _Question:
     several: bool
 
 
-class QuestionsDialog(Panel[Answer | None]):
+class QuestionsDialog(RequestDialog):
     """One question with one answer is answered by choosing; otherwise the last page shows all answers first."""
 
-    BODY_VARIES = True
+    body_varies = True
 
     def __init__(
         self,
         event: PermissionRequested,
         palette: Palette,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        typed: Callable[[], float] | None = None,
+        **options: Unpack[DialogOptions],
     ) -> None:
-        super().__init__(palette, clock=clock, typed=typed)
-        self.event = event
+        super().__init__(event, palette, **options)
         self.questions = _questions(event.input)
         self.page = 0
         """Which question is shown; after the last one the review."""
@@ -66,20 +64,18 @@ class QuestionsDialog(Panel[Answer | None]):
         count = len(self.questions)
         return "A question for you" if count == 1 else f"Question {self.page + 1} of {count}"
 
-    @property
-    def asides(self) -> tuple[str, ...]:
+    def asides(self) -> Sequence[str]:
         return (f"asked by {self.event.agent}",) if self.event.agent else ()
 
-    @property
-    def hints(self) -> str:
+    def keys(self) -> Keys:
         if self._reviewing:
-            return "Enter confirms · Esc stops the work · ←→ back to a question"
-        several, pages = self.questions[self.page].several, len(self.questions) > 1
-        how = "Space picks · Enter goes on" if several else "Enter picks"
-        turn = " · ←→ question" if pages or several else ""
-        return f"{how} · Esc stops the work{turn} · ↑↓ or a number"
+            return [("←→", "back to a question"), ("Enter", "confirm"), ("Esc", "stop the work")]
+        turn = [] if self._direct else [("←→", "question")]
+        several = self.questions[self.page].several
+        how = [("Space", "pick"), ("Enter", "continue")] if several else [("Enter", "pick")]
+        return [("↑↓ or a number", "choose"), *turn, *how, ("Esc", "stop the work")]
 
-    def extra_head(self, width: int) -> list[Strip]:
+    def extra_head(self, width: int) -> list[Runs]:
         if self._direct:
             return []
         segments = [Segment(" ")]
@@ -92,7 +88,7 @@ class QuestionsDialog(Panel[Answer | None]):
         # The page that is shown stays in sight, however many there are.
         end = sum(segment.cell_length for segment in segments[: 2 * self.page + 2])
         first = max(0, end - width)
-        return [Strip(segments).crop(first, first + width)]
+        return [runs_of(Strip(segments).crop(first, first + width))]
 
     def body(self, width: int) -> list[Line]:
         palette = self.palette
@@ -165,10 +161,10 @@ class QuestionsDialog(Panel[Answer | None]):
         if self._said[page] and not self.questions[page].several:
             self._go_on()
 
-    def pressed(self, event: events.Key) -> bool:
+    def pressed(self, key: str, character: str | None) -> bool:
         if self.typing:
             return False
-        match event.key:
+        match key:
             case "right" | "tab":
                 self._go(self.page + 1)
             case "left" | "shift+tab":
@@ -217,7 +213,7 @@ class QuestionsDialog(Panel[Answer | None]):
         picked = sorted(self._picked[self.page]) if not self._reviewing else []
         self.index = picked[0] if picked else self._next(-1, 1)
         self.update()
-        self.scrolled.move_to(0)
+        self.scroller.move_to(0)
 
     def _send(self) -> None:
         answers: Json = {}

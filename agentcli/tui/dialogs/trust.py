@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, Unpack
 
 from agentcli.config.trust import UNREADABLE, Part, TrustState
 from agentcli.core.bounded_json import parse_json
@@ -14,34 +13,27 @@ from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.subject import BLANK, code_lines, paragraph
 from agentcli.tui.sheets.choices import Choice
-from agentcli.tui.sheets.panel import Panel
+from agentcli.tui.sheets.dialog import Dialog, DialogOptions
+from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
 
 Verdict = Literal["trust", "restricted", "exit"]
 
 
-class TrustDialog(Panel[Verdict | None]):
+class TrustDialog(Dialog[Verdict | None]):
     # Enter alone must not let a stranger's programs run.
-    FIRST = 1
+    first = 1
 
-    def __init__(
-        self,
-        state: TrustState,
-        palette: Palette,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        typed: Callable[[], float] | None = None,
-    ) -> None:
-        super().__init__(palette, clock=clock, typed=typed)
+    def __init__(self, state: TrustState, palette: Palette, **options: Unpack[DialogOptions]) -> None:
+        super().__init__(palette, **options)
         self.state = state
 
     @property
     def question(self) -> str:
         return "Changed settings: still trust it?" if self.state.known else "Trust this folder?"
 
-    @property
-    def hints(self) -> str:
-        return "Enter confirms · Esc closes · ↑↓ or a number choose"
+    def keys(self) -> Keys:
+        return [("↑↓ or a number", "choose"), ("Enter", "confirm"), ("Esc", "close")]
 
     @property
     def size_of_body(self) -> int:

@@ -5,42 +5,25 @@ Closing it leaves the file as it is and stops nothing.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from rich.style import Style
 
-from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.tui.blocks.base import Line
-from agentcli.tui.dialogs.subject import BLANK, one_line, paragraph
+from agentcli.tui.dialogs.subject import BLANK, paragraph
 from agentcli.tui.sheets.choices import Choice
-from agentcli.tui.sheets.panel import PAINTED, Panel
-from agentcli.tui.theme.palette import Palette
+from agentcli.tui.sheets.dialog import PAINTED, RequestDialog
+from agentcli.tui.sheets.sheet import Keys
 
 
-class UndoChoice(Panel[Answer | None]):
-    BODY_VARIES = True
+class UndoChoice(RequestDialog):
+    body_varies = True
+    declined = Answer("deny")
 
-    def __init__(
-        self,
-        event: PermissionRequested,
-        palette: Palette,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        typed: Callable[[], float] | None = None,
-    ) -> None:
-        super().__init__(palette, clock=clock, typed=typed)
-        self.event = event
-
-    @property
-    def question(self) -> str:
-        return one_line(self.event.title)
-
-    @property
-    def hints(self) -> str:
-        return "Enter confirms · Esc leaves the file · ↑↓ choose"
+    def keys(self) -> Keys:
+        return [("↑↓", "choose"), ("Enter", "confirm"), ("Esc", "leave the file")]
 
     @property
     def size_of_body(self) -> int:
@@ -79,9 +62,3 @@ class UndoChoice(Panel[Answer | None]):
             self.dismiss(Answer("deny"))
         else:
             self.dismiss(Answer("allow", updated_input={"choice": name}))
-
-    def back(self) -> None:
-        self.dismiss(Answer("deny"))
-
-    def leave(self) -> None:
-        self.dismiss(Answer("deny"))

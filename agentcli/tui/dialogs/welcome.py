@@ -5,11 +5,10 @@ The line for the key is masked, and emptied as soon as the key is out of it.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Unpack
 
 from textual import events, work
-from textual.widgets import Input
 
 from agentcli.core.plaintext import plain_line
 from agentcli.interactive.welcome import Next, Welcome, Work
@@ -17,7 +16,8 @@ from agentcli.providers.local import LocalServer
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.dialogs.subject import BLANK, paragraph
 from agentcli.tui.sheets.choices import Choice
-from agentcli.tui.sheets.panel import Panel
+from agentcli.tui.sheets.dialog import Dialog, DialogOptions
+from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
 
 _BEGINS = "s"
@@ -25,7 +25,7 @@ _BEGINS = "s"
 _SHORTEST = 16
 
 
-class WelcomeDialog(Panel[Welcome | None]):
+class WelcomeDialog(Dialog[Welcome | None]):
     def __init__(
         self,
         welcome: Welcome,
@@ -34,12 +34,12 @@ class WelcomeDialog(Panel[Welcome | None]):
         palette: Palette,
         *,
         key: str = "",
-        clock: Callable[[], float] = time.monotonic,
-        typed: Callable[[], float] | None = None,
+        **options: Unpack[DialogOptions],
     ) -> None:
         """`look` finds servers on this machine, `do` does what a welcome wants done, `key` is one that was pasted
         already."""
-        super().__init__(palette, guarded=not key, clock=clock, typed=typed)
+        options.setdefault("guarded", not key)
+        super().__init__(palette, **options)
         self._key = key
         self.welcome = welcome
         self._look = look
@@ -51,12 +51,11 @@ class WelcomeDialog(Panel[Welcome | None]):
     def question(self) -> str:
         return self.welcome.question
 
-    @property
-    def hints(self) -> str:
+    def keys(self) -> Keys:
         if self.welcome.step == "working":
-            return "Esc cancels"
-        leaves = "Esc not now" if self.welcome.step == "choose" else "Esc back"
-        return f"Enter confirms · {leaves} · ↑↓ or a number choose"
+            return [("Esc", "cancel")]
+        leave = "not now" if self.welcome.step == "choose" else "back"
+        return [("↑↓ or a number", "choose"), ("Enter", "confirm"), ("Esc", leave)]
 
     def body(self, width: int) -> list[Line]:
         palette, lines = self.palette, list[Line]()
@@ -86,7 +85,7 @@ class WelcomeDialog(Panel[Welcome | None]):
         self._go(self.welcome.choose(name))
 
     def entered(self, text: str) -> None:
-        self.query_one(Input).value = ""
+        self.entry.line.clear()
         self._go(self.welcome.entered(text))
 
     def left(self, text: str) -> None:
@@ -100,13 +99,10 @@ class WelcomeDialog(Panel[Welcome | None]):
         self.workers.cancel_group(self, "work")
         self._go((self.welcome.back(), None))
 
-    def leave(self) -> None:
-        self.dismiss(None)
-
-    def pressed(self, event: events.Key) -> bool:
+    def pressed(self, key: str, character: str | None) -> bool:
         if self.welcome.step == "working":
             return True
-        if self.welcome.step != "choose" or self.typing or event.character != _BEGINS:
+        if self.welcome.step != "choose" or self.typing or character != _BEGINS:
             return False
         self._ask_key(_BEGINS)
         return True
@@ -122,22 +118,21 @@ class WelcomeDialog(Panel[Welcome | None]):
 
     def stop_asking(self) -> None:
         super().stop_asking()
-        entry = self.query_one(Input)
-        entry.value, entry.password = "", False
+        self.entry.line.masked = False
 
     def _ask_key(self, text: str = "") -> None:
         self.welcome = self.welcome.ask_key()
         self._show_entry(text)
 
     def _show_entry(self, text: str = "") -> None:
-        self.query_one(Input).password = True
+        self.entry.line.masked = True
         self.ask(self.welcome.asks, text)
         self.update()
 
     def _go(self, after: Next) -> None:
         before, (self.welcome, wanted) = self.welcome.step, after
         if self.welcome.step == "done":
-            self.query_one(Input).value = ""
+            self.entry.line.clear()
             self.dismiss(self.welcome)
             return
         if self.welcome.step == "key":

@@ -21,6 +21,7 @@ from agentcli.tui.sheets.page import TextPage
 from agentcli.tui.sheets.picker import ListSheet
 from agentcli.tui.sheets.rows import Row
 from agentcli.tui.sheets.runs import Runs, cut_runs, padded, percent, tokens, width_of, wrapped
+from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
 
 
@@ -117,9 +118,8 @@ class ContextPage(ListSheet[str, None]):
             rows.append(Row(item.id, item.label, "", _mark(item), "Left out of the context", left_out))
         return rows
 
-    def aside(self) -> str:
-        count = super().aside()
-        return f"{count} items" if count else ""
+    def asides(self) -> Sequence[str]:
+        return [f"{count} items" for count in super().asides()]
 
     def _detail(self, item: ContextItem) -> str:
         if item.category in _ALWAYS:
@@ -147,7 +147,7 @@ class ContextPage(ListSheet[str, None]):
             return False
         return True
 
-    def keys(self) -> list[tuple[str, str]]:
+    def keys(self) -> Keys:
         if self._asked is not None:
             return [("Esc", "keep it"), ("Enter", "drop it")]
         if self.searching:
@@ -155,7 +155,7 @@ class ContextPage(ListSheet[str, None]):
         order = ("s", "in order" if self._by_size else "by size")
         return [("/", "search"), order, ("↑↓", "move"), *self._own_keys(), ("Esc", "close")]
 
-    def _own_keys(self) -> list[tuple[str, str]]:
+    def _own_keys(self) -> Keys:
         item = self._item
         if self._control is None or item is None:
             return []

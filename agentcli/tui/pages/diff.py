@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left, bisect_right
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from textual.app import ComposeResult
 
@@ -16,11 +16,11 @@ from agentcli.commands.diff import CUT, NOTHING, ChangedFile, Changes, heading
 from agentcli.tui.blocks.diff import NARROWEST_BESIDE, SIDE_BY_SIDE_FROM
 from agentcli.tui.blocks.diff_layout import DiffLayout, Entry, FileView, Look
 from agentcli.tui.pages.diff_pager import DiffPager
-from agentcli.tui.sheets.frame import MARGIN, Lines, SearchLine
 from agentcli.tui.sheets.page import Page
 from agentcli.tui.sheets.picker import Picker
 from agentcli.tui.sheets.rows import Row
 from agentcli.tui.sheets.runs import Runs, cut, cut_runs, width_of
+from agentcli.tui.sheets.sheet import MARGIN, Keys, StyledRows
 from agentcli.tui.theme.palette import Palette
 from agentcli.workspace.base import DiffScope
 
@@ -54,16 +54,17 @@ class DiffPage(Page[None]):
         """A row that was jumped to, and how far was scrolled then: the end of a diff cannot be scrolled to the top."""
 
     def parts(self) -> ComposeResult:
-        yield Lines(id="where")
-        yield DiffPager(self.palette, id="pager")
-        yield SearchLine("/", "search")
+        yield StyledRows(id="where")
+        yield from super().parts()
+
+    def make_pager(self) -> DiffPager:
+        return DiffPager(self.palette, id="pager")
 
     @property
     def pager(self) -> DiffPager:
         return self.query_one(DiffPager)
 
     def on_mount(self) -> None:  # Textual calls those of `Page` and `Sheet` after this one
-        self.query_one("#where", Lines).styles.height = 1
         self.watch(self.pager, "scroll_y", self._scrolled, init=False)
         self._reload()
 
@@ -86,7 +87,7 @@ class DiffPage(Page[None]):
         self._lines = sum(len(hunk.lines) for file in changes.files for hunk in file.diff.hunks)
         self._jumped = None
         self.settle()
-        self.pager.scroll_to(y=0, animate=False)
+        self.pager.move_to(0)
 
     def _switch(self, scope: DiffScope) -> None:
         self.scope = scope if scope != self.scope else "session"
@@ -101,7 +102,7 @@ class DiffPage(Page[None]):
         inner = max(1, width - 2 * MARGIN - 1)
         look = Look(inner, self.palette, self._is_beside(inner), listed=True)
         pager = self.pager
-        pager.styles.height = max(1, room - search - 1)
+        pager.set_height(max(1, room - search - 1))
         if look == pager.diff_layout.look and self._views is pager.diff_layout.files:
             return
         views = self._views
@@ -135,11 +136,7 @@ class DiffPage(Page[None]):
 
     def paint(self) -> None:
         super().paint()
-        self.query_one("#where", Lines).show([self._where(self.size.width)])
-
-    def set_palette(self, palette: Palette) -> None:
-        self.palette = palette
-        self.settle()
+        self.query_one("#where", StyledRows).show([self._where(self.size.width)])
 
     # ----------------------------------------------------------------------------------------------------------- place
 
@@ -150,9 +147,8 @@ class DiffPage(Page[None]):
         return self._jumped[0] if self._jumped is not None and self._jumped[1] == top else top
 
     def _go(self, row: int) -> None:
-        self.pager.scroll_to(y=row, animate=False)
-        top = min(row, max(0, self.pager.row_count - max(1, self.pager.size.height)))
-        self._jumped = (row, top)
+        self.pager.move_to(row)
+        self._jumped = (row, self.pager.hidden[0])
         self.paint()
 
     def _step(self, rows: list[int], steps: int) -> None:
@@ -204,12 +200,10 @@ class DiffPage(Page[None]):
 
     # ------------------------------------------------------------------------------------------------------------ keys
 
-    def aside(self) -> str:
-        if found := super().aside():
-            return found
-        return "side by side" if self.pager.diff_layout.look.beside and self._views else ""
+    def asides(self) -> Sequence[str]:
+        return (*super().asides(), "side by side" if self.pager.diff_layout.look.beside and self._views else "")
 
-    def keys(self) -> list[tuple[str, str]]:
+    def keys(self) -> Keys:
         if self.searching:
             return super().keys()
         beside = self.pager.diff_layout.look.beside

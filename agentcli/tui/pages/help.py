@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from agentcli.tui.sheets.picker import ListSheet
 from agentcli.tui.sheets.rows import Row
+from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
 
 Entry = tuple[str, str, str]
@@ -40,8 +41,8 @@ class HelpPage(ListSheet[str, str]):
         super().__init__("Help", rows, palette, preview=preview if more is not None else None)
 
     def choose(self, row: Row[str]) -> None:
-        self.close_with(row.value or None)
+        self.dismiss(row.value or None)
 
-    def keys(self) -> list[tuple[str, str]]:
+    def keys(self) -> Keys:
         use = [("Enter", self.verb)] if self.row is not None and self.row.value else []
         return [("↑↓", "move"), *use, ("Esc", "close")]

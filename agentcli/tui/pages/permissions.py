@@ -16,6 +16,7 @@ from agentcli.permissions.rules.text import checked, covered_by, risk_of
 from agentcli.tui.sheets.picker import ListSheet
 from agentcli.tui.sheets.rows import Row
 from agentcli.tui.sheets.runs import Runs, safe, wrapped
+from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
 
 _TITLES: Mapping[str, str] = {
@@ -76,16 +77,16 @@ class PermissionsPage(ListSheet[RuleEntry, str]):
         if not entry.editable:
             self.say(f"It comes from {safe(entry.source)}: remove it there.")
         elif self._removing is entry:
-            self.close_with(f"remove {entry.behavior} {shlex.quote(entry.text)} --scope {entry.scope}")
+            self.dismiss(f"remove {entry.behavior} {shlex.quote(entry.text)} --scope {entry.scope}")
         else:
             self.say(f"Press d again to remove {safe(entry.text)}.")
             self._removing = entry
 
     def _edited(self, line: str | None) -> None:
         if line is not None:
-            self.close_with(line)
+            self.dismiss(line)
 
-    def keys(self) -> list[tuple[str, str]]:
+    def keys(self) -> Keys:
         if self.searching:
             return [("↑↓", "move"), ("Enter", self.verb), ("Esc", "end search")]
         entry = self.row.value if self.row is not None else None
@@ -113,7 +114,7 @@ class RuleEditor(ListSheet[Behavior, str]):
             self.call_after_refresh(self._fill, self._entry.text)
 
     def _fill(self, text: str) -> None:
-        self.search_line.line.insert(text)
+        self.entry.line.insert(text)
         self._filter()
         self.settle()
 
@@ -171,14 +172,14 @@ class RuleEditor(ListSheet[Behavior, str]):
             return
         yes = " --yes" if risk else ""
         if self._entry is None:
-            self.close_with(f"add {row.value} {shlex.quote(text)} --scope {self._scope}{yes}")
+            self.dismiss(f"add {row.value} {shlex.quote(text)} --scope {self._scope}{yes}")
         elif text == self._entry.text:
-            self.close_with(None)
+            self.dismiss(None)
         else:
             old, scope = shlex.quote(self._entry.text), self._entry.scope
-            self.close_with(f"edit {row.value} {old} {shlex.quote(text)} --scope {scope}{yes}")
+            self.dismiss(f"edit {row.value} {old} {shlex.quote(text)} --scope {scope}{yes}")
 
-    def keys(self) -> list[tuple[str, str]]:
+    def keys(self) -> Keys:
         tab = [("Tab", "where")] if self._entry is None else []
         return [("↑↓", "move"), *tab, ("Enter", self.verb), ("Esc", "back")]
 

@@ -16,6 +16,7 @@ from agentcli.core.frozen import frozen
 from agentcli.tui.sheets.picker import ListSheet
 from agentcli.tui.sheets.rows import Row
 from agentcli.tui.sheets.runs import Runs, padded, safe, wrapped
+from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
 
 Scope = Literal["user", "local"]
@@ -78,7 +79,7 @@ class SettingsPage(ListSheet[Setting, Change]):
 
     def _changed(self, change: Change | None) -> None:
         if change is not None:
-            self.close_with(change)
+            self.dismiss(change)
 
     def _why_not(self, setting: Setting, key: Key | None) -> str:
         if key is None:
@@ -143,9 +144,9 @@ class ValuePicker(ListSheet[Any, Change]):
         return True
 
     def choose(self, row: Row[Any]) -> None:
-        self.close_with(Change(self._key.name, row.value, self._scope))
+        self.dismiss(Change(self._key.name, row.value, self._scope))
 
-    def keys(self) -> list[tuple[str, str]]:
+    def keys(self) -> Keys:
         tab = [("Tab", "where")] if len(self._files) > 1 else []
         return [("↑↓", "move"), *tab, ("Enter", self.verb), ("Esc", "back")]
 

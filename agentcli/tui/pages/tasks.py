@@ -9,6 +9,7 @@ from agentcli.tui.sheets.page import TextPage
 from agentcli.tui.sheets.picker import ListSheet
 from agentcli.tui.sheets.rows import Row
 from agentcli.tui.sheets.runs import duration, safe
+from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
 
 if TYPE_CHECKING:
@@ -52,12 +53,12 @@ class TasksPage(ListSheet[str, tuple[Literal["stop"], str]]):
         if key != "k" or row is None:
             return False
         if self._tasks[row.value].status == "running":
-            self.close_with(("stop", row.value))
+            self.dismiss(("stop", row.value))
         else:
             self.say(f"{row.value} has ended already.")
         return True
 
-    def keys(self) -> list[tuple[str, str]]:
+    def keys(self) -> Keys:
         if not self._tasks:
             return [("Esc", "back")]
         running = self.row is not None and self._tasks[self.row.value].status == "running"

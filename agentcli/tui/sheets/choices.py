@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 from rich.style import Style
-from textual.strip import Strip
 
 from agentcli.core.frozen import frozen
 from agentcli.tui.blocks.wrap import Run, wrap
+from agentcli.tui.sheets.runs import Runs, runs_of
 from agentcli.tui.theme.palette import Palette
 
 
@@ -35,7 +35,7 @@ class Choice:
 
 def choice_rows(
     choice: Choice, number: int, width: int, palette: Palette, *, current: bool, compact: bool
-) -> list[Strip]:
+) -> list[Runs]:
     """Its rows, all of them sensitive to a click (`choice` in the style's meta data is `number`)."""
     style = (
         palette.faint
@@ -63,4 +63,4 @@ def choice_rows(
         indent = " " * sum(cell_len(text) for text, _style in first)
         lines += wrap([(choice.detail, palette.muted)], width, [(indent, Style.null())])
     meta = Style(meta={"choice": number})
-    return [line.strip.extend_cell_length(width).apply_style(meta) for line in lines]
+    return [runs_of(line.strip.extend_cell_length(width).apply_style(meta)) for line in lines]

@@ -1,25 +1,34 @@
-"""A dialog about a text that the person may change before they answer: in place, or in their own editor (Ctrl+G)."""
+"""A dialog about a text that the user may change before they answer: in place, or in their own editor (Ctrl+G)."""
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Unpack
 
-from textual import events, work
+from textual import work
 from textual.app import ComposeResult
 from textual.widgets import TextArea
 
 from agentcli.core.permission import Answer
 from agentcli.core.plaintext import plain_text
-from agentcli.tui.sheets.panel import Panel
+from agentcli.tui.sheets.dialog import Dialog, DialogOptions
+from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
 
+EDITING_KEYS: Keys = [("Ctrl+G", "your own editor"), ("Esc", "back to the choices")]
 
-class EditablePanel(Panel[Answer | None]):
+
+class EditableOptions(DialogOptions, total=False):
+    environ: Mapping[str, str] | None
+    """Where `$EDITOR` is looked up; the environment of the process by default."""
+    cwd: Path | None
+
+
+class EditableDialog(Dialog[Answer | None]):
     DEFAULT_CSS = """
-    EditablePanel #editor {
+    EditableDialog #editor {
         display: none; height: 1; border: none; padding: 0 1; background: $background; scrollbar-size-vertical: 1;
     }
     """
@@ -29,16 +38,15 @@ class EditablePanel(Panel[Answer | None]):
         text: str,
         palette: Palette,
         *,
-        clock: Callable[[], float] = time.monotonic,
-        typed: Callable[[], float] | None = None,
         environ: Mapping[str, str] | None = None,
         cwd: Path | None = None,
+        **options: Unpack[DialogOptions],
     ) -> None:
-        super().__init__(palette, clock=clock, typed=typed)
+        super().__init__(palette, **options)
         self.text = plain_text(text)
         self.editing = False
         self._original = self.text
-        self._environ = environ
+        self._environ = os.environ if environ is None else environ
         self._cwd = cwd
         self._is_outside = False
 
@@ -46,12 +54,11 @@ class EditablePanel(Panel[Answer | None]):
     def edited(self) -> bool:
         return self.text != self._original
 
-    @property
-    def asides(self) -> tuple[str, ...]:
+    def asides(self) -> Sequence[str]:
         return ("edited by you", "edited") if self.edited and not self.editing else ()
 
     def changed(self) -> None:
-        """The person has come back from the editor with another text."""
+        """The text was changed in the editor."""
 
     def edit(self) -> None:
         """Open the text for editing in place of body and choices."""
@@ -66,7 +73,7 @@ class EditablePanel(Panel[Answer | None]):
         self.index = 0
         self.update()
 
-    # ------------------------------------------------------------------------------------------------ as a panel
+    # ------------------------------------------------------------------------------------------------ -as a dialog
 
     def own_widgets(self) -> ComposeResult:
         yield TextArea(id="editor", compact=True, tab_behavior="focus", soft_wrap=True)
@@ -92,21 +99,22 @@ class EditablePanel(Panel[Answer | None]):
             self.changed()
         self.update()
 
-    def pressed(self, event: events.Key) -> bool:
-        if event.key == "ctrl+g" and not self.asking:
+    def pressed(self, key: str, character: str | None) -> bool:
+        if key == "ctrl+g" and not self.asking:
             if not self._is_outside:
                 self._is_outside = True
                 self._outside()
             return True
-        return False
+        # Pressed before the editor had the focus.
+        text = "\n" if key == "enter" else character
+        if not self.editing or not text:
+            return False
+        self.query_one(TextArea).insert(text)
+        return True
 
-    def overtaken(self, event: events.Key) -> bool:
-        if not self.editing:
-            return super().overtaken(event)
-        text = "\n" if event.key == "enter" else event.character if event.is_printable else ""
-        if text:
-            self.query_one(TextArea).insert(text)
-        return bool(text)
+    @property
+    def typed_text(self) -> str:
+        return self.query_one(TextArea).text if self.editing else super().typed_text
 
     @work(group="editor")
     async def _outside(self) -> None:
@@ -115,9 +123,8 @@ class EditablePanel(Panel[Answer | None]):
 
         editor = self.query_one(TextArea)
         text = editor.text if self.editing else self.text
-        environ = os.environ if self._environ is None else self._environ
         try:
-            outcome = await edit_outside(self.app, text, environ, self._cwd or Path.cwd())
+            outcome = await edit_outside(self.app, text, self._environ, self._cwd or Path.cwd())
         finally:
             self._is_outside = False
         if isinstance(outcome, Written):

@@ -23,6 +23,8 @@ class LineEdit:
         self.text = ""
         self.cursor = 0
         """Before which character."""
+        self.masked = False
+        """Whether dots are shown in place of the text."""
         self._longest = longest
 
     def clear(self) -> None:
@@ -55,9 +57,9 @@ class LineEdit:
                 self.cursor = self._word_left()
             case "ctrl+right" | "alt+right" | "alt+f":
                 self.cursor = self._word_right()
-            case "ctrl+a":
+            case "ctrl+a" | "home":
                 self.cursor = 0
-            case "ctrl+e":
+            case "ctrl+e" | "end":
                 self.cursor = len(self.text)
             case _:
                 if not character or not character.isprintable():
@@ -95,11 +97,23 @@ class LineEdit:
         cursor = _CURSOR if active else Style.null()
         if not self.text:
             return [(placeholder[:1] or " ", palette.muted + cursor), (placeholder[1:], palette.muted)], 0
+        if self.masked:
+            return self._masked(width, palette, cursor)
         start = self._first_shown(width)
         before, under = self.text[start : self.cursor], self.text[self.cursor : self._right()]
         after = self.text[self._right() :] if under else ""
         runs: Runs = [(before, palette.text), (under or " ", palette.text + cursor), (after, palette.text)]
         return runs, cell_len(before)
+
+    def _masked(self, width: int, palette: Palette, cursor: Style) -> tuple[Runs, int]:
+        start = max(0, self.cursor - max(1, width - 2))
+        dots = "•" * (len(self.text) - start)
+        at = self.cursor - start
+        return [
+            (dots[:at], palette.text),
+            (dots[at : at + 1] or " ", palette.text + cursor),
+            (dots[at + 1 :], palette.text),
+        ], at
 
     def _first_shown(self, width: int) -> int:
         """So far to the right that the cursor has room."""

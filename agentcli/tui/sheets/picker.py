@@ -15,11 +15,11 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
-from agentcli.tui.sheets.frame import MARGIN, Lines, SearchLine, Sheet
 from agentcli.tui.sheets.leaving import QuitWanted, is_exit
 from agentcli.tui.sheets.row_list import RowList
 from agentcli.tui.sheets.rows import Found, Row, Search, entries_of, find
 from agentcli.tui.sheets.runs import Runs, first_rows, safe, safe_block, wrapped
+from agentcli.tui.sheets.sheet import MARGIN, EntryLine, Keys, Sheet, StyledRows
 from agentcli.tui.theme.palette import Palette
 
 T = TypeVar("T")
@@ -129,42 +129,42 @@ class ListSheet(Sheet[R], Generic[T, R]):
         self._said, self._is_good = text, good
         self.settle()
 
-    def keys(self) -> list[tuple[str, str]]:
+    def keys(self) -> Keys:
         search = [("/", "search")] if self.letters and not self.searching else []
         return [*search, ("↑↓", "move"), ("Enter", self.verb), ("Esc", "back")]
 
     # ------------------------------------------------------------------------------------------------------- the parts
 
     def parts(self) -> ComposeResult:
-        yield Lines(id="head")
-        yield SearchLine("⌕", self.placeholder, self.longest)
+        yield StyledRows(id="head")
+        yield EntryLine("⌕", self.placeholder, self.longest)
         with Horizontal(id="body"):
             yield RowList[T](self.palette, self._cursor_moved, id="rows")
-            yield Lines(id="preview")
-        yield Lines(id="about")
+            yield StyledRows(id="preview")
+        yield StyledRows(id="about")
 
     @property
     def listing(self) -> RowList[T]:
         return self.query_one(RowList)
 
     @property
-    def search_line(self) -> SearchLine:
-        return self.query_one(SearchLine)
+    def entry(self) -> EntryLine:
+        return self.query_one(EntryLine)
 
     @property
     def query_text(self) -> str:
-        return self.search_line.line.text
+        return self.entry.line.text
 
     @property
     def searching(self) -> bool:
-        return not self.letters or self.search_line.display
+        return not self.letters or self.entry.display
 
     @property
     def row(self) -> Row[T] | None:
         return self.listing.row
 
     def on_mount(self) -> None:  # Textual calls that of `Sheet` after this one
-        self.search_line.display = not self.letters
+        self.entry.display = not self.letters
         self.query_one("#preview").display = False  # until it is known that there is room
         self.listing.measure(self._entries, self.label_cells)
         values = [entry.row.value for entry in self._entries]
@@ -179,25 +179,22 @@ class ListSheet(Sheet[R], Generic[T, R]):
         self._filter(here)
         self.settle()
 
-    def set_palette(self, palette: Palette) -> None:
-        self.palette = palette
-        self.settle()
-
     # --------------------------------------------------------------------------------------------------------- painting
 
     def lay_out(self, width: int, room: int) -> None:
-        head, body, about = self.query_one("#head", Lines), self.query_one("#body"), self.query_one("#about", Lines)
+        head, body, about = (
+            self.query_one("#head", StyledRows),
+            self.query_one("#body"),
+            self.query_one("#about", StyledRows),
+        )
         search = 1 if self.searching else 0
         wide = self._preview is not None and width >= self.wide and bool(self._entries)
         self.query_one("#preview").display = wide
         rows = self.head(max(1, width - 2 * MARGIN), room - search - 1)
-        head.show(rows)
-        head.styles.height = len(rows)
-        head.display = bool(rows)
+        head.show(rows, len(rows))
         below = min(self._about_rows(width), max(0, (room - search - len(rows)) // 2))
         self._about_shown = below
-        about.styles.height = below
-        about.display = bool(below)
+        about.show(about.rows, below)
         wanted = max(1, len(self._entries) + len({entry.row.group for entry in self._entries if entry.row.group}))
         if wide:
             wanted = max(wanted, _PREVIEW_ROWS)
@@ -231,14 +228,14 @@ class ListSheet(Sheet[R], Generic[T, R]):
         rows.palette = palette
         rows.empty = self.empty if not self._entries else f"Nothing fits “{self.query_text[:40]}”."
         rows.refresh()
-        self.search_line.repaint(palette)
-        self.query_one("#about", Lines).show(first_rows(self._about(self.size.width), self._about_shown))
+        self.entry.repaint(palette)
+        self.query_one("#about", StyledRows).show(first_rows(self._about(self.size.width), self._about_shown))
 
-    def aside(self) -> str:
+    def asides(self) -> Sequence[str]:
         total = len(self._entries)
         if self._found_count != total:
-            return f"{self._found_count:,} of {total:,}"
-        return f"{total:,}" if total > 9 else ""
+            return (f"{self._found_count:,} of {total:,}",)
+        return (f"{total:,}",) if total > 9 else ()
 
     def _show(self, found: Sequence[Found[T]], cursor: int, grouped: bool) -> None:
         self._found_count = sum(each.entry.row is not self._typed_row for each in found)
@@ -259,7 +256,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
     def _show_preview(self) -> None:
         if not self.is_open:
             return
-        row, pane = self.row, self.query_one("#preview", Lines)
+        row, pane = self.row, self.query_one("#preview", StyledRows)
         if self._preview is None or row is None or not pane.display:
             pane.show([])
         elif self.preview_in_thread:
@@ -278,7 +275,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
     def _fill_preview(self, lines: Sequence[str]) -> None:
         text = self.palette.text
         rows = [[(part, text)] for line in lines[:200] for part in safe_block(line[:2000])]
-        pane = self.query_one("#preview", Lines)
+        pane = self.query_one("#preview", StyledRows)
         pane.edge = [("│ ", self.palette.faint)]
         width = max(1, (pane.size.width or self.size.width // 2 - 1) - 2)
         pieces = [piece for row in rows for piece in wrapped(row, width, 4)]
@@ -325,7 +322,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
 
     def press(self, key: str, character: str | None) -> bool:
         if key == "escape":
-            self._end_search() if self.letters and self.searching else self.leave()
+            self.back()
         elif key in _MOVES:
             self._finish_search()
             _MOVES[key](self.listing)
@@ -339,6 +336,9 @@ class ListSheet(Sheet[R], Generic[T, R]):
             return self._edit(key, character)
         return True
 
+    def back(self) -> None:
+        self._end_search() if self.letters and self.searching else self.leave()
+
     def letter(self, key: str) -> bool:
         """A key of the page itself, where letters are keys."""
         return False
@@ -346,27 +346,27 @@ class ListSheet(Sheet[R], Generic[T, R]):
     def on_paste(self, event: events.Paste) -> None:
         event.stop()
         if self.searching:
-            self.search_line.line.insert(event.text[: 2 * self.longest])
+            self.entry.line.insert(event.text[: 2 * self.longest])
             self._filter()
 
     def _edit(self, key: str, character: str | None) -> bool:
-        line = self.search_line.line
+        line = self.entry.line
         before = line.text
         if not line.press(key, character):
             return False
         if line.text != before:
             self._filter()
-        self.search_line.repaint(self.palette)
+        self.entry.repaint(self.palette)
         return True
 
     def _begin_search(self) -> bool:
-        self.search_line.display = True
+        self.entry.display = True
         self.settle()
         return True
 
     def _end_search(self) -> None:
-        self.search_line.line.clear()
-        self.search_line.display = False
+        self.entry.line.clear()
+        self.entry.display = False
         self._filter()
         self.settle()
 
@@ -395,4 +395,4 @@ class Picker(ListSheet[T, T]):
     """Closes with the value of the row that was chosen."""
 
     def choose(self, row: Row[T]) -> None:
-        self.close_with(row.value)
+        self.dismiss(row.value)

@@ -19,6 +19,7 @@ from agentcli.core.plaintext import plain_text
 from agentcli.interactive.wording import dollars
 from agentcli.tui.blocks.glyphs import EVEN, TAB, clean, glyphs
 from agentcli.tui.blocks.wrap import Run, wrap
+from agentcli.tui.theme.palette import Palette
 
 Runs = list[Run]
 
@@ -109,8 +110,11 @@ def wrapped(runs: Sequence[Run], width: int, most: int, indent: str = "") -> lis
     """Word-wrapped to at most `most` rows; the last one says with an ellipsis that there is more."""
     room = max(1, width)
     lines = wrap(runs, room, first=[(indent, Style.null())] if indent else ())
-    rows: list[Runs] = [[(part.text, part.style or Style.null()) for part in line.strip] for line in lines]
-    return first_rows(rows, most, room)
+    return first_rows([runs_of(line.strip) for line in lines], most, room)
+
+
+def runs_of(strip: Strip) -> Runs:
+    return [(part.text, part.style or Style.null()) for part in strip]
 
 
 def first_rows(rows: list[Runs], most: int, width: int = 10**6) -> list[Runs]:
@@ -140,6 +144,16 @@ def keys_row(keys: Sequence[tuple[str, str]], width: int, key: Style, text: Styl
             return row
         kept.pop(0)
     return []
+
+
+def rule(title: str, asides: Iterable[str], width: int, palette: Palette, line: Style) -> Runs:
+    """A rule with a title, and at its end the first of the asides that has room."""
+    title = cut(title, max(1, width - 6))
+    room = width - cell_len(title) - 10
+    aside = next((text for text in asides if text and cell_len(text) <= room), "")
+    rest = width - cell_len(title) - 5 - (cell_len(aside) + 3 if aside else 0)
+    runs: Runs = [("─── ", line), (title, palette.accent + palette.strong), (f" {'─' * max(1, rest)}", line)]
+    return [*runs, (f" {aside} ", palette.muted), ("─", line)] if aside else runs
 
 
 # ----------------------------------------------------------------------------------------------------- numbers

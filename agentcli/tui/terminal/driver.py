@@ -34,6 +34,7 @@ from agentcli.tui.terminal.freeing import Freed, survive_stuck_handlers
 from agentcli.tui.terminal.instant import Instant, make_raw
 from agentcli.tui.terminal.pacing import KeyOrder
 from agentcli.tui.terminal.restore import TerminalRestore
+from agentcli.tui.terminal.textual_internals import end_with, repaint
 from agentcli.tui.terminal.translation import BackgroundColour, Translation
 from agentcli.tui.terminal.watchdog import EscapeWatch
 from agentcli.tui.terminal.writer import Writer, is_frame
@@ -160,9 +161,7 @@ class AgentDriver(LinuxDriver):
 
     def _paint(self) -> None:
         with contextlib.suppress(ScreenStackError):
-            screen = self._app.screen
-            whole = screen._compositor.render_update(full=True, screen_stack=self._app._background_screens)
-            self._app._display(screen, whole)
+            repaint(self._app)
 
     # --------------------------------------------------------------------------------------------- application mode
 
@@ -281,7 +280,7 @@ class AgentDriver(LinuxDriver):
         try:
             self._read_until_stopped(source)
         except Exception as error:  # noqa: BLE001 -- a keyboard that is dead without a word is the worst of all
-            self._in_loop(self._app._handle_exception, error)
+            self._in_loop(end_with, self._app, error)
 
     def _read_until_stopped(self, source: tokens.InputFilter) -> None:
         fileno, wake = self.fileno, self._wake_read

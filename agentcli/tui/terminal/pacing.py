@@ -19,6 +19,8 @@ from textual.message import Message
 from textual.message_pump import MessagePump
 from textual.screen import ModalScreen
 
+from agentcli.tui.terminal.textual_internals import is_closing
+
 PATIENCE_SECONDS = 0.5
 """A handler may take long, or wait for what only a later key can bring. Then order is not worth a dead keyboard."""
 LOOK_SECONDS = 0.01
@@ -90,7 +92,7 @@ class KeyOrder:
         def look_after_it() -> None:
             if not self._waiting or this_round != self._round:
                 return
-            if self._hop is not None and (self._hop._closing or self._hop._closed):
+            if self._hop is not None and is_closing(self._hop):
                 settled()  # The key closed what it was for, a dialog say, and the callback went with that.
             elif time.monotonic() - began > PATIENCE_SECONDS:
                 self._give_up(this_round)
@@ -115,7 +117,7 @@ class KeyOrder:
             if through_focus:
                 following: MessagePump | None = self._app.focused or self._screen()
             else:
-                following = pump._parent
+                following = getattr(pump, "parent", None)
             if following is None:
                 then()
             else:
@@ -130,5 +132,5 @@ class KeyOrder:
         return isinstance(self._screen(), ModalScreen)
 
     def _screen(self) -> MessagePump | None:
-        stack: list[MessagePump] = self._app._screen_stack
+        stack = self._app.screen_stack
         return stack[-1] if stack else None

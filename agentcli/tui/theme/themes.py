@@ -25,6 +25,7 @@ from rich.style import Style
 from agentcli.core.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line
+from agentcli.tui.terminal.textual_internals import refresh_colour_filter
 from agentcli.tui.theme.colours import Colour, Rgb, parse_colour, parse_look
 from agentcli.tui.theme.palette import WITHOUT_COLOURS, Palette
 from agentcli.tui.theme.shades import MEANINGS, SYNTAX, Shades
@@ -107,7 +108,7 @@ def begin_with_theme(app: App[Any], theme: TextualTheme) -> None:
     app.register_theme(theme)
     app.set_reactive(type(app).theme, theme.name)
     app.stylesheet.set_variables(app.get_css_variables())
-    app._refresh_truecolor_filter(app.ansi_theme)
+    refresh_colour_filter(app)
 
 
 def apply_theme(app: App[Any], theme: TextualTheme) -> None:

@@ -102,6 +102,11 @@ class Layouts:
             if self._rows <= self.most_rows:
                 break
 
+    @property
+    def rows_kept(self) -> int:
+        """Number of rows whose lines are in memory."""
+        return self._rows
+
     def _use(self, entry: Entry) -> None:
         rows = len(entry.lines or ())
         self._rows += rows - self._kept.pop(entry, 0)

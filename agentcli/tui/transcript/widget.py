@@ -22,7 +22,7 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBar, ScrollDown, ScrollTo, ScrollUp
-from textual.selection import SelectEnd, Selection
+from textual.selection import Selection
 from textual.strip import Strip
 from textual.timer import Timer
 from textual.widget import Widget
@@ -30,6 +30,7 @@ from textual.widgets import Static
 
 from agentcli.tui.blocks.base import Block, Line
 from agentcli.tui.model import Above, Clear, Item, Operation
+from agentcli.tui.terminal.textual_internals import extend_selection
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.conversation import Conversation
 from agentcli.tui.transcript.copying import select, selected_text, span, word_at
@@ -87,6 +88,7 @@ class Transcript(ScrollView):
         self._finder = Finder(self._conversation, self._view)
         self._beat: Timer | None = None
         self._rest: Timer | None = None
+        self._active_timers: set[Timer] = set()
         self._older: list[Item] = []
         """What belongs above all the rest and has no blocks yet: thousands of them are not made at once."""
         self._dirty = True
@@ -148,6 +150,29 @@ class Transcript(ScrollView):
         self._put_all()
         return [entry.block.item for entry in self._conversation.stack]
 
+    @property
+    def has_deferred_work(self) -> bool:
+        return bool(self._older) or self._conversation.unsure or self._finder.searching
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs by a timer."""
+        return not self._active_timers
+
+    @property
+    def kept_rows(self) -> int:
+        """Rows whose lines are kept in memory."""
+        return self._conversation.layouts.rows_kept
+
+    @property
+    def match_count(self) -> int:
+        """Matches of the search found so far."""
+        return self._finder.count
+
+    def shown_rows(self) -> list[str]:
+        """The rows as painted last, as text."""
+        return [strip.text for strip in self._canvas.strips]
+
     def blocks(self) -> list[Block]:
         self._put_all()
         return [entry.block for entry in self._conversation.stack]
@@ -164,20 +189,30 @@ class Transcript(ScrollView):
 
     def on_mount(self) -> None:
         self._beat = self.set_interval(FRAME, self._on_beat)
-        self._rest = self.set_interval(PAUSE, self._on_rest)
+        self._rest = self.set_interval(PAUSE, self.do_deferred_work)
+        self._active_timers = {self._beat, self._rest}
         # The colours are the screen's: a theme that changes them does not touch the styles of this widget.
         self.app.theme_changed_signal.subscribe(self, lambda _theme: self._restyle())
 
     def _request_frame(self) -> None:
         self._dirty = True
-        if self._beat is not None:
-            self._beat.resume()
+        self._resume(self._beat)
+
+    def _resume(self, timer: Timer | None) -> None:
+        if timer is not None:
+            self._active_timers.add(timer)
+            timer.resume()
+
+    def _pause(self, timer: Timer | None) -> None:
+        if timer is not None:
+            self._active_timers.discard(timer)
+            timer.pause()
 
     def _on_beat(self) -> None:
         if self._dirty:
             self.frame()
-        elif self._beat is not None:
-            self._beat.pause()  # resumed, it beats at once
+        else:
+            self._pause(self._beat)  # resumed, it beats at once
 
     def frame(self) -> None:
         """Show things as they are now. Called by the clock; tests call it so as not to wait."""
@@ -197,8 +232,8 @@ class Transcript(ScrollView):
             self._request_frame()
             self.set_timer(0.001, self.frame)  # a message to itself would not let anything else in between
 
-    def _on_rest(self) -> None:
-        """One slice of what can wait. What changed since the last frame waits for the next one, which lays it out."""
+    def do_deferred_work(self) -> None:
+        """Do one slice of what can wait. Changes since the last frame wait for the next one, which lays them out."""
         deadline = perf_counter() + SLICE
         if self._older:
             while self._older and perf_counter() < deadline:
@@ -209,8 +244,8 @@ class Transcript(ScrollView):
                 self._settle()
         elif self._finder.searching:
             self._search(deadline)
-        elif self._rest is not None:
-            self._rest.pause()
+        else:
+            self._pause(self._rest)
 
     @property
     def _content(self) -> Size:
@@ -235,8 +270,8 @@ class Transcript(ScrollView):
         if self._told != (self._view.sees_end, self._view.unseen):
             self._told = (self._view.sees_end, self._view.unseen)
             self._post(self.FollowingChanged(*self._told))
-        if self._rest is not None and (self._older or self._conversation.unsure or self._finder.searching):
-            self._rest.resume()
+        if self.has_deferred_work:
+            self._resume(self._rest)
 
     def _show_rows(self, height: int) -> None:
         selection, selected = self.text_selection, self._conversation.layouts.palette.selection
@@ -350,7 +385,7 @@ class Transcript(ScrollView):
         if self._conversation.layouts.width:
             self._view.scroll(rows)
             self._settle()
-            self._carry_selection()
+            extend_selection(self)
 
     def page_up(self) -> None:
         self.scroll_rows(-max(1, self._content.height - 2))
@@ -372,7 +407,7 @@ class Transcript(ScrollView):
         if round(old_value) != round(new_value) and self._conversation.layouts.width:
             self._view.look_at_row(round(new_value))
             self._settle()
-            self._carry_selection()
+            extend_selection(self)
 
     def _on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         event.stop().prevent_default()
@@ -405,16 +440,6 @@ class Transcript(ScrollView):
         """The view stands still while something is selected."""
         self._view.hold(selection is not None)
         self._settle()
-
-    def _carry_selection(self) -> None:
-        """Scrolled during a drag, the selection ends at what is under the mouse now; Textual waits for it to move."""
-        state = self.screen._select_state
-        if state is None or state.end is None or not self.screen._selecting or state.start.content_widget is not self:
-            return
-        widget, offset = self.screen.get_widget_and_offset_at(*self.app.mouse_position)
-        if widget is self and offset is not None:
-            end = SelectEnd(state.end.container, self, offset)
-            self.screen._select_state = state.update_end(self.app.mouse_position, end)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The source text of what is selected."""

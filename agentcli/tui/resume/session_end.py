@@ -21,7 +21,7 @@ def past_of(engine: Engine) -> list[Item]:
     """What a conversation shows, to be opened with. For a thread: it also counts the tokens of all messages, which the
     engine keeps, and loads the languages that will be in view."""
     from agentcli.tui.blocks.highlight import warm
-    from agentcli.tui.replay import replayed
+    from agentcli.tui.resume.replay import replayed
 
     items = replayed(engine.take_history(), engine.title_of)
     engine.context.outlook()
@@ -36,7 +36,7 @@ def end_of_session(state_dir: Path, cwd: Path, resume: str) -> list[Item]:
     from agentcli.session.find import find, latest
     from agentcli.session.load import load_end_of_history
     from agentcli.tui.blocks.markdown import load_parser
-    from agentcli.tui.replay import replayed
+    from agentcli.tui.resume.replay import replayed
 
     newest = latest(state_dir, cwd) if not resume else None
     found = find(state_dir, cwd, resume) if resume else [newest] if newest is not None else []

@@ -7,10 +7,10 @@ import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 from textual import events
-from textual.keys import _character_to_key
 
-from agentcli.tui.sheets.panel import Panel
+from agentcli.tui.sheets.dialog import Dialog
 from agentcli.tui.sheets.typing_guard import PAUSE
+from agentcli.tui.terminal.textual_internals import key_of
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
@@ -120,7 +120,7 @@ class Guide:
     async def _play(self, step: Step) -> None:
         await asyncio.sleep(READING_SECONDS / self._speed)
         for character in step.line:
-            self._press(_character_to_key(character) if not character.isalnum() else character, character)
+            self._press(key_of(character) if not character.isalnum() else character, character)
             await asyncio.sleep(KEY_SECONDS / self._speed)
         await asyncio.sleep(READING_SECONDS / 4 / self._speed)
         self._press("enter", "\r")
@@ -129,7 +129,7 @@ class Guide:
         """Let a question be read, then take its first choice, as Enter does. Whatever the speed, a dialog takes no key
         at first: it could be meant for the prompt."""
         screen = self._app.screen
-        guarded = screen.guard.pause if isinstance(screen, Panel) else 2 * PAUSE
+        guarded = screen.guard.pause if isinstance(screen, Dialog) else 2 * PAUSE
         await asyncio.sleep(max(guarded + LOOK_SECONDS, READING_SECONDS / self._speed))
         if self._app.screen is screen:
             self._press("enter", "\r")

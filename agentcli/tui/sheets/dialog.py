@@ -1,0 +1,522 @@
+"""The base of the dialogs: a question in the rule, a body that scrolls, and choices that never scroll away.
+
+A dialog says what is in the body and what the choices are, and closes with its answer. Nothing in here changes anything
+but the screen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, TypedDict, TypeVar, Unpack
+
+from rich.style import Style
+from textual import events, work
+from textual.app import ComposeResult
+
+from agentcli.core.events import PermissionRequested
+from agentcli.core.permission import Answer
+from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.wrap import wrap
+from agentcli.tui.dialogs.subject import one_line
+from agentcli.tui.sheets.choices import Choice, choice_rows
+from agentcli.tui.sheets.leaving import QuitWanted, is_exit
+from agentcli.tui.sheets.more_row import more_row
+from agentcli.tui.sheets.reading_gate import ReadingGate
+from agentcli.tui.sheets.runs import Runs, rule, runs_of
+from agentcli.tui.sheets.scroller import LineScroller
+from agentcli.tui.sheets.sheet import MARGIN, EntryLine, Keys, Sheet, StyledRows
+from agentcli.tui.sheets.typing_guard import TypingGuard
+from agentcli.tui.terminal.textual_internals import forward
+from agentcli.tui.theme.palette import Palette
+
+T = TypeVar("T")
+
+_SMALL = 3
+"""Rows that the body keeps before the keys are left out."""
+LONG = 80_000
+"""Characters of plain text that take about as long to lay out as a key may take to be answered. What is longer is laid
+out beside the event loop."""
+PAINTED = 5
+_LONGEST_ENTRY = 100_000
+_TYPING_KEYS = frozenset({"enter", "shift+enter", "ctrl+j", "backspace", "delete", "space"})
+
+
+class DialogOptions(TypedDict, total=False):
+    """What every dialog takes besides its content."""
+
+    guarded: bool
+    """Hold back keys while the user types a sentence; the default."""
+    clock: Callable[[], float]
+    typed: Callable[[], float] | None
+    """Time of the last key in the prompt, by the clock."""
+
+
+class Dialog(Sheet[T], Generic[T]):
+    """Keys that its guard holds back go to what has the focus on the screen below."""
+
+    share = 1.0
+    first = 0
+    """The choice that is marked when the dialog opens."""
+    marks_choice = True
+    """Whether the arrows move among the choices."""
+    body_varies = False
+    """Whether the body says more when there is little room for the choices."""
+
+    def __init__(self, palette: Palette, **options: Unpack[DialogOptions]) -> None:
+        super().__init__(palette=palette)
+        self.guard = TypingGuard(
+            options.get("clock", time.monotonic), options.get("typed"), on=options.get("guarded", True)
+        )
+        self.index = 0
+        self.compact = False
+        """There is little room: labels are short, and what stood below them has to be in the body."""
+        self.asking = ""
+        """What the line for typing is for; empty while it is not there."""
+        self.covers: Callable[[int], object] = lambda _rows: None
+        """Called with the number of rows that the dialog covers, whenever that changes."""
+        self.unfinished: Callable[[], bool] = lambda: False
+        """Whether a sentence stands unfinished in the prompt: then what is typed is likely to go on with it, and only
+        arrows and Enter answer."""
+        self._finding = False
+        self._sought = ""
+        self._version = 0
+        self._laid_out: dict[tuple[int, bool], tuple[int, list[Line]]] = {}
+        """By width and compactness, with the version it was made for."""
+        self._laying_out: set[tuple[int, bool]] = set()
+        self._first_choice = 0
+        self._says_more = False
+        self._gate = ReadingGate()
+        self._lines_are_final = True
+        """What is shown is the whole body, not a part or an older one."""
+
+    # -------------------------------------------------------------------------------------------------- for subclasses
+
+    @property
+    @abstractmethod
+    def question(self) -> str:
+        """What is asked, in a few words."""
+
+    @abstractmethod
+    def body(self, width: int) -> list[Line]:
+        """What it is about, whole. Called again when the width changed or after `update`; may run in a thread."""
+
+    @abstractmethod
+    def choices(self) -> Sequence[Choice]: ...
+
+    @abstractmethod
+    def choose(self, name: str) -> None:
+        """Handle a choice."""
+
+    def keys(self) -> Keys:
+        return [("↑↓ or a number", "choose"), ("Enter", "confirm"), ("Esc", "stop")]
+
+    def locked_keys(self) -> Keys:
+        """The keys while choices are locked."""
+        return [("n", "deny"), ("End", "jump to the end"), ("PgDn Space ↓", "scroll"), ("Esc", "stop")]
+
+    @property
+    def size_of_body(self) -> int:
+        """About how many characters of plain text it is worth; a diff or Markdown costs `PAINTED` times as much."""
+        return 0
+
+    @property
+    def gated(self) -> bool:
+        """Whether choices are locked until all of the body has been on the screen; they say so by `Choice.locked`."""
+        return False
+
+    @property
+    def content_key(self) -> object:
+        """Changes when the body says something that has to be read again."""
+        return None
+
+    @property
+    def locked(self) -> bool:
+        return self.gated and not self._gate.is_open(self.content_key)
+
+    def extra_head(self, width: int) -> list[Runs]:
+        """Rows between the question and the body."""
+        return []
+
+    def own_widgets(self) -> ComposeResult:
+        """Widgets that stand in for body and choices at times."""
+        return ()
+
+    def occupied(self, rows: int) -> bool:
+        """Whether a widget of the dialog's own stands in for body and choices at the moment; it gets so many rows."""
+        return False
+
+    @property
+    def typing(self) -> bool:
+        return bool(self.asking) or self._finding
+
+    def pressed(self, key: str, character: str | None) -> bool:
+        """Handle a key of this dialog's own; return whether it is one."""
+        return False
+
+    def turned(self, name: str, step: int) -> None:
+        """Tab on a choice that has something to turn."""
+
+    def turned_more(self, name: str, step: int) -> None:
+        """An arrow on a choice that has a second thing to turn."""
+
+    def highlighted(self, name: str) -> None:
+        """The mark has moved to this choice."""
+
+    def clicked(self, meta: dict[str, object]) -> None:
+        """A click on a row of `extra_head`, with the meta data of the style there."""
+
+    def entered(self, text: str) -> None:
+        """Enter in the line that `ask` opened."""
+
+    def left(self, text: str) -> None:
+        """The line for typing was closed with this in it, and nothing was sent."""
+
+    # ------------------------------------------------------------------------------------------------- for subclasses
+
+    @property
+    def scroller(self) -> LineScroller:
+        return self.query_one(LineScroller)
+
+    @property
+    def entry(self) -> EntryLine:
+        return self.query_one(EntryLine)
+
+    def update(self) -> None:
+        """Show a change of the content."""
+        self._version += 1
+        self.settle()
+
+    def ask(self, what: str, text: str = "", placeholder: str = "") -> None:
+        """Open a line for typing in place of the choices."""
+        self.asking = what
+        self._open_entry(" ", text, placeholder)
+
+    def stop_asking(self) -> None:
+        """Close the line for typing, or the search."""
+        text = self.entry.line.text
+        if self._finding:
+            self._sought = text
+            self.scroller.find("")
+        elif self.asking:
+            self.left(text)
+        self._finding, self.asking = False, ""
+        self.entry.line.clear()
+        self.entry.display = False
+        self.settle()
+
+    def _open_entry(self, sign: str, text: str, placeholder: str) -> None:
+        entry = self.entry
+        entry.sign, entry.placeholder = sign, placeholder
+        entry.line.clear()
+        entry.line.insert(text)
+        entry.display = True
+        self.settle()
+
+    # --------------------------------------------------------------------------------------------------------- drawing
+
+    def parts(self) -> ComposeResult:
+        yield StyledRows(id="head")
+        yield from self.own_widgets()
+        yield LineScroller(self.palette, id="body")
+        yield StyledRows(id="foot")
+        entry = EntryLine(" ", "", _LONGEST_ENTRY)
+        entry.display = False
+        yield entry
+
+    def on_mount(self) -> None:  # Textual calls that of `Sheet` after this one
+        self.guard.begin()
+        self.index = self._next(self.first - 1, 1)
+
+    def lay_out(self, width: int, room: int) -> None:
+        """Share out the rows: first the question and the choices, then the body, then the keys."""
+        height = self.area.height
+        head, foot, keys = (self.query_one(f"#{name}", StyledRows) for name in ("head", "foot", "keys"))
+        extra = self.extra_head(width)
+        head.show(extra, len(extra))
+        fixed = 1 + len(extra) + self.entry.display
+        keys.display = True
+        if self.occupied(max(1, height - 2 - len(extra))):
+            self.scroller.show([], 0)
+            foot.show([], 0)
+            return
+        lines, rows, room = self._fitted(width, height - fixed - 1)
+        keys.display = room >= min(len(lines), _SMALL) or self.typing
+        room += not keys.display
+        least = min(len(lines), 1)
+        if room < least:
+            rows = self._fitting(rows, max(1, len(rows) - least + room))
+            room = max(0, height - fixed - len(rows) - keys.display)
+        self._says_more = len(lines) > room > 1
+        room = max(0, room - self._says_more)
+        self.scroller.show(lines, min(len(lines), room))
+        if self._note_reading():
+            rows = self._fitting(self._foot(width), len(rows))
+        if self._says_more:
+            rows = [self._more(), *rows]
+        elif len(lines) < room:
+            rows = [[], *rows]
+        foot.show(rows, len(rows))
+        self.covers(fixed + min(len(lines), room) + len(rows) + keys.display)
+
+    def _fitted(self, width: int, height: int) -> tuple[list[Line], list[Runs], int]:
+        """The body, the rows below it and the room for the body; compact where they would leave it too little."""
+        for self.compact in (False, True):
+            rows = self._foot(width)
+            lines = self._lines(max(1, width - 2 * MARGIN - 1))
+            if height - len(rows) >= min(len(lines), max(2 * _SMALL, self.area.height // 3)):
+                break
+        return lines, rows, height - len(rows)
+
+    def paint(self) -> None:
+        super().paint()
+        self.scroller.palette = self.palette
+        if self.typing:
+            self.entry.repaint(self.palette)
+
+    def rule(self, width: int) -> Runs:
+        if self.locked and not self._says_more and self.scroller.overflows and self._lines_are_final:
+            return self._more()
+        asides = map(one_line, (self.scroller.found, *self.asides()))
+        return rule(one_line(self.question), asides, width, self.palette, self.palette.accent)
+
+    def _lines(self, width: int) -> list[Line]:
+        key = (width, self.compact and self.body_varies)
+        version, lines = self._laid_out.get(key, (-1, []))
+        self._lines_are_final = version == self._version or self.size_of_body <= LONG
+        if version == self._version:
+            return lines
+        if self.size_of_body <= LONG:
+            lines = self.body(width)
+            self._laid_out[key] = (self._version, lines)
+            return lines
+        if key not in self._laying_out:
+            self._laying_out.add(key)
+            self._lay_out(key)
+        return lines or wrap([("Laying out a long text …", self.palette.muted)], width)
+
+    @work(group="layout")
+    async def _lay_out(self, key: tuple[int, bool]) -> None:
+        version = -1
+        while version != self._version:
+            version = self._version
+            self._laid_out[key] = (version, await asyncio.to_thread(self.body, key[0]))
+        self._laying_out.discard(key)
+        self.settle()
+
+    def _note_reading(self) -> bool:
+        """Whether this has opened the gate."""
+        was_locked = self.locked
+        # In so few columns hardly a letter is in sight.
+        if was_locked and self._lines_are_final and self.area.width > 2 * MARGIN + 4:
+            self._gate.note(self.content_key, self.scroller.shown, self.scroller.hidden[1])
+        return was_locked and not self.locked
+
+    def _more(self) -> Runs:
+        above, below = self.scroller.hidden
+        return more_row(above, below, self.area.width, self.palette, locked=self.locked, insists=self._gate.insists)
+
+    def on_scroller_scrolled(self) -> None:
+        foot = self.query_one("#foot", StyledRows)
+        if self._note_reading() or (self.locked and not self._says_more):
+            self.settle()
+        elif self._says_more and foot.rows:
+            foot.show([self._more(), *foot.rows[1:]])
+
+    def _foot(self, width: int) -> list[Runs]:
+        if self.asking:
+            lines = wrap([(self.asking, self.palette.strong)], max(1, width - MARGIN), [(" " * MARGIN, Style.null())])
+            return [runs_of(line.strip) for line in lines]
+        if self._finding:
+            return []
+        return [row for number in range(len(self.choices())) for row in self._choice(number, width)]
+
+    def _choice(self, number: int, width: int) -> list[Runs]:
+        choice, current = self.choices()[number], self.marks_choice and number == self.index
+        return choice_rows(choice, number, max(1, width - MARGIN), self.palette, current=current, compact=self.compact)
+
+    def _fitting(self, foot: list[Runs], rows: int) -> list[Runs]:
+        """As many rows of the choices as there is room for, the current one among them."""
+        before = sum(len(self._choice(number, self.area.width)) for number in range(self.index))
+        self._first_choice = max(min(self._first_choice, before, len(foot) - rows), before - rows + 1, 0)
+        return foot[self._first_choice : self._first_choice + rows]
+
+    @property
+    def notice(self) -> str:
+        return super().notice or ("(paused while you type)" if self.guard.holding else "")
+
+    def shown_keys(self) -> Keys:
+        if self._finding:
+            return [("↑", "previous"), ("Enter or ↓", "next"), ("Esc", "end search")]
+        if self.asking:
+            return [("Enter", "send"), ("Esc", "back")]
+        find = [("/", "find")] if self.scroller.overflows and not self.typing else []
+        return [*find, *(self.locked_keys() if self.locked else self.keys())]
+
+    # ------------------------------------------------------------------------------------------------------------ keys
+
+    def press(self, key: str, character: str | None) -> bool:
+        if key == "escape":
+            self.stop_asking() if self.asking or self._finding else self.back()
+            return True
+        if self.asking or self._finding:
+            return self._type(key, character)
+        if self.typing:
+            return self.pressed(key, character)
+        if (character or key in _TYPING_KEYS) and self.guard.holds():
+            self._hold_back(key, character)
+            return True
+        if character and self.unfinished():
+            return self._goes_on(key, character)
+        return (
+            self._scrolls(key)
+            or self.pressed(key, character)
+            or self._begin_search(key, character)
+            or self._chooses(key, character)
+        )
+
+    def _type(self, key: str, character: str | None) -> bool:
+        """A key while the line for typing is there."""
+        text = self.entry.line.text
+        if self._finding and key in ("up", "down", "shift+enter"):
+            self._step(1 if key == "down" else -1)
+        elif key in ("pageup", "pagedown"):
+            return self._scrolls(key)
+        elif key == "enter" and not self._finding:
+            self.entered(text)
+        elif key == "enter" and is_exit(text, bool(self.scroller.matches)):
+            self.post_message(QuitWanted())
+        elif key == "enter":
+            self._step(1)
+        elif self.entry.line.press(key, character):
+            self._typed()
+        else:
+            return self.pressed(key, character)
+        return True
+
+    def _typed(self) -> None:
+        if self._finding:
+            self.scroller.find(self.entry.line.text)
+        self.paint()
+
+    def _begin_search(self, key: str, character: str | None) -> bool:
+        if key != "ctrl+f" and character != "/":
+            return False
+        self._finding = True
+        self._open_entry("/", self._sought, "search")
+        self._typed()
+        return True
+
+    def _step(self, step: int) -> None:
+        self.scroller.step(step)
+        self.paint()
+
+    def _goes_on(self, key: str, character: str) -> bool:
+        """A digit points at a choice; everything else is the sentence's, and so is the Enter right behind it."""
+        if character.isdigit() and 0 < int(character) <= len(self.choices()):
+            self._highlight(int(character) - 1)
+        else:
+            self.guard.hold()
+            self._hold_back(key, character)
+        return True
+
+    def on_paste(self, event: events.Paste) -> None:
+        if self.asking or self._finding:
+            event.stop()
+            self.entry.line.insert(event.text)
+            self._typed()
+        elif not self.typing:
+            # Nothing here takes a paste, so it was meant for the prompt.
+            event.stop()
+            self._forward(events.Paste(event.text))
+
+    def _hold_back(self, key: str, character: str | None) -> None:
+        self._forward(events.Key(key, character))
+        self.settle()
+        self.set_timer(self.guard.pause + 0.05, self.settle)
+
+    def _forward(self, event: events.Key | events.Paste) -> None:
+        """Give input to what has the focus on the screen below."""
+        stack = self.app.screen_stack
+        below = (stack[stack.index(self) - 1] if self in stack else stack[-1]).focused
+        if below is not None:
+            forward(below, event)
+
+    def _scrolls(self, key: str) -> bool:
+        arrows = {"shift+up": "up", "shift+down": "down", "ctrl+up": "up", "ctrl+down": "down"}
+        if self.locked and self.marks_choice and not self.typing:
+            arrows |= {"space": "pagedown", "down": "down"} | ({"up": "up"} if self.scroller.hidden[0] else {})
+        key = arrows.get(key, "" if key in ("up", "down") else key)
+        if not self.scroller.press(key):
+            return False
+        if self._note_reading():
+            # At once: the next key may be the answer.
+            self.settle()
+        return True
+
+    def _chooses(self, key: str, character: str | None) -> bool:
+        choices = self.choices()
+        if key in ("up", "down"):
+            self._highlight(self._next(self.index, 1 if key == "down" else -1))
+            return True
+        if key in ("tab", "right", "shift+tab", "left"):
+            arrows = key in ("right", "left")
+            for choice in (choices[self.index], *choices):
+                if choice.turn_more if arrows else choice.turn:
+                    turn = self.turned_more if arrows else self.turned
+                    turn(choice.name, 1 if key in ("tab", "right") else -1)
+                    break
+            return True
+        if key == "enter":
+            self._take(self.index)
+            return True
+        for number, choice in enumerate(choices):
+            if character and character in (str(number + 1), choice.key):
+                self._take(number)
+                return True
+        return False
+
+    def _take(self, number: int) -> None:
+        choices = self.choices()
+        if number >= len(choices) or choices[number].refused:
+            return
+        if choices[number].locked:
+            # Not highlighted: that may scroll to the end, and the same key twice would allow.
+            self._gate.insists = True
+            self.settle()
+        else:
+            self._highlight(number)
+            self.choose(choices[number].name)
+
+    def _highlight(self, number: int) -> None:
+        self.index = number
+        self.settle()
+        if not self.locked:
+            self.highlighted(self.choices()[number].name)
+
+    def _next(self, start: int, step: int) -> int:
+        """The next choice from there that can be chosen."""
+        choices = self.choices()
+        numbers: Iterable[int] = ((start + step * count) % len(choices) for count in range(1, len(choices) + 1))
+        return next((number for number in numbers if not choices[number].refused), 0)
+
+    def on_styled_rows_clicked(self, message: StyledRows.Clicked) -> None:
+        number = message.meta.get("choice")
+        if isinstance(number, int):
+            self._take(number)
+        else:
+            self.clicked(message.meta)
+
+
+class RequestDialog(Dialog[Answer | None]):
+    """A dialog about a request of the engine. Its title is the question, its display the content."""
+
+    def __init__(self, event: PermissionRequested, palette: Palette, **options: Unpack[DialogOptions]) -> None:
+        super().__init__(palette, **options)
+        self.event = event
+
+    @property
+    def question(self) -> str:
+        return self.event.title

@@ -1,0 +1,373 @@
+"""The scrolling text of dialogs and pages: painted row by row, searched and copied.
+
+Subclasses say where the rows come from: `LineScroller` has them all, `Pager` wraps runs, the diff page has its own
+layout.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, overload
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+
+from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.glyphs import EVEN, glyphs
+from agentcli.tui.sheets.runs import Runs
+from agentcli.tui.theme.palette import Palette
+from agentcli.tui.transcript.copying import cut
+from agentcli.tui.transcript.finding import MOST, Match, Query, matches_in, parse_query
+from agentcli.tui.transcript.painting import Span, paint
+
+_UNITS: Mapping[str, tuple[int, int, int]] = {
+    "up": (-1, 0, 0),
+    "down": (1, 0, 0),
+    "pageup": (0, -1, 0),
+    "pagedown": (0, 1, 0),
+    "home": (0, 0, -1),
+    "end": (0, 0, 1),
+}
+"""Scrolling keys: rows, pages and whole texts to move by."""
+
+
+class Scroller(ScrollView, can_focus=False):
+    """Rows of which a part is shown. The sheet sets its height and passes it the keys."""
+
+    DEFAULT_CSS = """
+    Scroller {
+        width: 1fr; height: 0; padding: 0 0 0 1; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1;
+    }
+    """
+
+    class Scrolled(Message):
+        """Other rows are shown than before."""
+
+    def __init__(self, palette: Palette, id: str) -> None:
+        super().__init__(id=id)
+        self.palette = palette
+        self.shown = 0
+        """Height in rows."""
+        self.sought: Query | None = None
+        self.matches: Sequence[Any] = ()
+        self.match = 0
+        """Index of the current match."""
+
+    # -------------------------------------------------------------------------------------------------- for subclasses
+
+    @property
+    def row_count(self) -> int:
+        raise NotImplementedError
+
+    def row(self, place: int) -> Line:
+        raise NotImplementedError
+
+    def search(self, query: Query) -> Sequence[Any]:
+        """Matches from top to bottom."""
+        raise NotImplementedError
+
+    def row_of(self, match: Any) -> int:
+        raise NotImplementedError
+
+    def is_from(self, match: Any, row: int) -> bool:
+        """Whether a match is in this row or below it."""
+        return self.row_of(match) >= row
+
+    def spots(self, place: int) -> Iterable[tuple[int, int, bool]]:
+        """Matches in a row: first cell, end, and whether it is the current one."""
+        raise NotImplementedError
+
+    def changed(self) -> None:
+        """Adapt to other rows."""
+        self.virtual_size = Size(0, self.row_count)
+        if self.sought is not None:
+            self.matches = self.search(self.sought)
+            self.match = min(self.match, max(0, len(self.matches) - 1))
+        self.refresh()
+
+    # ------------------------------------------------------------------------------------------------------- scrolling
+
+    def set_height(self, rows: int) -> None:
+        self.shown = rows
+        self.styles.height = rows
+        self.refresh()
+
+    @property
+    def overflows(self) -> bool:
+        return self.row_count > self.shown
+
+    @property
+    def hidden(self) -> tuple[int, int]:
+        """Rows above and below those that are shown."""
+        top = min(round(self.scroll_y), max(0, self.row_count - self.shown))
+        return top, max(0, self.row_count - self.shown - top)
+
+    def press(self, key: str) -> bool:
+        """Scroll if this is a scrolling key; return whether it is."""
+        rows, pages, texts = _UNITS.get(key, (0, 0, 0))
+        self.move(rows + pages * max(1, self.shown - 1) + texts * self.row_count)
+        return key in _UNITS
+
+    def move(self, rows: int) -> None:
+        if rows:
+            self.move_to(self.hidden[0] + rows)
+
+    def move_to(self, row: int) -> None:
+        self.scroll_to(y=max(0, min(row, self.row_count - self.shown)), animate=False, immediate=True)
+        self.post_message(self.Scrolled())
+
+    def reveal(self, first: int, last: int) -> None:
+        """Scroll no further than needed to show these rows; the first takes precedence."""
+        top = self.hidden[0]
+        if first < top or last >= top + self.shown:
+            self.move_to(first if first < top else min(first, last - self.shown + 1))
+
+    def on_resize(self) -> None:
+        # Textual may have moved the rows so that no room is left empty.
+        self.scroll_target_y = self.scroll_y
+        self.post_message(self.Scrolled())
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        if round(old_value) != round(new_value):
+            self.post_message(self.Scrolled())
+
+    # ---------------------------------------------------------------------------------------------------------- search
+
+    def find(self, text: str) -> None:
+        """Mark all matches and show the first from here on; an empty text removes the marks."""
+        self.sought = parse_query(text)
+        self.matches = self.search(self.sought) if self.sought is not None else ()
+        top = self.hidden[0]
+        self.match = next((place for place, match in enumerate(self.matches) if self.is_from(match, top)), 0)
+        self.step(0)
+
+    def step(self, steps: int) -> None:
+        """Go to the next or previous match."""
+        if self.matches:
+            self.match = (self.match + steps) % len(self.matches)
+            row = self.row_of(self.matches[self.match])
+            if not 0 <= row - self.hidden[0] < max(1, self.shown):
+                self.move_to(row - self.shown // 3)
+        self.refresh()
+
+    @property
+    def found(self) -> str:
+        """Number of the current match, for display."""
+        if self.sought is None:
+            return ""
+        return f"{self.match + 1:,} of {len(self.matches):,}" if self.matches else "not found"
+
+    # -------------------------------------------------------------------------------------------- painting and copying
+
+    def render_line(self, y: int) -> Strip:
+        place, width, base = y + self.scroll_offset.y, self.scrollable_content_region.width, self.rich_style
+        if place >= self.row_count:
+            return Strip.blank(width, base)
+        palette = self.palette
+        spans: list[Span] = [
+            (start, end, palette.match_current if current else palette.match)
+            for start, end, current in (self.spots(place) if self.matches else ())
+        ]
+        selection = self.text_selection
+        if selection is not None and (span := selection.get_span(place)) is not None:
+            spans.append((span[0], None if span[1] < 0 else span[1], palette.selection))
+        return paint(self.row(place).strip, 0, width, base, spans).apply_offsets(0, place)
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """Source text: without margins and without the line breaks that wrapping made."""
+        pieces: list[str] = []
+        first = selection.start.y if selection.start is not None else 0
+        last = selection.end.y if selection.end is not None else self.row_count - 1
+        for place in range(max(0, first), min(last, self.row_count - 1) + 1):
+            span = selection.get_span(place)
+            if span is not None:
+                line, (start, end) = self.row(place), span
+                pieces += [cut(line.text, start - line.indent, None if end < 0 else end - line.indent), line.joint]
+        return ("".join(pieces[:-1]), "\n") if pieces else None
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        self.refresh()
+
+
+class LineScroller(Scroller):
+    """Rows that are laid out already."""
+
+    def __init__(self, palette: Palette, id: str) -> None:
+        super().__init__(palette, id)
+        self._lines: Sequence[Line] = ()
+
+    def show(self, lines: Sequence[Line], rows: int) -> None:
+        is_new = lines is not self._lines
+        self._lines = lines
+        self.set_height(rows)
+        if is_new:
+            self.changed()
+
+    @property
+    def row_count(self) -> int:
+        return len(self._lines)
+
+    def row(self, place: int) -> Line:
+        return self._lines[place]
+
+    def search(self, query: Query) -> list[Match]:
+        return matches_in(self._lines, query)
+
+    def row_of(self, match: Match) -> int:
+        return match[0].row
+
+    def spots(self, place: int) -> Iterable[tuple[int, int, bool]]:
+        for number, match in enumerate(self.matches):
+            yield from ((spot.start, spot.end, number == self.match) for spot in match if spot.row == place)
+
+
+class PlainLines(Sequence[Runs]):
+    """Lines of one style, made when they are painted: of a long log hardly any are."""
+
+    def __init__(self, texts: Sequence[str], style: Style) -> None:
+        self.texts = texts
+        self._style = style
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @overload
+    def __getitem__(self, place: int) -> Runs: ...
+    @overload
+    def __getitem__(self, place: slice) -> PlainLines: ...
+    def __getitem__(self, place: int | slice) -> Runs | PlainLines:
+        if isinstance(place, slice):
+            return PlainLines(self.texts[place], self._style)
+        return [(self.texts[place], self._style)]
+
+
+class Pager(Scroller):
+    """Styled lines, wrapped; a row is made when it is painted, so there may be very many."""
+
+    def __init__(self, palette: Palette, id: str) -> None:
+        super().__init__(palette, id)
+        self._lines: Sequence[Runs] = ()
+        self._texts: Sequence[str] = ()
+        self._rows: list[tuple[int, int, int]] = []
+        """Line, and where in it the row begins and ends, in characters."""
+        self._width = 0
+
+    def set_lines(self, lines: Sequence[Runs], width: int) -> None:
+        """Show lines, which must be safe text, wrapped at this width."""
+        if lines is self._lines and width == self._width:
+            return
+        self._lines, self._width = lines, width
+        joined = lines.texts if isinstance(lines, PlainLines) else None
+        self._texts = joined or ["".join([text for text, _style in line]) for line in lines]
+        self._rows = [(number, *ends) for number, text in enumerate(self._texts) for ends in rows_of(text, width)]
+        self.changed()
+
+    @property
+    def row_count(self) -> int:
+        return len(self._rows)
+
+    def row(self, place: int) -> Line:
+        number, start, end = self._rows[place]
+        text = self._texts[number]
+        joint = "\n" if end >= len(text) else text[end : self._rows[place + 1][1]]
+        return Line(
+            Strip([Segment(part, style) for part, style in sliced(self._lines[number], start, end)]),
+            text[start:end],
+            joint=joint,
+        )
+
+    def search(self, query: Query) -> list[tuple[int, int, int]]:
+        return TextIndex(self._texts).search(query)
+
+    def row_of(self, match: tuple[int, int, int]) -> int:
+        number, start, _end = match
+        return bisect_right(self._rows, (number, start, len(self._texts[number]) + 1)) - 1
+
+    def spots(self, place: int) -> Iterable[tuple[int, int, bool]]:
+        number, first, last = self._rows[place]
+        text = self._texts[number]
+        at = bisect_right(self.matches, (number,))
+        while at < len(self.matches) and self.matches[at][0] == number:
+            _number, start, end = self.matches[at]
+            if end > first and start < last:
+                left = cell_len(text[first : max(first, start)])
+                yield left, left + cell_len(text[max(first, start) : min(end, last)]), at == self.match
+            at += 1
+
+
+class TextIndex:
+    """Many texts as one, to search them fast."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._whole = "\n".join(texts)
+        self._starts = [0, *accumulate(len(text) + 1 for text in texts)]
+
+    def search(self, query: Query) -> list[tuple[int, int, int]]:
+        """Matches as number of the text, start and end in it; none goes from one text to the next."""
+        found: list[tuple[int, int, int]] = []
+        for match in query.pattern.finditer(self._whole):
+            if "\n" in match.group():
+                continue
+            number = bisect_right(self._starts, match.start()) - 1
+            found.append((number, match.start() - self._starts[number], match.end() - self._starts[number]))
+            if len(found) >= MOST:
+                break
+        return found
+
+
+def rows_of(text: str, width: int) -> Iterable[tuple[int, int]]:
+    """Where the rows of a line begin and end, wrapped at blanks; a word that is wider than a row is cut."""
+    width = max(1, width)
+    if len(text) <= width and EVEN(text) is None:
+        return ((0, len(text)),)
+    return _wrapped_rows(text, width)
+
+
+def _wrapped_rows(text: str, width: int) -> Iterable[tuple[int, int]]:
+    ends, cells = _cells(text)
+    start, first = 0, 0
+    while True:
+        # The last glyph that ends within the width; at least one, however wide it is.
+        last = max(first, bisect_right(cells, (cells[first - 1] if first else 0) + width) - 1) if cells else 0
+        if last >= len(ends) - 1:
+            yield start, len(text)
+            return
+        end = ends[last]
+        blank = text.rfind(" ", start + 1, end + 1)
+        if blank > start:
+            yield start, blank
+            start = blank + 1
+        else:
+            yield start, end
+            start = end
+        first = bisect_right(ends, start)
+
+
+def _cells(text: str) -> tuple[Sequence[int], Sequence[int]]:
+    """For each glyph where it ends, in characters and in cells."""
+    if EVEN(text) is None:
+        return range(1, len(text) + 1), range(1, len(text) + 1)
+    sizes = [(len(source), size) for source, _shown, size in glyphs(text)]
+    return list(accumulate(length for length, _size in sizes)), list(accumulate(size for _length, size in sizes))
+
+
+def sliced(runs: Runs, start: int, end: int) -> Runs:
+    """The characters from `start` to `end` of a line."""
+    found: Runs = []
+    place = 0
+    for text, style in runs:
+        if place >= end:
+            break
+        if place + len(text) > start:
+            found.append((text[max(0, start - place) : end - place], style))
+        place += len(text)
+    return found

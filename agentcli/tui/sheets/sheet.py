@@ -1,0 +1,272 @@
+"""The base of all dialogs, pickers and pages: a sheet at the bottom of the screen, over the transcript.
+
+Owns the rule with the title, the row of keys, the height, and how a sheet is left. Between rule and keys stand the
+widgets of the subclass; keys come to the sheet, one after the other, and never to a widget in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, TypeVar
+
+from rich.cells import cell_len
+from textual import events
+from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
+from textual.containers import Vertical
+from textual.geometry import Offset, Size
+from textual.message import Message
+from textual.screen import ModalScreen
+from textual.strip import Strip
+from textual.widget import Widget
+from textual.worker import WorkType
+
+from agentcli.tui.blocks.wrap import Run
+from agentcli.tui.sheets.leaving import TOLD_SECONDS
+from agentcli.tui.sheets.line_edit import LineEdit
+from agentcli.tui.sheets.runs import Runs, cut, keys_row, painted, rule, safe
+from agentcli.tui.terminal.textual_internals import mark_forwarded
+from agentcli.tui.theme.palette import Palette
+
+T = TypeVar("T")
+R = TypeVar("R")
+Keys = list[tuple[str, str]]
+"""Keys and what they do; the most important one stands last."""
+
+MARGIN = 1
+"""Empty cells at both sides."""
+
+
+class StyledRows(Widget, can_focus=False):
+    """Rows of runs. A click posts the meta data of the style under the pointer."""
+
+    DEFAULT_CSS = "StyledRows { width: 1fr; height: 1; }"
+    ALLOW_SELECT = False
+
+    class Clicked(Message):
+        def __init__(self, meta: dict[str, object]) -> None:
+            super().__init__()
+            self.meta = meta
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id=id)
+        self.rows: list[Sequence[Run]] = []
+        self.edge: Runs = []
+        """Stands before every row, also before those that are empty."""
+
+    def show(self, rows: Iterable[Sequence[Run]], height: int | None = None) -> None:
+        self.rows = list(rows)
+        if height is not None:
+            self.styles.height = height
+            self.display = bool(height)
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        row = self.rows[y] if y < len(self.rows) else ()
+        return painted([*self.edge, *row], self.size.width, self.rich_style)
+
+    def on_click(self, event: events.Click) -> None:
+        if event.style.meta:
+            self.post_message(self.Clicked(dict(event.style.meta)))
+
+
+class EntryLine(StyledRows):
+    """The line to type in, after a sign; its text is in `line`."""
+
+    def __init__(self, sign: str, placeholder: str, longest: int = 200) -> None:
+        super().__init__(id="entry")
+        self.line = LineEdit(longest)
+        self.sign = sign
+        self.placeholder = placeholder
+
+    def repaint(self, palette: Palette, active: bool = True) -> None:
+        sign = f" {self.sign} "
+        before = cell_len(sign)
+        # Not its own width, which is known only once it was laid out.
+        runs, column = self.line.row(self.screen.size.width - before - MARGIN, palette, self.placeholder, active)
+        self.show([[(sign, palette.accent), *runs]])
+        if active and self.region:
+            # Where the terminal shows what an input method composes.
+            self.app.cursor_position = self.region.offset + Offset(before + column, 0)
+
+
+class Sheet(ModalScreen[T]):
+    """Closes with `declined` when it is left; nothing has changed then."""
+
+    AUTO_FOCUS: ClassVar[str | None] = ""
+    DEFAULT_CSS = """
+    Sheet { overflow: hidden; align: left bottom; }
+    Sheet > #sheet { dock: bottom; width: 100%; height: auto; background: $background; overflow: hidden; }
+    """
+    share: ClassVar[float] = 0.7
+    """Of a large screen, the part that the sheet takes at most."""
+    declined: ClassVar[Any] = None
+    """The result when the user leaves the sheet without an answer."""
+
+    def __init__(self, title: str = "", palette: Palette | None = None) -> None:
+        super().__init__()
+        self.title_text = safe(title)
+        self.palette = palette or Palette()
+        self._above: Sheet[Any] | None = None
+        self.area = Size(0, 0)
+        """The screen as it was laid out for."""
+        self._notice = ""
+        self._is_closed = False
+        # Set here because a rule of the app for `Screen` would otherwise hide the transcript behind the sheet.
+        self.styles.background = "transparent"
+
+    # -------------------------------------------------------------------------------------------------- for subclasses
+
+    def parts(self) -> ComposeResult:
+        """The widgets between the rule and the keys."""
+        raise NotImplementedError
+
+    def keys(self) -> Keys:
+        return [("Esc", "back")]
+
+    def shown_keys(self) -> Keys:
+        """The keys at the moment, with those of what is open inside."""
+        return self.keys()
+
+    @property
+    def notice(self) -> str:
+        """A few words in place of the keys."""
+        return self._notice
+
+    def asides(self) -> Sequence[str]:
+        """Text for the right end of the rule; the first that has room is shown."""
+        return ()
+
+    def rule(self, width: int) -> Runs:
+        return rule(self.title_text, self.asides(), width, self.palette, self.palette.faint)
+
+    def lay_out(self, width: int, room: int) -> None:
+        """Give the parts their heights; together at most `room`."""
+        raise NotImplementedError
+
+    def paint(self) -> None:
+        """Paint everything that depends on the palette or on what is chosen."""
+        width, palette = self.size.width, self.palette
+        self.query_one("#rule", StyledRows).show([self.rule(width)])
+        keys = keys_row(self.shown_keys(), width - 2 * MARGIN, palette.text, palette.muted)
+        if notice := self.notice:
+            keys = [(cut(notice, width - 2 * MARGIN), palette.warning)]
+        self.query_one("#keys", StyledRows).show([[(" " * MARGIN, palette.muted), *keys]])
+
+    def set_palette(self, palette: Palette) -> None:
+        self.palette = palette
+        self.settle()
+
+    def press(self, key: str, character: str | None) -> bool:
+        """Handle a key; return whether it does something here. `character` is None for keys that print nothing."""
+        if key != "escape":
+            return False
+        self.back()
+        return True
+
+    def back(self) -> None:
+        """Esc: close what is open inside the sheet, else the sheet."""
+        self.leave()
+
+    # --------------------------------------------------------------------------------------------------------- leaving
+
+    def leave(self) -> None:
+        """Ctrl+C, or Esc with nothing open inside."""
+        self.dismiss(self.declined)
+
+    def dismiss(self, result: T | None = None) -> AwaitComplete:
+        """Close at most once: a second key or click in the same moment would close the screen below."""
+        if self._is_closed or not self.is_current:
+            return AwaitComplete()
+        self._is_closed = True
+        return super().dismiss(result)
+
+    @property
+    def typed_text(self) -> str:
+        """What stands in the line in which one types."""
+        return "".join(entry.line.text for entry in self.query(EntryLine) if entry.display)
+
+    def tell(self, text: str) -> None:
+        """Show a few words in place of the keys, for a moment."""
+        self._notice = text
+        if self.is_open:
+            self.paint()
+        if text:
+            self.set_timer(TOLD_SECONDS, lambda: self.tell(""))
+
+    # -------------------------------------------------------------------------------------------------------- Textual
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="sheet"):
+            yield StyledRows(id="rule")
+            yield from self.parts()
+            yield StyledRows(id="keys")
+
+    def on_mount(self) -> None:
+        self._settle(self.app.size)
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._settle(event.size)
+
+    def settle(self) -> None:
+        """Lay out and paint again, after a change of the content."""
+        self._settle(self.size)
+
+    def _settle(self, size: Size) -> None:
+        if not size.width or not self.is_open:
+            return
+        self.area = size
+        whole = size.height if size.height <= 16 else max(16, int(size.height * self.share))
+        self.lay_out(size.width, max(1, whole - 2))
+        self.paint()
+
+    @property
+    def least(self) -> int:
+        """Rows between the rule and the keys that a low sheet fills up to: what it lies on is the prompt, whose upper
+        edge would look like a second rule."""
+        boxes = (box for screen in self.app.screen_stack for box in screen.query("PromptBox"))
+        top = min((box.region.y for box in boxes if box.region), default=self.app.size.height)
+        return self.app.size.height - top - 2
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its parts are there. Closing removes them before the sheet itself, so what finishes late (a thread, a
+        call after the next paint) asks this first."""
+        return self.is_attached and self.display
+
+    def work(self, work: WorkType[None], group: str) -> None:
+        """Run something beside the keys; new work of a group ends the old. Made when it begins: a coroutine that is
+        never started, because the sheet closes, would warn."""
+        self.run_worker(work, group=group, exclusive=True)
+
+    def on_key(self, event: events.Key) -> None:
+        if self._above is not None or self._is_closed or not self.is_current:
+            event.stop()
+            self._pass_on(event)
+        elif self.press(event.key, event.character if event.is_printable else None):
+            event.stop()
+            event.prevent_default()
+
+    def _pass_on(self, event: events.Key) -> None:
+        """Pass on a key that was pressed so fast that it came here although it is meant for the next screen. Not so Esc
+        and Enter: the second of two never means something else than the first."""
+        if event.key in ("escape", "enter"):
+            return
+        key = events.Key(event.key, event.character)
+        if self._above is not None:
+            mark_forwarded(key)
+            self._above.post_message(key)
+        else:
+            self.app.post_message(key)
+
+    def open(self, sheet: Sheet[R], then: Callable[[R | None], None] | None = None) -> None:
+        """Open another sheet on top of this one; `then` gets its result. It has the keys from now on, not only once it
+        is on the screen."""
+        self._above = sheet
+
+        def closed(result: R | None) -> None:
+            self._above = None
+            if then is not None:
+                then(result)
+
+        self.app.push_screen(sheet, closed)

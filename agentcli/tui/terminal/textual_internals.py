@@ -1,0 +1,126 @@
+"""The private names of Textual that the app needs, each with its reason; a test finds uses that are not named here.
+
+Functions wrap what can be called from outside. `INHERITED` names what only a subclass can reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from textual import events
+from textual.app import App
+from textual.keys import _character_to_key
+from textual.message_pump import MessagePump
+from textual.screen import Screen
+from textual.selection import SelectEnd
+from textual.widget import Widget
+
+if TYPE_CHECKING:
+    from textual._compositor import Compositor
+    from textual.driver import Driver
+
+INHERITED: Mapping[str, Mapping[str, str]] = {
+    "app": {
+        "_fatal_error": "the traceback goes to the log, not onto the normal screen",
+        "_exception": "the error that ended the app, for the exit code",
+        "_close_messages_no_wait": "what Textual's own `_fatal_error` does last",
+    },
+    "prompt.editor": {
+        "DocumentNavigator Edit EditResult Location Selection": "types of the document's API without a public home",
+        "_set_document": "the document and its wrapping are replaced together",
+        "_validate_selection": "the cursor never stands inside a glyph",
+        "_delete_via_keyboard _replace_via_keyboard _on_key _on_paste": "every edit goes through one undo history",
+        "_draw_cursor": "the cursor blinks only with the focus",
+        "_rewrap_and_refresh_virtual_size": "a resize wraps the text once",
+        "_offset_to_line_info": "the rows of the wrapped text, for painting",
+    },
+    "prompt.wrapping": {
+        "Location WrappedDocument": "types of the document's API without a public home",
+        "_wrap_offsets _line_index_to_offsets": "only the edited lines are wrapped again",
+    },
+    "terminal.driver": {
+        "_app _loop _key_thread": "state of the base driver that its methods rely on",
+        "_auto_restart _must_signal_resume _sigcont_application _sigtstp_application": "suspend and resume",
+        "_enable_mouse_support _in_band_window_resize _get_terminal_size": "modes of the terminal, set together",
+    },
+    "terminal.freeing": {
+        "_handle_exception _dispatch_message": "a handler that hung and was stopped must not end the app",
+    },
+    "terminal.translation": {
+        "IS_ITERM XTermParser _sequence_to_key_events": "the names of keys are those of Textual's parser",
+    },
+    "transcript.compositing": {
+        "ChopsUpdate Compositor CompositorUpdate LayoutUpdate": "the compositor that is extended",
+        "_dirty_regions _regions_to_spans": "only changed rows are painted",
+    },
+    "transcript.widget": {
+        "_size_updated _scroll_update _refresh_scrollbars": "the transcript keeps its own place in rows",
+        "_on_mouse_down _on_click": "a click opens a block, a drag selects",
+        "_on_mouse_scroll_down _on_mouse_scroll_up _on_scroll_down _on_scroll_to _on_scroll_up": "no animation",
+    },
+}
+"""By module of `agentcli.tui`: private names that a subclass takes or overrides, and why."""
+
+
+def mark_forwarded(event: events.Key) -> None:
+    """Mark a key that is posted straight to a screen: else the app would pass it to a screen again."""
+    event._set_forwarded()
+
+
+def forward(widget: Widget, event: events.Key | events.Paste) -> None:
+    """Give input to a widget of a screen that is covered by another one; the app only gives it to the top screen."""
+    widget._forward_event(event)
+
+
+def key_of(character: str) -> str:
+    """The name of the key that types a character; only the parser of the terminal's bytes has it otherwise."""
+    return _character_to_key(character)
+
+
+def is_closing(pump: MessagePump) -> bool:
+    """Whether callbacks that wait in its queue will not be called."""
+    return pump._closing or pump._closed
+
+
+def driver_of(app: App[Any]) -> Driver | None:
+    """The driver, to write to the terminal; None before the start."""
+    return app._driver
+
+
+def end_with(app: App[Any], error: Exception) -> None:
+    """End the app because of an error outside of its handlers."""
+    app._handle_exception(error)
+
+
+def repaint(app: App[Any]) -> None:
+    """Write the whole screen again, with the screens below: `refresh` leaves out what it thinks is there already."""
+    screen = app.screen
+    app._display(screen, screen._compositor.render_update(full=True, screen_stack=app._background_screens))
+
+
+def paint_now(screen: Screen[Any], widgets: Iterable[Widget]) -> None:
+    """Paint these widgets without waiting until they are idle."""
+    screen._dirty_widgets |= set(widgets)
+    screen._on_timer_update()
+
+
+def use_compositor(screen: Screen[Any], compositor: Compositor) -> None:
+    """Replace the compositor before the first layout."""
+    screen._compositor = compositor
+
+
+def refresh_colour_filter(app: App[Any]) -> None:
+    """What the watcher of `theme` does besides reading the style sheets."""
+    app._refresh_truecolor_filter(app.ansi_theme)
+
+
+def extend_selection(widget: Widget) -> None:
+    """End a selection that is being made at what is under the mouse now; Textual waits until the mouse moves."""
+    screen, pointer = widget.screen, widget.app.mouse_position
+    state = screen._select_state
+    if state is None or state.end is None or not screen._selecting or state.start.content_widget is not widget:
+        return
+    target, offset = screen.get_widget_and_offset_at(*pointer)
+    if target is widget and offset is not None:
+        screen._select_state = state.update_end(pointer, SelectEnd(state.end.container, widget, offset))

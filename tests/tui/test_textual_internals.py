@@ -1,0 +1,104 @@
+"""Private names of Textual may change with every release: each use is in one module, or is named there."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import sys
+import textwrap
+from collections.abc import Iterator
+from functools import cache
+from types import ModuleType
+
+from agentcli import tui
+from agentcli.tui.terminal import textual_internals
+from agentcli.tui.terminal.textual_internals import INHERITED
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def modules() -> list[ModuleType]:
+    names = [module.name for module in pkgutil.walk_packages(tui.__path__, f"{tui.__name__}.")]
+    return [importlib.import_module(name) for name in names]
+
+
+def is_textual(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == "textual"
+
+
+@cache
+def private_names(kind: type) -> frozenset[str]:
+    """Private methods and fields of a class of Textual."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
+    fields = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and is_private(node.attr)
+    }
+    return frozenset(fields | {name for name in vars(kind) if is_private(name)})
+
+
+def uses_in_class(kind: type) -> Iterator[str]:
+    """Private names that a class takes from Textual, or overrides."""
+    taken = frozenset[str]().union(*(private_names(base) for base in kind.__mro__ if is_textual(base)))
+    if not taken:
+        return
+    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(kind)))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in taken:
+            yield node.name
+        elif isinstance(node, ast.Attribute) and node.attr in taken:
+            owner = ast.unparse(node.value)
+            if owner in ("self", "super()"):
+                yield node.attr
+
+
+@cache
+def all_private_names() -> frozenset[str]:
+    kinds = {
+        kind
+        for name, module in sorted(sys.modules.items())
+        if name.partition(".")[0] == "textual"
+        for kind in vars(module).values()
+        if isinstance(kind, type) and is_textual(kind)
+    }
+    return frozenset[str]().union(*map(private_names, kinds))
+
+
+def uses_in_module(module: ModuleType) -> Iterator[str]:
+    """Private names that a module imports from Textual or takes from objects of it."""
+    nodes = list(ast.walk(ast.parse(inspect.getsource(module))))
+    own = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    own |= {node.attr for node in nodes if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self"}
+    foreign = all_private_names() - own
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("textual"):
+            private = any(map(is_private, (node.module or "").split(".")))
+            yield from (alias.name for alias in node.names if private or is_private(alias.name))
+        elif isinstance(node, ast.Attribute) and node.attr in foreign:
+            owner = ast.unparse(node.value)
+            if owner not in ("self", "super()", "os", "sys", "lexer"):  # the last ones are of other libraries
+                yield node.attr
+
+
+def test_private_names_of_textual_are_used_where_they_are_explained() -> None:
+    found: dict[str, set[str]] = {}
+    for module in modules():
+        uses = set(uses_in_module(module))
+        for kind in vars(module).values():
+            if isinstance(kind, type) and kind.__module__ == module.__name__:
+                uses |= set(uses_in_class(kind))
+        if uses and module is not textual_internals:
+            found[module.__name__.removeprefix("agentcli.tui.")] = uses
+    named = {name: set(" ".join(reasons).split()) for name, reasons in INHERITED.items()}
+    assert found == named
+
+
+def test_every_private_name_has_a_reason() -> None:
+    assert all(reason for reasons in INHERITED.values() for reason in reasons.values())
+    for node in ast.walk(ast.parse(inspect.getsource(textual_internals))):
+        if isinstance(node, ast.FunctionDef):
+            assert ast.get_docstring(node), node.name
