@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agentcli.core import events as ev
 from agentcli.core.messages import ATTACHED, Message, Origin
+from agentcli.core.permission import PartFinding
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import counted
 
@@ -205,10 +206,18 @@ def ended_commands(tasks: Sequence[BackgroundTask]) -> str:
     return f"Ended {counted(len(running), 'background command')}: {', '.join(shown)}"
 
 
-def in_order(details: Sequence[str]) -> list[str]:
-    """What was found about the parts of a command: those that need approval first. A part that only looks allowed, by
-    its own text, counts as needing it."""
-    return sorted(details, key=lambda detail: ": allowed because " in detail and ": asks because " not in detail)
+def approval_reason(event: ev.PermissionRequested) -> str:
+    """Why a call needs approval, in one sentence; "" where the question or the findings say it."""
+    if event.self_evident or (event.cause_listed and len(event.findings) > 1):
+        return ""
+    return f"Needs approval because {event.cause}" if event.cause else event.reason
+
+
+def approval_findings(event: ev.PermissionRequested) -> list[PartFinding]:
+    """What was decided about the parts of a command, those that need approval first; none where that is the reason."""
+    if event.cause_listed and len(event.findings) == 1:
+        return []
+    return sorted((PartFinding(**record) for record in event.findings), key=lambda finding: finding.allowed)
 
 
 def question_of(event: ev.PermissionRequested) -> str:

@@ -6,7 +6,6 @@ that whoever types on answers nothing. Esc and Ctrl+C stop the work, as everywhe
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
@@ -20,15 +19,13 @@ from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import counted
 from agentcli.core.shell import shown_command, shown_name
 from agentcli.interactive.rule_choices import AlwaysChoice, edited, rule_choices
-from agentcli.interactive.wording import dollars, in_order, question_of
+from agentcli.interactive.wording import approval_findings, approval_reason, dollars, question_of
 from agentcli.plain.pieces import Gap, Line, Piece, line, prose
 from agentcli.plain.subject import rows, subject
 
 Question = ev.PermissionRequested | ev.CompactionProposed
 _EDITS = ("Edit", "MultiEdit", "Write", "NotebookEdit")
 _MOST_LISTED = 12
-_SAYS_NOTHING = re.compile(r"(?:writing .*|Web\w+ .*|\S+) needs the user's approval", re.DOTALL)
-"""Reasons that are the question itself."""
 
 
 class Asking(Protocol):
@@ -199,13 +196,9 @@ async def _edited_rule(always: AlwaysChoice, exact: AlwaysChoice, asking: Asking
 
 
 def _reasons(event: ev.PermissionRequested) -> list[Piece]:
-    """Each of them once: what is said about a part of a command is not said about the whole, too."""
-    reason = event.reason.removeprefix("asked because ")
-    if _SAYS_NOTHING.fullmatch(reason):
-        reason = ""
-    told = any(reason.startswith(detail.partition(" because ")[2] or detail) for detail in event.details)
-    pieces: list[Piece] = [prose(shown_command(reason), "quiet", "  because: ")] if reason and not told else []
-    return [*pieces, *(prose(shown_command(detail), "quiet", "  - ") for detail in in_order(event.details))]
+    reason = approval_reason(event)
+    pieces: list[Piece] = [prose(shown_command(reason), "quiet", "  ")] if reason else []
+    return [*pieces, *(prose(shown_command(each.line), "quiet", "  - ") for each in approval_findings(event))]
 
 
 # ------------------------------------------------------------------------------------------- the model's questions

@@ -198,10 +198,9 @@ class Mentions:
             name=self.read.name,
             input=mention.input,
             title=title_of(self.read, mention.input, context.working_dirs[0]),
-            reason=decision.reason,
             suggestions=list(choices[0].rules) if choices else [],
             rule_choices=[choice.record() for choice in choices],
-            details=list(decision.details),
+            **decision.explanation(),
         )
 
     async def _output(
