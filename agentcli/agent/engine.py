@@ -34,7 +34,7 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, Aborted, AbortReason, AbortSignal
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.launch import BareLauncher
-from agentcli.core.messages import TYPED, Json, Message, Origin, TextBlock, ToolResultBlock, user_message
+from agentcli.core.messages import TYPED, Json, Message, Origin, TextBlock, ToolResultBlock
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.providers.base import Effort, Thinking
 from agentcli.tools.builtin import in_thread
@@ -326,7 +326,7 @@ class Engine(Curated):
         # After an abort the last ones may never have got into the log.
         again = [message for message in self._given_notes if message.id not in known]
         notes, self._notes = self._notes, []
-        new = [user_message(note, self._parts.ids.new(), Origin.ATTACHMENT) for note in notes]
+        new = [note.message(self._parts.ids.new()) for note in notes]
         self._given_notes = [*again, *new]
         return self._given_notes
 

@@ -17,7 +17,7 @@ from agentcli.agent.profile import ConversationRequests, Profile, price_of
 from agentcli.agent.prompt_queue import PromptQueue
 from agentcli.agent.questions import Asking, Audience, Questions
 from agentcli.agent.shell_line import ShellLines
-from agentcli.agent.updates.undo_notes import forget_changed, undo_note
+from agentcli.agent.updates.undo_notes import Note, forget_changed, undo_note
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortSignal
 from agentcli.core.ids import seconds_between
@@ -66,7 +66,7 @@ class Holdings:
         self._detached: set[asyncio.Task[None]] = set()
         self._notices = list(conversation.notices)
         self._denials: list[dict[str, Any]] = []
-        self._notes: list[str] = []
+        self._notes: list[Note] = []
         """What the user did that the model has not been told yet."""
         self._given_notes: list[Message] = []
         """The messages that told it last."""

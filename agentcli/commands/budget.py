@@ -8,6 +8,7 @@ from agentcli.agent.costs.budget_question import dollars
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import fail, say
 from agentcli.core.events import Event
+from agentcli.core.format import money, percent
 
 
 async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
@@ -48,7 +49,7 @@ def _unpriced(engine: Engine) -> str:
 
 def _in_force(engine: Engine) -> str:
     spent = engine.totals.cost_usd
-    so_far = f"${spent:.4f} is spent" + ("" if engine.totals.fully_priced else ", and what has no known price")
+    so_far = f"{money(spent)} is spent" + ("" if engine.totals.fully_priced else ", and what has no known price")
     if engine.budget is None:
         return f"There is no budget; {so_far}. /budget 5 sets one of five dollars for this session."
-    return f"The budget is ${engine.budget:g}; {so_far} ({spent / engine.budget:.0%})."
+    return f"The budget is {money(engine.budget)}; {so_far} ({percent(spent, engine.budget)})."

@@ -459,6 +459,8 @@ class ContextCompacted(Event):
 class CompactionFailed(Event):
     trigger: str
     text: str
+    cancelled: bool = False
+    """Whether the user cancelled it."""
 
 
 @frozen(kw_only=True)

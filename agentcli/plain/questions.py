@@ -12,6 +12,7 @@ from typing import Protocol
 from agentcli.config.trust import UNREADABLE, Part, TrustState
 from agentcli.core import events as ev
 from agentcli.core.errors import AgentError, UsageError
+from agentcli.core.format import money
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer, PermissionMode, SaveTo
@@ -19,7 +20,7 @@ from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import counted
 from agentcli.core.shell import shown_command, shown_name
 from agentcli.interactive.rule_choices import AlwaysChoice, edited, rule_choices
-from agentcli.interactive.wording import approval_findings, approval_reason, dollars, question_of
+from agentcli.interactive.wording import approval_findings, approval_reason, question_of
 from agentcli.plain.pieces import Gap, Line, Piece, line, prose
 from agentcli.plain.subject import rows, subject
 
@@ -337,7 +338,7 @@ async def _summary(event: ev.CompactionProposed, asking: Asking) -> Answer:
 
 
 def _effects(event: ev.CompactionProposed) -> list[Piece]:
-    cost = "not known" if event.cost_usd is None else dollars(event.cost_usd)
+    cost = "not known" if event.cost_usd is None else money(event.cost_usd)
     words = f"about {event.tokens_before:,} tokens become {event.tokens_after:,}; the summary has cost: {cost}"
     pieces: list[Piece] = [prose(words, "quiet", "  tokens: ")]
     for label, listed in (("stays", event.kept), ("goes", event.dropped), ("new", event.added)):

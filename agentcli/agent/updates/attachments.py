@@ -13,10 +13,9 @@ from pathlib import Path
 from agentcli.agent.context.compaction_restore import tasks_text
 from agentcli.agent.loop.state import LoopState
 from agentcli.agent.ports import Attachments
-from agentcli.agent.updates.earlier_commands import ENDED_COMMANDS
 from agentcli.context.prompt import folder_lines, told_folders
 from agentcli.core.ids import Ids
-from agentcli.core.messages import Message, Origin, user_message
+from agentcli.core.messages import NOTE, Message, Origin, user_message
 from agentcli.core.permission import PermissionMode
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
@@ -163,8 +162,9 @@ class BackgroundReports:
             return ()
         message_id = self._ids.new()
         self._last = (message_id, [*earlier, *ended])
-        text = f"{ENDED_COMMANDS}\n" + "\n".join(lines) + "]"
-        return (user_message(text, message_id, Origin.ATTACHMENT),)
+        text = "[Background commands that have ended:\n" + "\n".join(lines) + "]"
+        note = {"about": "background", "shells": [past.id for past in earlier] + [shell.id for shell in ended]}
+        return (user_message(text, message_id, Origin.ATTACHMENT, {NOTE: note}),)
 
     def _take_back_unsent(self, state: LoopState) -> None:
         """After an abort the last message may never have got into the log: then the model does not know of it."""

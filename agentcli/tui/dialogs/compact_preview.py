@@ -10,16 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from agentcli.core.events import CompactionProposed
+from agentcli.core.format import money, token_count
 from agentcli.core.permission import Answer
 from agentcli.core.plaintext import plain_line
-from agentcli.interactive.wording import dollars
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.subject import field_lines, markdown_lines
 from agentcli.tui.sheets.choices import Choice
 from agentcli.tui.sheets.editable import EditablePanel
 from agentcli.tui.sheets.panel import PAINTED
-from agentcli.tui.sheets.runs import tokens
 from agentcli.tui.theme.palette import Palette
 
 _FENCE = re.compile(r" {0,3}(?:```|~~~)")
@@ -52,7 +51,7 @@ class CompactPreview(EditablePanel):
     def asides(self) -> tuple[str, ...]:
         if self.editing:
             return ()
-        change = f"{tokens(self.event.tokens_before)} → {tokens(self.event.tokens_after)} tokens"
+        change = f"{token_count(self.event.tokens_before)} → {token_count(self.event.tokens_after)} tokens"
         return (f"{change}, edited by you", "edited by you", "edited") if self.edited else (change,)
 
     @property
@@ -125,10 +124,10 @@ class CompactPreview(EditablePanel):
         if event.cost_usd is None:
             made = "the price of the summary is not known"
         else:
-            made = f"the summary has cost {dollars(event.cost_usd)}"
+            made = f"the summary has cost {money(event.cost_usd)}"
         if event.turn_usd_before is None or event.turn_usd_after is None:
             return made
-        return f"{dollars(event.turn_usd_before)} a turn becomes {dollars(event.turn_usd_after)}; {made}"
+        return f"{money(event.turn_usd_before)} a turn becomes {money(event.turn_usd_after)}; {made}"
 
 
 def _literal_underscores(text: str) -> str:
