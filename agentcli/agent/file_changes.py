@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.agent.ports import Workspace
 from agentcli.agent.updates.changed_files import ChangedFiles
-from agentcli.agent.updates.undo_notes import forget_changed, undo_note
+from agentcli.agent.updates.undo_notes import Note, forget_changed, undo_note
 from agentcli.core.messages import Message, Origin
 from agentcli.tools.base import ToolContext
 from agentcli.tools.builtin import in_thread
@@ -70,15 +70,15 @@ class FileChanges:
 
         return FileIndex(self._context())
 
-    async def take_undo_note(self, log: Sequence[Message]) -> str:
-        """One note for the model about all undos and redos since the last prompt; "" if they cancel each other out."""
+    async def take_undo_note(self, log: Sequence[Message]) -> Note | None:
+        """One note for the model about undos and redos since the last prompt; None if they cancel each other out."""
         news = await self._workspace.take_undo_news()
         paths, self._rewritten = self._rewritten, set()
         paths.update(path for one in news for path in (*one.restored, *one.deleted))
         if paths:
             await in_thread(forget_changed, paths, self._context().read_cache)
         prompts = {message.id: message.text for message in log if message.origin is Origin.PROMPT}
-        return undo_note(news, prompts) if news else ""
+        return undo_note(news, prompts) if news else None
 
     def _noted(self, report: UndoReport) -> UndoReport:
         self._rewritten.update(report.touched)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from agentcli.agent.ports import NoWorkspace, Workspace
 from agentcli.agent.toolcalls.changed_paths import paths_of_command
+from agentcli.agent.updates.undo_notes import Note
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, Aborted, AbortReason, AbortSignal
 from agentcli.core.frozen import frozen
@@ -61,7 +62,7 @@ class UserShell:
         return bool(running)
 
     async def run(
-        self, line: ShellLine, parent: AbortSignal | None, note: Callable[[str], None]
+        self, line: ShellLine, parent: AbortSignal | None, note: Callable[[Note], None]
     ) -> AsyncGenerator[ev.Event, None]:
         """`parent`: what else stops it. `note` gets what the model is to know of it."""
         with AbortController(parent=parent) as controller:
@@ -102,7 +103,7 @@ async def _noted(line: ShellLine, work: AsyncGenerator[ev.Event, None]) -> Async
 
 
 async def _run(
-    line: ShellLine, signal: AbortSignal, note: Callable[[str], None], moved: Callable[[Path], None]
+    line: ShellLine, signal: AbortSignal, note: Callable[[Note], None], moved: Callable[[Path], None]
 ) -> AsyncGenerator[ev.Event, None]:
     from agentcli.tools.shell.bash import LONGEST_TIMEOUT_MS, Bash
 
@@ -126,7 +127,7 @@ async def _run(
                 else:
                     output = item
     text = output.content if isinstance(output.content, str) else ""
-    note(_note_text(command, where, text))
+    note(_note(command, where, text))
     if output.new_cwd is not None:
         moved(output.new_cwd)
     yield ev.ToolFinished(
@@ -141,8 +142,8 @@ async def _run(
     )
 
 
-def _note_text(command: str, where: str, text: str) -> str:
+def _note(command: str, where: str, text: str) -> Note:
     if len(text) > _NOTE_LIMIT:
         half, left_out = _NOTE_LIMIT // 2, counted(len(text) - _NOTE_LIMIT, "character")
         text = f"{text[:half]}\n[{left_out} left out]\n{text[-half:]}"
-    return f"[The user ran a command in their own shell{where}: {command}\nIts output:\n{text}]"
+    return Note("shell", f"[The user ran a command in their own shell{where}: {command}\nIts output:\n{text}]")

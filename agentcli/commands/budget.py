@@ -8,6 +8,7 @@ from agentcli.agent.costs.budget_question import dollars
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual, fail, say
 from agentcli.core.events import Event
+from agentcli.core.format import money, percent
 
 MANUAL = Manual(
     "A warning comes at 80 %; at the cap you are asked, and nothing is lost.",
@@ -53,7 +54,7 @@ def _unpriced(engine: Engine) -> str:
 
 def _in_force(engine: Engine) -> str:
     spent = engine.costs.totals.cost_usd
-    so_far = f"${spent:.4f} is spent" + ("" if engine.costs.totals.fully_priced else ", and what has no known price")
+    so_far = f"{money(spent)} is spent" + ("" if engine.costs.totals.fully_priced else ", and what has no known price")
     if engine.costs.budget is None:
         return f"There is no budget; {so_far}. /budget 5 sets one of five dollars for this session."
-    return f"The budget is ${engine.costs.budget:g}; {so_far} ({spent / engine.costs.budget:.0%})."
+    return f"The budget is {money(engine.costs.budget)}; {so_far} ({percent(spent, engine.costs.budget)})."

@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 
-from agentcli.agent.context.compaction import CANCELLED
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual
 from agentcli.core.events import CompactionFailed, ContextCompacted, Event, Result
@@ -43,7 +42,7 @@ async def _compacted(engine: Engine, focus: str) -> AsyncGenerator[Event, None]:
                         f"Summarised: about {event.tokens_before:,} tokens became {event.tokens_after:,}. "
                         "/compact undo takes it back."
                     )
-                case CompactionFailed(text=why) if why == CANCELLED:
+                case CompactionFailed(text=why, cancelled=True):
                     text = why
                 case Result(is_error=False):
                     event = replace(event, text=text)

@@ -13,6 +13,7 @@ from agentcli.commands.base import Manual, fail, say
 from agentcli.commands.front_end import FrontEnd
 from agentcli.commands.table import GAP, WIDTH, cells, cut
 from agentcli.core.events import Event
+from agentcli.core.format import percent
 from agentcli.core.plaintext import plain_line
 
 MANUAL = Manual(
@@ -72,11 +73,11 @@ def _by_kind(engine: Engine) -> str:
     counts: Counter[str] = Counter()
     for item in engine.context.items():
         counts[item.category] += item.tokens
-    share = _share(outlook.tokens, outlook.window)
+    share = percent(outlook.tokens, outlook.window, decimals=1)
     lines = [f"The next request carries about {outlook.tokens:,} tokens: {share} of the {outlook.window:,}"]
     lines[0] += f" that {engine.model} holds."
     lines += [
-        f"  {category:<12} {tokens:>9,}  {_share(tokens, outlook.window):>5}"
+        f"  {category:<12} {tokens:>9,}  {percent(tokens, outlook.window, decimals=1):>5}"
         for category, tokens in counts.most_common()
     ]
     if outlook.cached_tokens:
@@ -86,11 +87,6 @@ def _by_kind(engine: Engine) -> str:
     if outlook.compact_at:
         lines.append(f"It is compacted by itself at {outlook.compact_at:,} tokens.")
     return "\n".join(lines)
-
-
-def _share(part: int, whole: int) -> str:
-    share = 100 * part / whole if whole else 0
-    return "<0.1%" if 0 < share < 0.05 else f"{share:.1f}%" if share < 99.95 else f"{share:.0f}%"
 
 
 # -------------------------------------------------------------------------------------------------------- item by item
@@ -122,7 +118,7 @@ def _row(item: ContextItem, names: Mapping[str, str], window: int, state: str) -
         "-" if always else names[item.id],
         item.category,
         f"{item.tokens:,}",
-        _share(item.tokens, window),
+        percent(item.tokens, window, decimals=1),
         age,
         cached,
         state + plain_line(item.label, 80),

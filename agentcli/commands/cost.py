@@ -11,6 +11,7 @@ from agentcli.commands.base import Manual, say
 from agentcli.commands.front_end import FrontEnd
 from agentcli.commands.table import WIDTH, table, width_of
 from agentcli.core.events import Event
+from agentcli.core.format import money, percent, token_count
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
 from agentcli.core.usage import ModelTotals, Totals, Usage
@@ -57,7 +58,7 @@ def lost(engine: Engine) -> str:
     if not said:
         return ""
     usd = engine.costs.cache_losses_usd
-    price = "at a price that is not known" if usd is None else f"which cost ${usd:.4f} more than reading it"
+    price = "at a price that is not known" if usd is None else f"which cost {money(usd)} more than reading it"
     return f"The prompt cache {said}: {losses.tokens:,} tokens were billed anew, {price}."
 
 
@@ -67,8 +68,8 @@ def saved(engine: Engine) -> str:
     if not steps.saved_tokens and not steps.rebilled_tokens:
         return ""
     known = steps.priced
-    worth = f", about ${steps.saved_usd:.4f}" if known else ""
-    cost = f", ${steps.rebilled_usd:.4f} more than reading them" if known else ""
+    worth = f", about {money(steps.saved_usd)}" if known else ""
+    cost = f", {money(steps.rebilled_usd)} more than reading them" if known else ""
     less = f"Leaving out old content saved {steps.saved_tokens:,} tokens in {_requests(steps.requests)}{worth}"
     return f"{less}; the cache was rewritten for {steps.rebilled_tokens:,} tokens{cost}."
 
@@ -80,8 +81,8 @@ def before(engine: Engine) -> str:
         return ""
     more = "" if earlier.fully_priced else " and what has no known price"
     return (
-        f"Before it was resumed the session had cost ${earlier.cost_usd:.4f}{more}: ${whole.cost_usd:.4f} in all, with "
-        f"{cached(whole.usage)} of the input from the cache."
+        f"Before it was resumed the session had cost {money(earlier.cost_usd)}{more}: {money(whole.cost_usd)} in all, "
+        f"with {cached(whole.usage)} of the input from the cache."
     )
 
 
@@ -89,16 +90,18 @@ def _summary(engine: Engine) -> str:
     totals = engine.costs.totals
     unpriced = sum(used.unpriced_requests for used in totals.by_model.values())
     more = "" if not unpriced else f" and {_requests(unpriced)} whose price is not known"
-    lines = [f"${totals.cost_usd:.4f} so far{more}; {cached(totals.usage)} of the input was read from the cache."]
+    lines = [f"{money(totals.cost_usd)} so far{more}; {cached(totals.usage)} of the input was read from the cache."]
     if sentence := before(engine):
         lines.append(sentence)
     if engine.costs.budget is not None:
-        lines.append(f"The budget is ${engine.costs.budget:g} ({totals.cost_usd / engine.costs.budget:.0%} spent).")
+        lines.append(
+            f"The budget is {money(engine.costs.budget)} ({percent(totals.cost_usd, engine.costs.budget)} spent)."
+        )
     outlook = engine.context.outlook()
     following = outlook.next_cost_usd
     if following is not None:
         cold = " The cache is cold." if outlook.cold else ""
-        lines.append(f"Sending the next request costs about ${following:.4f}.{cold}")
+        lines.append(f"Sending the next request costs about {money(following)}.{cold}")
     lines += [sentence for sentence in (lost(engine), saved(engine)) if sentence]
     return "\n".join(lines)
 
@@ -107,7 +110,7 @@ def _by_name(title: str, totals: Totals, width: int) -> str:
     """With all numbers in full, in short, or the most important ones: whatever fits."""
     used = [*totals.by_model.items(), *([("together", _together(totals))] if len(totals.by_model) > 1 else [])]
     names = [plain_line(name, _NAME_LIMIT) for name, _used in used]
-    for header, count in ((_HEADER, _whole), (_NARROW, _whole), (_NARROW, _short)):
+    for header, count in ((_HEADER, _whole), (_NARROW, _whole), (_NARROW, token_count)):
         rows = [(name, *_numbers(one, count)) for name, (_name, one) in zip(names, used, strict=True)]
         made = table([(title, *header), *rows])
         if width_of(made) <= width:
@@ -136,7 +139,7 @@ def _tools(tools: Sequence[tuple[str, ToolSpending]], width: int) -> str:
             f"{row.result_tokens:,}",
             f"{row.in_context:,}",
             f"{row.sent_tokens:,}",
-            f"${row.cost_usd:.4f}" + (" + ?" if row.unpriced else ""),
+            f"{money(row.cost_usd)}" + (" + ?" if row.unpriced else ""),
         )
         for name, row in tools[:_MOST_TOOLS]
     ]
@@ -153,13 +156,6 @@ def _times(count: int, what: str) -> str:
 
 def _whole(count: int) -> str:
     return f"{count:,}"
-
-
-def _short(count: int) -> str:
-    for size, sign in ((1_000_000, "M"), (1_000, "k")):
-        if count >= size * 10:
-            return f"{count / size:,.0f}{sign}"
-    return str(count)
 
 
 def _numbers(used: ModelTotals, count: Callable[[int], str]) -> Iterable[str]:
@@ -184,12 +180,12 @@ def _together(totals: Totals) -> ModelTotals:
 def _price(used: ModelTotals) -> str:
     """What has no price does not cost nothing."""
     if not used.unpriced_requests:
-        return f"${used.cost_usd:.4f}"
-    return "not known" if used.unpriced_requests == used.requests else f"${used.cost_usd:.4f} + ?"
+        return money(used.cost_usd)
+    return "not known" if used.unpriced_requests == used.requests else f"{money(used.cost_usd)} + ?"
 
 
 def cached(usage: Usage) -> str:
-    return f"{usage.cache_read_input_tokens / usage.prompt_tokens:.1%}" if usage.prompt_tokens else "0.0%"
+    return percent(usage.cache_read_input_tokens, usage.prompt_tokens or 1, decimals=1)
 
 
 def _requests(count: int) -> str:

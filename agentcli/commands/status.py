@@ -9,6 +9,7 @@ from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual, say
 from agentcli.commands.cost import lost
 from agentcli.core.events import Event
+from agentcli.core.format import elapsed, money
 from agentcli.core.plaintext import plain_line
 
 MANUAL = Manual("Worth a look before you report a problem.", (("/status", "session, model, mode, sandbox, cost"),))
@@ -28,7 +29,7 @@ async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
         ("sandbox", engine.sandbox),
         ("folder", str(engine.root)),
         *(("also", str(folder)) for folder in engine.working_dirs if folder != engine.working_dirs[0]),
-        ("cost", f"${totals.cost_usd:.4f}" + ("" if totals.fully_priced else " and what has no known price")),
+        ("cost", money(totals.cost_usd) + ("" if totals.fully_priced else " and what has no known price")),
         *_cache(engine),
     ]
     yield say("\n".join(f"{name:<9} {plain_line(value, 300)}" for name, value in rows))
@@ -46,8 +47,7 @@ def _cache(engine: Engine) -> list[tuple[str, str]]:
     if left is None:
         said = "cold: the next request is billed whole" if outlook.cold else "nothing is cached yet"
     else:
-        more = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
-        said = f"{outlook.cached_tokens:,} tokens, warm for {more} more"
+        said = f"{outlook.cached_tokens:,} tokens, warm for {elapsed(left)} more"
     rows = [("cache", said)]
     if sentence := lost(engine):
         rows.append(("", sentence.removeprefix("The prompt cache ")))

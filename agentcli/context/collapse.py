@@ -17,6 +17,7 @@ from agentcli.context.steps import Plan, Situation
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import (
     COPY_OF,
+    NOTE,
     Block,
     ImageBlock,
     Message,
@@ -223,7 +224,7 @@ def standing_notes(span: Span, shown: Iterable[Message]) -> list[str]:
     last: dict[str, Message] = {}
     for message in shown:
         if message.origin is Origin.ATTACHMENT:
-            last.update((kind, message) for kind in message.meta if kind != COPY_OF)
+            last.update((kind, message) for kind in message.meta if kind not in (COPY_OF, NOTE))
     kept = {message.id: message.text for message in last.values() if message.id in ids}
     return [text for text in kept.values() if text.strip() and len(text) <= _MOST_NOTE][:_MOST_NOTES]
 

@@ -19,6 +19,7 @@ from agentcli.context.estimate import block_tokens, message_tokens
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import (
     COPY_OF,
+    SUMMARY,
     Block,
     ImageBlock,
     Json,
@@ -357,16 +358,11 @@ def summary_text(summary: str, prompts: str = "", *, follows: bool = False) -> s
     return LEAD + summary.strip() + kept + (AS_IT_WAS if follows else "") + GO_ON
 
 
-def summary_shown(text: str) -> str:
-    """A summary without what stands around it for the model: for people, who have their own messages in sight."""
-    body = text.removeprefix(LEAD).removesuffix(GO_ON).removesuffix(AS_IT_WAS)
-    return body.partition(f"\n\n{_WORD_FOR_WORD}")[0].strip()
-
-
 def compacted(pieces: Pieces, new_id: Callable[[], str]) -> tuple[Message, ...]:
     """The messages that follow the boundary."""
     text = summary_text(pieces.summary, pieces.prompts, follows=bool(pieces.exchange))
-    messages = [Message("user", (TextBlock(text), *pieces.pictures), new_id(), Origin.SUMMARY)]
+    meta = {SUMMARY: pieces.summary.strip()}
+    messages = [Message("user", (TextBlock(text), *pieces.pictures), new_id(), Origin.SUMMARY, meta=meta)]
     if pieces.pinned:
         messages.append(Message("user", pieces.pinned, new_id(), Origin.ATTACHMENT, meta=pieces.pinned_meta))
     messages += [said_again(message, new_id()) for message in pieces.exchange]

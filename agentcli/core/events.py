@@ -325,6 +325,14 @@ class PermissionRequested(Event):
     """What the call would do, for people, in the form of a tool's display: a diff, the parsed command, a plan."""
     details: list[str] = field(default_factory=list)
     """Why it is asked, part by part, where there is more to say than `reason`."""
+    findings: list[Json] = field(default_factory=list)
+    """The same as data: `{"part": "…", "clause": "…", "allowed": false}` (`PartFinding`)."""
+    cause: str = ""
+    """Why approval is needed; reads on after "because". Empty where `reason` is a statement of its own."""
+    cause_listed: bool = False
+    """Whether the cause is the clause of one of the findings."""
+    self_evident: bool = False
+    """Whether the reason says only that such a call needs approval."""
 
 
 @frozen(kw_only=True)
@@ -450,6 +458,8 @@ class ContextCompacted(Event):
 class CompactionFailed(Event):
     trigger: str
     text: str
+    cancelled: bool = False
+    """Whether the user cancelled it."""
 
 
 @frozen(kw_only=True)

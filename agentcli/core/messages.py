@@ -29,6 +29,13 @@ ATTACHED = "attached"
 """In a message's meta: the file that the user attached with `@path` (`path`, `name`, `summary`, `part`); empty for one
 that could not be attached."""
 
+NOTE = "note"
+"""In a message's meta: an attachment about something that the user has seen. `about` is shell, undo or background;
+`shells` has the ids of the background commands that have ended."""
+
+SUMMARY = "summary"
+"""In the meta of a compaction's summary: its text for the user, without what is added for the model."""
+
 Json = dict[str, Any]
 Role = Literal["user", "assistant"]
 

@@ -43,6 +43,24 @@ Behavior = Literal["allow", "ask", "deny"]
 
 
 @frozen
+class PartFinding:
+    """What was decided about one part of a command. All text is safe to show."""
+
+    part: str
+    """The part's own text."""
+    clause: str
+    """Why; reads on after "because"."""
+    allowed: bool
+
+    @property
+    def line(self) -> str:
+        return f"{self.part}: {'allowed' if self.allowed else 'asks'} because {self.clause}"
+
+    def record(self) -> Json:
+        return {"part": self.part, "clause": self.clause, "allowed": self.allowed}
+
+
+@frozen
 class Decision:
     """What was decided and why. `reason` is a sentence for people; `rule` and `source` name what decided."""
 
@@ -50,8 +68,34 @@ class Decision:
     reason: str
     rule: str = ""
     source: str = ""
-    details: tuple[str, ...] = ()
-    """Part by part, where there is more than one thing to say."""
+    findings: tuple[PartFinding, ...] = ()
+    """About each part of a command."""
+    cause: str = ""
+    """Why approval is needed; reads on after "because". Empty where `reason` is a statement of its own."""
+    part: str = ""
+    """The part of a command of several that the reason names."""
+    cause_listed: bool = False
+    """Whether the cause is the clause of one of the findings."""
+    self_evident: bool = False
+    """Whether the reason says only that such a call needs approval."""
+    protected: bool = False
+    """Whether a protected path is the reason, which another spelling of the command does not change."""
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """The findings, one line each."""
+        return tuple(finding.line for finding in self.findings)
+
+    def explanation(self) -> Json:
+        """The fields of a `PermissionRequested` that say why the call needs approval."""
+        return {
+            "reason": self.reason,
+            "details": list(self.details),
+            "findings": [finding.record() for finding in self.findings],
+            "cause": self.cause,
+            "cause_listed": self.cause_listed,
+            "self_evident": self.self_evident,
+        }
 
 
 @frozen

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agentcli.config.paths import project_folder
 from agentcli.core.bounded_read import open_regular
+from agentcli.core.format import byte_size
 from agentcli.doctor.finding import Finding, Status
 from agentcli.doctor.patient import Patient
 from agentcli.session.find import list_sessions
@@ -67,7 +68,7 @@ def folders(patient: Patient) -> Iterator[Finding]:
             yield Finding("warn", name, f"{folder}: {problem}", advice)
             continue
         free = shutil.disk_usage(existing).free
-        text = f"{folder}, {free / 1e9:.1f} GB free"
+        text = f"{folder}, {byte_size(free)} free"
         if free < _LEAST_FREE:
             yield Finding("warn", name, text, "Make room: sessions are not saved on a full disk.")
         else:
@@ -85,9 +86,9 @@ def sessions(patient: Patient) -> Iterator[Finding]:
         yield Finding("warn", "sessions", f"others can look into {root}", f"Close it: chmod 700 '{root}'.")
     stored = list_sessions(state)
     here = sum(1 for session in stored if session.cwd == str(patient.ground.cwd))
-    size = sum(session.size for session in stored) / 1e6
+    taken = sum(session.size for session in stored)
     cut = [session for session in stored[:_LOOKED_AT] if _is_cut_off(session.path)]
-    count = f"{len(stored):,} stored, {here:,} of this folder, {size:,.1f} MB"
+    count = f"{len(stored):,} stored, {here:,} of this folder, {byte_size(taken)}"
     if cut:
         which = ", ".join(session.session_id[:8] for session in cut[:5])
         text = f"{count}; {len(cut)} of them end in the middle of a line: {which}"

@@ -1,27 +1,15 @@
-"""Events as single lines for the person at standard error. Pure; owns the wording and how important each is."""
+"""Events as single lines on standard error. Pure; owns how important each is."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 
-from agentcli.core.events import (
-    CompactionFailed,
-    ContextCompacted,
-    ContextEdited,
-    Event,
-    FeatureDropped,
-    LoopSuspected,
-    ModelFellBack,
-    NoticeRaised,
-    PermissionDenied,
-    PrefixBroken,
-    RequestRepaired,
-    RetryScheduled,
-    StreamWentQuiet,
-)
+from agentcli.core import events as ev
+from agentcli.core.events import Event, PermissionDenied
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
+from agentcli.interactive.wording import event_line
 
 _LONGEST_TITLE = 80
 _MOST_TITLES = 3
@@ -29,36 +17,32 @@ ALWAYS, WATCHED, VERBOSE = 3, 2, 1
 """Shown always; when somebody watches (standard error is a terminal); with --verbose only."""
 
 
+_IMPORTANCE: dict[type[Event], int] = {
+    ev.RetryScheduled: WATCHED,
+    ev.StreamWentQuiet: WATCHED,
+    ev.ModelFellBack: WATCHED,
+    ev.LoopSuspected: WATCHED,
+    ev.FeatureDropped: VERBOSE,
+    ev.RequestRepaired: VERBOSE,
+    ev.CompactionFailed: VERBOSE,
+    ev.PermissionDenied: VERBOSE,
+    ev.PrefixBroken: VERBOSE,
+    ev.ContextEdited: VERBOSE,
+    ev.ContextCompacted: VERBOSE,
+}
+_STOPPABLE = (ev.RetryScheduled, ev.StreamWentQuiet)
+
+
 def notice(event: Event) -> tuple[int, str] | None:
-    """How important, and the line; None for what is not worth one."""
-    match event:
-        case NoticeRaised(code="command"):
-            return None  # It is the answer itself.
-        case NoticeRaised(text=text, level=level):
-            return (VERBOSE if level == "info" else ALWAYS), _line(text)
-        case RetryScheduled():
-            return WATCHED, _line(
-                f"{event.text} Attempt {event.attempt} of {event.max_attempts} in {event.wait_seconds:.0f} s; "
-                "Ctrl+C stops."
-            )
-        case StreamWentQuiet(seconds=seconds):
-            return WATCHED, f"No data for {seconds:.0f} s; still waiting. Ctrl+C stops."
-        case ModelFellBack(from_model=old, to_model=new, reason=reason):
-            return WATCHED, _line(f"Going on with {new} instead of {old}: {reason}")
-        case FeatureDropped(text=text) | RequestRepaired(text=text) | CompactionFailed(text=text):
-            return VERBOSE, _line(text)
-        case LoopSuspected(title=title, times=times):
-            return WATCHED, _line(f"{title}: the same result {times} times in a row.")
-        case PermissionDenied(name=name, reason=reason):
-            return VERBOSE, _line(f"{name} was not allowed: {reason}")
-        case PrefixBroken(block=block, reason=reason, rebilled_tokens=tokens):
-            return VERBOSE, _line(f"The prompt cache broke at {block}: {reason}. {tokens:,} tokens were billed anew.")
-        case ContextEdited(step=step, text=text, freed_tokens=freed):
-            return VERBOSE, _line(f"The context was edited ({step}): {text or 'old content'}. {_freed(freed)}")
-        case ContextCompacted(tokens_before=before, tokens_after=after):
-            return VERBOSE, f"The conversation was summarised: {before} tokens became {after}."
-        case _:
-            return None
+    """How important an event is, and its line; None for one without."""
+    if isinstance(event, ev.NoticeRaised):
+        # The output of a command is the answer itself.
+        return None if event.code == "command" else (VERBOSE if event.level == "info" else ALWAYS, _line(event.text))
+    importance = _IMPORTANCE.get(type(event))
+    if importance is None:
+        return None
+    stop = ". Ctrl+C stops." if isinstance(event, _STOPPABLE) else ""
+    return importance, _line(f"{event_line(event)[0]}{stop}")
 
 
 def refusal_summary(refused: Sequence[PermissionDenied]) -> str:
@@ -89,10 +73,6 @@ def ended_summary(tasks: Sequence[Json]) -> str:
     were = "1 background command was" if len(tasks) == 1 else f"{len(tasks)} background commands were"
     them = "it" if len(tasks) == 1 else "them"
     return f"{were} still running and ended with the run: {', '.join(shown)}. --wait-background waits for {them}."
-
-
-def _freed(tokens: int) -> str:
-    return f"About {tokens:,} tokens are free." if tokens >= 0 else f"About {-tokens:,} tokens are back."
 
 
 def _line(text: str) -> str:

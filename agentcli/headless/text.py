@@ -9,8 +9,7 @@ from agentcli.core.plaintext import json_for_terminal, plain_text, spell_hidden
 from agentcli.headless.notices import ended_summary, refusal_summary
 from agentcli.headless.output import Notices
 from agentcli.headless.streams import Writer
-
-_ABORTED = ("aborted_streaming", "aborted_tools")
+from agentcli.interactive.wording import ABORTED
 
 
 class TextOutput:
@@ -34,7 +33,7 @@ class TextOutput:
             self._refused = []
         if ended := [task for task in event.background_tasks if task["status"] == "stopped"]:
             self._notices.say(ended_summary(ended))
-        if event.terminal in _ABORTED:
+        if event.terminal in ABORTED:
             self._notices.say("Stopped before the answer was complete. agentcli -p -c 'PROMPT' goes on from here.")
         elif event.is_error:
             for error in event.errors:

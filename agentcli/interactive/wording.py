@@ -1,12 +1,14 @@
-"""What the front ends for people say about events, in words. One place, so that it reads as one voice."""
+"""The wording of every event and added message, for the app, plain mode and headless text alike."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentcli.core import events as ev
-from agentcli.core.messages import ATTACHED, Message, Origin
+from agentcli.core.format import duration, elapsed, token_count
+from agentcli.core.messages import ATTACHED, NOTE, SUMMARY, Message, Origin
+from agentcli.core.permission import PartFinding
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import counted
 
@@ -21,20 +23,19 @@ Outcome = Literal["done", "denied", "interrupted", "failed"]
 """Of a call that has ended."""
 
 INTERRUPTED = "Interrupted. What came so far is kept; say what to do instead."
-SUMMARY = "Summary of what came before"
+SUMMARY_TITLE = "Summary of the conversation so far"
 ABORTED = ("aborted_streaming", "aborted_tools")
 
 
-def told(message: Message) -> str:
-    """A message that agentcli itself put into the conversation, as a quiet line; "" for what the person has seen
-    already: the mode they chose, the command they ran, the undo they made."""
-    text = plain_text(message.text)
-    first = plain_line(text, 160)
+def message_line(message: Message) -> str:
+    """One line about a message that agentcli added to the conversation; "" for what the user has seen already: the
+    mode they chose, the command they ran, the undo they made."""
+    first = plain_line(plain_text(message.text), 160)
     match message.origin:
         case Origin.HOOK:
-            return f"A hook told the model: {first}"
+            return f"A hook sent to the model: {first}"
         case Origin.RECOVERY:
-            return f"The model was asked to go on: {first}"
+            return f"The model was asked to continue: {first}"
     if isinstance(file := message.meta.get(ATTACHED), dict):
         # One that could not be attached was reported with a notice.
         return plain_line(f"Attached {file['name']} ({file['summary']}{file['part']})", 300) if "name" in file else ""
@@ -42,19 +43,14 @@ def told(message: Message) -> str:
         return _restored(message.meta)
     if "task_list" in message.meta:
         return "The model was reminded of its task list"
-    if "permission_mode" in message.meta or text.startswith(_SEEN):
+    if "permission_mode" in message.meta or NOTE in message.meta:
         return ""
-    return f"The model was told: {first}"
-
-
-_SEEN = ("[The user ran a command", "[The user undid", "[The user took the undo back", "[Background command")
+    return f"The model was notified: {first}"
 
 
 def summary(message: Message) -> str:
-    """The summary in a message that stands for what was compacted, without its words to the model."""
-    from agentcli.context.compact import summary_shown
-
-    return plain_text(summary_shown(message.text))
+    """The summary that replaces compacted messages, without what is added for the model."""
+    return plain_text(str(message.meta.get(SUMMARY, message.text)))
 
 
 def _restored(meta: Mapping[str, Any]) -> str:
@@ -68,6 +64,7 @@ def _restored(meta: Mapping[str, Any]) -> str:
 
 
 def retry(event: ev.RetryScheduled) -> str:
+    """What failed and which attempt is next, without the waiting time."""
     status = f"{event.status} " if event.status else ""
     what = _RETRIED.get(event.kind) or plain_line(event.text.rstrip("."), 120) or event.kind
     return f"{status}{what}, attempt {event.attempt} of {event.max_attempts}"
@@ -84,29 +81,74 @@ _RETRIED = {
 
 
 def compacted(trigger: str, before: int, after: int) -> str:
-    why = {"auto": "compacted by itself", "reactive": "compacted because it was too long"}.get(trigger, "compacted")
-    return f"{why}: {tokens(before)} → {tokens(after)} tokens"
+    how = {"auto": "compacted automatically", "reactive": "compacted because it was too long"}.get(trigger, "compacted")
+    return f"{how}: {token_count(before)} → {token_count(after)} tokens"
 
 
 def boundary(message: Message) -> str:
-    """A compaction, by what its boundary in the log says."""
+    """A compaction, by the meta of its boundary in the log."""
     meta = message.meta
     counts = (meta.get("tokens_before"), meta.get("tokens_after"))
     before, after = (count if isinstance(count, int) else 0 for count in counts)
     return compacted(str(meta.get("trigger", "")), before, after)
 
 
-def notice(event: ev.Event) -> tuple[str, Level]:
-    """Events that are one quiet line."""
+NO_LINE: frozenset[type[ev.Event]] = frozenset(
+    {
+        # Shown as messages, replies, calls and questions of their own.
+        ev.MessageAppended,
+        ev.CommandEntered,
+        ev.ReplyStarted,
+        ev.BlockStarted,
+        ev.TextStreamed,
+        ev.ThinkingStreamed,
+        ev.ToolInputStreamed,
+        ev.BlockFinished,
+        ev.ToolStarted,
+        ev.ToolProgressed,
+        ev.ToolFinished,
+        ev.PermissionRequested,
+        ev.CompactionProposed,
+        ev.Result,
+        # Nothing that the user has to know.
+        ev.SessionStarted,
+        ev.SessionResumed,
+        ev.RequestStarted,
+        ev.RawStreamed,
+        ev.UsageReported,
+        ev.ToolResultAdded,
+        ev.TodosChanged,
+        ev.DirectoryChanged,
+        ev.ToolBatchSummarised,
+        ev.PermissionResolved,
+        ev.PermissionDecided,
+        ev.ContextPinned,
+        ev.LoopContinued,
+        ev.LoopEnded,
+    }
+)
+"""Events without a line of their own; `event_line` words every other one."""
+
+
+def event_line(event: ev.Event) -> tuple[str, Level]:
+    """The one line about an event, in every front end, and its level."""
     match event:
+        case ev.NoticeRaised():
+            return event.text, "error" if event.level == "error" else "warning" if event.level == "warning" else "info"
+        case ev.SubmissionInterrupted():
+            return INTERRUPTED, "warning"
+        case ev.ReplyTombstoned():
+            return "The reply broke off. Its text so far is discarded.", "warning"
+        case ev.RetryScheduled():
+            return f"{retry(event)}, in {duration(event.wait_seconds)}", "warning"
+        case ev.StreamWentQuiet():
+            return f"No data for {elapsed(event.seconds)}; still waiting", "info"
         case ev.ModelFellBack():
             return f"Switched from {event.from_model} to {event.to_model}: {event.reason}", "warning"
         case ev.FeatureDropped() | ev.RequestRepaired():
             return event.text, "warning"
-        case ev.PrefixBroken():
-            anew = f" ({tokens(event.rebilled_tokens)} tokens billed anew)" if event.rebilled_tokens else ""
-            where = f" at {event.block}" if event.block else ""
-            return f"The prompt cache broke{where}: {event.reason}{anew}", "info"
+        case ev.PermissionDenied():
+            return f"{plain_line(event.name)} was not allowed: {event.reason}", "info"
         case ev.LoopSuspected():
             return f"{plain_line(event.title)}: the same result {event.times} times in a row", "warning"
         case ev.RulesLearned():
@@ -117,81 +159,72 @@ def notice(event: ev.Event) -> tuple[str, Level]:
         case ev.BackgroundChanged():
             what = f"Background {event.task_id} {event.status}: {plain_line(event.command, 80)}"
             failed: Level = "warning" if event.status == "failed" else "info"
-            return (f"{what} ({event.summary})" if event.summary else what), failed
+            return f"{what} ({event.summary})" if event.summary else what, failed
+        case _:
+            return _context_line(event)
+
+
+def _context_line(event: ev.Event) -> tuple[str, Level]:
+    match event:
+        case ev.PrefixBroken():
+            rebilled = f" ({token_count(event.rebilled_tokens)} tokens billed again)" if event.rebilled_tokens else ""
+            where = f" at {event.block}" if event.block else ""
+            return f"The prompt cache broke{where}: {event.reason}{rebilled}", "info"
         case ev.ContextEdited():
-            if event.freed_tokens < 0:
-                return f"The context: {event.text} (about {tokens(-event.freed_tokens)} tokens more)", "info"
-            return f"Made room in the context: {event.text} (about {tokens(event.freed_tokens)} tokens)", "info"
+            freed, text = event.freed_tokens, event.text or "old content"
+            if freed < 0:
+                return f"Added about {token_count(-freed)} tokens to the context: {text}", "info"
+            return f"Freed about {token_count(freed)} tokens of context: {text}", "info"
+        case ev.CompactionStarted():
+            return "Compacting the conversation", "info"
+        case ev.ContextCompacted():
+            return f"Conversation {compacted(event.trigger, event.tokens_before, event.tokens_after)}", "info"
+        case ev.CompactionFailed(cancelled=True):
+            return event.text, "info"
         case ev.CompactionFailed():
-            from agentcli.agent.context.compaction import CANCELLED
-
-            if event.text == CANCELLED:
-                return event.text, "info"
             return f"The conversation was not compacted: {event.text}", "warning"
-    return type(event).__name__, "info"
+    raise ValueError(f"no wording for {type(event).__name__}")
 
 
-def hunks_taken(event: ev.ToolFinished) -> str:
-    """What of a change the user accepted, when it was not all; "" else."""
+def accepted_hunks(event: ev.ToolFinished) -> str:
+    """How much of a change the user accepted; "" when all of it."""
     match event.accepted_hunks:
         case [int(accepted), int(proposed)]:
-            return f"you took {accepted} of {counted(proposed, 'hunk')}"
+            return f"you accepted {accepted} of {counted(proposed, 'hunk')}"
     return ""
 
 
-def tool_status(event: ev.ToolFinished) -> Outcome:
+def tool_outcome(event: ev.ToolFinished) -> Outcome:
     if event.outcome in ("done", "denied", "interrupted", "failed"):
         return event.outcome  # type: ignore[return-value]
     return "failed" if event.result.is_error else "done"
 
 
-def ended(event: ev.Result) -> tuple[str, Level, tuple[str, ...]] | None:
-    """The last line of a submission and what belongs below it; None for commands, which have said all themselves."""
+def result_line(event: ev.Result, reported: Collection[str] = ()) -> tuple[str, Level, tuple[str, ...]] | None:
+    """The last line of a submission, its level and the lines below it; None where there is nothing to add. `reported`:
+    the texts of failures that were shown already."""
     if event.terminal == "command_failed":
         return None
     if event.is_error:
-        errors = tuple(plain_text(error) for error in event.errors)
+        errors = tuple(plain_text(error) for error in event.errors if error not in reported)
         ending = _ENDINGS.get(event.terminal)
+        if event.errors and not errors and not ending:
+            return None
         if ending or not errors:
-            return ending or "This could not be done.", "error", errors
+            return ending or "The request failed.", "error", errors
         return errors[0], "error", errors[1:]
     if not event.turns or (event.turns == 1 and event.duration_ms < 1_000):
         return None
-    parts = [seconds(event.duration_ms / 1000)] if event.duration_ms >= 1_000 else []
+    parts = [duration(event.duration_ms / 1000)] if event.duration_ms >= 1_000 else []
     if event.turns > 1:
         parts.append(counted(event.turns, "turn"))
     return " · ".join(parts), "info", ()
 
 
 _ENDINGS = {
-    "max_turns": "Stopped at the limit of turns. Send a prompt to go on.",
+    "max_turns": "Stopped at the limit of turns. Send a prompt to continue.",
     "max_budget_usd": "Stopped at the budget.",
 }
-
-
-def seconds(value: float) -> str:
-    if value < 10:
-        return f"{value:.1f} s"
-    if value < 100:
-        return f"{value:.0f} s"
-    minutes, rest = divmod(int(value), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
-
-
-def tokens(count: int) -> str:
-    if count < 1_000:
-        return str(count)
-    if count < 100_000:
-        return f"{count / 1_000:.1f}k".replace(".0k", "k")
-    return f"{count / 1_000:.0f}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M".replace(".0M", "M")
-
-
-def dollars(amount: float) -> str:
-    """As many decimals as mean something: a request may cost less than a cent."""
-    if amount >= 1 or amount == 0:
-        return f"${amount:,.2f}"
-    return f"${amount:.3f}" if amount >= 0.01 else f"${amount:.4f}" if amount >= 0.0001 else "under $0.0001"
 
 
 def ended_commands(tasks: Sequence[BackgroundTask]) -> str:
@@ -205,10 +238,18 @@ def ended_commands(tasks: Sequence[BackgroundTask]) -> str:
     return f"Ended {counted(len(running), 'background command')}: {', '.join(shown)}"
 
 
-def in_order(details: Sequence[str]) -> list[str]:
-    """What was found about the parts of a command: those that need approval first. A part that only looks allowed, by
-    its own text, counts as needing it."""
-    return sorted(details, key=lambda detail: ": allowed because " in detail and ": asks because " not in detail)
+def approval_reason(event: ev.PermissionRequested) -> str:
+    """Why a call needs approval, in one sentence; "" where the question or the findings say it."""
+    if event.self_evident or (event.cause_listed and len(event.findings) > 1):
+        return ""
+    return f"Needs approval because {event.cause}" if event.cause else event.reason
+
+
+def approval_findings(event: ev.PermissionRequested) -> list[PartFinding]:
+    """What was decided about the parts of a command, those that need approval first; none where that is the reason."""
+    if event.cause_listed and len(event.findings) == 1:
+        return []
+    return sorted((PartFinding(**record) for record in event.findings), key=lambda finding: finding.allowed)
 
 
 def question_of(event: ev.PermissionRequested) -> str:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from agentcli.core.frozen import frozen
 from agentcli.permissions.commands.rebuildable import Rebuildable, finds_only_caches
 from agentcli.permissions.paths import expanded_pattern, is_below
 from agentcli.permissions.protected_names import needs_asking
@@ -50,8 +51,17 @@ _REWRITES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 )
 
 
-def objection(command: str, cwd: Path, rebuildable: Rebuildable) -> str | None:
-    """Why a contained command is asked about all the same: a clause; None when it may run."""
+@frozen
+class Objection:
+    """Why a contained command needs approval all the same."""
+
+    clause: str
+    part: str = ""
+    """The part of the command, where there is more than one."""
+
+
+def objection(command: str, cwd: Path, rebuildable: Rebuildable) -> Objection | None:
+    """Why a contained command needs approval; None when it may run."""
     for segment in loose_segments(command):
         words = segment.text.split(" ")
         starts = range(len(words)) if segment.anywhere else range(1)
@@ -77,13 +87,9 @@ def objection(command: str, cwd: Path, rebuildable: Rebuildable) -> str | None:
             else:
                 continue
             if reason is not None:
-                return f"{reason}{_part(command, words[start:])}"
+                several = re.search(r"[;&|\n]", command.strip()) is not None
+                return Objection(reason, shortened(" ".join(words[start:])) if several else "")
     return None
-
-
-def _part(command: str, words: Sequence[str]) -> str:
-    """Which part of a command it is, where there is more than one."""
-    return f" (in `{shortened(' '.join(words))}`)" if re.search(r"[;&|\n]", command.strip()) else ""
 
 
 def obeyed_name(words: Iterable[str]) -> str | None:

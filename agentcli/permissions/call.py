@@ -12,7 +12,7 @@ from dataclasses import field
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
-from agentcli.core.permission import Need
+from agentcli.core.permission import Need, PartFinding
 from agentcli.core.shell import shown_command
 from agentcli.permissions.commands.parts import Part
 from agentcli.permissions.git.obeyed_files import hooks_folders, obeyed_by_git
@@ -43,8 +43,8 @@ class PartVerdict:
     part: Part | None = None
 
     @property
-    def line(self) -> str:
-        return shown_command(f"{self.text}: {'allowed' if self.allowed else 'asks'} because {self.clause}")
+    def finding(self) -> PartFinding:
+        return PartFinding(shown_command(self.text), shown_command(self.clause), self.allowed)
 
 
 @frozen

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from agentcli.core.frozen import frozen
 from agentcli.core.grant import ORDINARY, Approval, Grant
 from agentcli.core.messages import Json
-from agentcli.core.permission import Decision, Need, PermissionMode, RuleChoice
+from agentcli.core.permission import Decision, Need, PartFinding, PermissionMode, RuleChoice
 from agentcli.core.plaintext import plain_line
 from agentcli.core.shell import has_control_characters, shown_command
 from agentcli.permissions import auto_mode
@@ -47,12 +47,6 @@ _PLANNING = (
     "Plan mode is active: tools and commands that only read work, this call would change something. "
     "Keep exploring, then present the plan with ExitPlanMode, or as your answer where there is no such tool."
 )
-
-
-def _dont_ask(reason: str) -> str:
-    """Why dontAsk mode denies a call that another mode would ask about."""
-    cause = reason.removeprefix("Needs approval: ").removeprefix("asked because ")
-    return f"the dontAsk mode denies calls that need approval: {cause}"
 
 
 _BUILT_IN = ("always asks", "agentcli")
@@ -192,7 +186,9 @@ class Policy:
             or self._by_mode(call)
         )
         if decision.behavior == "ask" and self.mode is PermissionMode.DONT_ASK:
-            return replace(decision, behavior="deny", reason=_dont_ask(decision.reason))
+            cause = decision.cause or decision.reason
+            reason = f"the dontAsk mode denies calls that need approval: {cause}"
+            return replace(decision, behavior="deny", reason=reason)
         return decision
 
     # ------------------------------------------------------------------------------------------ in every mode
@@ -265,7 +261,7 @@ class Policy:
     @staticmethod
     def _by_question(call: Call) -> Decision | None:
         if any(need.kind == "question" for need in call.needs):
-            return Decision("ask", f"asked because {call.tool_name} asks the user")
+            return _asked(f"{call.tool_name} asks the user")
         return None
 
     def _by_always_asking(self, call: Call) -> Decision | None:
@@ -299,7 +295,7 @@ class Policy:
             return None
         for need in call.needs:
             if need.kind in ("write", "other") or (need.kind == "execute" and not self._reads_only(need.target, call)):
-                return Decision("deny", _PLANNING, details=self._details(call))
+                return Decision("deny", _PLANNING, findings=self._findings(call))
         return None
 
     def _by_protected_path(self, call: Call) -> Decision | None:
@@ -309,14 +305,15 @@ class Policy:
             is_note = self._is_note(need.target) and not call.is_protected(need.target)
             if need.kind == "write" and not is_note and self.is_protected(need.target, call):
                 where = f"{need.target}, which leads to {need.real}," if need.real else need.target
-                return Decision("ask", f"{where} is a protected path: other programs run or obey what is in it")
+                reason = f"{where} is a protected path: other programs run or obey what is in it"
+                return Decision("ask", reason, protected=True)
             if need.kind == "execute" and not self._reads_only(need.target, call):
                 # A command in such a folder names nothing but file names.
                 named = call.paths_of(self._counted_words(need.target, call), need.target)
                 for word, path in (*sorted(named), (str(call.cwd), str(call.cwd))):
                     if self.is_protected(path, call, scripts=False):
                         reason = f"the command names {word}, a protected path: other programs run or obey it"
-                        return Decision("ask", reason, details=self._details(call))
+                        return Decision("ask", reason, findings=self._findings(call), protected=True)
         return None
 
     def _counted_words(self, command: str, call: Call) -> frozenset[str]:
@@ -336,7 +333,7 @@ class Policy:
             if rules is None:
                 return None
             deciding += rules
-        return replace(self._allowed_by(deciding[0]), details=self._details(call)) if deciding else None
+        return replace(self._allowed_by(deciding[0]), findings=self._findings(call)) if deciding else None
 
     def rules_covering(self, need: Need, call: Call) -> list[Rule] | None:
         """The rules that together allow a need: empty if it is harmless without any, None if it is not allowed."""
@@ -387,17 +384,19 @@ class Policy:
                 if contained is None or contained.behavior == "ask":
                     return contained or self._asked_about(need.target, call)
                 continue
-            return Decision("ask", _question(need, call))
+            return _question(need, call)
         if all(self._harmless(need, call) for need in call.needs):
-            return Decision("allow", "allowed because it only reads what it may", details=self._details(call))
+            return Decision("allow", "allowed because it only reads what it may", findings=self._findings(call))
         if all(self._harmless(need, call) or self._readable_by_commands(need, call) for need in call.needs):
-            return Decision("allow", "allowed because sandboxed commands can read it, too", details=self._details(call))
+            return Decision(
+                "allow", "allowed because sandboxed commands can read it, too", findings=self._findings(call)
+            )
         if any(need.kind == "write" and self._is_note(need.target) for need in call.needs):
             return Decision("allow", "allowed because it is a note in this project's memory")
         commands = (need.target for need in call.needs if need.kind == "execute")
         by_sandbox = next((found for text in commands if (found := self._by_containment(text, call))), None)
         accepted = ACCEPTED if self.accepts_edits else SCRATCH
-        return by_sandbox or Decision("allow", f"allowed because {accepted}", details=self._details(call))
+        return by_sandbox or Decision("allow", f"allowed because {accepted}", findings=self._findings(call))
 
     def _accepted(self, need: Need, call: Call) -> bool:
         """Whether it is an edit that the mode lets pass: of a file, or by a plain command (see `filecommands`)."""
@@ -430,14 +429,14 @@ class Policy:
         if self.mode is not PermissionMode.AUTO or not self.contains(command):
             return None
         rebuildable = Rebuildable(self.installation, self.search_path, call.working_dirs)
-        reason = (
-            auto_mode.objection(command, call.cwd, rebuildable)
-            or auto_mode.obeyed_name((*self._counted_words(command, call), str(call.cwd)))
-            or self._writes_outside(command, call)
+        if (objection := auto_mode.objection(command, call.cwd, rebuildable)) is not None:
+            return _asked(objection.clause, objection.part)
+        clause = auto_mode.obeyed_name((*self._counted_words(command, call), str(call.cwd))) or self._writes_outside(
+            command, call
         )
-        if reason is not None:
-            return Decision("ask", shown_command(f"asked because {reason}"))
-        return Decision("allow", "allowed because a sandbox without network contains it", details=self._details(call))
+        if clause is not None:
+            return _asked(clause)
+        return Decision("allow", "allowed because a sandbox without network contains it", findings=self._findings(call))
 
     def _writes_outside(self, command: str, call: Call) -> str | None:
         """A clause when a command plainly writes where its sandbox would refuse it."""
@@ -488,16 +487,12 @@ class Policy:
     def _asked_about(self, command: str, call: Call) -> Decision:
         verdicts = self.verdicts(command, call)
         first = next(verdict for verdict in verdicts if not verdict.allowed)
-        where = f" (in `{first.text}`)" if len(verdicts) > 1 and first.text not in first.clause else ""
-        reason = shown_command(f"asked because {first.clause}{where}")
-        return Decision("ask", reason, details=self._details(call))
+        part = first.text if len(verdicts) > 1 and first.text not in first.clause else ""
+        return replace(_asked(first.clause, part), findings=self._findings(call), cause_listed=True)
 
-    def _details(self, call: Call) -> tuple[str, ...]:
-        lines: list[str] = []
-        for need in call.needs:
-            if need.kind == "execute":
-                lines += (verdict.line for verdict in self.verdicts(need.target, call))
-        return tuple(lines)
+    def _findings(self, call: Call) -> tuple[PartFinding, ...]:
+        commands = (need.target for need in call.needs if need.kind == "execute")
+        return tuple(verdict.finding for command in commands for verdict in self.verdicts(command, call))
 
     # --------------------------------------------------------------------------------------------- what is harmless
 
@@ -524,7 +519,15 @@ class Policy:
         return is_below(call.resolve(path).lower(), (str(part).lower() for part in self.installation))
 
 
-def _question(need: Need, call: Call) -> str:
+def _asked(clause: str, part: str = "") -> Decision:
+    """The question about a call, with the part of its command that it is about, where there are several."""
+    where = f" (in `{part}`)" if part else ""
+    cause = shown_command(f"{clause}{where}")
+    return Decision("ask", f"asked because {cause}", cause=cause, part=shown_command(part))
+
+
+def _question(need: Need, call: Call) -> Decision:
+    """The question about a call that no rule and no mode allows."""
     where = "it is outside the working directories"
     real = need.real or (call.resolve(need.target) if need.kind in ("read", "write") else "")
     given = os.path.normpath(need.target)
@@ -532,15 +535,16 @@ def _question(need: Need, call: Call) -> str:
         where = f"it leads to {real}, which is outside the working directories"
     match need.kind:
         case "read":
-            return f"{need.target}{where.removeprefix('it')}"
+            return Decision("ask", f"{need.target}{where.removeprefix('it')}")
         case "write":
             if call.is_inside(need.target):
                 linked = "; its hard links elsewhere would change, too" if has_other_names(need.target) else ""
-                return f"writing {need.target} needs the user's approval{linked}"
-            return f"writing {need.target} needs the user's approval; {where}"
+                reason = f"writing {need.target} needs the user's approval{linked}"
+                return Decision("ask", reason, self_evident=not linked)
+            return Decision("ask", f"writing {need.target} needs the user's approval; {where}")
         case "fetch":
             query = need.target.removeprefix("search:")
             what = f"of {need.target}" if query == need.target else f'for "{plain_line(query, 200)}"'
-            return f"{call.tool_name} {what} needs the user's approval"
+            return Decision("ask", f"{call.tool_name} {what} needs the user's approval", self_evident=True)
         case _:
-            return f"{call.tool_name} needs the user's approval"
+            return Decision("ask", f"{call.tool_name} needs the user's approval", self_evident=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import singledispatchmethod
 
 from agentcli.core import events as ev
+from agentcli.core.format import duration, money
 from agentcli.core.messages import SAID, Json, Message, Origin, TextBlock, ThinkingBlock, ToolUseBlock, is_thinking
 from agentcli.core.plaintext import ControlStripper, plain_line, plain_text
 from agentcli.core.plural import counted, plural
@@ -84,7 +85,8 @@ class Printer:
         self._of_reply = ""
         """The reply of which something was printed."""
         self._mode = ""
-        self._told = ""
+        self._reported: set[str] = set()
+        """The texts of failures that this submission has shown."""
         self._cost = 0.0
         self._halted = False
 
@@ -107,12 +109,12 @@ class Printer:
         self._thoughts.clear()
         # What the user runs in their own shell may go on.
         self._calls = {id: call for id, call in self._calls.items() if call.live and call.started}
-        self._last_call = self._of_reply = self._told = ""
+        self._last_call = self._of_reply = ""
+        self._reported.clear()
         self._halted = False
 
     def note(self, text: str, level: str = "info") -> list[Piece]:
         text = plain_text(text)
-        self._told = text
         look: Look = "error" if level == "error" else "warning" if level == "warning" else "quiet"
         return [prose(text, look, _SIGNS.get(level, "· "), look)]
 
@@ -152,17 +154,17 @@ class Printer:
             case Origin.PROMPT | Origin.QUEUED:
                 return [Gap(), *prompt_lines(plain_text(message.typed)), Gap()]
             case Origin.ATTACHMENT | Origin.HOOK | Origin.RECOVERY:
-                told = wording.told(message)
-                return self.note(told) if told else []
+                text = wording.message_line(message)
+                return self.note(text) if text else []
             case Origin.BOUNDARY:
                 return [Gap(), line(f"--- {wording.boundary(message)} ---", "quiet"), Gap()]
             case Origin.SUMMARY:
                 text = wording.summary(message)
                 count = text.count("\n") + 1
                 if self._verbose:
-                    return [line(wording.SUMMARY, "strong"), Answer(text), AnswerEnd(), Gap()]
+                    return [line(wording.SUMMARY_TITLE, "strong"), Answer(text), AnswerEnd(), Gap()]
                 them = plural(count, "it", "them")
-                return self.note(f"{wording.SUMMARY}: {counted(count, 'line')}. --verbose shows {them}.")
+                return self.note(f"{wording.SUMMARY_TITLE}: {counted(count, 'line')}. --verbose shows {them}.")
         return []
 
     @_show.register
@@ -175,6 +177,7 @@ class Printer:
             if event.level != "error" and is_unified_diff(event.text):
                 return [*diff_output(plain_text(event.text))]
             return [prose(plain_text(event.text), "error" if event.level == "error" else "text")]
+        self._reported.add(event.text)
         return self.note(event.text, event.level)
 
     # ------------------------------------------------------------------------------------------------- the reply
@@ -222,7 +225,7 @@ class Printer:
             if self._verbose and streamed is None and isinstance(block, ThinkingBlock) and block.thinking.strip():
                 rows = [line(row, "quiet", "| ") for row in plain_text(block.thinking).strip("\n").split("\n")]
             seconds = max(0.0, now - began) if event.duration_ms is None else event.duration_ms / 1_000
-            return [*rows, line(f"thought for {wording.seconds(seconds)}", "quiet", "· ")]
+            return [*rows, line(f"thought for {duration(seconds)}", "quiet", "· ")]
         return []
 
     @_show.register
@@ -232,22 +235,13 @@ class Printer:
         if self._of_reply != event.message_id:
             return []
         self._of_reply = ""
-        return [AnswerEnd(), *self.note("That reply broke off: what came of it does not count.", "warning")]
+        return [AnswerEnd(), *self.note(*wording.event_line(event))]
 
     # --------------------------------------------------------------------------------------------------- waiting
 
-    @_show.register
-    def _(self, event: ev.RetryScheduled, now: float) -> list[Piece]:
-        return self.note(f"{wording.retry(event)}, in {wording.seconds(event.wait_seconds)}", "warning")
-
-    @_show.register
-    def _(self, event: ev.StreamWentQuiet, now: float) -> list[Piece]:
-        return self.note(f"No data for {event.seconds:.0f} s; still waiting")
-
-    @_show.register
-    def _(self, event: ev.CompactionStarted, now: float) -> list[Piece]:
-        return self.note("Compacting the conversation")
-
+    @_show.register(ev.RetryScheduled)
+    @_show.register(ev.StreamWentQuiet)
+    @_show.register(ev.CompactionStarted)
     @_show.register(ev.ModelFellBack)
     @_show.register(ev.FeatureDropped)
     @_show.register(ev.RequestRepaired)
@@ -263,7 +257,9 @@ class Printer:
             if event.mode == self._mode:
                 return []
             self._mode = event.mode
-        return self.note(*wording.notice(event))
+        if isinstance(event, ev.CompactionFailed):
+            self._reported.add(event.text)
+        return self.note(*wording.event_line(event))
 
     # ----------------------------------------------------------------------------------------------------- tools
 
@@ -291,14 +287,14 @@ class Printer:
     @_show.register
     def _(self, event: ev.ToolFinished, now: float) -> list[Piece]:
         call = self._calls.pop(event.tool_use_id, None) or _Call(plain_line(event.name))
-        status = wording.tool_status(event)
-        taken = wording.hunks_taken(event)
+        status = wording.tool_outcome(event)
+        taken = wording.accepted_hunks(event)
         summary = plain_line(event.summary).removeprefix(status).lstrip(": ")
         if (status, summary) == ("interrupted", "stopped"):
             summary = ""
         words = [status if status != "done" else "", summary, taken]
         if event.duration_ms >= 1_000:
-            words.append(wording.seconds(event.duration_ms / 1_000))
+            words.append(duration(event.duration_ms / 1_000))
         look: Look = "error" if status == "failed" else "warning" if status != "done" else "quiet"
         said = " · ".join(filter(None, words)) or "done"
         if call.live:
@@ -325,20 +321,20 @@ class Printer:
         cost, self._cost = event.total_cost_usd - self._cost, event.total_cost_usd
         if event.terminal in wording.ABORTED:
             return self.interrupted()
-        ended = wording.ended(event)
         if event.is_error:
-            if ended is None or ended[0] in self._told:
+            last = wording.result_line(event, self._reported)
+            if last is None:
                 return []
-            text, level, errors = ended
+            text, level, errors = last
             return [*self.note(text, level), *(line(f"{INDENT}{error}", "error") for error in errors)]
         if not event.turns:
             return []
-        words = [wording.seconds(event.duration_ms / 1_000)]
+        words = [duration(event.duration_ms / 1_000)]
         if event.turns > 1:
             words.append(counted(event.turns, "turn"))
         if event.total_cost_usd > 0:
-            whole = f" ({wording.dollars(event.total_cost_usd)} in all)" if event.total_cost_usd - cost > 1e-9 else ""
-            words.append(f"{wording.dollars(cost)}{whole}")
+            whole = f" ({money(event.total_cost_usd)} in all)" if event.total_cost_usd - cost > 1e-9 else ""
+            words.append(f"{money(cost)}{whole}")
         words.append(self._aside())
         return [line(" · ".join(filter(None, words)), "quiet", "= ")]
 

@@ -6,13 +6,13 @@ that whoever types on answers nothing. Esc and Ctrl+C stop the work, as everywhe
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from agentcli.config.trust import UNREADABLE, Part, TrustState
 from agentcli.core import events as ev
 from agentcli.core.errors import AgentError, UsageError
+from agentcli.core.format import money
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer, PermissionMode, SaveTo
@@ -20,15 +20,13 @@ from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import counted
 from agentcli.core.shell import shown_command, shown_name
 from agentcli.interactive.rule_choices import AlwaysChoice, edited, rule_choices
-from agentcli.interactive.wording import dollars, in_order, question_of
+from agentcli.interactive.wording import approval_findings, approval_reason, question_of
 from agentcli.plain.pieces import Gap, Line, Piece, line, prose
 from agentcli.plain.subject import rows, subject
 
 Question = ev.PermissionRequested | ev.CompactionProposed
 _EDITS = ("Edit", "MultiEdit", "Write", "NotebookEdit")
 _MOST_LISTED = 12
-_SAYS_NOTHING = re.compile(r"(?:writing .*|Web\w+ .*|\S+) needs the user's approval", re.DOTALL)
-"""Reasons that are the question itself."""
 
 
 class Asking(Protocol):
@@ -199,13 +197,9 @@ async def _edited_rule(always: AlwaysChoice, exact: AlwaysChoice, asking: Asking
 
 
 def _reasons(event: ev.PermissionRequested) -> list[Piece]:
-    """Each of them once: what is said about a part of a command is not said about the whole, too."""
-    reason = event.reason.removeprefix("asked because ")
-    if _SAYS_NOTHING.fullmatch(reason):
-        reason = ""
-    told = any(reason.startswith(detail.partition(" because ")[2] or detail) for detail in event.details)
-    pieces: list[Piece] = [prose(shown_command(reason), "quiet", "  because: ")] if reason and not told else []
-    return [*pieces, *(prose(shown_command(detail), "quiet", "  - ") for detail in in_order(event.details))]
+    reason = approval_reason(event)
+    pieces: list[Piece] = [prose(shown_command(reason), "quiet", "  ")] if reason else []
+    return [*pieces, *(prose(shown_command(each.line), "quiet", "  - ") for each in approval_findings(event))]
 
 
 # ------------------------------------------------------------------------------------------- the model's questions
@@ -344,7 +338,7 @@ async def _summary(event: ev.CompactionProposed, asking: Asking) -> Answer:
 
 
 def _effects(event: ev.CompactionProposed) -> list[Piece]:
-    cost = "not known" if event.cost_usd is None else dollars(event.cost_usd)
+    cost = "not known" if event.cost_usd is None else money(event.cost_usd)
     words = f"about {event.tokens_before:,} tokens become {event.tokens_after:,}; the summary has cost: {cost}"
     pieces: list[Piece] = [prose(words, "quiet", "  tokens: ")]
     for label, listed in (("stays", event.kept), ("goes", event.dropped), ("new", event.added)):

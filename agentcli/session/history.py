@@ -1,12 +1,10 @@
 """What a session has shown, as events: how those that belong to no message become records, and records events again.
 
-A resumed session is shown by sending these events through the same code that shows live ones. Files of older versions
-lack some fields; here, and nowhere else, they are recovered from the texts that those versions wrote.
+A resumed session is shown by sending these events through the same code that shows live ones.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, replace
 from typing import Any
@@ -14,6 +12,7 @@ from typing import Any
 from agentcli.core import events as ev
 from agentcli.core.messages import Block, Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
 from agentcli.core.usage import Usage
+from agentcli.session import old_records
 
 SHOWN_ONLY: tuple[type[ev.Event], ...] = (
     ev.CommandEntered,
@@ -35,8 +34,6 @@ SHOWN_ONLY: tuple[type[ev.Event], ...] = (
 TEXT_LIMIT = 64 * 1024
 """Bytes that are recorded of a text that is only shown, such as the output of `/diff`."""
 NOT_KEPT = "[The rest of this output is not kept in the session file.]"
-
-_HUNKS = re.compile(r"accepted (\d+) of (\d+) hunks")
 
 
 def event_record(event: ev.Event) -> Json:
@@ -67,7 +64,7 @@ def recorded_event(data: Mapping[str, Any], calls: Mapping[str, ToolUseBlock]) -
         call = calls.get(str(data.get("tool_use_id")))
         data = {**data, "input": call.input if call is not None else {}}
     try:
-        return ev.event_from_dict(data)
+        return ev.event_from_dict(old_records.completed_event(dict(data)))
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
@@ -99,28 +96,16 @@ def finished_call(record: Json, block: Block, calls: Mapping[str, ToolUseBlock])
         display=display if isinstance(display, dict) else {},
         structured=record.get("toolUseResult"),
         duration_ms=duration if isinstance(duration, int) else 0,
-        outcome=_outcome(record, block, summary),
+        outcome=str(record["outcome"] if "outcome" in record else old_records.outcome(record, block, summary)),
         accepted_hunks=_accepted_hunks(record, block),
     )
-
-
-def _outcome(record: Json, block: ToolResultBlock, summary: str) -> str:
-    if isinstance(written := record.get("outcome"), str):
-        return written
-    if not block.is_error:
-        return "done"
-    if "origin" in record and "toolName" not in record:
-        # A result that was made up for a call that never ended.
-        return "interrupted"
-    return "denied" if summary.startswith("denied") else "interrupted" if summary == "interrupted" else "failed"
 
 
 def _accepted_hunks(record: Json, block: ToolResultBlock) -> list[int]:
     if "outcome" in record:
         written = record.get("acceptedHunks")
         return [number for number in written if isinstance(number, int)] if isinstance(written, list) else []
-    found = _HUNKS.search(block.text)
-    return [int(number) for number in found.groups()] if found else []
+    return old_records.accepted_hunks(block)
 
 
 def end_fields(event: ev.Result) -> Json:

@@ -37,6 +37,7 @@ from typing import Any
 
 from agentcli.core.bounded_json import parse_json
 from agentcli.core.messages import Json, Message, Origin, block_from_dict, block_to_dict, usage_from_dict, usage_to_dict
+from agentcli.session.old_records import completed_message
 
 FORMAT = 1
 
@@ -97,7 +98,7 @@ def whole_message(record: Mapping[str, Any]) -> Message:
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
     usage = body.get("usage")
-    return Message(
+    message = Message(
         role="assistant" if body["role"] == "assistant" else "user",
         content=tuple(block_from_dict(block) for block in content),
         id=str(record["uuid"]),
@@ -108,6 +109,7 @@ def whole_message(record: Mapping[str, Any]) -> Message:
         usage=usage_from_dict(usage) if usage is not None else None,
         meta=dict(record.get("meta") or {}),
     )
+    return completed_message(message)
 
 
 def _origin(record: Mapping[str, Any]) -> Origin:

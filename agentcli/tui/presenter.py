@@ -89,9 +89,9 @@ class Presenter:
         """The items of each reply, for when it is taken back."""
         self._retry: NoticeItem | None = None
         self._mode = ""
-        """The permission mode that was told last."""
-        self._told = ""
-        """The last notice of this submission."""
+        """The permission mode that was shown last."""
+        self._reported: set[str] = set()
+        """The texts of failures that this submission has shown."""
         self._echoed = 0
         self._halted = False
         """The person has been told of the interruption; what still streams in until the Result is not shown."""
@@ -135,7 +135,6 @@ class Presenter:
 
     def note(self, text: str, level: str = "info", code: str = "") -> list[Operation]:
         """A line of the front end's own."""
-        self._told = plain_text(text)
         return [Add(self._notice(text, level, code))]
 
     # --------------------------------------------------------------------------------------------------- events
@@ -176,12 +175,13 @@ class Presenter:
                 pictures = sum(isinstance(block, ImageBlock) for block in message.content)
                 return PromptItem(id=message.id, text=plain_text(message.typed), images=pictures)
             case Origin.ATTACHMENT | Origin.HOOK | Origin.RECOVERY:
-                told = wording.told(message)
-                return self._notice(told, "info", message.origin.value) if told else None
+                text = wording.message_line(message)
+                return self._notice(text, "info", message.origin.value) if text else None
             case Origin.BOUNDARY:
                 return BoundaryItem(id=message.id, text=wording.boundary(message))
             case Origin.SUMMARY:
-                return OutputItem(id=message.id, text=wording.summary(message), kind="markdown", title=wording.SUMMARY)
+                text = wording.summary(message)
+                return OutputItem(id=message.id, text=text, kind="markdown", title=wording.SUMMARY_TITLE)
         return None
 
     @_show.register
@@ -201,6 +201,7 @@ class Presenter:
         if event.code == "command":
             failed = event.level == "error"
             return [Add(OutputItem(id=self._new("output"), text=plain_text(event.text), failed=failed))]
+        self._reported.add(event.text)
         return self.note(event.text, event.level, event.code)
 
     # ----------------------------------------------------------------------------------------------- the reply
@@ -340,7 +341,7 @@ class Presenter:
 
     @_show.register
     def _(self, event: ev.StreamWentQuiet, now: float) -> list[Operation]:
-        self._phase(self.activity.phase or "sending", f"No data for {event.seconds:.0f} s")
+        self._phase(self.activity.phase or "sending", wording.event_line(event)[0])
         return []
 
     @_show.register(ev.ModelFellBack)
@@ -358,12 +359,14 @@ class Presenter:
             if event.mode == self._mode:
                 return []
             self._mode = event.mode
-        text, level = wording.notice(event)
+        if isinstance(event, ev.CompactionFailed):
+            self._reported.add(event.text)
+        text, level = wording.event_line(event)
         return self.note(text, level, type(event).__name__)
 
     @_show.register
     def _(self, event: ev.CompactionStarted, now: float) -> list[Operation]:
-        self._phase("compacting", "Compacting the conversation")
+        self._phase("compacting", wording.event_line(event)[0])
         return []
 
     @_show.register
@@ -403,8 +406,8 @@ class Presenter:
     def _(self, event: ev.ToolFinished, now: float) -> list[Operation]:
         operations = self._tool(
             event.tool_use_id,
-            status=wording.tool_status(event),
-            summary=" · ".join(filter(None, (plain_line(event.summary), wording.hunks_taken(event)))),
+            status=wording.tool_outcome(event),
+            summary=" · ".join(filter(None, (plain_line(event.summary), wording.accepted_hunks(event)))),
             display=event.display or self._planned(event.tool_use_id),
             output=plain_text(event.result.text[:RESULT_SHOWN]),
             duration_ms=event.duration_ms,
@@ -439,8 +442,8 @@ class Presenter:
         operations = self._close(now, "interrupted" if aborted or self._halted else "failed")
         if aborted and not self._halted:
             operations.append(Add(EndItem(id=self._new("end"), text=wording.INTERRUPTED, level="warning")))
-        elif not aborted and (ended := wording.ended(event)) is not None and ended[0] not in self._told:
-            text, level, errors = ended
+        elif not aborted and (last := wording.result_line(event, self._reported)) is not None:
+            text, level, errors = last
             operations.append(Add(EndItem(id=self._new("end"), text=text, level=level, errors=errors)))
         return operations + self.settled(now)
 
@@ -448,7 +451,8 @@ class Presenter:
         """The submission is over, however: also one that was cut off and had no Result."""
         operations = self._close(now, "interrupted")
         self._of_reply.clear()
-        self._retry, self._halted, self._told = None, False, ""
+        self._retry, self._halted = None, False
+        self._reported.clear()
         self.activity = Activity()
         return operations
 

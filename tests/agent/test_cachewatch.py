@@ -403,7 +403,7 @@ def test_an_idle_hour_is_told_as_such() -> None:
             await asyncio.sleep(3_600)
             notices = [n.text for n in only(await b.run("second"), ev.NoticeRaised)]
         assert len(notices) == 1
-        assert notices[0].startswith("The prompt cache had gone cold (idle 60 min): 2,")
+        assert notices[0].startswith("The prompt cache had gone cold (idle 1 h): 2,")
 
     play(main)
 

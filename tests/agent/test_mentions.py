@@ -208,7 +208,7 @@ async def test_the_transcript_has_the_prompt_as_typed_and_a_line_for_the_file(pr
         "Attached src/app.py (30 lines)",
         "Attached src/app.py (2 of 30 lines, lines 3–4)",
     ]
-    assert [wording.told(message) for message in attached(session)] == shown[1:]
+    assert [wording.message_line(message) for message in attached(session)] == shown[1:]
 
 
 async def test_a_compaction_restores_an_attached_file(project: Path) -> None:

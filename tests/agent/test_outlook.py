@@ -238,7 +238,7 @@ def test_a_change_that_costs_nothing_or_next_to_nothing_is_not_asked_about() -> 
         "the cache is cold: nothing is re-billed"
     )
     small = price_of_change(Cached(900), Cached(0), price)
-    assert (small.needs_confirmation(0.1), small.text) == (False, "re-bills 900 tokens, less than a cent, once")
+    assert (small.needs_confirmation(0.1), small.text) == (False, "re-bills 900 tokens, about $0.0045, once")
     assert not price_of_change(Cached(0), Cached(90_000), price).needs_confirmation(0.1), (
         "a change back to what is cached"
     )

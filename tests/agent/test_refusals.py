@@ -19,23 +19,23 @@ from agentcli.permissions.policy import Policy
 NAME = "a),Bash,Edit(b"
 
 
-def refusal(command: str, reason: str = "asked because x is not known", rule: str = "") -> str:
-    return unattended_refusal(f"Bash {command}", {"command": command}, Decision("ask", reason, rule), [])
+def refusal(command: str, rule: str = "") -> str:
+    decision = Decision("ask", "asked because x is not known", rule, cause="x is not known")
+    return unattended_refusal(f"Bash {command}", {"command": command}, decision, [])
 
 
 @pytest.mark.parametrize(
-    ("reason", "said"),
+    ("decision", "said"),
     [
         (
-            "asked because of the variable $X",
+            Decision("ask", "asked because of the variable $X", cause="of the variable $X"),
             "it needs approval because of the variable $X, and nobody is there to ask.",
         ),
-        ("Needs approval: pytest can run code", "it needs approval because pytest can run code, and nobody"),
-        ("this would remove /x.", "this would remove /x, and nobody is there to ask."),
+        (Decision("ask", "this would remove /x."), "this would remove /x, and nobody is there to ask."),
     ],
 )
-def test_a_refusal_says_what_and_why_in_one_sentence(reason: str, said: str) -> None:
-    text = unattended_refusal("Bash x", {"command": "x"}, Decision("ask", reason), ["Bash(it's *)"])
+def test_a_refusal_says_what_and_why_in_one_sentence(decision: Decision, said: str) -> None:
+    text = unattended_refusal("Bash x", {"command": "x"}, decision, ["Bash(it's *)"])
     assert text.startswith(f"Refused `Bash x`: {said}")
     assert text.endswith("""The user can allow such calls with --allowedTools 'Bash(it'"'"'s *)'.""")
 
@@ -209,7 +209,8 @@ def test_a_missing_structured_output_is_not_blamed_on_a_hook(
 
 @pytest.mark.parametrize("rules", [[], ["Bash(rm -rf work)"]])
 def test_the_part_that_needs_approval_is_named(rules: list[str]) -> None:
-    decision = Decision("ask", "asked because it removes more than 10 files (in `rm -rf work`)")
+    cause = "it removes more than 10 files (in `rm -rf work`)"
+    decision = Decision("ask", f"asked because {cause}", cause=cause, part="rm -rf work")
     text = unattended_refusal("Bash x", {"command": "rm -rf work && make"}, decision, rules)
     assert "`rm -rf work` needs approval: run the other parts without it" in text
 

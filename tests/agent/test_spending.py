@@ -243,11 +243,11 @@ def spent(dollars: float) -> Totals:
 def test_the_budget_warns_once_near_its_end() -> None:
     budget = Budget(1.0)
     assert budget.take_warning(spent(0.79)) is None
-    assert budget.take_warning(spent(0.80)) == "$0.80 of the budget of $1 is spent. At the budget the work stops."
+    assert budget.take_warning(spent(0.80)) == "$0.80 of the budget of $1.00 is spent. At the budget the work stops."
     assert budget.take_warning(spent(0.95)) is None
     budget.set(1.1)
     warned = budget.take_warning(spent(0.95), interactive=True)
-    assert warned == "$0.95 of the budget of $1.1 is spent. At the budget you are asked whether to go on.", "anew"
+    assert warned == "$0.95 of the budget of $1.10 is spent. At the budget you are asked whether to go on.", "anew"
     assert Budget(1.0).take_warning(spent(1.0)) is None, "at the end it is not near the end"
     assert Budget(None).take_warning(spent(1e9)) is None
 
@@ -328,8 +328,8 @@ async def test_cost_is_a_table_of_models_prompts_and_tools(tmp_path: Path) -> No
             await collect(engine.submit(prompt_text))
         text = (await outcome(engine, "/cost")).text
     blocks = text.split("\n\n")
-    assert blocks[0].splitlines()[0].endswith("so far; 50.0% of the input was read from the cache.")
-    assert blocks[0].splitlines()[1] == "The budget is $2 (0% spent)."
+    assert blocks[0].splitlines()[0].endswith("so far; 50% of the input was read from the cache.")
+    assert blocks[0].splitlines()[1] == "The budget is $2.00 (<1% spent)."
     assert [block.splitlines()[0].split()[0] for block in blocks[1:]] == ["model", "prompt", "results"]
     for block in blocks[1:]:
         header, *rows = block.splitlines()
@@ -346,15 +346,15 @@ async def test_cost_says_what_has_no_price(tmp_path: Path) -> None:
     async with engine_on(tmp_path, "Hi.", model="somebody-elses") as engine:
         await collect(engine.submit("hi"))
         text = (await outcome(engine, "/cost")).text
-    assert text.startswith("$0.0000 so far and 1 request whose price is not known;")
+    assert text.startswith("$0.00 so far and 1 request whose price is not known;")
     assert "not known" in text.splitlines()[-1]
 
 
 @pytest.mark.anyio
 async def test_budget_shows_sets_and_lifts(tmp_path: Path) -> None:
     async with engine_on(tmp_path, reply("Hi.", usage={"input_tokens": 100_000})) as engine:
-        assert (await outcome(engine, "/budget")).text.startswith("There is no budget; $0.0000 is spent.")
-        assert (await outcome(engine, "/budget $2")).text == "The budget is $2; $0.0000 is spent (0%)."
+        assert (await outcome(engine, "/budget")).text.startswith("There is no budget; $0.00 is spent.")
+        assert (await outcome(engine, "/budget $2")).text == "The budget is $2.00; $0.00 is spent (0%)."
         await collect(engine.submit("hi"))
         assert engine.costs.budget == 2.0
         text = (await outcome(engine, "/budget 0.10")).text

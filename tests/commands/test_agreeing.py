@@ -81,7 +81,7 @@ def test_nothing_is_asked_while_nothing_is_cached_or_below_the_threshold() -> No
             await b.run()
             text, questions = await said(b, "/effort high")
             assert (text, questions) == (
-                "The effort is high. The next request re-reads 900 tokens, less than a cent.",
+                "The effort is high. The next request re-reads 900 tokens, about $0.0022.",
                 [],
             )
 

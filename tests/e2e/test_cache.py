@@ -19,6 +19,7 @@ from agentcli.agent.engine import Engine
 from agentcli.assemble import Options, build_engine
 from agentcli.commands.run import run_command
 from agentcli.core import events as ev
+from agentcli.core.format import token_count
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
 from tests.e2e.program import Program
@@ -236,10 +237,10 @@ async def test_a_process_that_goes_on_otherwise_names_what_broke_the_cache(
         assert ended.code == 0, ended.err
         first, second = server.cache.readings
         assert second.read == 0
-        found = re.search(r"The prompt cache broke at (.*)\. ([\d,]+) tokens were billed anew\.", ended.err)
+        found = re.search(r"The prompt cache broke at (.*) \(([\d.]+k?) tokens billed again\)", ended.err)
         assert found is not None, ended.err
         assert found[1] == said
-        assert int(found[2].replace(",", "")) == min(first.prompt, second.prompt), "what is left out is not billed"
+        assert found[2] == token_count(min(first.prompt, second.prompt)), "what is left out is not billed"
         again = await program.run("-p", "-c", "Third.", "--verbose", *flags)
         assert again.err == "", "what was changed is what is kept now"
         check_only_tails_were_billed(server.cache.readings[1:])

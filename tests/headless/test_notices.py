@@ -13,15 +13,15 @@ from agentcli.headless.notices import VERBOSE, notice
     [
         (
             ev.ContextEdited(edits=[], step="microcompact", freed_tokens=3_100, text="cleared 12 old results"),
-            "The context was edited (microcompact): cleared 12 old results. About 3,100 tokens are free.",
+            "Freed about 3.1k tokens of context: cleared 12 old results",
         ),
         (
             ev.ContextEdited(edits=[], step="compact", freed_tokens=-900, text="a compaction was undone"),
-            "The context was edited (compact): a compaction was undone. About 900 tokens are back.",
+            "Added about 900 tokens to the context: a compaction was undone",
         ),
         (
             ev.PrefixBroken(reason="the model was changed", block="the tool Bash", rebilled_tokens=40_000),
-            "The prompt cache broke at the tool Bash: the model was changed. 40,000 tokens were billed anew.",
+            "The prompt cache broke at the tool Bash: the model was changed (40k tokens billed again)",
         ),
     ],
 )

@@ -171,7 +171,7 @@ def test_warnings_are_always_told_and_retries_when_asked_for(terminal: Terminal)
     terminal.run(play)
     assert terminal.err == "agentcli: settings are broken\n"
     terminal.run(play, verbose=True)
-    assert "agentcli: Overloaded. Attempt 1 of 10 in 2 s; Ctrl+C stops.\n" in terminal.err
+    assert "agentcli: overloaded, attempt 1 of 10, in 2.0 s. Ctrl+C stops.\n" in terminal.err
 
 
 @pytest.mark.parametrize(("error", "code"), [(UsageError("Bad flag."), 2), (CredentialError("No key. Set one."), 1)])

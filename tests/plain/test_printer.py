@@ -129,7 +129,7 @@ def test_a_reply_that_is_void_is_said_to_be_so_if_something_of_it_was_printed() 
     assert Printed().show(gone) == ""
     printed = Printed()
     printed.show(streamed("Half a sen"))
-    assert printed.show(gone) == "\n! That reply broke off: what came of it does not count.\n"
+    assert printed.show(gone) == "\n! The reply broke off. Its text so far is discarded.\n"
 
 
 # --------------------------------------------------------------------------------------------------------------- tools
@@ -245,7 +245,7 @@ def test_waiting_falling_back_and_compacting_are_said() -> None:
     assert printed.show(ev.CompactionStarted(trigger="auto")) == "· Compacting the conversation\n"
     meta = {"trigger": "auto", "tokens_before": 90_000, "tokens_after": 9_000}
     boundary = Message("user", (TextBlock("x"),), "b", Origin.BOUNDARY, meta=meta)
-    assert "--- compacted by itself: 90k → 9k tokens ---" in printed.show(ev.MessageAppended(message=boundary))
+    assert "--- compacted automatically: 90k → 9k tokens ---" in printed.show(ev.MessageAppended(message=boundary))
 
 
 def test_a_prompt_that_was_typed_just_now_is_not_printed_and_one_that_waited_is() -> None:
@@ -272,8 +272,8 @@ def test_what_a_command_says_is_printed_as_it_stands() -> None:
 def test_the_last_line_has_time_turns_and_cost() -> None:
     printed = Printed(aside=lambda: "3% of the context")
     first = printed.show(result(turns=2, duration_ms=3_200, total_cost_usd=0.5))
-    assert first == "= 3.2 s · 2 turns · $0.500 · 3% of the context\n"
-    assert "$0.250 ($0.750 in all)" in printed.show(result(total_cost_usd=0.75))
+    assert first == "= 3.2 s · 2 turns · $0.50 · 3% of the context\n"
+    assert "$0.25 ($0.75 in all)" in printed.show(result(total_cost_usd=0.75))
     assert printed.show(result(turns=0)) == ""
 
 

@@ -25,6 +25,7 @@ def requested(**changes: Any) -> ev.PermissionRequested:
         "input": {"command": "make all"},
         "title": "Bash make all",
         "reason": "asked because make may change files or run code",
+        "cause": "make may change files or run code",
         "suggestions": ["Bash(make all)"],
         "display": {"kind": "command", "command": "make all", "folder": "/w", "description": "build it"},
     }
@@ -64,7 +65,7 @@ def test_all_of_the_command_and_all_that_would_be_saved_is_shown() -> None:
     assert "<U+200B><U+202E>;rm␛[2J -rf ~" in text
     assert "in: /w" in text
     assert "to: build it" in text
-    assert "because: make may change files or run code" in text
+    assert "Needs approval because make may change files or run code" in text
     assert "settings.local.json" in text
     assert "rule for always: Bash(make all)\n" in text
 
@@ -251,7 +252,8 @@ def test_nothing_that_is_asked_carries_control_sequences() -> None:
     bad = "x\x1b[2J\x9b1m\x07"
     events = [
         requested(input={"command": bad}, display={"kind": "command", "folder": bad, "description": bad}, reason=bad,
-                  suggestions=[f"Bash({bad})"], details=[bad], title=bad),
+                  suggestions=[f"Bash({bad})"], title=bad,
+                  findings=[{"part": bad, "clause": bad, "allowed": False}]),
         requested(name=bad, display={"kind": bad}, input={bad: bad}, agent=bad),
         requested(display={"kind": "diff", "path": bad, "diff": f"+{bad}"}),
         requested(display={"kind": "fetch", "url": bad, "host": bad, "prompt": bad}),

@@ -12,10 +12,11 @@ from rich.cells import cell_len
 from textual.app import App, ComposeResult
 
 from agentcli.core import events as ev
+from agentcli.core.format import elapsed
 from agentcli.core.messages import ToolResultBlock
 from agentcli.tui.model import Activity
 from agentcli.tui.presenter import Presenter
-from agentcli.tui.status.activity import SPINNER, STILL, ActivityLine, activity_text, elapsed
+from agentcli.tui.status.activity import SPINNER, STILL, ActivityLine, activity_text
 from agentcli.tui.theme.palette import WITHOUT_COLOURS, Palette
 
 PALETTE = Palette()
@@ -32,9 +33,9 @@ def text(activity: Activity, now: float = 112.0, width: int = 80, todo: str = ""
 @pytest.mark.parametrize(
     ("width", "shown"),
     [
-        (80, "Bash: pytest -q · 12s · ↓ 1.2k tokens · Esc stops"),
-        (49, "Bash: pytest -q · 12s · ↓ 1.2k tokens · Esc stops"),
-        (40, "Bash: pytest -q · 12s · Esc stops"),
+        (80, "Bash: pytest -q · 12 s · ↓ 1.2k tokens · Esc stops"),
+        (50, "Bash: pytest -q · 12 s · ↓ 1.2k tokens · Esc stops"),
+        (40, "Bash: pytest -q · 12 s · Esc stops"),
         (30, "Bash: pytest -q · Esc stops"),
         (20, "Bash: pytest -q"),
         (8, "Bash: p…"),
@@ -47,7 +48,7 @@ def test_the_text_stays_and_details_leave_a_narrow_row(width: int, shown: str) -
 
 
 def test_a_wait_counts_down_to_its_end() -> None:
-    assert text(RETRYING, 112.0) == "529 overloaded, attempt 3 of 10 · next in 4 s · 12s · Esc stops"
+    assert text(RETRYING, 112.0) == "529 overloaded, attempt 3 of 10 · next in 4 s · 12 s · Esc stops"
     assert "next in 1 s" in text(RETRYING, 115.9)
     assert "now" in text(RETRYING, 116.5)
     assert "next in 4 s" in text(RETRYING, 112.0, width=40)
@@ -55,7 +56,7 @@ def test_a_wait_counts_down_to_its_end() -> None:
 
 def test_what_is_being_done_of_a_list_is_shown_where_there_is_room() -> None:
     assert text(WORKING, todo="3/7 Fix the parser") == (
-        "Bash: pytest -q · 3/7 Fix the parser · 12s · ↓ 1.2k tokens · Esc stops"
+        "Bash: pytest -q · 3/7 Fix the parser · 12 s · ↓ 1.2k tokens · Esc stops"
     )
     assert "3/7" not in text(WORKING, width=50, todo="3/7 Fix the parser")
 
@@ -79,14 +80,14 @@ def test_nothing_is_said_when_nothing_goes_on() -> None:
 
 
 def test_the_first_second_is_not_counted() -> None:
-    assert "0s" not in text(WORKING, 100.5)
+    assert "0 s" not in text(WORKING, 100.5)
     assert [elapsed(value) for value in (-1, 0, 59.9, 60, 3599, 3661)] == [
-        "0s",
-        "0s",
-        "59s",
-        "1m 00s",
-        "59m 59s",
-        "1h 01m",
+        "0 s",
+        "0 s",
+        "59 s",
+        "1 min",
+        "59 min 59 s",
+        "1 h 1 min",
     ]
 
 
@@ -144,7 +145,7 @@ def test_it_takes_one_row_always_and_a_timer_only_while_something_goes_on() -> N
             await pilot.pause()
             assert timers(app) == 1
             assert app.activity.size.height == 1
-            assert app.row[4:] == "Bash: pytest -q · 12s · ↓ 1.2k tokens · Esc stops"
+            assert app.row[4:] == "Bash: pytest -q · 12 s · ↓ 1.2k tokens · Esc stops"
             app.activity.show(Activity())
             await pilot.pause()
             assert timers(app) == 0
@@ -167,8 +168,8 @@ def test_ticks_move_the_sign_and_count_the_time() -> None:
             assert before[2] in SPINNER
             assert after[2] in SPINNER
             assert before[2] != after[2]
-            assert "12s" in before
-            assert "13s" in after
+            assert "12 s" in before
+            assert "13 s" in after
             app.activity.show(Activity())
 
     asyncio.run(run())
@@ -185,7 +186,7 @@ def test_with_reduced_motion_nothing_moves_but_the_time() -> None:
                 app.clock.now = 113.0 + second
                 app.activity._tick()
                 signs.add(app.row[2])
-                assert f"{13 + second}s" in app.row
+                assert f"{13 + second} s" in app.row
             assert signs == {STILL}
             app.activity.show(Activity())
 
@@ -245,12 +246,12 @@ def test_a_running_tool_has_its_own_clock() -> None:
     presenter = Presenter()
     presenter.begin(100.0)
     presenter.show(ev.ToolStarted(tool_use_id="a", title="Bash make", name="Bash", input={}), 160.0)
-    assert "5s" in text(presenter.activity, 165.0)
+    assert "5 s" in text(presenter.activity, 165.0)
     presenter.show(ev.ToolStarted(tool_use_id="b", title="Bash test", name="Bash", input={}), 170.0)
-    assert "Bash test · 2s" in text(presenter.activity, 172.0)
+    assert "Bash test · 2 s" in text(presenter.activity, 172.0)
     result = ToolResultBlock("b", ())
     presenter.show(ev.ToolFinished(tool_use_id="b", name="Bash", result=result, outcome="done"), 180.0)
-    assert "Bash make · 25s" in text(presenter.activity, 185.0), "the one that still runs"
+    assert "Bash make · 25 s" in text(presenter.activity, 185.0), "the one that still runs"
     result = ToolResultBlock("a", ())
     presenter.show(ev.ToolFinished(tool_use_id="a", name="Bash", result=result, outcome="done"), 190.0)
-    assert "Working · 1m 30s" in text(presenter.activity, 190.0), "without a tool: the submission's"
+    assert "Working · 1 min 30 s" in text(presenter.activity, 190.0), "without a tool: the submission's"

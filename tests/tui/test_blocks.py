@@ -145,7 +145,7 @@ def test_hidden_thinking_cannot_be_opened() -> None:
         (tool("Bash make", status="failed"), "✗ Bash make · failed"),
         (tool("Bash make", status="denied", summary="denied by a rule"), "⊘ Bash make · denied by a rule"),
         (tool("Bash make", status="denied"), "⊘ Bash make · denied"),
-        (tool("Bash make", status="interrupted", duration_ms=61_000), "■ Bash make · interrupted · 61 s"),
+        (tool("Bash make", status="interrupted", duration_ms=61_000), "■ Bash make · interrupted · 1 min 1 s"),
         (tool("Bash make", status="interrupted", summary="stopped"), "■ Bash make · interrupted"),
         (tool("Tasks: 1 of 3 done", name="TodoWrite", summary="1 of 3 done"), "✓ Tasks: 1 of 3 done"),
     ],
@@ -161,7 +161,7 @@ def test_the_time_of_a_running_call_goes_on_with_the_ticks() -> None:
     assert not block.tick(101.9)
     assert screen(block) == "● Bash make · 1 s"
     assert block.tick(175.0)
-    assert screen(block) == "● Bash make · 75 s"
+    assert screen(block) == "● Bash make · 1 min 15 s"
 
 
 def test_a_long_title_is_cut_so_that_what_follows_it_is_seen_and_opens() -> None:

@@ -198,7 +198,7 @@ def test_a_narrow_cost_page_stacks_its_numbers() -> None:
 def test_what_the_cache_was_of_no_use_for_is_told_and_wraps_below_itself() -> None:
     notes = CostNotes(0.25, cold=True, lost="The prompt cache broke once: 60,124 tokens were billed anew.")
     seen = look(CostPage(USED, notes=notes), size=(50, 30))
-    assert " Next     about $0.250 for sending the next\n          request: the cache is cold\n" in seen
+    assert " Next     about $0.25 for sending the next\n          request: the cache is cold\n" in seen
     assert " Lost     The prompt cache broke once: 60,124\n          tokens were billed anew.\n" in seen
 
 
@@ -211,7 +211,7 @@ def test_a_budget_and_a_resumed_session_are_told_beside_what_was_spent() -> None
     notes = CostNotes(before="It had cost $1 before.", budget=5.0)
     totals = Totals().adding("m", Usage(input_tokens=10), 0.5)
     seen = look(CostPage(totals, Palette(), notes))
-    assert " Session  $0.500 since it was resumed\n Budget   $5, 10% of it spent\n" in seen
+    assert " Session  $0.50 since it was resumed\n Budget   $5.00, 10% of it spent\n" in seen
     assert "since it was resumed" not in look(CostPage(totals, Palette(), CostNotes()))
 
 

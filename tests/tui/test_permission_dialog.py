@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from textual.selection import Selection
 
 from agentcli.core.events import PermissionRequested
-from agentcli.core.permission import Answer, PermissionMode
+from agentcli.core.permission import Answer, PartFinding, PermissionMode
 from agentcli.tui.dialogs.hunks import HunkReview
 from agentcli.tui.dialogs.permission import PermissionDialog
 from agentcli.tui.sheets.more_row import more_row
@@ -25,7 +25,10 @@ COMMAND = asked(
     "Bash",
     {"command": "npm run build && rm -rf dist"},
     reason="Two parts need a rule",
-    details=["npm run build: no rule allows it", "rm -rf dist: removes files"],
+    findings=[
+        PartFinding("npm run build", "no rule allows it", allowed=False).record(),
+        PartFinding("rm -rf dist", "it removes files", allowed=False).record(),
+    ],
     suggestions=["Bash(npm run build)", "Bash(rm -rf dist)"],
     display={
         "kind": "command",
@@ -82,9 +85,9 @@ def test_a_command_is_shown_with_its_folder_its_parts_and_the_rules_that_always_
         " in /srv/app\n"
         " to Build\n"
         "\n"
-        " Asked because: Two parts need a rule\n"
-        "   · npm run build: no rule allows it\n"
-        "   · rm -rf dist: removes files\n"
+        " Two parts need a rule\n"
+        "   · npm run build: asks because no rule allows it\n"
+        "   · rm -rf dist: asks because it removes files\n"
         "\n"
         " “Always” would save, until agentcli is closed:\n"
         "   + Bash(npm run build)\n"
@@ -104,7 +107,9 @@ def test_nothing_is_said_twice_about_a_command_of_one_part() -> None:
         "Bash",
         {"command": "git push"},
         reason="asked because git push may change files or run code",
-        details=["git push: asks because git push may change files or run code"],
+        cause="git push may change files or run code",
+        cause_listed=True,
+        findings=[PartFinding("git push", "git push may change files or run code", allowed=False).record()],
         suggestions=["Bash(git push:*)"],
         display={"kind": "command", "command": "git push", "folder": "/srv/app"},
     )
@@ -114,7 +119,7 @@ def test_nothing_is_said_twice_about_a_command_of_one_part() -> None:
         "\n"
         " in /srv/app\n"
         "\n"
-        " Asked because: git push may change files or run code\n"
+        " Needs approval because git push may change files or run code\n"
         "\n"
         " ❯ 1 Allow once\n"
         "   2 Always allow Bash(git push:*)  ‹\u00a0this\u00a0session\u00a0›\n"
@@ -137,16 +142,20 @@ def test_a_long_part_is_not_shown_in_full_again_where_it_is_judged() -> None:
         "Bash",
         {"command": f"{echo}\n{script}"},
         reason="asked because of the here-document (in `python`)",
-        details=[
-            f"{echo}: allowed because it only reads",
-            f"{script}: asks because of the here-document",
-            "printf ': asks because\nno'\nrm -rf /: asks because it removes: allowed because x",
+        cause="of the here-document (in `python`)",
+        cause_listed=True,
+        findings=[
+            PartFinding(echo, "it only reads", allowed=True).record(),
+            PartFinding(script, "of the here-document", allowed=False).record(),
+            PartFinding(
+                "printf ': asks because\nno'\nrm -rf /", "it removes: allowed because x", allowed=False
+            ).record(),
         ],
         display={"kind": "command"},
     )
     text = look(dialog(event), (100, 40))
     assert text.count("first()") == text.count("last()") == 1
-    assert " Asked because:\n" in text
+    assert " Needs approval:\n" in text
     assert f"   · echo {'x' * 55} …: allowed because it only reads\n" in text
     assert "   · python - <<'EOF' …: asks because of the here-document\n" in text
     # The parts that need approval come first.
@@ -156,19 +165,19 @@ def test_a_long_part_is_not_shown_in_full_again_where_it_is_judged() -> None:
 
 
 def test_because_of_something_reads_as_a_sentence() -> None:
-    detail = "cat <<EOF: asks because of the here-document"
-    event = asked("Bash", {"command": "x"}, reason="asked because of the here-document", details=[detail])
-    assert "\n Asked because of the here-document\n" in look(dialog(event))
+    findings = [PartFinding("cat <<EOF", "of the here-document", allowed=False).record()]
+    event = asked("Bash", {"command": "x"}, cause="of the here-document", cause_listed=True, findings=findings)
+    assert "\n Needs approval because of the here-document\n" in look(dialog(event))
 
 
 def test_of_an_edit_it_is_not_said_that_it_needs_to_be_asked_about() -> None:
-    for reason, said in (
-        ("writing /srv/app/a.py needs the user's approval", False),
-        ("writing /etc/x needs the user's approval; it is outside the working directories", True),
-        ("a hook wants to know", True),
+    for reason, evident in (
+        ("writing /srv/app/a.py needs the user's approval", True),
+        ("writing /etc/x needs the user's approval; it is outside", False),
+        ("a hook wants to know", False),
     ):
-        event = asked("Edit", EDIT.input, display=EDIT.display, reason=reason)
-        assert ("Asked because" in look(dialog(event))) is said
+        event = asked("Edit", EDIT.input, display=EDIT.display, reason=reason, self_evident=evident)
+        assert (reason not in look(dialog(event))) is evident
 
 
 def test_what_is_not_in_sight_is_counted_anew_whenever_the_room_changes() -> None:
@@ -273,12 +282,17 @@ def test_a_line_break_in_a_command_does_not_look_like_a_wrapped_line() -> None:
 
 def test_what_cannot_be_seen_is_spelled_out_and_nothing_is_obeyed() -> None:
     evil = "echo a\u202eb\u200bc\x1b]0;title\x07\x9b31m\u2066d"
-    event = asked("Bash", {"command": evil}, reason="[bold]why[/bold]\x1b[2J", details=["\x1b[31mred"])
+    event = asked(
+        "Bash",
+        {"command": evil},
+        reason="[bold]why[/bold]\x1b[2J",
+        findings=[PartFinding("\x1b[31mred", "\x1b[32m", allowed=False).record()],
+    )
     event = asked(
         "Bash",
         {"command": evil},
         reason=event.reason,
-        details=event.details,
+        findings=event.findings,
         display={"kind": "command", "folder": "/tmp/\x1b[2J\u202e[red]x"},
     )
     text = look(dialog(event))

@@ -16,18 +16,13 @@ from agentcli.tui.sheets.picker import Picker
 from agentcli.tui.sheets.row_list import RowList
 from agentcli.tui.sheets.rows import Row, Search, entries_of, find
 from agentcli.tui.sheets.runs import (
-    ago,
     cut,
     cut_runs,
-    dollars,
-    duration,
     keys_row,
     marked,
     painted,
-    percent,
     safe,
     safe_block,
-    tokens,
     width_of,
     wrapped,
 )
@@ -152,21 +147,6 @@ def test_the_keys_row_never_loses_escape() -> None:
     keys = [("↑↓", "move"), ("Enter", "choose"), ("Esc", "back")]
     text = ["".join(part for part, _style in keys_row(keys, width, PLAIN, PLAIN)) for width in (80, 25, 3)]
     assert text == ["↑↓ move · Enter choose · Esc back", "Enter choose · Esc back", "Esc back"]
-
-
-def test_numbers_read_well() -> None:
-    assert [tokens(n) for n in (0, 999, 1000, 1234, 99_949, 123_456, 999_600, 1_000_000, 1_250_000)] == [
-        "0", "999", "1k", "1.2k", "99.9k", "123k", "1M", "1M", "1.2M",
-    ]  # fmt: skip
-    assert [dollars(x) for x in (0, 1234.5, 0.62, 0.012, 0.0023, 0.000001)] == [
-        "$0.00", "$1,234.50", "$0.620", "$0.012", "$0.0023", "under $0.0001",
-    ]  # fmt: skip
-    assert [percent(part, 200) for part in (0, 1, 3, 200)] == ["0%", "<1%", "2%", "100%"]
-    assert percent(1, 0) == "–"
-    assert [ago(s) for s in (-5, 30, 90, 7200, 90_000, 90 * 86_400, 800 * 86_400)] == [
-        "just now", "just now", "1 min ago", "2 h ago", "1 d ago", "3 mo ago", "2 y ago",
-    ]  # fmt: skip
-    assert [duration(s) for s in (3.9, 75, 4000)] == ["3 s", "1 min 15 s", "1 h 06 min"]
 
 
 # ------------------------------------------------------------------------------------------------------------- screen

@@ -147,12 +147,12 @@ def test_thinking_folds_with_the_seconds_it_took_and_blank_text_is_not_shown() -
     [
         ({}, "1.5 s"),
         ({"duration_ms": 400}, None),
-        ({"turns": 3, "duration_ms": 75_000}, "75 s · 3 turns"),
+        ({"turns": 3, "duration_ms": 75_000}, "1 min 15 s · 3 turns"),
         ({"turns": 0}, None),
         ({"is_error": True, "terminal": "model_error", "errors": ["No such model"]}, "No such model"),
         (
             {"is_error": True, "terminal": "max_turns", "errors": ["x"]},
-            "Stopped at the limit of turns. Send a prompt to go on.",
+            "Stopped at the limit of turns. Send a prompt to continue.",
         ),
         ({"is_error": True, "terminal": "command_failed", "errors": ["x"]}, None),
         (

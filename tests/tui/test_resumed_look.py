@@ -180,7 +180,7 @@ def test_a_resumed_session_looks_as_it_did(tmp_path: Path) -> None:
     for words in (
         "[Pasted #1: 3 lines]",
         "Thought for",
-        "you took 1 of 2 hunks",
+        "you accepted 1 of 2 hunks",
         "exit code 3",
         "! echo mine; exit 4",
         "Question: Which way? · 1 answer",

@@ -17,7 +17,7 @@ from textual.app import App, ComposeResult
 
 from agentcli.tui.model import Facts
 from agentcli.tui.status.command import Ran, StatusCommand, StatusFeed, payload, styled_line
-from agentcli.tui.status.line import StatusLine, amount, context_bar, fit, money
+from agentcli.tui.status.line import StatusLine, context_bar, fit
 from agentcli.tui.theme.palette import WITHOUT_COLOURS, Palette
 
 PALETTE = Palette()
@@ -37,7 +37,7 @@ FACTS = Facts(
 )
 
 
-LONG = "17% of 1M ▕█▍     ╎▏ · $0.42 next ~$0.01 · 97% cached"
+LONG = "17% of 1M ▕█▍     ╎▏ · $0.42 next ~$0.012 · 97% cached"
 
 
 def line(facts: Facts, width: int, palette: Palette = PALETTE) -> str:
@@ -54,8 +54,8 @@ def style_of(facts: Facts, text: str) -> object:
 @pytest.mark.parametrize(
     ("width", "shown"),
     [
-        (160, f"  claude-sonnet-5 · high effort · accept edits · {LONG}{' ' * 30}~/projects/agentcli (main)"),
-        (120, f"  claude-sonnet-5 · high · accept edits · {LONG}      …/agentcli (main)"),
+        (160, f"  claude-sonnet-5 · high effort · accept edits · {LONG}{' ' * 29}~/projects/agentcli (main)"),
+        (120, f"  claude-sonnet-5 · high · accept edits · {LONG}     …/agentcli (main)"),
         (80, "  claude-sonnet-5 · high · accept edits · 17% of 1M ▕█▍     ╎▏ · $0.42    main"),
         (60, "  sonnet-5 · high · accept edits · 17% of 1M · $0.42  main"),
         (40, " sonnet-5 · high · edits · 17% · $0.42"),
@@ -76,7 +76,7 @@ def test_what_is_at_the_right_ends_at_the_right_margin() -> None:
 
 def test_at_the_start_nothing_is_made_up() -> None:
     assert line(Facts(), 80).strip() == "default mode"
-    assert line(Facts(model="claude-opus-5", context_tokens=12_345), 80).split(" · ")[-1] == "12k tokens"
+    assert line(Facts(model="claude-opus-5", context_tokens=12_345), 80).split(" · ")[-1] == "12.3k tokens"
 
 
 def test_that_nothing_is_asked_about_is_shown_at_every_width_and_stands_out() -> None:
@@ -97,16 +97,8 @@ def test_a_missing_sandbox_is_shown_and_a_working_one_is_not(level: str) -> None
 def test_costs_say_what_is_not_known() -> None:
     assert "$0.42+?" in line(replace(FACTS, fully_priced=False), 120)
     assert "$?" in line(replace(FACTS, cost_usd=0, fully_priced=False), 120)
-    assert "next <$0.01" in line(replace(FACTS, next_cost_usd=0.001), 120)
+    assert "next ~$0.001" in line(replace(FACTS, next_cost_usd=0.001), 120)
     assert "$" not in line(replace(FACTS, cost_usd=0, next_cost_usd=None), 120)
-    assert [money(value) for value in (0.0, 0.001, 0.009, 1.5, 99.5, 1234.5)] == [
-        "$0.00",
-        "<$0.01",
-        "$0.01",
-        "$1.50",
-        "$99.50",
-        "$1,234",
-    ]
 
 
 def test_tasks_and_open_todos_are_counted() -> None:
@@ -114,11 +106,6 @@ def test_tasks_and_open_todos_are_counted() -> None:
     assert "2 tasks" in line(replace(FACTS, tasks=2), 160)
     assert "todos 3/7" in line(replace(FACTS, todos=7, todos_done=3), 180)
     assert "todos" not in line(replace(FACTS, todos=7, todos_done=7), 180)
-
-
-def test_amounts_are_short() -> None:
-    values = (0, 999, 1000, 1234, 9_960, 48_300, 999_600, 1_000_000, 1_500_000)
-    assert [amount(value) for value in values] == ["0", "999", "1k", "1.2k", "10k", "48k", "1M", "1M", "1.5M"]
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from dataclasses import replace
 from agentcli.agent.cache.difference import blocks_of, changed_message, changed_settings, same_messages
 from agentcli.agent.cache.fingerprint import Fingerprints, Front, kept_head, told_change
 from agentcli.core import events as ev
+from agentcli.core.format import elapsed
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Message
 from agentcli.core.plaintext import plain_line
@@ -270,7 +271,9 @@ class CacheWatch:
         if idle >= last.ttl and much:
             # Whatever else has changed has cost nothing: it was gone, and steps wait for that to change old content.
             self._lose(model, missing, usage, broken=False)
-            return [_cold(f"The prompt cache had gone cold (idle {_span(idle)}): {missing:,} tokens were billed anew.")]
+            return [
+                _cold(f"The prompt cache had gone cold (idle {elapsed(idle)}): {missing:,} tokens were billed anew.")
+            ]
         if found is None and model != last.model:
             found = Break("the model", plain_line(f"{model} answered, and {last.model} before", _REASON_LIMIT))
         if found is None and self._refused:
@@ -350,10 +353,6 @@ def _thinks_alike(one: Thinking, other: Thinking) -> bool:
 
 def _cold(text: str) -> ev.NoticeRaised:
     return ev.NoticeRaised(text=text, code="cache")
-
-
-def _span(seconds: float) -> str:
-    return f"{seconds / 60:.0f} min" if seconds < 7_200 else f"{seconds / 3_600:.0f} h"
 
 
 # ------------------------------------------------------------------------------------------------- what it has cost

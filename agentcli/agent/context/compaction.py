@@ -27,13 +27,13 @@ from agentcli.core.permission import Answer
 from agentcli.core.usage import Usage
 from agentcli.providers.base import FailureKind
 
-__all__ = ["CANCELLED", "INTERRUPTED", "Compaction", "CompactionDependencies", "Shortening"]
+__all__ = ["INTERRUPTED", "Compaction", "CompactionDependencies", "Shortening"]
 
 MAX_SUMMARY_TOKENS = 16_000
 RAISED_SUMMARY_TOKENS = 48_000
 LEAST_SUMMARY_TOKENS = 4_000
 INTERRUPTED = "Compaction was interrupted; the conversation is as it was."
-CANCELLED = "Compaction was cancelled; the conversation is as it was."
+_CANCELLED = "Compaction was cancelled; the conversation is as it was."
 NOTHING_YET = "There is nothing to shorten yet; the conversation is as it was."
 NO_SUMMARY = "The model gave no summary; the conversation is as it was."
 INFLATING = "The summary would be longer than what it replaces; the conversation is as it was."
@@ -102,7 +102,7 @@ class Compaction:
                 async for event in events:
                     yield event
             if self._problem is not None:
-                yield ev.CompactionFailed(trigger=self._trigger, text=self._problem)
+                yield ev.CompactionFailed(trigger=self._trigger, text=self._problem, cancelled=self.cancelled)
                 return
         assert self._draft is not None
         following = self._draft.messages
@@ -214,7 +214,7 @@ class Compaction:
     def _take(self, answer: Answer) -> None:
         if answer.behavior == "deny":
             self.cancelled = True
-            self._problem = CANCELLED
+            self._problem = _CANCELLED
             return
         edited = (answer.updated_input or {}).get("summary", self._summary)
         self._summary = edited.strip() if isinstance(edited, str) else self._summary

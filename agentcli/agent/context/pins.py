@@ -13,6 +13,7 @@ from agentcli.context.edits import COLLAPSED, Edit, block_id
 from agentcli.context.estimate import block_tokens, message_tokens
 from agentcli.context.steps import Situation, newest_exchange, rewriting_usd, rewritten_tokens, still_cached
 from agentcli.context.view import View
+from agentcli.core.format import money
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, Message, Origin, ToolResultBlock, ToolUseBlock, UnknownBlock, is_thinking
 from agentcli.core.plural import counted
@@ -367,11 +368,7 @@ def _costs(change: Change, situation: Situation) -> tuple[int, float | None, str
     if usd is None:
         anew = f"{_counted(tokens)} written anew, at a price that is not known,"
         return tokens, usd, f"costs {anew} because the cache after it breaks"
-    return tokens, usd, f"costs {_dollars(usd)} once because the cache after it breaks"
-
-
-def _dollars(usd: float) -> str:
-    return f"${usd:,.2f}" if usd >= 0.005 else "less than $0.01"
+    return tokens, usd, f"costs {money(usd)} once because the cache after it breaks"
 
 
 def _counted(tokens: int) -> str:

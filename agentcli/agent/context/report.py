@@ -14,12 +14,12 @@ from agentcli.agent.ports import ContextLimits
 from agentcli.agent.profile import schema_tokens
 from agentcli.context.edits import Edits, block_id
 from agentcli.context.estimate import block_tokens, text_tokens
+from agentcli.core.format import about_money, token_count
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, is_thinking
 from agentcli.core.plaintext import plain_line
 from agentcli.core.usage import Price, Usage
 
-_CENT = 0.01
 Reach = Literal["sent", "head", "nothing"]
 """Of the prompt cache into the next request: all that was sent before, what comes before the messages, or nothing."""
 Category = Literal["system", "tools", "prompts", "answers", "thinking", "calls", "results", "attachments", "summary"]
@@ -101,9 +101,8 @@ class ChangePrice:
         """A sentence to follow the report of the change; empty if there is nothing to say."""
         if not self.tokens:
             return "The cache is cold: nothing is re-billed." if self.cold else ""
-        tokens = f"{self.tokens:,}" if self.tokens < 1_000 else f"{self.tokens / 1_000:,.0f}k"
         cost = "at an unknown price" if self.usd is None else self._about
-        return f"The next request re-reads {tokens} tokens, {cost}."
+        return f"The next request re-reads {token_count(self.tokens)} tokens, {cost}."
 
     @property
     def text(self) -> str:
@@ -116,7 +115,7 @@ class ChangePrice:
 
     @property
     def _about(self) -> str:
-        return f"about ${self.usd:.2f}" if self.usd is not None and self.usd >= _CENT else "less than a cent"
+        return about_money(self.usd or 0.0)
 
 
 def price_of_change(before: Cached, after: Cached, price: Price | None, prompt_tokens: int = 0) -> ChangePrice:

@@ -15,6 +15,7 @@ from agentcli.agent.costs.account import budget_text
 from agentcli.agent.costs.spending import Budget, raised
 from agentcli.agent.questions import UserQuestion
 from agentcli.core.events import Event
+from agentcli.core.format import money
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
 from agentcli.core.usage import Totals
@@ -105,8 +106,3 @@ def dollars(text: str) -> float | None:
         return None
     amount = float(match[1])
     return amount if amount > 0 and math.isfinite(amount) else None
-
-
-def money(amount: float) -> str:
-    """`$1.00`; what is less than a cent with as many decimals as it takes."""
-    return f"${amount:,.2f}" if amount >= 0.01 or amount == 0 else f"${amount:.2g}"

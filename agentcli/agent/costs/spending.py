@@ -18,6 +18,7 @@ from agentcli.agent.ports import PriceOf
 from agentcli.context.edits import block_id
 from agentcli.context.estimate import block_tokens, message_tokens
 from agentcli.core import events as ev
+from agentcli.core.format import money
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock
 from agentcli.core.plaintext import plain_line
@@ -293,7 +294,7 @@ class Budget:
             return None
         self._warned = True
         then = "you are asked whether to go on" if interactive else "the work stops"
-        return f"${totals.cost_usd:.2f} of the budget of ${self.cap:g} is spent. At the budget {then}."
+        return f"{money(totals.cost_usd)} of the budget of {money(self.cap)} is spent. At the budget {then}."
 
     def text(self, totals: Totals, *, interactive: bool) -> str:
         """Why nothing more is sent, and what to do."""

@@ -11,11 +11,6 @@ from agentcli.core.permission import Decision
 from agentcli.core.plaintext import plain_line
 
 _LONGEST_TITLE = 120
-_PREFIXES = ("asked because ", "Needs approval: ", "needs approval because ")
-_FINAL = re.compile(r"\ba protected path\b")
-"""A reason that holds however a command is written."""
-_PART = re.compile(r" \(in `(.+)`\)\Z", re.DOTALL)
-"""The part of a command that a reason is about."""
 _REWRITES = (
     (re.compile(r"<<"), "Write the text to a file with the Write tool and name that file instead of a here-document"),
     (re.compile(r"\n"), "Write it as one line, or as several calls"),
@@ -34,15 +29,17 @@ def allow_flag(rules: Sequence[str]) -> str:
 
 
 def unattended_refusal(title: str, input: Json, decision: Decision, rules: Sequence[str]) -> str:
-    """Why a non-interactive session refused a call, and what would allow it. `rules`: those that would, if any can."""
-    what = f"Refused `{plain_line(title, _LONGEST_TITLE)}`: {_cause(decision.reason)}, and nobody is there to ask."
-    part = _part_advice(decision.reason)
+    """Why a call was refused with nobody to ask, and what would let it run. `rules`: those that would, if any can."""
+    what = f"Refused `{plain_line(title, _LONGEST_TITLE)}`: {_cause(decision)}, and nobody is there to ask."
+    part = ""
+    if decision.part:
+        part = f" `{decision.part}` needs approval: run the other parts without it, as far as they need none."
     if rules:
         return f"{what}{part} The user can allow such calls with {allow_flag(rules)}."
     if decision.rule:
         return f"{what} An allow rule does not change that."
     command = input.get("command")
-    if not isinstance(command, str) or _FINAL.search(decision.reason):
+    if not isinstance(command, str) or decision.protected:
         return f"{what} No rule can allow it."
     advice = next((text for pattern, text in _REWRITES if pattern.search(command)), "")
     if not advice and not re.search(r"[;&|]", command):
@@ -51,14 +48,6 @@ def unattended_refusal(title: str, input: Json, decision: Decision, rules: Seque
         return f"{what} No rule can cover it as it is written.{part}"
     advice = advice or "Run its parts as separate calls"
     return f"{what} No rule can cover it as it is written. {advice}: a rule may cover that, or it still needs approval."
-
-
-def _part_advice(reason: str) -> str:
-    """What to do with the rest of a command when the reason names one part of it."""
-    found = _PART.search(reason)
-    if found is None:
-        return ""
-    return f" `{found[1]}` needs approval: run the other parts without it, as far as they need none."
 
 
 def refused_again(name: str, times: int) -> str:
@@ -70,8 +59,7 @@ def refused_again(name: str, times: int) -> str:
     )
 
 
-def _cause(reason: str) -> str:
-    for prefix in _PREFIXES:
-        if reason.startswith(prefix):
-            return f"it needs approval because {reason.removeprefix(prefix).rstrip('.')}"
-    return reason.rstrip(".") or "it needs approval"
+def _cause(decision: Decision) -> str:
+    if decision.cause:
+        return f"it needs approval because {decision.cause.rstrip('.')}"
+    return decision.reason.rstrip(".") or "it needs approval"

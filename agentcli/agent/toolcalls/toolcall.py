@@ -297,10 +297,9 @@ class ToolRunner:
             name=tool.name,
             input=input,
             title=title_of(tool, input, context.working_dirs[0]),
-            reason=decision.reason,
             suggestions=list(choices[0].rules) if choices else [],
             rule_choices=[choice.record() for choice in choices],
-            details=list(decision.details),
+            **decision.explanation(),
             display=await _previewed(tool, input, context),
         )
         answer = await self._answer_to(question, signal, emit)

@@ -14,10 +14,10 @@ from agentcli.agent.context.compaction_restore import tasks_text
 from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.loop.state import LoopState
 from agentcli.agent.ports import Attachments
-from agentcli.agent.updates.earlier_commands import ENDED_COMMANDS
+from agentcli.agent.updates.undo_notes import Note
 from agentcli.context.prompt import folder_lines, told_folders
 from agentcli.core.ids import Ids
-from agentcli.core.messages import Message, Origin, user_message
+from agentcli.core.messages import NOTE, Message, Origin, user_message
 from agentcli.core.permission import PermissionMode
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
@@ -69,15 +69,15 @@ class UserNotes:
     def __init__(self, log: ConversationLog, ids: Ids) -> None:
         self._log = log
         self._ids = ids
-        self._new: list[str] = []
+        self._new: list[Note] = []
         self._handed_out: list[Message] = []
 
-    def add(self, note: str) -> None:
+    def add(self, note: Note) -> None:
         self._new.append(note)
 
     def take(self) -> list[Message]:
         again = [message for message in self._handed_out if not self._log.has(message.id)]
-        new = [user_message(note, self._ids.new(), Origin.ATTACHMENT) for note in self._new]
+        new = [note.message(self._ids.new()) for note in self._new]
         self._new.clear()
         self._handed_out = [*again, *new]
         return self._handed_out
@@ -179,8 +179,9 @@ class BackgroundReports:
             return ()
         message_id = self._ids.new()
         self._last = (message_id, [*earlier, *ended])
-        text = f"{ENDED_COMMANDS}\n" + "\n".join(lines) + "]"
-        return (user_message(text, message_id, Origin.ATTACHMENT),)
+        text = "[Background commands that have ended:\n" + "\n".join(lines) + "]"
+        note = {"about": "background", "shells": [past.id for past in earlier] + [shell.id for shell in ended]}
+        return (user_message(text, message_id, Origin.ATTACHMENT, {NOTE: note}),)
 
     def _take_back_unsent(self, state: LoopState) -> None:
         """After an abort the last message may never have got into the log: then the model does not know of it."""

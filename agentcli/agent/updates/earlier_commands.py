@@ -9,14 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from agentcli.core.messages import Json, Message, Origin
+from agentcli.core.messages import NOTE, Json, Message
 from agentcli.tools.shell.background import ENDED_WITH_SESSION, EarlierShell, Shells
 
-ENDED_COMMANDS = "[Background commands that have ended:"
-"""How the message begins that tells the model of them."""
-
 _STARTED = re.compile(r"in the background as (bash_\d+)\b")
-_TOLD = re.compile(r"^(bash_\d+) \(", re.MULTILINE)
 _ASKING = ("BashOutput", "KillShell")
 _NUMBER = re.compile(r"bash_(\d{1,9})")
 
@@ -54,8 +50,7 @@ def _told(log: Sequence[Message]) -> set[str]:
     told: set[str] = set()
     asked: dict[str, str] = {}
     for message in log:
-        if message.origin is Origin.ATTACHMENT and message.text.startswith(ENDED_COMMANDS):
-            told.update(_TOLD.findall(message.text))
+        told.update(map(str, message.meta.get(NOTE, {}).get("shells", ())))
         asked.update((use.id, str(use.input.get("bash_id", ""))) for use in message.tool_uses if use.name in _ASKING)
         for result in message.tool_results:
             ended = "It has ended: " in result.text or " was ended: " in result.text or " had ended" in result.text

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import NOTE, Message, Origin, user_message
 from agentcli.core.plaintext import plain_line
 from agentcli.tools.files.disk import load_now
 from agentcli.tools.files.read_cache import ReadCache, digest_of
@@ -15,7 +18,18 @@ _MOST_NAMED = 20
 _LONGEST_PROMPT = 80
 
 
-def undo_note(news: Sequence[UndoNews], prompts: Mapping[str, str]) -> str:
+@frozen
+class Note:
+    """What the model has to know of something that the user did."""
+
+    about: Literal["shell", "undo"]
+    text: str
+
+    def message(self, id: str) -> Message:
+        return user_message(self.text, id, Origin.ATTACHMENT, {NOTE: {"about": self.about}})
+
+
+def undo_note(news: Sequence[UndoNews], prompts: Mapping[str, str]) -> Note:
     """One note about all of them. `prompts` has the texts by message id."""
     parts = []
     for again in (False, True):
@@ -38,7 +52,7 @@ def undo_note(news: Sequence[UndoNews], prompts: Mapping[str, str]) -> str:
             if paths:
                 parts.append(f"{label}: {_named(list(dict.fromkeys(paths)))}.")
     parts.append("Read a file again before you rely on what you know of it.")
-    return f"[{' '.join(parts)}]"
+    return Note("undo", f"[{' '.join(parts)}]")
 
 
 def forget_changed(paths: Iterable[str], cache: ReadCache) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentcli.interactive import wording
+from agentcli.core.format import elapsed
 from agentcli.tui.blocks.base import Block, Line
 from agentcli.tui.blocks.live import LiveText
 from agentcli.tui.blocks.rows import MOST_ROWS, head, joined, margin
@@ -44,7 +44,7 @@ class ThinkingBlock(Block):
         self.foldable = bool(self.source.strip())
         is_open = self.expanded or seconds is None
         sign = "  " if not self.foldable else "▾ " if is_open else "▸ "
-        title = "Thinking…" if seconds is None else f"Thought for {_seconds(seconds)}"
+        title = "Thinking…" if seconds is None else f"Thought for {elapsed(max(1, round(seconds)))}"
         lines = wrap([(title, palette.muted)], width, [(sign, palette.faint)] if width >= 8 else [])
         return [*lines, *self._body(width, palette)] if is_open else lines
 
@@ -56,8 +56,3 @@ class ThinkingBlock(Block):
             return self._text.all(width, style, before).lines
         # Without "… more lines above": the header says that it goes on.
         return self._text.tail(width, _ROWS, style, before).lines
-
-
-def _seconds(value: float) -> str:
-    """Whole seconds: what it took exactly says nothing."""
-    return f"{max(1, round(value))} s" if value < 100 else wording.seconds(value)

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from rich.cells import cell_len
 from rich.style import Style
 
+from agentcli.core.format import duration, elapsed
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_text
 from agentcli.core.tool_errors import unwrapped
 from agentcli.core.unified_diff import is_unified_diff
-from agentcli.interactive import wording
 from agentcli.tui.blocks.base import Block, Line
 from agentcli.tui.blocks.live import LiveText
 from agentcli.tui.blocks.rows import MOST_ROWS, Rows, gutter, head, joined, shortened
@@ -124,9 +124,9 @@ class ToolBlock(Block):
         if word and not (facts and (item.status == "failed" or facts[0].startswith(word))):
             facts.insert(0, word)
         if item.status == "running" and self._seconds:
-            facts.append(wording.seconds(self._seconds) if self._seconds >= 10 else f"{self._seconds} s")
+            facts.append(elapsed(self._seconds))
         elif item.status not in _OPEN and item.duration_ms >= 1_000:
-            facts.append(wording.seconds(item.duration_ms / 1_000))
+            facts.append(duration(item.duration_ms / 1_000))
         return facts
 
     def _command(self, command: str, width: int, palette: Palette, before: Sequence[Run]) -> list[Line]:

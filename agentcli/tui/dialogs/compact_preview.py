@@ -9,16 +9,15 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from agentcli.core.events import CompactionProposed
+from agentcli.core.format import money, token_count
 from agentcli.core.permission import Answer
 from agentcli.core.plaintext import plain_line
-from agentcli.interactive.wording import dollars
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.subject import field_lines, markdown_lines
 from agentcli.tui.sheets.choices import Choice
 from agentcli.tui.sheets.dialog import PAINTED
 from agentcli.tui.sheets.editable import EDITING_KEYS, EditableDialog, EditableOptions
-from agentcli.tui.sheets.runs import tokens
 from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
 
@@ -44,7 +43,7 @@ class CompactPreview(EditableDialog):
     def asides(self) -> Sequence[str]:
         if self.editing:
             return ()
-        change = f"{tokens(self.event.tokens_before)} → {tokens(self.event.tokens_after)} tokens"
+        change = f"{token_count(self.event.tokens_before)} → {token_count(self.event.tokens_after)} tokens"
         return (f"{change}, edited by you", "edited by you", "edited") if self.edited else (change,)
 
     def keys(self) -> Keys:
@@ -108,10 +107,10 @@ class CompactPreview(EditableDialog):
         if event.cost_usd is None:
             made = "the price of the summary is not known"
         else:
-            made = f"the summary has cost {dollars(event.cost_usd)}"
+            made = f"the summary has cost {money(event.cost_usd)}"
         if event.turn_usd_before is None or event.turn_usd_after is None:
             return made
-        return f"{dollars(event.turn_usd_before)} a turn becomes {dollars(event.turn_usd_after)}; {made}"
+        return f"{money(event.turn_usd_before)} a turn becomes {money(event.turn_usd_after)}; {made}"
 
 
 def _literal_underscores(text: str) -> str:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, Unpack
 
 from agentcli.core.errors import UsageError
 from agentcli.core.events import PermissionRequested
-from agentcli.core.permission import Answer, PermissionMode
+from agentcli.core.permission import Answer, PartFinding, PermissionMode
 from agentcli.core.plural import counted
 from agentcli.core.shell import shown_command
 from agentcli.interactive.rule_choices import AlwaysChoice, edited, rule_choices
-from agentcli.interactive.wording import in_order, question_of
+from agentcli.interactive.wording import approval_findings, approval_reason, question_of
 from agentcli.tui.blocks.base import Line
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.change_hunks import REVIEWABLE
@@ -33,8 +33,6 @@ _SHORT_RULE = 60
 """Characters up to which a rule stands in the choice and not in the body."""
 _LONG_PART = 60
 """Characters of a part of a command that are said again with what was found about it."""
-_BECAUSE = re.compile(r": (?:asks|allowed) because ")
-_SAYS_NOTHING = re.compile(r"(?:writing .*|Web\w+ .*|\S+) needs the user's approval", re.DOTALL)
 _EDITS = (*REVIEWABLE, "NotebookEdit")
 _Entry = Literal["why", "rule", "confirm"]
 """What the line for typing is for."""
@@ -133,21 +131,12 @@ class PermissionDialog(RequestDialog):
         return lines
 
     def _reasons(self, width: int) -> list[Line]:
-        """Each of them once: what is said about a part of a command is not said about the whole, too."""
-        palette, event = self.palette, self.event
-        reason = event.reason.removeprefix("asked because ")
-        told = any(reason.startswith(_clause(detail)) for detail in event.details)
-        because = "Asked because " if reason.startswith("of ") else "Asked because: "
-        if len(event.details) == 1 and told:
-            return paragraph(reason, width, palette.text, mark=[(because, palette.muted)])
-        if told:
-            lines = wrap([("Asked because:", palette.muted)], width)
-        elif _SAYS_NOTHING.fullmatch(reason):
-            lines = []
-        else:
-            lines = paragraph(reason, width, palette.text, mark=[(because, palette.muted)])
-        for detail in in_order(event.details):
-            lines += paragraph(_shortened(detail), width, palette.muted, mark=[("  · ", palette.faint)])
+        palette, reason, findings = self.palette, approval_reason(self.event), approval_findings(self.event)
+        lines = paragraph(reason, width, palette.text) if reason else []
+        if findings and not reason:
+            lines = wrap([("Needs approval:", palette.muted)], width)
+        for finding in findings:
+            lines += paragraph(_shortened(finding), width, palette.muted, mark=[("  · ", palette.faint)])
         return lines
 
     @property
@@ -313,19 +302,10 @@ _GOING_ON = (
 """Whether a model that repeats itself may go on: no rule is about that, and nothing is allowed by it."""
 
 
-def _clause(detail: str) -> str:
-    """Why, of what was found about a part of a command."""
-    found = _BECAUSE.search(detail)
-    return detail[found.end() :] if found else detail
-
-
-def _shortened(detail: str) -> str:
-    """Without most of the part that it is about, which stands above in full. What is said about it stays whole, also
-    when a part only looks as if it said something about itself."""
-    found = _BECAUSE.search(detail)
-    part, rest = (detail[: found.start()], detail[found.start() :]) if found else ("", detail)
-    first = part.split("\n", 1)[0]
-    if first != part or len(first) > _LONG_PART:
-        part = first[:_LONG_PART].rstrip() + " …"
-    head, *more = rest.split("\n")
-    return f"{part}{head}" + (f" … {more[-1]}" if more else "")
+def _shortened(finding: PartFinding) -> str:
+    """The finding without most of its part, which is shown above in full."""
+    part, *more = finding.part.split("\n")
+    if more or len(part) > _LONG_PART:
+        finding = replace(finding, part=f"{part[:_LONG_PART].rstrip()} …")
+    first, *rest = finding.line.split("\n")
+    return f"{first} … {rest[-1]}" if rest else first

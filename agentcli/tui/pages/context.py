@@ -15,12 +15,13 @@ from rich.style import Style
 
 from agentcli.agent.context.pins import Dropped, Restored
 from agentcli.agent.context.report import ContextItem
+from agentcli.core.format import percent, token_count
 from agentcli.core.frozen import frozen
 from agentcli.core.plural import counted
 from agentcli.tui.sheets.page import TextPage
 from agentcli.tui.sheets.picker import ListSheet
 from agentcli.tui.sheets.rows import Row
-from agentcli.tui.sheets.runs import Runs, cut_runs, padded, percent, tokens, width_of, wrapped
+from agentcli.tui.sheets.runs import Runs, cut_runs, padded, width_of, wrapped
 from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
 
@@ -114,7 +115,7 @@ class ContextPage(ListSheet[str, None]):
         items = sorted(self._items, key=lambda item: -item.tokens) if self._by_size else self._items
         rows = [Row(item.id, item.label, self._detail(item), _mark(item)) for item in items]
         for item in self._dropped:
-            left_out = f"dropped, {tokens(item.tokens)} tokens"
+            left_out = f"dropped, {token_count(item.tokens)} tokens"
             rows.append(Row(item.id, item.label, "", _mark(item), "Left out of the context", left_out))
         return rows
 
@@ -128,7 +129,8 @@ class ContextPage(ListSheet[str, None]):
             age = "this prompt" if item.age <= 0 else f"{counted(item.age, 'prompt')} ago"
         cached = {True: "cached", False: "not cached", None: ""}[item.cached]
         # What is pinned has its sign: one word more would cost every row its last column on a usual screen.
-        return f"{tokens(item.tokens):>6}  {_share(item.tokens, self._window):>5}  {age:>14}  {cached}".rstrip()
+        share = percent(item.tokens, self._window, decimals=1)
+        return f"{token_count(item.tokens):>6}  {share:>5}  {age:>14}  {cached}".rstrip()
 
     def press(self, key: str, character: str | None) -> bool:
         if self._asked is not None and key == "escape":
@@ -265,14 +267,14 @@ class ContextPage(ListSheet[str, None]):
         style = palette.warning if self._compact_at and used >= self._compact_at else palette.text
         said: Runs = [
             ("Next request: ", palette.muted),
-            (tokens(used), style + Style(bold=True)),
-            (f" of {tokens(self._window)} tokens, {percent(used, self._window)}", style),
+            (token_count(used), style + Style(bold=True)),
+            (f" of {token_count(self._window)} tokens, {percent(used, self._window)}", style),
         ]
         if used > self._window:
             said.append((" · ! more than the window holds", palette.error))
         elif self._compact_at:
             share = percent(self._compact_at, self._window)
-            said.append((f" · compacts itself at {tokens(self._compact_at)}, {share}", palette.muted))
+            said.append((f" · compacts itself at {token_count(self._compact_at)}, {share}", palette.muted))
         return said
 
     def _map(self, sums: Mapping[str, int], across: int, high: int) -> list[Runs]:
@@ -327,15 +329,9 @@ class ContextPage(ListSheet[str, None]):
         return [
             (sign, style),
             (" " + padded(label, 14), palette.text),
-            (f"{tokens(count):>7}", palette.text),
+            (f"{token_count(count):>7}", palette.text),
             (f"{percent(count, self._window):>5}", palette.muted),
         ]
-
-
-def _share(part: int, whole: int) -> str:
-    """Of an item, most of which are small: with a decimal where that tells them apart."""
-    share = 100 * part / whole
-    return "<0.1%" if 0 < share < 0.05 else f"{share:.1f}%" if share < 9.95 else f"{share:.0f}%"
 
 
 def _mark(item: ContextItem) -> str:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from rich.cells import cell_len
 from rich.style import Style
 
+from agentcli.core.format import about_money, money, percent, token_count
 from agentcli.core.frozen import frozen
 from agentcli.core.plural import counted
 from agentcli.core.usage import ModelTotals, Totals, Usage
-from agentcli.interactive.wording import dollars
 from agentcli.tui.sheets.page import Page
-from agentcli.tui.sheets.runs import Runs, at_right, padded, percent, roughly, safe, tokens, wrapped
+from agentcli.tui.sheets.runs import Runs, at_right, padded, safe, wrapped
 from agentcli.tui.theme.palette import Palette
 
 _BOLD = Style(bold=True)
@@ -98,18 +98,23 @@ class CostPage(Page[None]):
             price = _price(used, words=True)
             style = palette.warning if used.unpriced_requests else palette.text
             usage = used.usage
-            wrote, read = tokens(usage.cache_creation_input_tokens), tokens(usage.cache_read_input_tokens)
+            wrote, read = token_count(usage.cache_creation_input_tokens), token_count(usage.cache_read_input_tokens)
             rows += [
                 [(safe(model, 60), palette.text + _BOLD), ("  ", style), (price, style)],
                 [(f"  {_requests(used.requests)}", palette.muted)],
-                [(f"  input {tokens(usage.input_tokens)} · output {tokens(usage.output_tokens)}", palette.muted)],
+                [
+                    (
+                        f"  input {token_count(usage.input_tokens)} · output {token_count(usage.output_tokens)}",
+                        palette.muted,
+                    )
+                ],
                 [(f"  cache: wrote {wrote} · read {read}", palette.muted)],
             ]
         return rows
 
     def _sentences(self, width: int) -> list[Runs]:
         palette, totals, notes = self.palette, self._totals, self._notes
-        total: Runs = [(dollars(totals.cost_usd), palette.text + _BOLD)]
+        total: Runs = [(money(totals.cost_usd), palette.text + _BOLD)]
         if not totals.fully_priced:
             count = sum(used.unpriced_requests for used in totals.by_model.values())
             total.append((f"  and {_requests(count)} whose price is not known", palette.warning))
@@ -117,7 +122,7 @@ class CostPage(Page[None]):
             total.append((" since it was resumed", palette.text))
         rows = self._labelled("Session", total, width)
         if notes.budget:
-            said = f"${notes.budget:g}, {percent(totals.cost_usd, notes.budget)} of it spent"
+            said = f"{money(notes.budget)}, {percent(totals.cost_usd, notes.budget)} of it spent"
             rows += self._labelled("Budget", [(said, palette.text)], width)
         usage: Usage = totals.usage
         if usage.prompt_tokens:
@@ -130,7 +135,7 @@ class CostPage(Page[None]):
         rows += self._before(width)
         if notes.next_usd is not None:
             cold = ": the cache is cold" if notes.cold else ""
-            said = f"{roughly(notes.next_usd)} for sending the next request{cold}"
+            said = f"{about_money(notes.next_usd)} for sending the next request{cold}"
             rows += self._labelled("Next", [(said, palette.text)], width)
         if notes.lost:
             rows += self._labelled("Lost", [(notes.lost, palette.text)], width)
@@ -158,7 +163,7 @@ def _numbers(used: ModelTotals, exact: bool) -> tuple[str, ...]:
         usage.cache_creation_input_tokens,
         usage.cache_read_input_tokens,
     )
-    return (*(f"{count:,}" if exact else tokens(count) for count in counts), _price(used))
+    return (*(f"{count:,}" if exact else token_count(count) for count in counts), _price(used))
 
 
 def _summed(totals: Totals) -> ModelTotals:
@@ -174,9 +179,9 @@ def _summed(totals: Totals) -> ModelTotals:
 def _price(used: ModelTotals, words: bool = False) -> str:
     """A model without any price does not cost nothing."""
     if not used.unpriced_requests:
-        return dollars(used.cost_usd)
+        return money(used.cost_usd)
     if used.unpriced_requests < used.requests:
-        return f"{dollars(used.cost_usd)} + ?"
+        return f"{money(used.cost_usd)} + ?"
     return "price not known" if words else "not known"
 
 

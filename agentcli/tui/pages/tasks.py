@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from agentcli.core.format import elapsed
 from agentcli.tui.sheets.page import TextPage
 from agentcli.tui.sheets.picker import ListSheet
 from agentcli.tui.sheets.rows import Row
-from agentcli.tui.sheets.runs import duration, safe
+from agentcli.tui.sheets.runs import safe
 from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
 
@@ -72,6 +73,6 @@ def task_rows(tasks: Sequence[BackgroundTask]) -> list[Row[str]]:
     rows = []
     for task in tasks:
         ended = f"  {safe(task.summary, 80)}" if task.summary and task.summary != task.status else ""
-        detail = f"{task.id:<7} {task.status:<9} {duration(task.seconds):>11}{ended}"
+        detail = f"{task.id:<7} {task.status:<9} {elapsed(task.seconds):>11}{ended}"
         rows.append(Row(task.id, " ".join(safe(task.command).split()), detail, _SIGNS[task.status]))
     return rows

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agentcli.agent.context.report import ChangePrice
+from agentcli.core.format import token_count
 from agentcli.providers.catalog import ALIASES, PRICES_TAKEN, Catalog, ModelInfo
 from agentcli.tui.sheets.picker import Picker
 from agentcli.tui.sheets.rows import Row
-from agentcli.tui.sheets.runs import Runs, tokens, wrapped
+from agentcli.tui.sheets.runs import Runs, wrapped
 from agentcli.tui.theme.palette import Palette
 
 IN_FORCE = "●"
@@ -54,8 +55,8 @@ class ModelPicker(Picker[str]):
             return wrapped([(f"In force now. {price}", palette.muted)], width, 2)
         if self._context_tokens > info.context_window:
             text = (
-                f"! Its window holds {tokens(info.context_window)}, the conversation has "
-                f"{tokens(self._context_tokens)}: it would have to be compacted first."
+                f"! Its window holds {token_count(info.context_window)}, the conversation has "
+                f"{token_count(self._context_tokens)}: it would have to be compacted first."
             )
             return wrapped([(text, palette.warning)], width, 2)
         change = said_of_change(self._price_of_change(row.value))
@@ -80,7 +81,7 @@ def said_of_change(price: ChangePrice) -> str:
 
 def _detail(info: ModelInfo) -> str:
     """In columns: window, price in and out, effort levels, short name."""
-    window = f"{tokens(info.context_window):>4}"
+    window = f"{token_count(info.context_window):>4}"
     price = f"${info.price.input:g} in / ${info.price.output:g} out" if info.price else ""
     if not info.efforts:
         efforts = "no effort levels" if info.known else "not in the list"

@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from agentcli.core.format import ago
 from agentcli.tui.sheets.picker import Picker
 from agentcli.tui.sheets.rows import Row
-from agentcli.tui.sheets.runs import ago, safe
+from agentcli.tui.sheets.runs import safe
 from agentcli.tui.theme.palette import Palette
 
 if TYPE_CHECKING:

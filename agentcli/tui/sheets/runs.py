@@ -16,7 +16,6 @@ from rich.style import Style
 from textual.strip import Strip
 
 from agentcli.core.plaintext import plain_text
-from agentcli.interactive.wording import dollars
 from agentcli.tui.blocks.glyphs import EVEN, TAB, clean, glyphs
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.theme.palette import Palette
@@ -154,49 +153,3 @@ def rule(title: str, asides: Iterable[str], width: int, palette: Palette, line: 
     rest = width - cell_len(title) - 5 - (cell_len(aside) + 3 if aside else 0)
     runs: Runs = [("─── ", line), (title, palette.accent + palette.strong), (f" {'─' * max(1, rest)}", line)]
     return [*runs, (f" {aside} ", palette.muted), ("─", line)] if aside else runs
-
-
-# ----------------------------------------------------------------------------------------------------- numbers
-
-
-def tokens(number: int) -> str:
-    """`950`, `1.2k`, `123k`, `1M`."""
-    if number < 1000:
-        return str(number)
-    for size, sign in ((1_000_000, "M"), (1000, "k")):
-        if number >= size * 0.9995:
-            share = number / size
-            return (f"{share:.0f}" if share >= 99.95 else f"{share:.1f}".removesuffix(".0")) + sign
-    return str(number)
-
-
-def roughly(amount: float) -> str:
-    """`about $0.03`; what is given as less than something is rough already."""
-    said = dollars(amount)
-    return said if said.startswith("under") else f"about {said}"
-
-
-def percent(part: float, whole: float) -> str:
-    if whole <= 0:
-        return "–"
-    share = 100 * part / whole
-    return "<1%" if 0 < share < 1 else f"{share:.0f}%"
-
-
-def ago(seconds: float) -> str:
-    """How long ago something was, in the largest unit that fits."""
-    if seconds < 60:
-        return "just now"
-    for size, unit in ((86400 * 365, "y"), (86400 * 30, "mo"), (86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{int(seconds // size)} {unit} ago"
-    return "just now"
-
-
-def duration(seconds: float) -> str:
-    whole = max(0, int(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02} min"

@@ -16,10 +16,11 @@ from textual.strip import Strip
 from textual.timer import Timer
 from textual.widget import Widget
 
+from agentcli.core.format import elapsed, token_count
 from agentcli.core.plaintext import plain_line
 from agentcli.core.shell import shown_command
 from agentcli.tui.model import Activity
-from agentcli.tui.status.line import Run, amount, shortened
+from agentcli.tui.status.line import Run, shortened
 from agentcli.tui.theme.palette import Palette
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -41,16 +42,6 @@ _NAMES = {
     "interrupting": "Stopping",
 }
 """What to say when the activity itself does not."""
-
-
-def elapsed(seconds: float) -> str:
-    """`4s`, `1m 05s`, `2h 03m`."""
-    whole = max(0, int(seconds))
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m {whole % 60:02}s"
-    return f"{whole // 3600}h {whole % 3600 // 60:02}m"
 
 
 def activity_text(activity: Activity, now: float, width: int, palette: Palette, todo: str = "") -> list[Run]:
@@ -76,7 +67,7 @@ def _details(activity: Activity, now: float, palette: Palette, todo: str) -> lis
     details: list[tuple[int, Run]] = []
     if activity.until > 0:
         seconds = activity.until - now
-        left = f"next in {max(1, round(seconds))} s" if seconds > 0.05 else "now"
+        left = f"next in {elapsed(max(1, round(seconds)))}" if seconds > 0.05 else "now"
         details.append((0, (left, palette.warning)))
     if todo:
         details.append((4, (shortened(todo, 48), palette.muted)))
@@ -84,7 +75,7 @@ def _details(activity: Activity, now: float, palette: Palette, todo: str) -> lis
     if began > 0 and now - began >= 1:
         details.append((2, (elapsed(now - began), palette.muted)))
     if activity.tokens_out > 0:
-        details.append((3, (f"↓ {amount(activity.tokens_out)} tokens", palette.muted)))
+        details.append((3, (f"↓ {token_count(activity.tokens_out)} tokens", palette.muted)))
     if activity.phase not in ("waiting", "interrupting"):
         details.append((1, ("Esc stops", palette.faint)))
     return details

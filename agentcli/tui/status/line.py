@@ -16,6 +16,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from agentcli.core.format import about_money, money, percent, token_count
 from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
@@ -35,21 +36,6 @@ _UNSANDBOXED = ("off", "not available", "none")
 
 
 # --------------------------------------------------------------------------------------------------------- words
-
-
-def money(dollars: float) -> str:
-    if 0 < dollars < 0.005:
-        return "<$0.01"
-    return f"${dollars:.2f}" if dollars < 100 else f"${dollars:,.0f}"
-
-
-def amount(tokens: int) -> str:
-    """`950`, `1.2k`, `48k`, `1M`, `1.5M`."""
-    for unit, size in (("M", 1_000_000), ("k", 1_000)):
-        if tokens >= size * 0.9995:
-            value = tokens / size
-            return f"{value:.1f}".removesuffix(".0") + unit if value < 9.95 else f"{value:.0f}{unit}"
-    return str(max(0, tokens))
 
 
 def shortened(text: str, width: int) -> str:
@@ -228,12 +214,11 @@ def _mode(facts: Facts, palette: Palette) -> Part:
 def _context(facts: Facts, palette: Palette) -> Part | None:
     if facts.context_window <= 0:
         known = facts.context_tokens > 0
-        return Part("context", [[(f"{amount(facts.context_tokens)} tokens", palette.muted)]] if known else [[]])
+        return Part("context", [[(f"{token_count(facts.context_tokens)} tokens", palette.muted)]] if known else [[]])
     share = min(9.99, facts.context_tokens / facts.context_window)
     style = _context_style(facts, palette)
-    percent = f"{share:.0%}" if share == 0 or share >= 0.01 else "<1%"
-    head: Run = (percent, style)
-    whole: Form = [head, (f" of {amount(facts.context_window)}", palette.muted)]
+    head: Run = (percent(share), style)
+    whole: Form = [head, (f" of {token_count(facts.context_window)}", palette.muted)]
     bar = partial(context_bar, facts, palette=palette)
     blank: Run = (" ", palette.muted)
     return Part("context", [[*whole, blank, *bar(8)], [head, blank, *bar(5)], whole, [head], []])
@@ -244,8 +229,7 @@ def _cost(facts: Facts, palette: Palette) -> Part | None:
     spent = f"{money(facts.cost_usd)}{unknown}" if facts.cost_usd > 0 else "$?" if unknown else ""
     following = ""
     if facts.next_cost_usd is not None:
-        cost = money(facts.next_cost_usd)
-        following = f"next {cost if cost.startswith('<') else '~' + cost}" + (" (cold)" if facts.cache_cold else "")
+        following = f"next {about_money(facts.next_cost_usd, '~')}" + (" (cold)" if facts.cache_cold else "")
     both = " ".join(text for text in (spent, following) if text)
     if not both:
         return None
@@ -257,7 +241,7 @@ def _cost(facts: Facts, palette: Palette) -> Part | None:
 def _cached(facts: Facts, palette: Palette) -> Part | None:
     if facts.cached_share is None:
         return None
-    return Part("cached", [[(f"{min(1.0, max(0.0, facts.cached_share)):.0%} cached", palette.muted)], []])
+    return Part("cached", [[(f"{percent(min(1.0, facts.cached_share))} cached", palette.muted)], []])
 
 
 def _todos(facts: Facts, palette: Palette) -> Part | None:

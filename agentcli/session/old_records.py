@@ -1,0 +1,72 @@
+"""Fields that session files of older versions lack, derived from the texts that those versions wrote.
+
+The only module that reads state out of sentences. Its texts are those of old files and never change.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from agentcli.core.messages import NOTE, SUMMARY, Json, Message, Origin, ToolResultBlock
+
+_HUNKS = re.compile(r"accepted (\d+) of (\d+) hunks")
+_CANCELLED = "Compaction was cancelled; the conversation is as it was."
+_NOTES = (
+    ("[The user ran a command", "shell"),
+    ("[The user undid", "undo"),
+    ("[The user took the undo back", "undo"),
+    ("[Background commands that have ended:", "background"),
+)
+_ENDED_SHELL = re.compile(r"^(bash_\d+) \(", re.MULTILINE)
+_SUMMARY_LEAD = "This conversation was shortened. A hand-over of what came before:\n\n"
+_SUMMARY_ENDS = (
+    "\n\nGo on from here without mentioning the hand-over.",
+    "\n\nThe last messages before it follow as they were.",
+)
+_SUMMARY_PROMPTS = "\n\nThe user's messages, word for word, the oldest first:"
+
+
+def completed_message(message: Message) -> Message:
+    """The message with the fields of its meta that an old record lacks."""
+    if message.origin is Origin.SUMMARY and SUMMARY not in message.meta and message.text.startswith(_SUMMARY_LEAD):
+        return replace(message, meta={**message.meta, SUMMARY: _summary(message.text)})
+    if message.origin is not Origin.ATTACHMENT or NOTE in message.meta:
+        return message
+    about = next((about for start, about in _NOTES if message.text.startswith(start)), "")
+    if not about:
+        return message
+    note: Json = {"about": about}
+    if about == "background":
+        note["shells"] = _ENDED_SHELL.findall(message.text)
+    return replace(message, meta={**message.meta, NOTE: note})
+
+
+def _summary(text: str) -> str:
+    text = text.removeprefix(_SUMMARY_LEAD)
+    for end in _SUMMARY_ENDS:
+        text = text.removesuffix(end)
+    return text.partition(_SUMMARY_PROMPTS)[0].strip()
+
+
+def completed_event(data: Json) -> Json:
+    """The record of an event with the fields that it lacks."""
+    if data.get("event") == "CompactionFailed" and data.get("text") == _CANCELLED:
+        return {**data, "cancelled": True}
+    return data
+
+
+def outcome(record: Json, block: ToolResultBlock, summary: str) -> str:
+    """How a call ended, by a record without an `outcome`."""
+    if not block.is_error:
+        return "done"
+    if "origin" in record and "toolName" not in record:
+        # A result that was made up for a call that never ended.
+        return "interrupted"
+    return "denied" if summary.startswith("denied") else "interrupted" if summary == "interrupted" else "failed"
+
+
+def accepted_hunks(block: ToolResultBlock) -> list[int]:
+    """How many hunks of a change the user accepted, and of how many, by a record without an `outcome`."""
+    found = _HUNKS.search(block.text)
+    return [int(number) for number in found.groups()] if found else []

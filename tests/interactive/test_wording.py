@@ -1,0 +1,124 @@
+"""The line about each event. `pytest -s -k review` prints all of them."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields
+from typing import Any, get_type_hints
+
+import pytest
+
+from agentcli.core import events as ev
+from agentcli.core.messages import NOTE, SUMMARY, Message, Origin, user_message
+from agentcli.core.usage import Usage
+from agentcli.interactive import wording
+
+EVENTS: list[ev.Event] = [
+    ev.NoticeRaised(text="The session is not saved: the disk is full.", level="warning"),
+    ev.SubmissionInterrupted(),
+    ev.ReplyTombstoned(message_id="m", reason="interrupted"),
+    ev.RetryScheduled(attempt=2, max_attempts=10, wait_seconds=4.2, kind="overloaded", text="Overloaded.", status=529),
+    ev.StreamWentQuiet(seconds=20.4),
+    ev.ModelFellBack(from_model="large", to_model="small", reason="overloaded 3 times"),
+    ev.FeatureDropped(feature="effort", text="The server does not know effort: it is no longer sent."),
+    ev.RequestRepaired(repair="drop_images", through="m", text="An image was refused: images are left out."),
+    ev.PermissionDenied(tool_use_id="t", name="Bash", input={}, reason="denied by Bash(rm *)"),
+    ev.LoopSuspected(name="Bash", title="Bash make", times=3),
+    ev.RulesLearned(rules=["Bash(make)"], where="session"),
+    ev.ModeChanged(mode="plan", reason="you chose it"),
+    ev.BackgroundChanged(task_id="bash_1", status="failed", command="make watch", summary="exit code 2"),
+    ev.PrefixBroken(reason="its description changed", block="the tool Bash", rebilled_tokens=48_210),
+    ev.ContextEdited(edits=[], step="snip", freed_tokens=12_300, text="cleared 12 old results"),
+    ev.ContextEdited(edits=[], step="person", freed_tokens=-800, text="took back a drop"),
+    ev.CompactionStarted(trigger="auto"),
+    ev.ContextCompacted(trigger="auto", tokens_before=150_000, tokens_after=9_100),
+    ev.CompactionFailed(trigger="auto", text="The model gave no summary."),
+    ev.CompactionFailed(trigger="manual", text="Compaction was cancelled.", cancelled=True),
+]
+LINES = """\
+warning The session is not saved: the disk is full.
+warning Interrupted. What came so far is kept; say what to do instead.
+warning The reply broke off. Its text so far is discarded.
+warning 529 overloaded, attempt 2 of 10, in 4.2 s
+info    No data for 20 s; still waiting
+warning Switched from large to small: overloaded 3 times
+warning The server does not know effort: it is no longer sent.
+warning An image was refused: images are left out.
+info    Bash was not allowed: denied by Bash(rm *)
+warning Bash make: the same result 3 times in a row
+info    Allowed from now on (for this session): Bash(make)
+info    Permission mode: plan (you chose it)
+warning Background bash_1 failed: make watch (exit code 2)
+info    The prompt cache broke at the tool Bash: its description changed (48.2k tokens billed again)
+info    Freed about 12.3k tokens of context: cleared 12 old results
+info    Added about 800 tokens to the context: took back a drop
+info    Compacting the conversation
+info    Conversation compacted automatically: 150k → 9.1k tokens
+warning The conversation was not compacted: The model gave no summary.
+info    Compaction was cancelled.
+"""
+
+
+def test_review_the_line_of_every_event() -> None:
+    said = [wording.event_line(event) for event in EVENTS]
+    text = "".join(f"{level:<7} {line}\n" for line, level in said)
+    print(text)
+    assert text == LINES
+
+
+def test_every_event_has_a_line_or_is_listed_without_one() -> None:
+    worded = {type(event) for event in EVENTS}
+    assert not worded & wording.NO_LINE
+    assert worded | wording.NO_LINE == set(ev.EVENT_TYPES.values())
+
+
+@pytest.mark.parametrize(
+    "kind", sorted(wording.NO_LINE, key=lambda kind: kind.__name__), ids=lambda kind: kind.__name__
+)
+def test_an_event_without_a_line_is_not_worded(kind: type[ev.Event]) -> None:
+    with pytest.raises(ValueError, match=f"no wording for {kind.__name__}"):
+        wording.event_line(made(kind))
+
+
+def made(kind: type[ev.Event]) -> ev.Event:
+    """An event with empty values in all fields that have to be given."""
+    hints = get_type_hints(kind, vars(ev))
+    given = [spec for spec in fields(kind) if spec.default is MISSING and spec.default_factory is MISSING]
+    return kind(**{spec.name: empty(hints[spec.name]) for spec in given})
+
+
+def empty(hint: Any) -> Any:
+    values = {str: "", int: 0, float: 0.0, bool: False, Usage: Usage(), Message: user_message("", "m", Origin.PROMPT)}
+    return values.get(hint, {} if getattr(hint, "__origin__", None) is dict else [])
+
+
+# ----------------------------------------------------------------------------------------------------------- messages
+
+
+def test_a_note_about_what_the_user_has_seen_says_nothing() -> None:
+    note = user_message(
+        "[The user ran a command in their own shell: ls]", "m", Origin.ATTACHMENT, {NOTE: {"about": "shell"}}
+    )
+    assert wording.message_line(note) == ""
+    assert wording.message_line(user_message("[The user ran late.]", "m", Origin.ATTACHMENT)) == (
+        "The model was notified: [The user ran late.]"
+    )
+
+
+def test_a_summary_is_shown_without_the_words_around_it() -> None:
+    message = user_message("Lead. It was good. Tail.", "m", Origin.SUMMARY, {SUMMARY: "It was good."})
+    assert wording.summary(message) == "It was good."
+
+
+def failed(*errors: str, terminal: str = "model_error") -> ev.Result:
+    return ev.Result(
+        subtype="error_during_execution", is_error=True, terminal=terminal, text="", errors=list(errors), turns=1,
+        duration_ms=0, api_duration_ms=0, usage=Usage(), total_cost_usd=0, fully_priced=True, model_usage={},
+        permission_denials=[], session_id="s", uuid="u",
+    )  # fmt: skip
+
+
+def test_a_failure_that_was_reported_is_not_shown_again() -> None:
+    assert wording.result_line(failed("No key.", "More.")) == ("No key.", "error", ("More.",))
+    assert wording.result_line(failed("No key."), {"No key."}) is None
+    assert wording.result_line(failed("No key, really."), {"No key."}) is not None
+    assert wording.result_line(failed("x", terminal="max_budget_usd"), {"x"}) == ("Stopped at the budget.", "error", ())

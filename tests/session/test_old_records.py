@@ -1,0 +1,57 @@
+"""What is derived from the texts of old session files, and nothing where a newer file has the field."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentcli.core.messages import NOTE, SUMMARY, Json, Origin, TextBlock, ToolResultBlock, user_message
+from agentcli.session import old_records
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("[The user ran a command in their own shell: ls\nIts output:\n]", {"about": "shell"}),
+        ("[The user undid the changes that you made to files.]", {"about": "undo"}),
+        ("[The user took the undo back: …]", {"about": "undo"}),
+        (
+            "[Background commands that have ended:\nbash_1 (make): exit code 0\nbash_12 (x): killed]",
+            {"about": "background", "shells": ["bash_1", "bash_12"]},
+        ),
+    ],
+)
+def test_notes(text: str, note: Json) -> None:
+    assert old_records.completed_message(user_message(text, "m", Origin.ATTACHMENT)).meta == {NOTE: note}
+    newer = user_message(text, "m", Origin.ATTACHMENT, {NOTE: {"about": "undo"}})
+    assert old_records.completed_message(newer) is newer
+    prompt = user_message(text, "m", Origin.PROMPT)
+    assert old_records.completed_message(prompt) is prompt
+
+
+def test_a_summary() -> None:
+    text = (
+        "This conversation was shortened. A hand-over of what came before:\n\nAll is well.\n\n"
+        "The user's messages, word for word, the oldest first:\n<message>go</message>\n\n"
+        "The last messages before it follow as they were.\n\nGo on from here without mentioning the hand-over."
+    )
+    message = old_records.completed_message(user_message(text, "m", Origin.SUMMARY))
+    assert message.meta == {SUMMARY: "All is well."}
+    assert message.text == text
+
+
+def test_a_cancelled_compaction() -> None:
+    text = "Compaction was cancelled; the conversation is as it was."
+    assert old_records.completed_event({"event": "CompactionFailed", "text": text})["cancelled"] is True
+    assert "cancelled" not in old_records.completed_event({"event": "CompactionFailed", "text": "No summary."})
+
+
+def test_the_outcome_of_a_call() -> None:
+    def outcome(summary: str, is_error: bool = True, **record: str) -> str:
+        return old_records.outcome({"toolName": "Bash", **record}, ToolResultBlock("t", (), is_error), summary)
+
+    assert outcome("denied by a hook") == "denied"
+    assert outcome("interrupted") == "interrupted"
+    assert outcome("exit code 1") == "failed"
+    assert outcome("denied", is_error=False) == "done"
+    block = ToolResultBlock("t", (TextBlock("The user accepted 1 of 3 hunks."),))
+    assert old_records.accepted_hunks(block) == [1, 3]
