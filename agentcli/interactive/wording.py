@@ -208,7 +208,8 @@ def ended_commands(tasks: Sequence[BackgroundTask]) -> str:
 def in_order(details: Sequence[str]) -> list[str]:
     """What was found about the parts of a command: those that need approval first. A part that only looks allowed, by
     its own text, counts as needing it."""
-    return sorted(details, key=lambda detail: ": allowed because " in detail and ": asks because " not in detail)
+    asks, allowed = ": needs approval because ", ": allowed because "
+    return sorted(details, key=lambda detail: allowed in detail and asks not in detail)
 
 
 def question_of(event: ev.PermissionRequested) -> str:

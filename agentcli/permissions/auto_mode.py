@@ -31,16 +31,16 @@ _REWRITES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("rewrites the last commit", r"commit\b.*\s--amend\b"),
         ("moves the branch to another commit", r"reset\b.*\s(?:--hard|--merge|--keep|--soft|--mixed)\b"),
         ("moves the branch to another commit", r"reset (?:-\S+ )*(?:HEAD|ORIG_HEAD|@)[~^@{]"),
-        ("removes files that git does not know", r"clean\b.*\s(?:-[a-zA-Z]*f|--force)"),
+        ("removes untracked files", r"clean\b.*\s(?:-[a-zA-Z]*f|--force)"),
         ("deletes a branch", r"branch\b.*\s(?:-[a-zA-Z]*D|-f|--force|-M|-C)\b"),
         ("deletes a tag", r"tag\b.*\s(?:-d|--delete|-f|--force)\b"),
-        ("throws stashed work away", r"stash (?:drop|clear)\b"),
+        ("deletes stashed work", r"stash (?:drop|clear)\b"),
         (
-            "removes commits for good",
+            "permanently removes commits",
             r"reflog (?:expire|delete)|gc\b.*--prune|prune\b|update-ref\b|symbolic-ref \S+ \S",
         ),
-        ("overwrites branches by force", r"(?:checkout|switch)\b.*\s-[BC]\b"),
-        ("overwrites the remote by force", r"push\b.*\s(?:-f|--force\S*|--mirror|--delete|-d|\+\S+|:\S+)(?:\s|$)"),
+        ("force-overwrites branches", r"(?:checkout|switch)\b.*\s-[BC]\b"),
+        ("force-overwrites the remote", r"push\b.*\s(?:-f|--force\S*|--mirror|--delete|-d|\+\S+|:\S+)(?:\s|$)"),
         (
             "changes git's settings",
             r"config (?!--get|--list|-l\b|get\b|list\b|[\w.-]+$)|remote (?:add|set-url|rename|remove|rm)\b",
@@ -114,14 +114,14 @@ def _removal(words: Sequence[str], cwd: Path, rebuildable: Rebuildable) -> str |
     for target in targets:
         names = expanded_pattern(target, str(cwd)) if re.search(r"[*?\[]", target) else [target]
         if names is None:
-            return f"{target} may be more than {MOST_REMOVED} files"
+            return f"{target} may match more than {MOST_REMOVED} files"
         for name in names:
             inside = _files_in(os.path.join(cwd, name))  # noqa: PTH118
             if count + inside > MOST_REMOVED and rebuildable.covers(name, cwd):
                 continue
             count += inside
             if inside > MOST_REMOVED:
-                return f"it removes more than {MOST_REMOVED} files with the folder {name}"
+                return f"it removes the folder {name} with more than {MOST_REMOVED} files"
             if count > MOST_REMOVED:
                 return f"it removes more than {MOST_REMOVED} files"
     return None
@@ -135,7 +135,7 @@ def _moved_away(words: Sequence[str], cwd: Path) -> str | None:
     stays = is_below(inside, (str(cwd),)) and not _LEADS_AWAY.match(target)
     if not target or stays or not any(map(os.path.lexists, (cwd / o for o in operands[:-1]))):
         return None
-    return f"it moves files away to {target}"
+    return f"it moves files out to {target}"
 
 
 def _files_in(path: str) -> int:

@@ -44,7 +44,7 @@ class PartVerdict:
 
     @property
     def line(self) -> str:
-        return shown_command(f"{self.text}: {'allowed' if self.allowed else 'asks'} because {self.clause}")
+        return shown_command(f"{self.text}: {'allowed' if self.allowed else 'needs approval'} because {self.clause}")
 
 
 @frozen

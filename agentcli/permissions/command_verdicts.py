@@ -12,6 +12,7 @@ from agentcli.permissions.call import Call, PartVerdict, is_wild, origin
 from agentcli.permissions.commands.earlier_effects import Changed
 from agentcli.permissions.commands.file_commands import Changes, is_plain_removal, part_changes
 from agentcli.permissions.commands.parts import Part, Place, analyse
+from agentcli.permissions.commands.read_only import ASSIGNMENT
 from agentcli.permissions.commands.saved_output import may_be_saved, tee_targets
 from agentcli.permissions.paths import is_below, is_inside, paths_below
 from agentcli.permissions.reach import Reach, Restriction
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _SAVED = "its output goes to a new file"
 ACCEPTED = "edits in the working directories are accepted"
 _NEW_TEMP_FILE = (("mktemp",), ("mktemp", "-d"))
-SCRATCH = "it only writes to the session's temp folder"
+SCRATCH = "it writes only to the session's temp folder"
 
 
 @frozen
@@ -128,11 +129,11 @@ class CommandJudge:
 
     def _judge_part(self, part: Part, feeding: Rule | None = None) -> PartVerdict:
         """`feeding`: the rule that allows a command whose output is piped into this part."""
-        text, rule, clause = part.command.text, None, "it only reads"
+        text, rule, clause = part.command.text, None, "it is read-only"
         if part.objection is not None:
             rule = self.rule_for(part)
             if rule is not None:
-                clause = f"of {origin(rule)}"
+                clause = f"it matches {origin(rule)}"
             elif self.changes_accepted(part):
                 clause = ACCEPTED if self.policy.accepts_edits else SCRATCH
             elif feeding is not None and self._may_save(tee_targets(part)):
@@ -141,7 +142,7 @@ class CommandJudge:
                 return PartVerdict(text, part.objection, allowed=False, part=part)
         for redirection in part.command.redirections:
             if redirection.kind == "read" and not part.input_allowed:
-                return PartVerdict(text, f"of the redirection from {redirection.target}", allowed=False, part=part)
+                return PartVerdict(text, f"it redirects input from {redirection.target}", allowed=False, part=part)
             if redirection.kind == "write":
                 writing = self.redirection_rule(redirection.target, part)
                 if isinstance(writing, str):
@@ -152,7 +153,7 @@ class CommandJudge:
                     continue
                 rule = rule or writing
                 accepted = ACCEPTED if self.policy.accepts_edits else SCRATCH
-                clause = f"{clause} and {f'of {origin(writing)}' if writing else accepted}"
+                clause = f"{clause} and {f'it matches {origin(writing)}' if writing else accepted}"
         return PartVerdict(text, clause, allowed=True, rule=rule, part=part)
 
     def _may_save(self, paths: tuple[str, ...]) -> bool:
@@ -165,7 +166,7 @@ class CommandJudge:
 
     def rule_for(self, part: Part) -> Rule | None:
         """The allow rule for a part as it stands, or for what its wrappers run. Assignments are never covered."""
-        if part.objection is not None and part.objection.startswith("of the assignment"):
+        if part.objection is not None and part.objection.startswith(ASSIGNMENT):
             return None
         # What a program finds in the temp folder was written without a question.
         if self.policy.scratch and any(self.in_scratch(self.located(folder, part)) for folder in part.folders):
@@ -286,7 +287,7 @@ class CommandJudge:
 
     def redirection_rule(self, target: str, part: Part) -> Rule | str | None:
         """The rule that lets the target be written, None if the mode does, a clause if nothing does."""
-        clause = f"of the redirection to {target}"
+        clause = f"it redirects output to {target}"
         rule: Rule | None = None
         for folder in part.folders or (None,):
             path = self.located(os.path.join(folder, target), part) if folder is not None else ""  # noqa: PTH118

@@ -51,7 +51,7 @@ _PLANNING = (
 
 def _dont_ask(reason: str) -> str:
     """Why dontAsk mode denies a call that another mode would ask about."""
-    cause = reason.removeprefix("Needs approval: ").removeprefix("asked because ")
+    cause = reason.removeprefix("Needs approval: ")
     return f"the dontAsk mode denies calls that need approval: {cause}"
 
 
@@ -212,7 +212,7 @@ class Policy:
                 continue
             if behavior == "deny":
                 return Decision("deny", f"denied by {origin(rule)}", rule.text, rule.source)
-            return Decision("ask", f"{origin(rule)} asks first", rule.text, rule.source)
+            return Decision("ask", f"Needs approval: it matches {origin(rule)}", rule.text, rule.source)
         return None
 
     def _by_length(self, call: Call) -> Decision | None:
@@ -230,7 +230,7 @@ class Policy:
         for rule in self.deny:
             if rule.names(call.tool_name) and any(rule.matches_somewhere(text[:_MOST_MATCHED]) for text in texts):
                 return Decision("deny", f"denied by {origin(rule)}", rule.text, rule.source)
-        reason = "the command is too long to be looked at; put it into a file, or into several commands"
+        reason = "the command is too long to check; put it into a file or split it"
         return Decision("ask", reason, *_BUILT_IN)
 
     def _restricts(self, rule: Rule, call: Call) -> bool:
@@ -265,7 +265,7 @@ class Policy:
     @staticmethod
     def _by_question(call: Call) -> Decision | None:
         if any(need.kind == "question" for need in call.needs):
-            return Decision("ask", f"asked because {call.tool_name} asks the user")
+            return Decision("ask", f"Needs approval: {call.tool_name} asks the user")
         return None
 
     def _by_always_asking(self, call: Call) -> Decision | None:
@@ -280,7 +280,7 @@ class Policy:
                 return Decision("deny", "the command contains control characters; write it without them")
             removed = removed_essential(need.target, call.cwd, call.working_dirs, self.home)
             if removed is not None:
-                reason = f"this would remove {removed}, which may hold your files; that is asked about in every mode"
+                reason = f"Needs approval in every mode: this would remove {removed}, which may hold your files"
                 return Decision("ask", shown_command(reason), *_BUILT_IN)
             # Plan mode refuses such a command anyway.
             denying = self.mode is not PermissionMode.PLAN and any(
@@ -288,7 +288,7 @@ class Policy:
             )
             unclear = unclear_program(need.target) if denying else None
             if unclear is not None:
-                reason = f"it is not known what {unclear} runs, and there are deny rules for {call.tool_name}"
+                reason = f"Needs approval: {unclear} runs an unknown program, and {call.tool_name} has deny rules"
                 return Decision("ask", shown_command(reason), *_BUILT_IN)
         return None
 
@@ -309,13 +309,13 @@ class Policy:
             is_note = self._is_note(need.target) and not call.is_protected(need.target)
             if need.kind == "write" and not is_note and self.is_protected(need.target, call):
                 where = f"{need.target}, which leads to {need.real}," if need.real else need.target
-                return Decision("ask", f"{where} is a protected path: other programs run or obey what is in it")
+                return Decision("ask", f"Needs approval: {where} is a protected path that other programs run or obey")
             if need.kind == "execute" and not self._reads_only(need.target, call):
                 # A command in such a folder names nothing but file names.
                 named = call.paths_of(self._counted_words(need.target, call), need.target)
                 for word, path in (*sorted(named), (str(call.cwd), str(call.cwd))):
                     if self.is_protected(path, call, scripts=False):
-                        reason = f"the command names {word}, a protected path: other programs run or obey it"
+                        reason = f"Needs approval: {word} is a protected path that other programs run or obey"
                         return Decision("ask", reason, details=self._details(call))
         return None
 
@@ -378,7 +378,7 @@ class Policy:
 
     def _by_mode(self, call: Call) -> Decision:
         if self.mode is PermissionMode.BYPASS:
-            return Decision("allow", "allowed because permissions are bypassed")
+            return Decision("allow", "allowed because permission checks are off")
         for need in call.needs:
             if self._harmless(need, call) or self._accepted(need, call) or self._readable_by_commands(need, call):
                 continue
@@ -389,9 +389,9 @@ class Policy:
                 continue
             return Decision("ask", _question(need, call))
         if all(self._harmless(need, call) for need in call.needs):
-            return Decision("allow", "allowed because it only reads what it may", details=self._details(call))
+            return Decision("allow", "allowed because it is read-only", details=self._details(call))
         if all(self._harmless(need, call) or self._readable_by_commands(need, call) for need in call.needs):
-            return Decision("allow", "allowed because sandboxed commands can read it, too", details=self._details(call))
+            return Decision("allow", "allowed because sandboxed commands can read it too", details=self._details(call))
         if any(need.kind == "write" and self._is_note(need.target) for need in call.needs):
             return Decision("allow", "allowed because it is a note in this project's memory")
         commands = (need.target for need in call.needs if need.kind == "execute")
@@ -436,7 +436,7 @@ class Policy:
             or self._writes_outside(command, call)
         )
         if reason is not None:
-            return Decision("ask", shown_command(f"asked because {reason}"))
+            return Decision("ask", shown_command(f"Needs approval: {reason}"))
         return Decision("allow", "allowed because a sandbox without network contains it", details=self._details(call))
 
     def _writes_outside(self, command: str, call: Call) -> str | None:
@@ -489,7 +489,7 @@ class Policy:
         verdicts = self.verdicts(command, call)
         first = next(verdict for verdict in verdicts if not verdict.allowed)
         where = f" (in `{first.text}`)" if len(verdicts) > 1 and first.text not in first.clause else ""
-        reason = shown_command(f"asked because {first.clause}{where}")
+        reason = shown_command(f"Needs approval: {first.clause}{where}")
         return Decision("ask", reason, details=self._details(call))
 
     def _details(self, call: Call) -> tuple[str, ...]:
@@ -535,7 +535,7 @@ def _question(need: Need, call: Call) -> str:
             return f"{need.target}{where.removeprefix('it')}"
         case "write":
             if call.is_inside(need.target):
-                linked = "; its hard links elsewhere would change, too" if has_other_names(need.target) else ""
+                linked = "; its hard links elsewhere would also change" if has_other_names(need.target) else ""
                 return f"writing {need.target} needs the user's approval{linked}"
             return f"writing {need.target} needs the user's approval; {where}"
         case "fetch":

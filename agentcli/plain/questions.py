@@ -200,11 +200,12 @@ async def _edited_rule(always: AlwaysChoice, exact: AlwaysChoice, asking: Asking
 
 def _reasons(event: ev.PermissionRequested) -> list[Piece]:
     """Each of them once: what is said about a part of a command is not said about the whole, too."""
-    reason = event.reason.removeprefix("asked because ")
+    reason = event.reason.removeprefix("Needs approval: ")
     if _SAYS_NOTHING.fullmatch(reason):
         reason = ""
     told = any(reason.startswith(detail.partition(" because ")[2] or detail) for detail in event.details)
-    pieces: list[Piece] = [prose(shown_command(reason), "quiet", "  because: ")] if reason and not told else []
+    label = "  " if reason.startswith("Needs approval") else "  because: "
+    pieces: list[Piece] = [prose(shown_command(reason), "quiet", label)] if reason and not told else []
     return [*pieces, *(prose(shown_command(detail), "quiet", "  - ") for detail in in_order(event.details))]
 
 

@@ -19,7 +19,7 @@ from agentcli.permissions.policy import Policy
 NAME = "a),Bash,Edit(b"
 
 
-def refusal(command: str, reason: str = "asked because x is not known", rule: str = "") -> str:
+def refusal(command: str, reason: str = "Needs approval: x is not known", rule: str = "") -> str:
     return unattended_refusal(f"Bash {command}", {"command": command}, Decision("ask", reason, rule), [])
 
 
@@ -27,8 +27,8 @@ def refusal(command: str, reason: str = "asked because x is not known", rule: st
     ("reason", "said"),
     [
         (
-            "asked because of the variable $X",
-            "it needs approval because of the variable $X, and nobody is there to ask.",
+            "Needs approval: the value of $X is unknown",
+            "it needs approval because the value of $X is unknown, and nobody is there to ask.",
         ),
         ("Needs approval: pytest can run code", "it needs approval because pytest can run code, and nobody"),
         ("this would remove /x.", "this would remove /x, and nobody is there to ask."),
@@ -209,7 +209,7 @@ def test_a_missing_structured_output_is_not_blamed_on_a_hook(
 
 @pytest.mark.parametrize("rules", [[], ["Bash(rm -rf work)"]])
 def test_the_part_that_needs_approval_is_named(rules: list[str]) -> None:
-    decision = Decision("ask", "asked because it removes more than 10 files (in `rm -rf work`)")
+    decision = Decision("ask", "Needs approval: it removes more than 10 files (in `rm -rf work`)")
     text = unattended_refusal("Bash x", {"command": "rm -rf work && make"}, decision, rules)
     assert "`rm -rf work` needs approval: run the other parts without it" in text
 

@@ -48,7 +48,7 @@ def test_a_program_of_the_project_that_a_listed_one_would_start_makes_it_ask(
     path = f"{own}:{outside}"
     assert why(command, tree, path) == ""
     program(own, started)
-    assert "is among the files of a working directory" in why(command, tree, path)
+    assert "is a file in a working directory" in why(command, tree, path)
 
 
 def test_pip_asks_where_python_would_load_code_of_the_project(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

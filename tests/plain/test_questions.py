@@ -24,7 +24,7 @@ def requested(**changes: Any) -> ev.PermissionRequested:
         "name": "Bash",
         "input": {"command": "make all"},
         "title": "Bash make all",
-        "reason": "asked because make may change files or run code",
+        "reason": "Needs approval: make may change files or run code",
         "suggestions": ["Bash(make all)"],
         "display": {"kind": "command", "command": "make all", "folder": "/w", "description": "build it"},
     }

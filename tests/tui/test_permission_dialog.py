@@ -81,7 +81,7 @@ def test_a_command_is_shown_with_its_folder_its_parts_and_the_rules_that_always_
         " in /srv/app\n"
         " to Build\n"
         "\n"
-        " Asked because: Two parts need a rule\n"
+        " Needs approval: Two parts need a rule\n"
         "   · npm run build: no rule allows it\n"
         "   · rm -rf dist: removes files\n"
         "\n"
@@ -102,8 +102,8 @@ def test_nothing_is_said_twice_about_a_command_of_one_part() -> None:
     event = asked(
         "Bash",
         {"command": "git push"},
-        reason="asked because git push may change files or run code",
-        details=["git push: asks because git push may change files or run code"],
+        reason="Needs approval: git push may change files or run code",
+        details=["git push: needs approval because git push may change files or run code"],
         suggestions=["Bash(git push:*)"],
         display={"kind": "command", "command": "git push", "folder": "/srv/app"},
     )
@@ -113,7 +113,7 @@ def test_nothing_is_said_twice_about_a_command_of_one_part() -> None:
         "\n"
         " in /srv/app\n"
         "\n"
-        " Asked because: git push may change files or run code\n"
+        " Needs approval: git push may change files or run code\n"
         "\n"
         " ❯ 1 Allow once\n"
         "   2 Always allow Bash(git push:*)  ‹\u00a0this\u00a0session\u00a0›\n"
@@ -135,29 +135,31 @@ def test_a_long_part_is_not_shown_in_full_again_where_it_is_judged() -> None:
     event = asked(
         "Bash",
         {"command": f"{echo}\n{script}"},
-        reason="asked because of the here-document (in `python`)",
+        reason="Needs approval: the here-document cannot be checked (in `python`)",
         details=[
-            f"{echo}: allowed because it only reads",
-            f"{script}: asks because of the here-document",
-            "printf ': asks because\nno'\nrm -rf /: asks because it removes: allowed because x",
+            f"{echo}: allowed because it is read-only",
+            f"{script}: needs approval because the here-document cannot be checked",
+            "printf ': needs approval because\nno'\nrm -rf /: needs approval because it removes: allowed because x",
         ],
         display={"kind": "command"},
     )
-    text = look(dialog(event), (100, 40))
+    text = look(dialog(event), (110, 40))
     assert text.count("first()") == text.count("last()") == 1
-    assert " Asked because:\n" in text
-    assert f"   · echo {'x' * 55} …: allowed because it only reads\n" in text
-    assert "   · python - <<'EOF' …: asks because of the here-document\n" in text
+    assert " Needs approval:\n" in text
+    assert f"   · echo {'x' * 55} …: allowed because it is read-only\n" in text
+    assert "   · python - <<'EOF' …: needs approval because the here-document cannot be checked\n" in text
     # The parts that need approval come first.
     assert text.index("· python") < text.index("· printf") < text.index("· echo")
     # Whatever a part looks like: what was found about it stays whole.
-    assert "   · printf ': asks because …: asks because it removes: allowed because x\n" in text
+    assert "   · printf ': needs approval because …: needs approval because it removes: allowed because x\n" in text
 
 
 def test_because_of_something_reads_as_a_sentence() -> None:
-    detail = "cat <<EOF: asks because of the here-document"
-    event = asked("Bash", {"command": "x"}, reason="asked because of the here-document", details=[detail])
-    assert "\n Asked because of the here-document\n" in look(dialog(event))
+    detail = "cat <<EOF: needs approval because the here-document cannot be checked"
+    event = asked(
+        "Bash", {"command": "x"}, reason="Needs approval: the here-document cannot be checked", details=[detail]
+    )
+    assert "\n Needs approval: the here-document cannot be checked\n" in look(dialog(event))
 
 
 def test_of_an_edit_it_is_not_said_that_it_needs_to_be_asked_about() -> None:
@@ -167,7 +169,7 @@ def test_of_an_edit_it_is_not_said_that_it_needs_to_be_asked_about() -> None:
         ("a hook wants to know", True),
     ):
         event = asked("Edit", EDIT.input, display=EDIT.display, reason=reason)
-        assert ("Asked because" in look(dialog(event))) is said
+        assert ("Needs approval" in look(dialog(event))) is said
 
 
 def test_what_is_not_in_sight_is_counted_anew_whenever_the_room_changes() -> None:

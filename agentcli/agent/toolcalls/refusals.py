@@ -11,7 +11,7 @@ from agentcli.core.permission import Decision
 from agentcli.core.plaintext import plain_line
 
 _LONGEST_TITLE = 120
-_PREFIXES = ("asked because ", "Needs approval: ", "needs approval because ")
+_PREFIXES = ("Needs approval: ", "Needs approval in every mode: ")
 _FINAL = re.compile(r"\ba protected path\b")
 """A reason that holds however a command is written."""
 _PART = re.compile(r" \(in `(.+)`\)\Z", re.DOTALL)

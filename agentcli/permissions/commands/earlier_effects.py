@@ -25,7 +25,7 @@ _LOOKS_AT_NO_FILE = frozenset({"echo", "printf", "true", "false", ":", "exit", "
 }
 
 _MOST_TARGETS = 200
-_CLAUSE = "a part before it changes files, so that what this part finds is not known yet"
+_CLAUSE = "an earlier part changes files that this part may use"
 
 
 class Changed:
@@ -56,7 +56,7 @@ class Changed:
         # `tee` writes one plain file, as a redirection does.
         if changes and program != "tee" and not by_rule and beside:
             # All parts of a pipeline run at the same time.
-            return "it changes files while other parts of the pipeline run"
+            return "it changes files while the rest of the pipeline runs"
         if not self._anything:
             return None
         if not by_rule and not self._still_proven(part, changes=changes):

@@ -17,7 +17,7 @@ from agentcli.permissions.commands.listers import Words, is_lister, keeps_lines,
 from agentcli.permissions.commands.listings import are_harmless
 from agentcli.permissions.commands.name_lists import exec_objection, find_exec, xargs_objection
 from agentcli.permissions.commands.programs import folder_objection, own_program
-from agentcli.permissions.commands.read_only import has_script, objection, unknown_objection
+from agentcli.permissions.commands.read_only import ASSIGNMENT, has_script, objection, unknown_objection
 from agentcli.permissions.commands.read_only_table import ANY_FILES, SCRIPT_PROGRAMS, STEERED_BY
 from agentcli.permissions.paths import expanded_pattern, is_below, real_path
 from agentcli.permissions.reach import Reach
@@ -295,7 +295,7 @@ class _Course:
     def _program_objection(self, command: SimpleCommand, start: int) -> str | None:
         words = command.words
         if command.expanded is not None and command.expanded <= start:
-            return "the program's name is not a plain word"
+            return "the name of its program cannot be checked"
         programs = (word for word in (*words[:start], words[start]) if word in WRAPPERS or word == words[start])
         found = (own_program(word, self._place) for word in dict.fromkeys(programs))
         return next((clause for clause in found if clause is not None), None)
@@ -306,11 +306,11 @@ class _Course:
         """Read-only for this choice of the values of its variables, in every folder where it may run."""
         start = wrapped.start
         if len(variant.words) <= start or unwrapped(variant.words) != wrapped:
-            return "it is not known what its variables make of it"
+            return "the values of its variables are unknown"
         inner = Variant(variant.words[start:], frozenset(i - start for i in variant.globs if i >= start))
         reason = None
         if wrapped.extended and any(map(self._place.in_scratch, folders)):
-            return "it is not known what names the temp folder holds"
+            return "the names in the temp folder are unknown"
         if wrapped.extended and not self._takes_listed_names(inner, wrapped, producer, folders):
             made = producer.inner if producer is not None and producer.is_plain_source else None
             reason = xargs_objection(
@@ -394,7 +394,7 @@ class _Course:
                     one.words[0] for folder in folders for one in resolved(Variant((target,)), folder, (), self._place)
                 }
                 if len(names) != 1:
-                    raise NotResolved(f"of the redirection {each.text}")
+                    raise NotResolved(f"the redirection {each.text} cannot be checked")
                 target = names.pop()
             found.append(replace(each, target=target) if target != each.target else each)
         return tuple(found)
@@ -406,7 +406,7 @@ class _Course:
                 continue
             # Tests are code of the project anyway, so a rule for them may cover where they import it from.
             if name != "PYTHONPATH" or not runs_python_tests(inner) or not self._holds_entries(value):
-                return f"of the assignment {name}={value}"
+                return f"{ASSIGNMENT}{name}={value} can change what programs do"
             reason = f"{inner[0]} may change files or run code"
         return reason
 
@@ -422,7 +422,7 @@ class _Course:
         beside = command.piped or command.feeds or command.concurrent or self._loops > 0
         names = None if beside or command.globs or not of_the_shell else self._move_targets(command, len(words))
         if names is None:
-            reason = f"it is not known where `{' '.join(command.sources)}` leads"
+            reason = f"the target of `{' '.join(command.sources)}` is unknown"
         for folder, name in names or ():
             target = os.path.normpath(os.path.join(folder, name))  # noqa: PTH118 - pathlib would fold `..` late
             inside = self._place.resolve(target) == target and is_below(target, self._place.working_dirs)
@@ -431,13 +431,13 @@ class _Course:
                 # `cd tests; …; cd ..` leads outside only if the first `cd` failed, though the folder is there.
                 if name == ".." and folder not in self._likely and self._only_read and command.joint != "||":
                     continue
-                reason = f"`cd {name}` leads outside the working directories"
+                reason = f"`cd {name}` leaves the working directories"
             moved.append(target)
             if folder in self._likely:
                 likely.append(target)
         if reason is not None or not moved or len({*self._seen, *moved}) > _MOST_FOLDERS:
             self._certain = self._seen = self._likely = ()
-            return reason or "it is not known in which folder it would run"
+            return reason or "the folder it would run in is unknown"
         there = self._only_read and command.joint in ("", ";", "&&") and all(map(_may_enter, likely)) and likely
         self._certain = tuple(dict.fromkeys(moved))
         self._seen = tuple(dict.fromkeys((*self._seen, *moved)))
@@ -480,13 +480,13 @@ def _may_enter(folder: str) -> bool:
 def objection_here(words: tuple[str, ...], globs: frozenset[int], folders: tuple[str, ...], place: Place) -> str | None:
     """Read-only by its words, and every file it names is one that could be read without asking."""
     if not folders:
-        return None if only_filters(words) else "it is not known in which folder it would run"
+        return None if only_filters(words) else "the folder it would run in is unknown"
     if words[0] == "git" and words[1:2] == ("-C",) and len(words) > 3:
         folders = tuple(os.path.join(folder, words[2]) for folder in folders)  # noqa: PTH118
         if not all(place.holds(folder) for folder in folders):
             return f"{words[2]} is outside the working directories"
         words, globs = (words[0], *words[3:]), frozenset(index - 2 for index in globs)
-    reason = objection(words) or (None if len(words) <= _MOST_WORDS else "it has too many words to be analysed")
+    reason = objection(words) or (None if len(words) <= _MOST_WORDS else "it has too many words to check")
     if reason is not None:
         return reason
     # A search may bring out what a rule hides, and nothing in its text would show it.
@@ -496,7 +496,7 @@ def objection_here(words: tuple[str, ...], globs: frozenset[int], folders: tuple
         if reason is not None:
             return reason
     if not _takes_patterns(words, globs):
-        return "of the pattern, which may become any number of words"
+        return "the pattern can expand to any number of words"
     return next((clause for folder in folders if (clause := _file_objection(words, globs, folder, place))), None)
 
 
@@ -504,10 +504,10 @@ def _file_objection(words: tuple[str, ...], globs: frozenset[int], folder: str, 
     """Why the files that a command names in one folder cannot be read without asking."""
     if place.in_scratch(folder) and not place.holds(folder):
         if words[0] == "git" or words[0] in STEERED_BY:
-            return f"files in the temp folder could choose what {words[0]} runs"
+            return f"files in the temp folder can decide what {words[0]} runs"
         # In the sandbox the folder above is another one than outside.
         if any(".." in word for word in words[1:]):
-            return "it is not known what is above the temp folder"
+            return "the folders above the temp folder are unknown"
     folder, given = place.locate(folder), words
     words = (words[0], *(_located(word, folder, place) for word in words[1:]))
     reason = _named_objection(words, globs, folder, place)
@@ -527,7 +527,7 @@ def _located(word: str, folder: str, place: Place) -> str:
 
 def _named_objection(words: tuple[str, ...], globs: frozenset[int], folder: str, place: Place) -> str | None:
     if words[0] == "diff" and (globs or any(_names_folder(word, folder) for word in words[1:])):
-        return "diff of folders follows links and shows files that are not named"
+        return "diff of folders follows links and shows files beyond the named ones"
     reason = folder_objection(words, folder, place)
     for index, word in enumerate(words[1:], 1):
         reason = reason or (
@@ -564,7 +564,7 @@ def _word_objection(word: str, folder: str, place: Place) -> str | None:
     if value in ("", "/dev/null") or not os.path.lexists(path):
         return None
     if place.hides is not None and place.hides(path):
-        return f"a rule is about {value}"
+        return f"{value} matches a deny or ask rule"
     return None if place.may_read(path) else f"{value} is outside the working directories"
 
 
@@ -583,15 +583,15 @@ def _pattern_objection(program: str, pattern: str, folder: str, place: Place) ->
         # --include=*.py: there is no file of such a name, so the shell leaves it as it is.
         return None
     if matches is None:
-        return f"the pattern {pattern} matches too much to be looked at"
+        return f"the pattern {pattern} matches too many files to check"
     for match in matches:
         if match.startswith("-"):
-            return f"the pattern {pattern} matches {match}, which would be taken for an option"
+            return f"the pattern {pattern} matches {match}, which would be read as an option"
         if program in _TRAPS and _TRAPS[program].match(match):
             return f"the pattern {pattern} matches {match}, which is not a file name to {program}"
         path = os.path.join(folder, match)  # noqa: PTH118
         if not place.may_read(path):
             return f"the pattern {pattern} matches {match}, which leads outside the working directories"
         if place.hides is not None and place.hides(path):
-            return f"the pattern {pattern} matches {match}, which a rule is about"
+            return f"the pattern {pattern} matches {match}, which matches a deny or ask rule"
     return None

@@ -55,11 +55,11 @@ def _found_inside(name: str, place: Surroundings) -> str | None:
         return None
     for entry in place.search_path.split(os.pathsep):
         if not entry.startswith("/"):
-            return f"PATH has the entry {entry or '.'}, so that it is not known which {name} is run"
+            return f"PATH contains {entry or '.'}, so any {name} may run"
         path = os.path.join(entry, name)  # noqa: PTH118
         if os.path.isfile(path) and os.access(path, os.X_OK):  # noqa: PTH113
             inside = place.holds(entry) or place.holds(path)
-            return f"{path}, which would be run, is among the files of a working directory" if inside else None
+            return f"the program {path} is a file in a working directory" if inside else None
     return None
 
 
@@ -83,7 +83,7 @@ def folder_objection(words: Sequence[str], folder: str, place: Surroundings) -> 
             return reason
     config = os.environ.get("RIPGREP_CONFIG_PATH") if program == "rg" and "--no-config" not in words else None
     if config and place.holds(os.path.join(folder, config)):  # noqa: PTH118
-        return f"rg takes options from {config}, which can make it run programs"
+        return f"rg reads options from {config}, which can make it run programs"
     steering = STEERED_BY.get(program, ())
     if program != "git" and not steering:
         return None
@@ -102,20 +102,20 @@ def folder_objection(words: Sequence[str], folder: str, place: Surroundings) -> 
             if reason is not None:
                 return reason
     if program == "git" and not place.trusted and (setting := runs_programs(path, place.working_dirs)):
-        return f"nobody has trusted this repository and {setting}"
+        return f"this repository is not trusted and {setting}"
     return None
 
 
 def _steering_objection(program: str, names: Sequence[str], folder: Path) -> str | None:
     for name in names:
         if (folder / name).exists():
-            return f"{name} chooses which {program} is run"
+            return f"{name} decides which {program} runs"
     if program not in ("node", "npm", "npx"):
         return None
     if names and _pins_node(folder):
-        return f"package.json chooses which {program} is run"
+        return f"package.json decides which {program} runs"
     key = _npm_setting(folder / ".npmrc")
-    return f"{key} in .npmrc can choose which programs {program} runs" if key is not None else None
+    return f"{key} in .npmrc can decide which programs {program} runs" if key is not None else None
 
 
 def _is_shim(program: str, place: Surroundings) -> bool:
@@ -190,7 +190,7 @@ def _site_objection(folder: str, place: Surroundings) -> str | None:
         return None
     interpreter = _interpreter(pip)
     if interpreter is None or place.holds(interpreter) or place.holds(os.path.dirname(interpreter)):  # noqa: PTH120
-        return "it is not known which Python pip runs in"
+        return "the Python that pip uses is unknown"
     library = Path(os.path.dirname(os.path.dirname(interpreter))) / "lib"  # noqa: PTH120
     sites = [*library.glob("python3*/site-packages"), *library.glob("python3*/dist-packages")]
     sites += Path("~/.local/lib").expanduser().glob("python3*/site-packages")

@@ -53,16 +53,16 @@ def removed_essential(command: str, cwd: Path, keep: Iterable[Path], home: Path 
         removes = removes or removing
         targets = list(dict.fromkeys(targets))
         if len(targets) > _MOST_TARGETS:
-            return "more than can be looked at"
+            return "more files than can be checked"
         for target in targets:
             patterns += any(character in target for character in "*?[")
             # Each costs a look into a folder.
             if patterns > _MOST_PATTERNS:
-                return "more than can be looked at"
+                return "more files than can be checked"
             if _is_somebodys_home(target) or any(_meets(base, target, cwd, home, essential) for base in bases):
                 return target
         if removing and "xargs" in words[:-1] and not _names_are_chosen(segments):
-            return "what xargs is given"
+            return "the files that xargs receives"
     return _unknown_target(command) if removes else None
 
 

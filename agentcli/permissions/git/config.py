@@ -236,7 +236,7 @@ def _judge(folder: Path, program: str | None, seen: dict[str, object]) -> str | 
         if not os.path.lexists(dot_git):
             continue
         if program is None:
-            return "git cannot be asked about its configuration"
+            return "its git configuration cannot be read"
         found = pointed_at(dot_git)
         if found is None:
             return f"{dot_git} cannot be read"
@@ -270,11 +270,11 @@ def _submodule_objection(
     except OSError:
         code, listed = 1, b""
     if code != 0:
-        return "git does not say which submodules it has"
+        return "its submodules cannot be listed"
     names = [os.fsdecode(entry.partition(b"\t")[2]) for entry in listed.split(b"\0") if entry.startswith(b"160000 ")]
     left[0] -= len(names)
     if left[0] < 0:
-        return "it has too many submodules to be checked"
+        return "it has too many submodules to check"
     for name in names:
         dot_git = top / name / ".git"
         seen[str(dot_git)] = signature(dot_git)
@@ -294,7 +294,7 @@ def _asked(folder: Path, program: str) -> Path | str | None:
     try:
         code, output, errors = _run(program, ("rev-parse", "--absolute-git-dir"), str(folder), b"")
     except OSError:
-        return "git does not say which repository it uses there"
+        return "the repository that git would use is unknown"
     if code == 0:
         return Path(os.path.realpath(os.fsdecode(output.removesuffix(b"\n"))))
     return None if b"not a git repository" in errors else "git does not accept it as a repository"

@@ -127,7 +127,7 @@ def parse_rules(texts: Iterable[str], source: str = "", root: Path | None = None
 def rule_text(tool: str, spec: str) -> str:
     """The rule as it is written: `parse_rule` reads exactly this spec from it, alone and in a list of rules."""
     if not spec:
-        raise ValueError("A rule without a spec would be about every use of the tool.")
+        raise ValueError("A rule without a spec would match every use of the tool.")
     return f"{tool}({_quoted(spec)})"
 
 

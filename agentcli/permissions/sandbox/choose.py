@@ -22,7 +22,7 @@ from agentcli.permissions.sandbox.session_folder import remove_leftovers
 from agentcli.permissions.sandbox.unsandboxed import UnsandboxedLauncher
 
 SandboxMode = Literal["off", "on", "strict"]
-MORE = " `agentcli doctor` says more; --sandbox off takes this line away."
+MORE = " Run `agentcli doctor` for details, or use --sandbox off to hide this message."
 MODES: tuple[SandboxMode, ...] = ("off", "on", "strict")
 
 
@@ -53,7 +53,7 @@ def choose(mode: str, rules: SandboxRules, around: Surroundings) -> Chosen:
     if around.platform == "darwin":
         return _seatbelt(rules, around)
     if not around.platform.startswith("linux"):
-        return _none(strict, "There is no sandbox for this system.", around)
+        return _none(strict, "No sandbox is available for this system.", around)
     ability = probe(around.environ, (*rules.working_dirs, *rules.allow_write), around.cache_dir)
     if not ability.works:
         return _none(strict, ability.problem, around)
@@ -69,7 +69,7 @@ def _bubblewrap(rules: SandboxRules, ability: Ability, around: Surroundings) -> 
     if not rules.network and not ability.network:
         if rules.strict:
             raise UsageError("--sandbox strict needs a sandbox without network, which bubblewrap cannot give here.")
-        warning = "The network cannot be taken away from commands here, though the settings ask for it."
+        warning = "Commands have network access, although the settings turn it off: bubblewrap cannot block it here."
         rules = replace(rules, network=True)
     places = Places(temp_root=around.temp_root, locks=around.cache_dir, quarantine=around.quarantine)
     launcher = BubblewrapLauncher(rules, ability, places)
@@ -82,7 +82,7 @@ def _seatbelt(rules: SandboxRules, around: Surroundings) -> Chosen:
     from agentcli.permissions.sandbox.seatbelt import PROGRAM, SeatbeltLauncher
 
     if not Path(PROGRAM).exists():
-        return _none(rules.strict, f"There is no {PROGRAM} on this machine.", around)
+        return _none(rules.strict, f"{PROGRAM} was not found.", around)
     return Chosen(SeatbeltLauncher(rules, around.temp_root))
 
 

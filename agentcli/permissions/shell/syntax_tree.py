@@ -38,14 +38,14 @@ def parse(command: str) -> Node | Unparsable:
     try:
         source = command.encode("utf-8")
     except UnicodeEncodeError:
-        return Unparsable("it contains characters that no command can have")
+        return Unparsable("it contains invalid characters")
     if len(source) > MOST_BYTES:
-        return Unparsable("it is too long to be analysed")
+        return Unparsable("it is too long to check")
     if source.count(b"|") > MOST_PIPES:
-        return Unparsable("it is too complex to be analysed")
+        return Unparsable("it is too complex to check")
     root = _tree(source)
     if root is None or root.descendant_count > MOST_NODES or _deeper(root, MOST_DEPTH):
-        return Unparsable("it is too complex to be analysed")
+        return Unparsable("it is too complex to check")
     if root.has_error:
         return Unparsable("it cannot be parsed")
     return root

@@ -77,7 +77,7 @@ def resolved(variant: Variant, folder: str, seen: tuple[str, ...], place: Surrou
         choices.append(values)
         count *= len(values)
         if count > _MOST_VARIANTS:
-            raise NotResolved("its patterns match too much to be looked at")
+            raise NotResolved("its patterns match too many files to check")
     return [Variant(words, variant.globs) for words in product(*choices)]
 
 
@@ -97,7 +97,7 @@ def _check_literal(word: str, folder: str, place: Surroundings) -> None:
     """A value inside of a pattern must not be a pattern itself."""
     for _unquoted, marker in _OF_PLACE.findall(word):
         if re.search(r"[*?\[\]\\]", _value(marker, folder, place)):
-            raise NotResolved("of the pattern, a part of which is not known")
+            raise NotResolved("part of the pattern is unknown")
 
 
 def _values(word: str, folder: str, seen: tuple[str, ...], place: Surroundings) -> list[str]:
@@ -114,7 +114,7 @@ def _values(word: str, folder: str, seen: tuple[str, ...], place: Surroundings) 
             known = all(are_harmless(words, patterns, one, folder, place) for one in folders)
             marker = NAME if whole else (SOME if found[1] else UNKNOWN)
         if not known and found[1]:
-            raise NotResolved("it is not known what names a substitution prints")
+            raise NotResolved("the names printed by the substitution are unknown")
         return marker if known else UNKNOWN
 
     texts = [_OF_PLACE.sub(replaced, _PRINTED.sub(printed, word))]
@@ -133,11 +133,11 @@ def _values(word: str, folder: str, seen: tuple[str, ...], place: Surroundings) 
             if kept:
                 # Outside of quotes it is a pattern again, and another one if anything is added to it.
                 if unquoted and (before or after):
-                    raise NotResolved("of a variable that is not quoted")
+                    raise NotResolved("an unquoted variable can expand to several words")
                 following.append(before + found[2] + after)
         texts = list(dict.fromkeys(following))
         if len(texts) > _MOST_VARIANTS:
-            raise NotResolved("its patterns match too much to be looked at")
+            raise NotResolved("its patterns match too many files to check")
     return texts
 
 
@@ -154,7 +154,7 @@ def _value(marker: str, folder: str, place: Surroundings) -> str:
         return folder
     value = (place.home or os.environ.get("HOME", "")) if marker == HOME else place.temp
     if not value.startswith("/"):
-        raise NotResolved(f"of the variable {'$HOME' if marker == HOME else '$TMPDIR'}, which is not known")
+        raise NotResolved(f"the value of {'$HOME' if marker == HOME else '$TMPDIR'} is unknown")
     return value
 
 
@@ -165,10 +165,10 @@ def _matches(pattern: str, folders: tuple[str, ...], place: Surroundings) -> tup
     for folder in folders:
         path = os.path.join(folder, pattern)  # noqa: PTH118
         if place.locate(path) != path:
-            raise NotResolved("of the pattern, whose matches in the temp folder are not known")
+            raise NotResolved("the pattern's matches in the temp folder are unknown")
         names = expanded_pattern(pattern, folder)
         if names is None:
-            raise NotResolved(f"the pattern {pattern} matches too much to be looked at")
+            raise NotResolved(f"the pattern {pattern} matches too many files to check")
         # What is listed is rather too much: a bracket stands for any character there.
         kept = kept or not names or "[" in pattern or all(os.path.basename(n) in (".", "..") for n in names)  # noqa: PTH119
         found += names
@@ -177,5 +177,5 @@ def _matches(pattern: str, folders: tuple[str, ...], place: Surroundings) -> tup
 
 def _checked(value: str, *, unquoted: bool) -> str:
     if unquoted and not PLAIN_TEXT.fullmatch(value):
-        raise NotResolved("of a variable that is not quoted")
+        raise NotResolved("an unquoted variable can expand to several words")
     return value

@@ -35,7 +35,7 @@ _SHORT_RULE = 60
 """Characters up to which a rule stands in the choice and not in the body."""
 _LONG_PART = 60
 """Characters of a part of a command that are said again with what was found about it."""
-_BECAUSE = re.compile(r": (?:asks|allowed) because ")
+_BECAUSE = re.compile(r": (?:needs approval|allowed) because ")
 _SAYS_NOTHING = re.compile(r"(?:writing .*|Web\w+ .*|\S+) needs the user's approval", re.DOTALL)
 _EDITS = (*REVIEWABLE, "NotebookEdit")
 _Entry = Literal["why", "rule", "confirm"]
@@ -140,17 +140,17 @@ class PermissionDialog(Panel[Answer | None]):
     def _reasons(self, width: int) -> list[Line]:
         """Each of them once: what is said about a part of a command is not said about the whole, too."""
         palette, event = self.palette, self.event
-        reason = event.reason.removeprefix("asked because ")
+        reason = event.reason.removeprefix("Needs approval: ")
         told = any(reason.startswith(_clause(detail)) for detail in event.details)
-        because = "Asked because " if reason.startswith("of ") else "Asked because: "
+        label = "" if reason.startswith("Needs approval") else "Needs approval: "
         if len(event.details) == 1 and told:
-            return paragraph(reason, width, palette.text, mark=[(because, palette.muted)])
+            return paragraph(reason, width, palette.text, mark=[(label, palette.muted)])
         if told:
-            lines = wrap([("Asked because:", palette.muted)], width)
+            lines = wrap([("Needs approval:", palette.muted)], width)
         elif _SAYS_NOTHING.fullmatch(reason):
             lines = []
         else:
-            lines = paragraph(reason, width, palette.text, mark=[(because, palette.muted)])
+            lines = paragraph(reason, width, palette.text, mark=[(label, palette.muted)])
         for detail in in_order(event.details):
             lines += paragraph(_shortened(detail), width, palette.muted, mark=[("  · ", palette.faint)])
         return lines

@@ -79,7 +79,7 @@ def test_a_network_that_cannot_be_taken_away_is_said(
     with_ability(monkeypatch, replace(GOOD, network=False))
     chosen = choose("on", replace(rules_in(tmp_path), network=False), around)
     assert chosen.launcher.level == "bubblewrap, network on"
-    assert "cannot be taken away" in chosen.warning
+    assert "cannot block it" in chosen.warning
     with pytest.raises(UsageError):
         choose("strict", rules_in(tmp_path), around)
 
@@ -94,7 +94,10 @@ def test_strict_needs_filters_for_system_calls(
 
 
 def test_other_systems_have_none(tmp_path: Path, around: Surroundings) -> None:
-    assert "no sandbox for this system" in choose("on", rules_in(tmp_path), replace(around, platform="win32")).warning
+    assert (
+        "No sandbox is available for this system"
+        in choose("on", rules_in(tmp_path), replace(around, platform="win32")).warning
+    )
 
 
 def test_what_a_killed_session_of_an_old_version_left_is_gone_once_there_is_a_sandbox(

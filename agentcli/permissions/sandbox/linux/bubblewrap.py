@@ -218,7 +218,7 @@ class BubblewrapLauncher:
 
     @property
     def uncontained(self) -> str:
-        return "" if self._ability.network else "bubblewrap cannot take the network away from commands here."
+        return "" if self._ability.network else "bubblewrap cannot block the network here."
 
     def shares_network(self, grant: Grant) -> bool:
         if self._rules.strict:

@@ -35,7 +35,7 @@ from agentcli.permissions.sandbox.planted.quarantine import Item, Quarantine, To
 MOST_FINDINGS = 20
 """A command that goes on planting is stopped."""
 _TOO_LARGE = (
-    "The working directories are too large to be searched for planted repositories at the end of each command. The "
+    "The working directories are too large to search for planted repositories after each command. The "
     "search continues in the background."
 )
 _FLOODED = (
@@ -238,7 +238,9 @@ class Guard:
         if reason is None and (self._watched.makes_repository or repository.kind == "folder"):
             if not self._watched.makes_repository:
                 where = plain_line(str(repository.path), 300)
-                self._findings.append(Finding(f"The command made the repository {where}. It is harmless and stays."))
+                self._findings.append(
+                    Finding(f"The command created the repository {where}. It is harmless and was kept.")
+                )
             return
         reason = reason or "it makes the folder a repository"
         if repository.kind != "bare":
@@ -264,7 +266,7 @@ class Guard:
                 if real.is_relative_to(own):
                     # Of a git folder that commands write, only these parts were checked.
                     known = real == own or real in inner_folders((own,))
-                    return None if known else "it points to a folder that is no worktree or submodule"
+                    return None if known else "it points to a folder that is not a worktree or submodule"
             return self._objection_in(real)
         return self._objection_in(path)
 
@@ -272,7 +274,7 @@ class Guard:
         if active_hooks(git_dir / "hooks"):
             return "it has hooks"
         if os.path.lexists(git_dir / "commondir"):
-            return "it takes its configuration from elsewhere"
+            return "it includes configuration from elsewhere"
         for name in _CONFIGURATION:
             if not os.path.lexists(git_dir / name):
                 continue
@@ -319,7 +321,7 @@ class Guard:
                 replace_file(parent, path.name, old)
             return item
 
-        self._report(path, "changed back, and the new content is in quarantine", reason, exchange)
+        self._report(path, "restored, and the new content is in quarantine", reason, exchange)
 
     def _put_back(self, path: Path, old: bytes) -> None:
         with contextlib.suppress(OSError), folder_of(path) as parent:
@@ -342,9 +344,7 @@ class Guard:
                 )
             )
             return
-        text = (
-            f"{shown} was {outcome}: {plain_line(reason, 200)}. To take it back: agentcli quarantine restore {item.id}"
-        )
+        text = f"{shown} was {outcome}: {plain_line(reason, 200)}. To restore it: agentcli quarantine restore {item.id}"
         self._findings.append(Finding(text, str(path), item.id))
 
 
@@ -393,9 +393,9 @@ def _is_worktree(folder: Path, git_dirs: Sequence[Path]) -> bool:
 def _worktree_objection(folder: Path, inside: Iterable[Path]) -> str | None:
     pointer, back = read_regular(folder / "commondir"), read_regular(folder / "gitdir")
     if pointer is None or Path(os.path.realpath(folder / os.fsdecode(pointer.rstrip(b"\r\n")))) != folder.parent.parent:
-        return "it takes its configuration from elsewhere"
+        return "it includes configuration from elsewhere"
     if back is None or os.path.lexists(folder / "config.worktree"):
-        return "it has a configuration of its own"
+        return "it has its own configuration"
     target = os.path.realpath(os.fsdecode(back.rstrip(b"\r\n")))
     if not any(Path(target).is_relative_to(root) for root in inside):
         return "it points elsewhere"

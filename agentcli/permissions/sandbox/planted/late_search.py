@@ -21,8 +21,8 @@ _SLICE = 100
 """Folders between two pauses: a millisecond or two."""
 _PAUSE = 0.005
 _UNFINISHED = (
-    "The search for planted repositories was not finished. Check the working directories for folders that you do not "
-    "know before you run git in them."
+    "The search for planted repositories did not finish. Check the working directories for unknown folders "
+    "before you run git in them."
 )
 
 
@@ -102,7 +102,7 @@ class LateSearch:
                     self._findings.extend(guard.check_late(repository))
         self._findings.extend(unread_findings(self._inventory, walk, since))
         if walk.complete and any(guard.is_flooded for guard in guards):
-            self._findings.append(Finding("The search for planted repositories has ended."))
+            self._findings.append(Finding("The search for planted repositories has finished."))
         if not walk.complete and not self._was_reported and not self._stopped:
             self._was_reported = True
             self._findings.append(Finding(_UNFINISHED))
