@@ -24,7 +24,7 @@ from agentcli.core.errors import CredentialError
 from agentcli.core.frozen import frozen
 
 FILE_NAME = "credentials.json"
-KEYRING = "the system's keyring"
+KEYRING = "the system keyring"
 _LARGEST = 256 * 1024
 
 
@@ -60,9 +60,7 @@ class KeyStore:
         vault = self._vault()
         key = vault.read(address) if vault is not None else None
         if key is None:
-            raise CredentialError(
-                f"The key for {address} was put into {KEYRING}, and is not there now. Run `agentcli login` again."
-            )
+            raise CredentialError(f"The key for {address} is no longer in {KEYRING}. Run `agentcli login` again.")
         return KeptKey(key, KEYRING)
 
     def addresses(self) -> tuple[str, ...]:
@@ -107,7 +105,7 @@ class KeyStore:
             keys = None
         if not isinstance(keys, dict):
             raise CredentialError(
-                f"{self.path} does not hold what `agentcli login` writes. Remove it and run `agentcli login` again."
+                f"{self.path} is not a valid credentials file. Remove it and run `agentcli login` again."
             )
         return {address: entry for address, entry in keys.items() if isinstance(entry, dict)}
 
@@ -115,7 +113,7 @@ class KeyStore:
     def _changing(self) -> Iterator[dict[str, dict[str, Any]]]:
         """What the file holds, to be changed; it is written when the block ends without an exception."""
         if self.path is None:
-            raise CredentialError("There is no folder to keep a key in. Set HOME, or use ANTHROPIC_API_KEY.")
+            raise CredentialError("No folder to store a key in. Set HOME, or use ANTHROPIC_API_KEY.")
         try:
             _check_folder(self.path.parent)
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -128,7 +126,7 @@ class KeyStore:
             finally:
                 os.close(lock)
         except OSError as error:
-            raise CredentialError(f"The key cannot be kept in {self.path}: {error.strerror}.") from error
+            raise CredentialError(f"The key cannot be stored in {self.path}: {error.strerror}.") from error
 
 
 def _check_folder(folder: Path) -> None:
@@ -136,9 +134,9 @@ def _check_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = folder.stat()
     if status.st_uid != os.geteuid():
-        raise CredentialError(f"{folder} belongs to somebody else. Make it yours: chown -R $(id -u) {folder}")
+        raise CredentialError(f"{folder} belongs to another user. Change its owner: chown -R $(id -u) {folder}")
     if status.st_mode & 0o022:
-        raise CredentialError(f"Others can write to {folder}. Close it to them: chmod 700 {folder}")
+        raise CredentialError(f"Other users can write to {folder}. Make it private: chmod 700 {folder}")
 
 
 def _read_safely(path: Path) -> bytes | None:
@@ -150,20 +148,20 @@ def _read_safely(path: Path) -> bytes | None:
         return None
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise CredentialError(f"{path} is a link, so it is not used. Remove it: rm {path}") from None
+            raise CredentialError(f"{path} is a symbolic link and is not used. Remove it: rm {path}") from None
         raise CredentialError(f"{path} cannot be read: {error.strerror}.") from None
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
-            raise CredentialError(f"{path} is no file of ours. Remove it and run `agentcli login` again.")
+            raise CredentialError(f"{path} is not a regular file. Remove it and run `agentcli login` again.")
         if status.st_uid != os.geteuid():
             raise CredentialError(
-                f"{path} belongs to somebody else, so it is not used. Remove it and run `agentcli login` again."
+                f"{path} belongs to another user and is not used. Remove it and run `agentcli login` again."
             )
         if status.st_mode & 0o077:
             raise CredentialError(
-                f"Others can read {path}, so it is not used. Close it to them: chmod 600 {path} "
-                "(and if others use this machine, get a new key)."
+                f"Other users can read {path}, so it is not used. Make it private: chmod 600 {path} "
+                "(and create a new key if others use this machine)."
             )
         return _whole(descriptor)
     finally:

@@ -87,9 +87,9 @@ def parse_document(raw: bytes, name: str) -> Document:
     if not isinstance(values, dict):
         return _unusable(name, "must hold one JSON object, such as {}")
     shown = sorted(doubled)[:MOST_PROBLEMS]
-    twice = [Problem(f"{name}: {short(key)} is there twice; the last one counts.", name) for key in shown]
+    twice = [Problem(f"{name}: {short(key)} appears twice; the last value is used.", name) for key in shown]
     if rest := len(doubled) - len(shown):
-        twice.append(Problem(f"{name}: {counted(rest, 'more name')} {plural(rest, 'is', 'are')} there twice.", name))
+        twice.append(Problem(f"{name}: {counted(rest, 'more name')} {plural(rest, 'appears', 'appear')} twice.", name))
     return Document(values, tuple(twice), frozenset(doubled))
 
 
@@ -109,7 +109,7 @@ def _explain(error: json.JSONDecodeError) -> str:
     if rest in ("//", "/*") or rest.startswith("#"):
         return "comments are not allowed"
     if rest[:1] in ("}", "]") and before.endswith(","):
-        return "there is a comma too many before the closing bracket"
+        return "remove the comma before the closing bracket"
     if rest.startswith("'"):
         return "strings need double quotes"
     return error.msg[:1].lower() + error.msg[1:]

@@ -200,7 +200,9 @@ class _Reading:
         if document is None:
             return
         if document.values is None:
-            ignored = " The file is ignored until that is put right, and every tool asks, because it may forbid things."
+            ignored = (
+                " The file is ignored until it is fixed, and every tool needs approval, because the file may deny some."
+            )
             self.problems += [replace(problem, text=problem.text + ignored) for problem in document.problems]
             self.rights_uncertain = True
             return
@@ -246,22 +248,22 @@ class _Reading:
             if ignored:
                 self._say(
                     source,
-                    "this folder is not trusted yet, so of its settings only deny and ask rules are used. "
-                    "Use --trust, or `agentcli trust` to see what is in them and trust them for good.",
+                    "this folder is not trusted, so only the deny and ask rules of its settings apply. "
+                    "Use --trust once, or `agentcli trust` to review and trust them permanently.",
                     note=True,
                 )
         unknown = [name for name in flat if name not in BY_NAME]
         for name in unknown[:MOST_PROBLEMS]:
-            self._say(source, f"the setting {short(name)} is not known{_did_you_mean(name)}. It is ignored.")
+            self._say(source, f"unknown setting {short(name)}{_did_you_mean(name)}. It is ignored.")
         if (rest := len(unknown) - MOST_PROBLEMS) > 0:
             are, they = plural(rest, "is", "are"), plural(rest, "It is", "They are")
-            self._say(source, f"{counted(rest, 'more setting')} {are} not known. {they} ignored.")
+            self._say(source, f"{counted(rest, 'more setting')} {are} unknown. {they} ignored.")
         for name, value in flat.items():
             key = BY_NAME.get(name)
             if key is None:
                 continue
             if source.layer.in_repository and key.repository == "no":
-                self._say(source, f"{name!r} cannot be set by a project's own files. Put it into the user settings.")
+                self._say(source, f"{name!r} cannot be set by project settings. Put it into your user settings.")
             else:
                 self._take(key, value, source)
 
@@ -277,7 +279,7 @@ class _Reading:
                 flat.update({f"{name}.{inner}": item for inner, item in value.items()})
             else:
                 self.rights_uncertain = True
-                self._say(source, f"{name!r} must be an object. It is ignored, and every tool asks.")
+                self._say(source, f"{name!r} must be an object. It is ignored, and every tool needs approval.")
         return flat
 
     def _take(self, key: Key, value: Any, source: Source) -> None:
@@ -295,7 +297,7 @@ class _Reading:
             if isinstance(value, list) and (usable := tuple(item for item in value if isinstance(item, str))):
                 self.given.append(Given(key, usable, source))
                 text = f"{key.name!r} must be {unfit}. Only its strings are used"
-            self._say(source, f"{text}, and every tool asks.")
+            self._say(source, f"{text}, and every tool needs approval.")
 
     def _limited(self, key: Key, value: Any, source: Source) -> Any:
         """The beginning of a list that is too long: each rule of it would be matched at every tool call."""
@@ -312,7 +314,7 @@ class _Reading:
         consequence = ""
         if key.name in HOLD_WITHOUT_TRUST:
             self.rights_uncertain = True
-            consequence = ", and every tool asks"
+            consequence = ", and every tool needs approval"
         self._say(source, f"only the first {kept:,} of {len(value):,} entries of {key.name!r} are used{consequence}.")
         return value[:kept]
 
@@ -330,8 +332,7 @@ class _Reading:
                     self.given.remove(item)
                     self._say(
                         item.source,
-                        f"{key.name!r} is {item.value!r} there, but a project can only lower it, not raise it. "
-                        f"It stays {base!r}.",
+                        f"{key.name!r} is {item.value!r} there, but a project can only lower it. It stays {base!r}.",
                     )
 
     def drop_what_lies_outside_of_a_repository(self, cwd: Path) -> None:
@@ -345,8 +346,8 @@ class _Reading:
                 self.given[number] = replace(item, value=tuple(text for text in item.value if text not in outside))
                 self._say(
                     item.source,
-                    f"of {item.key.name!r} {', '.join(map(repr, outside))} is ignored, because a project's own files "
-                    f"can only name what lies in {root}. Put it into the user settings, or use --add-dir.",
+                    f"of {item.key.name!r} {', '.join(map(repr, outside))} is ignored, because project settings "
+                    f"can only name paths in {root}. Put it into your user settings, or use --add-dir.",
                 )
 
     def _say(self, source: Source, text: str, *, note: bool = False) -> None:

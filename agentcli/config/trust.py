@@ -161,7 +161,7 @@ class TrustStore:
         """Remember a root with exactly the content in `state`, which is what was shown. Raises `AgentError`."""
         if state.root == self._home or state.root.parent == state.root:
             raise UsageError(
-                f"{state.root} holds far more than one project, so it cannot be trusted for good. "
+                f"{state.root} contains more than one project and cannot be trusted permanently. "
                 "Trust the project's own folder, or use --trust for a single run."
             )
         if state.unshowable:
@@ -209,7 +209,7 @@ class TrustStore:
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Any]]:
         if self._path is None:
-            raise AgentError("Trust cannot be remembered: there is no home folder. Use --trust for a single run.")
+            raise AgentError("Trust cannot be saved: there is no home folder. Use --trust for a single run.")
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -222,4 +222,4 @@ class TrustStore:
             finally:
                 os.close(lock)
         except OSError as error:
-            raise AgentError(f"Trust cannot be remembered: {error.strerror}: {self._path}.") from error
+            raise AgentError(f"Trust cannot be saved: {error.strerror}: {self._path}.") from error

@@ -44,7 +44,7 @@ class Keyring:
         except Exception as error:  # noqa: BLE001 -- as above
             raise _unusable(error) from None
         if kept != secret:
-            raise CredentialError("The system's keyring took the key and does not give it back.")
+            raise CredentialError("The system keyring accepted the key but did not return it.")
 
     def forget(self, name: str) -> None:
         """Also fine if it is not there."""
@@ -71,6 +71,6 @@ def system_vault() -> Vault | None:
 def _unusable(error: Exception) -> CredentialError:
     # Only the kind of the error: what a backend says may quote what it was given.
     return CredentialError(
-        f"The system's keyring does not work now ({type(error).__name__}). Unlock it and try again, "
+        f"The system keyring is not available ({type(error).__name__}). Unlock it and try again, "
         "or set ANTHROPIC_API_KEY."
     )

@@ -60,11 +60,11 @@ def summary(findings: Iterable[Finding]) -> str:
         if finding.status in counts:
             counts[finding.status] += 1
     if not any(counts.values()):
-        return "All is well."
+        return "No problems found."
     warnings = counted(counts["warn"], "warning")
     failures = counted(counts["fail"], "failure")
     said = [text for text, count in ((failures, counts["fail"]), (warnings, counts["warn"])) if count]
-    return f"{' and '.join(said)}; the arrows say what to do."
+    return f"{' and '.join(said)}; follow the arrows to fix them."
 
 
 def _wrapped(text: str, width: int | None, indent: int) -> list[str]:

@@ -43,7 +43,7 @@ def versions(_patient: Patient) -> Iterator[Finding]:
     missing = [name for name in wanted if name not in found]
     text = ", ".join(f"{name} {found[name]}" for name in _SHOWN if name in found)
     if missing:
-        advice = "Install agentcli again: pip install --force-reinstall agentcli."
+        advice = "Reinstall agentcli: pip install --force-reinstall agentcli."
         yield Finding("fail", "libraries", f"missing: {', '.join(missing)}", advice)
     else:
         yield Finding("ok", "libraries", text)
@@ -55,14 +55,14 @@ def programs(patient: Patient) -> Iterator[Finding]:
         (
             "git",
             find_program("git", path, folders),
-            "Install git: without it there is no undo, no branch is shown.",
+            "Install git: undo and the branch display need it.",
         ),
         (
             "ripgrep",
             find_ripgrep(patient.environ, folders),
-            "Install ripgrep, or reinstall agentcli, which brings it along.",
+            "Install ripgrep, or reinstall agentcli, which includes it.",
         ),
-        ("bash", find_program("bash", path, folders), "Install bash: commands are run by it; sh is used instead."),
+        ("bash", find_program("bash", path, folders), "Install bash to run commands with it; until then sh is used."),
     )
     for name, found, advice in needed:
         if found is None:
@@ -77,7 +77,7 @@ def watches(_patient: Patient) -> Iterator[Finding]:
         return
     count = int(limit.read_text())
     if count < _FEW_WATCHES:
-        advice = "Raise it: sysctl fs.inotify.max_user_watches=524288. Until then changes are found by looking."
+        advice = "Raise it: sysctl fs.inotify.max_user_watches=524288. Until then agentcli polls for changes."
         yield Finding("warn", "file watcher", f"only {count:,} folders can be watched", advice)
     else:
         yield Finding("ok", "file watcher", f"inotify, up to {count:,} folders")

@@ -25,10 +25,10 @@ def configuration(patient: Patient) -> Iterator[Finding]:
     problems = patient.ground.settings.problems
     for problem in problems:
         status: Status = "warn" if problem.level == "warning" else "ok"
-        advice = "Mend that file; `agentcli config` shows what is in force." if status == "warn" else ""
+        advice = "Fix that file; `agentcli config` shows the active settings." if status == "warn" else ""
         yield Finding(status, "settings", problem.text, advice)
     if not problems:
-        yield Finding("ok", "settings", "no problems; `agentcli config` shows each value and where it is from")
+        yield Finding("ok", "settings", "no problems; `agentcli config` shows each value and its source")
 
 
 def trust(patient: Patient) -> Iterator[Finding]:
@@ -37,11 +37,11 @@ def trust(patient: Patient) -> Iterator[Finding]:
     if not any((folder / name).exists() for name in ("settings.json", "settings.local.json")):
         return
     if patient.ground.is_trusted():
-        yield Finding("ok", "trust", f"the settings in {folder} are trusted and hold")
+        yield Finding("ok", "trust", f"the settings in {folder} are trusted and active")
     else:
-        advice = "`agentcli trust` shows what they would do, and trusts them if you say so."
+        advice = "`agentcli trust` shows what they do and asks whether to trust them."
         yield Finding(
-            "ok", "trust", f"the settings in {folder} are not trusted: only their deny and ask rules hold", advice
+            "ok", "trust", f"the settings in {folder} are not trusted: only their deny and ask rules apply", advice
         )
 
 
@@ -58,18 +58,18 @@ def folders(patient: Patient) -> Iterator[Finding]:
         ("cache", patient.paths.cache_dir),
     ):
         if folder is None:
-            yield Finding("warn", name, "there is no folder for it", "Set HOME, else nothing is kept.")
+            yield Finding("warn", name, "no folder available", "Set HOME; without it nothing is saved.")
             continue
         existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
         problem = _unwritable(existing)
         if problem:
-            advice = f"Make {existing} writable, or name another folder: AGENTCLI_{_VARIABLES[name]}."
+            advice = f"Make {existing} writable, or set another folder: AGENTCLI_{_VARIABLES[name]}."
             yield Finding("warn", name, f"{folder}: {problem}", advice)
             continue
         free = shutil.disk_usage(existing).free
         text = f"{folder}, {free / 1e9:.1f} GB free"
         if free < _LEAST_FREE:
-            yield Finding("warn", name, text, "Make room: sessions are not saved on a full disk.")
+            yield Finding("warn", name, text, "Free some space: sessions are not saved on a full disk.")
         else:
             yield Finding("ok", name, text)
 
@@ -82,7 +82,7 @@ def sessions(patient: Patient) -> Iterator[Finding]:
         return
     status = root.stat()
     if status.st_uid == os.geteuid() and status.st_mode & 0o077:
-        yield Finding("warn", "sessions", f"others can look into {root}", f"Close it: chmod 700 '{root}'.")
+        yield Finding("warn", "sessions", f"other users can read {root}", f"Make it private: chmod 700 '{root}'.")
     stored = list_sessions(state)
     here = sum(1 for session in stored if session.cwd == str(patient.ground.cwd))
     size = sum(session.size for session in stored) / 1e6
@@ -91,7 +91,7 @@ def sessions(patient: Patient) -> Iterator[Finding]:
     if cut:
         which = ", ".join(session.session_id[:8] for session in cut[:5])
         text = f"{count}; {len(cut)} of them end in the middle of a line: {which}"
-        yield Finding("ok", "sessions", text, "They are mended when you resume them; one may be in use right now.")
+        yield Finding("ok", "sessions", text, "They are repaired when you resume them; one may be in use right now.")
     else:
         yield Finding("ok", "sessions", count)
 
@@ -107,7 +107,7 @@ def _unwritable(folder: Path) -> str:
     try:
         descriptor, name = tempfile.mkstemp(prefix=".doctor-", dir=folder)
     except OSError as error:
-        return error.strerror or "cannot be written to"
+        return error.strerror or "not writable"
     os.close(descriptor)
     Path(name).unlink()
     return ""

@@ -14,7 +14,7 @@ from agentcli.doctor.patient import Patient
 LEAST_COLUMNS, LEAST_ROWS = 40, 10
 _WITH_PROTOCOL = ("kitty", "ghostty", "foot", "wezterm", "iterm", "alacritty")
 """Terminals that have the kitty keyboard protocol, in their settings at least."""
-_NEW_LINE = "Ctrl+J, or a backslash and Enter, make a new line everywhere."
+_NEW_LINE = "Ctrl+J, or a backslash and Enter, always insert a new line."
 
 
 def terminal(patient: Patient) -> Iterator[Finding]:
@@ -34,7 +34,7 @@ def terminal(patient: Patient) -> Iterator[Finding]:
     if encoding != "utf8":
         yield Finding("warn", "terminal", text, "Set a UTF-8 locale, for example LANG=C.UTF-8.")
     elif screen.is_terminal and kind in ("", "dumb"):
-        advice = "You get plain lines. For the full-screen app, set TERM to what it is, for example xterm-256color."
+        advice = "agentcli starts in plain mode. For the full-screen app, set TERM, for example to xterm-256color."
         yield Finding("warn", "terminal", text, advice)
     elif screen.is_terminal and (screen.columns < LEAST_COLUMNS or screen.rows < LEAST_ROWS):
         advice = f"Make the window larger: the app needs {LEAST_COLUMNS}x{LEAST_ROWS}."
@@ -54,14 +54,14 @@ def keyboard(patient: Patient) -> Iterator[Finding]:
     if patient.screen.may_ask:
         answer = ask_for_keyboard_protocol()
         if answer == "kitty":
-            yield Finding("ok", "keyboard", "the terminal tells all keys apart (kitty protocol), Shift+Enter too")
+            yield Finding("ok", "keyboard", "the terminal reports all keys (kitty protocol), including Shift+Enter")
         elif answer == "none":
             yield Finding("ok", "keyboard", "Shift+Enter may look like Enter in this terminal", _advice(facts))
         else:
-            yield Finding("ok", "keyboard", "the terminal does not answer questions", _NEW_LINE)
+            yield Finding("ok", "keyboard", "the terminal does not answer queries", _NEW_LINE)
         return
     known = facts.name in _WITH_PROTOCOL and not facts.tmux and not facts.screen
-    text = f"{facts.name} can tell all keys apart" if known else "Shift+Enter may look like Enter"
+    text = f"{facts.name} can report all keys" if known else "Shift+Enter may look like Enter"
     yield Finding("ok", "keyboard", text, "" if known else _advice(facts))
 
 
@@ -76,14 +76,14 @@ def clipboard(patient: Patient) -> Iterator[Finding]:
         yield Finding("ok", "clipboard", f"by {program}{', and through tmux' if facts.tmux else ''}")
         return
     if facts.name in ("dumb", "linux"):
-        yield Finding("warn", "clipboard", "none: this terminal has no way to it")
+        yield Finding("warn", "clipboard", "not available in this terminal")
         return
     advice = ""
     if facts.tmux:
         advice = "tmux passes it on with: set -g set-clipboard on"
     elif facts.name in ("vte", "apple", "unknown") and not facts.ssh:
         programs = "wl-copy" if facts.wayland else "xclip or xsel" if facts.x11 else ""
-        advice = f"If nothing arrives: install {programs}." if programs else ""
+        advice = f"If copying does not work: install {programs}." if programs else ""
     yield Finding("ok", "clipboard", "through the terminal (OSC 52)", advice)
 
 

@@ -149,7 +149,9 @@ class Instructions:
             return UserContext("", sources, self.notices)
         if whole:
             return UserContext(_INTRODUCTION + text, sources, self.notices)
-        notice = f"The instruction files are longer than {LONGEST_CONTEXT:,} characters together; not all is used."
+        notice = (
+            f"The instruction files are longer than {LONGEST_CONTEXT:,} characters together; the rest was left out."
+        )
         return UserContext(_INTRODUCTION + text + _TOO_LONG, sources, (*self.notices, notice))
 
 
@@ -289,7 +291,7 @@ class _Gathering:
             return ""
         inside = any(Path(real).is_relative_to(root) for root in self._places.roots)
         if self._hides is not None and self._hides(real):
-            return "must not be read, a permission rule says; it is left out"
+            return "was left out: a permission rule denies reading it"
         if not inside and not of_user and not self._may_read_outside(Path(real)):
             return "lies outside of the project; it is left out. Copy it into the project, or import it from your own"
         reading = read_instructions(real)
@@ -302,7 +304,7 @@ class _Gathering:
     def _add(self, path: str, real: str, reading: Reading, whose: str, depth: int, of_user: bool) -> None:
         files = self.group.files
         if len(files) >= MOST_FILES:
-            self._notice(path, f"is left out: {MOST_FILES} files of one folder and its imports are enough")
+            self._notice(path, f"was left out: a folder and its imports may have at most {MOST_FILES} files")
             return
         place = len(files)
         files.append(InstructionFile(path, real, reading.digest, reading.text, whose, of_user))
@@ -325,7 +327,7 @@ class _Gathering:
         if depth > DEEPEST_IMPORT:
             if any(file.real == _real(found) for file in self.group.files):
                 return ""
-            self._notice(found, f"is left out: imports are followed {DEEPEST_IMPORT} files deep")
+            self._notice(found, f"was left out: imports are followed at most {DEEPEST_IMPORT} files deep")
             return f"@{shown} is left out: it is more than {DEEPEST_IMPORT} imports deep"
         problem = self._take(found, f"imported by {Path(path).name}", depth, of_user)
         if problem:

@@ -49,7 +49,7 @@ class Reading:
 def read_instructions(real: str) -> Reading:
     """Blocking."""
     if real.startswith(_KERNEL_FOLDERS) and not real.startswith("/dev/shm/"):  # noqa: S108 - that one is a disk
-        return Reading(problem="belongs to the kernel; it is skipped")
+        return Reading(problem="is a kernel file; it is skipped")
     try:
         descriptor = _open(real)
         if isinstance(descriptor, Reading):
@@ -68,18 +68,18 @@ def read_instructions(real: str) -> Reading:
 def text_of(data: bytes) -> Reading:
     digest = hashlib.blake2b(data, digest_size=16).hexdigest()
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return Reading(digest=digest, problem="is UTF-16; it is skipped, save it as UTF-8")
+        return Reading(digest=digest, problem="is UTF-16 and was skipped; save it as UTF-8")
     if b"\x00" in data:
-        return Reading(digest=digest, problem="is no text; it is skipped")
+        return Reading(digest=digest, problem="is not a text file; it is skipped")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        return Reading(digest=digest, problem="is not UTF-8; it is skipped, save it as UTF-8")
+        return Reading(digest=digest, problem="is not UTF-8 and was skipped; save it as UTF-8")
     text = clean_text(plain_text(text))
     visible = _INVISIBLE.sub("", text)
     hidden = len(text) - len(visible)
     they_are = plural(hidden, "it is", "they are")
-    problem = f"holds {counted(hidden, 'character')} that cannot be seen; {they_are} left out" if hidden else ""
+    problem = f"contains {counted(hidden, 'invisible character')}; {they_are} left out" if hidden else ""
     text = visible.strip()
     if len(text) <= LONGEST_TOLD:
         return Reading(text, digest, problem)
@@ -109,11 +109,11 @@ def _open(real: str) -> int | Reading:
         if stat.S_ISDIR(mode):
             return Reading(missing=True)
         if not stat.S_ISREG(mode):
-            return Reading(problem=f"is {_KINDS.get(stat.S_IFMT(mode), 'no regular file')}; it is skipped")
+            return Reading(problem=f"is {_KINDS.get(stat.S_IFMT(mode), 'not a regular file')}; it is skipped")
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
     finally:
         os.close(parent)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        return Reading(problem="is no regular file any more; it is skipped")
+        return Reading(problem="is no longer a regular file; it is skipped")
     return descriptor

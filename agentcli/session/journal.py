@@ -23,7 +23,7 @@ from agentcli.session.places import make_private_dir
 RETRY_SECONDS = 120.0
 BUFFER_LIMIT = 8 * 1024 * 1024
 
-_PERMANENT = "The session file was removed while it was in use, so this conversation is no longer saved."
+_PERMANENT = "This conversation is no longer saved: its session file was removed."
 
 
 @frozen
@@ -61,7 +61,7 @@ class Journal:
         except LockBusy:
             raise SessionBusy(
                 f"Session {self.path.stem} is in use by another process. "
-                "End that one first, or use --fork-session to go on in a copy."
+                "Close it first, or use --fork-session to continue in a copy."
             ) from None
         except OSError as error:
             self._fail(error)
@@ -205,7 +205,7 @@ class Journal:
         self._retry_at = self._clock.monotonic() + RETRY_SECONDS
         self.problem = (
             f"This conversation is not being saved: {_reason(error)} ({self.path.parent}). "
-            f"Work can go on; saving is tried again every {RETRY_SECONDS / 60:.0f} minutes."
+            f"You can keep working; agentcli retries every {RETRY_SECONDS / 60:.0f} minutes."
         )
         self._notices.append(self.problem)
 
@@ -229,13 +229,13 @@ class Journal:
 
 def _reason(error: OSError | LockBusy) -> str:
     if isinstance(error, LockBusy):
-        return "another process writes the same session"
+        return "another process is writing to the same session"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "the disk is full"
     if error.errno == errno.EFBIG:
-        return "the file has reached the largest size allowed"
+        return "the file has reached its maximum size"
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return "the folder cannot be written"
+        return "the folder is not writable"
     if error.errno == errno.EEXIST:
-        return "a session file with this id was made meanwhile"
-    return (error.strerror or "the file cannot be written").lower()
+        return "a session file with this id was created meanwhile"
+    return (error.strerror or "the file is not writable").lower()

@@ -106,15 +106,15 @@ class LoadedSession:
         """What a person should know about the state of the file."""
         found = []
         if self.torn:
-            found.append("The last record of this session was cut off when it was written; it is left out.")
+            found.append("The last record of this session is incomplete and was skipped.")
         if self.skipped:
             skipped = counted(self.skipped, "unreadable line")
             found.append(
-                f"{skipped} of this session {plural(self.skipped, 'was', 'were')} skipped; the file keeps them."
+                f"{skipped} of this session {plural(self.skipped, 'was', 'were')} skipped; they stay in the file."
             )
         if self.lost:
             lost, are = counted(self.lost, "record"), plural(self.lost, "is", "are")
-            found.append(f"{lost} of this session could not be saved at the time and {are} missing.")
+            found.append(f"{lost} of this session could not be saved and {are} missing.")
         return found
 
 

@@ -94,7 +94,7 @@ class SessionStore:
         path = session_path(workplace.state_dir, workplace.cwd, session_id)
         if os.path.lexists(path):
             raise SessionExists(
-                f"Session {session_id} already exists. Use --resume to go on with it, or choose another id."
+                f"Session {session_id} already exists. Use --resume to continue it, or choose another id."
             )
         journal = Journal(path, workplace.clock)
         journal.start()
@@ -113,8 +113,8 @@ class SessionStore:
             loaded = load_session(path, with_history=with_history)
             if loaded.too_new:
                 raise SessionTooNew(
-                    f"Session {path.stem} was written by a newer version of agentcli, so nothing can be added to it "
-                    "here. Update agentcli, or use --fork-session to go on in a copy."
+                    f"Session {path.stem} was written by a newer version of agentcli and cannot be continued "
+                    "here. Update agentcli, or use --fork-session to continue in a copy."
                 )
         except BaseException:
             journal.abandon()

@@ -144,7 +144,7 @@ class Folders:
         if shadow is None:
             program = find_git(self._place.search_path, [*self._known, root])
             if program is None:
-                raise SnapshotError("git was not found; install it to be able to undo")
+                raise SnapshotError("git was not found; install it to use undo")
             place = self._place.folder / "folders" / _key(root)
             index = f"index.{self._place.session_id}.{os.getpid()}"
             made = Shadow(program, root, place, index, self._place.state_dir)

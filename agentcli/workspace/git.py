@@ -87,7 +87,7 @@ class Git:
                 stderr=PIPE,
             )
         except OSError as error:
-            raise SnapshotError(f"git cannot be started: {error.strerror}") from error
+            raise SnapshotError(f"git did not start: {error.strerror}") from error
         work = asyncio.get_running_loop().create_task(_talk(process, input, cut))
         try:
             async with asyncio.timeout(seconds):

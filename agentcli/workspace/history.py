@@ -145,7 +145,7 @@ class History:
         if record.before:
             fresh |= await self._amended(record, snapshots, opened)
             for root in fresh.keys() - record.before.keys() - {str(root) for root in roots}:
-                journal.note_missed(record, f"{root} was made meanwhile and is a repository of its own: it stays.")
+                journal.note_missed(record, f"{root} was created meanwhile and is a separate repository: it stays.")
         if fresh:
             await in_thread(lambda: journal.note_before(record, fresh))
         await self._tell_lost(opened, snapshots)
@@ -285,7 +285,7 @@ class History:
         await self._note_idle(opened, record, after)
         await self._note_commits(opened, record, journal)
         for root in after.keys() - record.before.keys():
-            journal.note_missed(record, f"{root} was made meanwhile and is a repository of its own: it stays.")
+            journal.note_missed(record, f"{root} was created meanwhile and is a separate repository: it stays.")
         if record.before.keys() <= after.keys():
             # Else it stays open, and what is there at the next chance counts as its end.
             whole = {root: after[root] for root in record.before}
@@ -301,7 +301,7 @@ class History:
             told.add((was, now))
             since = f"went from commit {was[:10]} to {now[:10]}" if was else f"got its first commit, {now[:10]},"
             text = f"The repository of {root} {since} meanwhile: "
-            text += "commits and branches stay as they are; use git to take them back."
+            text += "undo does not change commits and branches; use git for that."
             await in_thread(partial(journal.note_missed, record, text))
 
     def take_notice(self) -> str | None:
@@ -331,7 +331,7 @@ class History:
     async def diff(self, scope: DiffScope, working_dirs: Sequence[Path]) -> WorkspaceDiff:
         """Changes as unified diffs. Never raises for what happens in the world: `problem` says what went wrong."""
         async with self._lock:
-            found = await self._asked(self._diff(scope, working_dirs), "The changes cannot be shown")
+            found = await self._asked(self._diff(scope, working_dirs), "Changes cannot be shown")
             return found if isinstance(found, WorkspaceDiff) else WorkspaceDiff(problem=found)
 
     async def _diff(self, scope: DiffScope, working_dirs: Sequence[Path]) -> WorkspaceDiff:
@@ -448,13 +448,13 @@ class History:
 
     def _nothing(self, journal: Journal, again: bool) -> str:
         if again:
-            return "There is nothing to do again."
+            return "Nothing to redo."
         missed = [text for one in journal.submissions if not one.undone for text in one.missed]
         if missed:
-            return f"There is nothing that can be undone. {missed[-1]}"
+            return f"Nothing can be undone. {missed[-1]}"
         if any(one.undone for one in journal.submissions):
-            return "There is nothing more to undo in this session."
-        return "There is nothing to undo: no files were changed in this session."
+            return "Nothing more to undo in this session."
+        return "Nothing to undo: no files were changed in this session."
 
     # ------------------------------------------------------------------------------------------------------ snapshots
 
@@ -479,7 +479,7 @@ class History:
                 first = plain_line(os.fsencode(Path(root) / gone[0]).decode("utf-8", "replace"), 300)
                 more = f" and {len(gone) - 1} more were" if len(gone) > 1 else " was"
                 reason = why_uncovered([was[path] for path in gone])
-                self._tell(f"{first}{more} removed and cannot be put back: {reason}.")
+                self._tell(f"{first}{more} removed and cannot be restored: {reason}.")
 
     def _tell(self, text: str) -> None:
         if text not in self._told:
@@ -500,7 +500,7 @@ class History:
             opened.forced.setdefault(str(root), set()).add(real.relative_to(root).as_posix())
             return
         if opened.record is not None:
-            journal.note_missed(opened.record, f"{real} is outside the working directories and stays as it is.")
+            journal.note_missed(opened.record, f"{real} is outside the working directories and is not undone.")
 
     async def _settle(self, journal: Journal) -> None:
         """End what a killed process left open: its changes count up to now, because nobody knows better."""

@@ -270,7 +270,7 @@ class Shadow:
         """One stored file. Raises `SnapshotError`."""
         contents = blobs(await self._run("cat-file", "--batch", input=f"{oid}\n".encode(), limited=False))
         if not contents:
-            raise SnapshotError("the stored content is not complete")
+            raise SnapshotError("the stored content is incomplete")
         return contents[0]
 
     async def old_files(self, entries: Mapping[str, Entry]) -> AsyncIterator[list[OldFile]]:
@@ -279,7 +279,7 @@ class Shadow:
             input = "".join(f"{entry.oid}\n" for _path, entry in part).encode()
             contents = blobs(await self._run("cat-file", "--batch", input=input, limited=False))
             if len(contents) != len(part):
-                raise SnapshotError("the stored content is not complete")
+                raise SnapshotError("the stored content is incomplete")
             # What is put back is stored already: to take it in again costs no room.
             again = sum(len(content) for content in contents if len(content) > listing.ALWAYS_COPIED)
             self._limits = Limits(self._limits.room + again, self._limits.refused)

@@ -115,7 +115,7 @@ def test_a_missing_key_fails_and_broken_settings_warn(
 def test_the_lines_begin_with_how_it_is(capfd: pytest.CaptureFixture[str], place: Path) -> None:
     assert main(["doctor", "--sandbox", "off"], os.environ) == 0
     lines = capfd.readouterr().out.splitlines()
-    assert lines[-1] == "1 warning; the arrows say what to do."
+    assert lines[-1] == "1 warning; follow the arrows to fix them."
     heads = [line for line in lines[:-2] if not line.startswith(" ")]
     assert len(heads) > 8
     assert all(line.split()[0] in ("ok", "warn", "fail") for line in heads)
@@ -177,7 +177,7 @@ def test_colour_is_for_the_status_alone_and_text_never_brings_its_own() -> None:
 
 def test_the_summary_counts_what_is_not_well() -> None:
     ok, warn, failed = Finding("ok", "a", ""), Finding("warn", "b", ""), Finding("fail", "c", "")
-    assert summary([ok]) == "All is well."
+    assert summary([ok]) == "No problems found."
     assert summary([ok, warn, warn]).startswith("2 warnings;")
     assert summary([failed, warn]).startswith("1 failure and 1 warning;")
 
@@ -341,7 +341,7 @@ def test_online_the_server_is_asked_for_its_models(place: Path) -> None:
     with Endpoint(200, '{"data": [{"id": "one"}, {"id": "two"}]}') as server:
         line = asked(place, server, ANTHROPIC_MODEL="two")
         assert line.status == "ok"
-        assert line.text.endswith("has 2 models, two among them")
+        assert line.text.endswith("has 2 models, including two")
         assert server.seen == [("/v1/models?limit=1000", f"Bearer {KEY}")]
         line = asked(place, server, ANTHROPIC_MODEL="three")
         assert (line.status, "one, two" in line.advice) == ("warn", True)

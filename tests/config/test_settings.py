@@ -160,7 +160,7 @@ def test_describe_lists_every_key_with_its_source_and_hides_the_values_of_variab
 @pytest.mark.parametrize(
     ("content", "line", "column", "words"),
     [
-        ('{\n  "model": "x",\n}', 3, 1, "comma too many"),
+        ('{\n  "model": "x",\n}', 3, 1, "remove the comma"),
         ('{\n  // no\n  "model": "x"\n}', 2, 3, "comments are not allowed"),
         ('{"model": }', 1, 11, "expecting value"),
         ("{'model': 1}", 1, 2, "double quotes"),
@@ -300,7 +300,7 @@ def test_even_a_trusted_project_cannot_say_where_requests_keys_and_state_go(worl
     found = world.load()
     assert found.text("model") == "fine"
     assert all(found.where(name).layer is Layer.DEFAULT for name in barred)
-    assert sum("cannot be set by a project" in text for text in texts(found)) == 2 * len(barred)
+    assert sum("cannot be set by project settings" in text for text in texts(found)) == 2 * len(barred)
 
 
 @pytest.mark.parametrize("layer", ["project", "local"])

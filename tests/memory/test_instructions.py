@@ -172,7 +172,7 @@ def test_the_fifth_level_is_left_out_with_a_note(project: Path) -> None:
     found = files_for(project).always()
     assert names(found, project) == ["AGENTS.md", "1.md", "2.md", "3.md", "4.md"]
     assert "@5.md is left out: it is more than 4 imports deep" in found.files[-1].text
-    assert found.notices == (f"{project}/5.md is left out: imports are followed 4 files deep.",)
+    assert found.notices == (f"{project}/5.md was left out: imports are followed at most 4 files deep.",)
 
 
 def test_people_packages_and_folders_are_no_imports(project: Path) -> None:
@@ -311,7 +311,7 @@ def test_characters_that_nobody_sees_are_left_out(project: Path) -> None:
     put(project / "AGENTS.md", "be\u200b good\U000e0041\U000e0042\x1b[31m\x00".replace("\x00", ""))
     found = files_for(project).always()
     assert found.files[0].text == "be good"
-    assert "holds 3 characters that cannot be seen" in found.notices[0]
+    assert "contains 3 invisible characters" in found.notices[0]
 
 
 def test_a_file_cannot_end_its_own_section(project: Path) -> None:

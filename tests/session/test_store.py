@@ -516,7 +516,7 @@ def test_a_torn_line_is_reported_and_cut_before_the_next_append_and_not_before(t
     path.write_bytes(whole + b'{"type":"user","uu')
     store, loaded = SessionStore.resume(place, path)
     assert loaded.torn
-    assert "cut off" in notices(store)[0]
+    assert "incomplete" in notices(store)[0]
     assert path.read_bytes() != whole
     store.record(prompt("two", "2"))
     store.close()

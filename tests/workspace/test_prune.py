@@ -102,5 +102,5 @@ async def test_copies_that_are_gone_make_an_undo_that_says_so(project: Path, tmp
     async with working(state, project, session="old") as work:
         report = await work.history.undo()
     assert not report.done
-    assert "thrown away" in report.text
+    assert "have been deleted" in report.text
     assert (project / "old.txt").exists()

@@ -26,7 +26,7 @@ Span = tuple[Snapshot, Snapshot, Sequence[UserChanges]]
 Stretch = tuple[Entry, Entry]
 DIFF_LIMIT = 32 * 1024 * 1024
 """Bytes of a diff that are read: far more than anybody scrolls through."""
-_IGNORED_BEFORE = "was ignored before, so whether it is new is not known"
+_IGNORED_BEFORE = "was ignored before and may not be new"
 
 
 async def agent_diff(shadow: Shadow, spans: Sequence[Span]) -> FolderDiff:

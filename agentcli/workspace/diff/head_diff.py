@@ -33,7 +33,7 @@ _DIFF = (
     *("diff", "-p", "-M", "--no-textconv", "--no-ext-diff", "--no-color", "--no-prefix"),
     *("--src-prefix=a/", "--dst-prefix=b/"),
 )
-NO_REPOSITORY = "This folder is not in a git repository, so there is no HEAD to compare with."
+NO_REPOSITORY = "This folder is not in a git repository."
 
 
 async def diff_against_head(folders: Sequence[Path], search_path: str | None) -> WorkspaceDiff:

@@ -83,7 +83,7 @@ class Restoring:
     def _parent(self, path: str, create: bool = False) -> Iterator[tuple[int, str]]:
         *folders, name = path.split("/")
         if any(part in ("", ".", "..", ".git") for part in (*folders, name)):
-            raise OSError(0, "not a path that is put back")
+            raise OSError(0, "not a path that can be restored")
         current = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for part in folders:

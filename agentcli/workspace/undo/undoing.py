@@ -31,10 +31,10 @@ from agentcli.workspace.undo.restore import OldFile, Plan, Restoring, parents
 from agentcli.workspace.undo.way import Way
 from agentcli.workspace.undo.written import blob_id
 
-_CHANGED = "it was changed since"
-_CLASHES = "it was changed since, in the same lines"
-_DOUBTFUL = "it changed while a command ran and may be yours"
-_IGNORED = "it is ignored, so whether it was there before is not known"
+_CHANGED = "it was changed later"
+_CLASHES = "the same lines were changed later"
+_DOUBTFUL = "it changed while a command ran and may be your change"
+_IGNORED = "it is ignored and may have existed before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Undoing:
         await in_thread(shadow.make_root)
         for snapshot in snapshots:
             if not await shadow.holds(snapshot.tree):
-                raise SnapshotError(f"the copies of {shadow.root} are too old and were thrown away")
+                raise SnapshotError(f"the copies of {shadow.root} were too old and have been deleted")
 
     async def decide(self, way: Way, now: Snapshot) -> Decided:
         """What is to be done in a folder that is `now` like this. Changes nothing. Raises `SnapshotError`."""
