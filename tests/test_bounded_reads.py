@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parent.parent / "agentcli"
 ALLOWED = {
     "core/bounded_read.py": "the one place",
     "core/descendants.py": "/proc of our own children",
-    "permissions/sandbox/linux/inside.py": "/proc of our own children",
+    "permissions/sandbox/linux/processes.py": "/proc of our own children",
     "permissions/sandbox/linux/probe.py": "/proc/sys",
     "doctor/machine.py": "/proc/sys",
     "tools/shell/orphan_processes.py": "/proc of our own children, read in one piece",
@@ -20,7 +20,7 @@ ALLOWED = {
     "tools/search/grep.py": "uses the opener of tools/files/disk.py",
     "tools/files/numbered_lines.py": "uses the opener of tools/files/disk.py",
     "tools/shell/bashoutput.py": "the output file of our own background command",
-    "memory/reading.py": "opens without following links, regular files only, with a limit of its own",
+    "memory/instruction_text.py": "opens without following links, regular files only, with a limit of its own",
     "config/credentials.py": "opens without following links, regular files only, checks the owner",
     "permissions/git/config.py": "regular files only, with a limit of its own",
     "interactive/history.py": "rewrites the descriptor that it has locked",

@@ -32,7 +32,7 @@ from agentcli.agent.toolcalls.toolcall import ToolRunner
 from agentcli.agent.updates.changed_files import ChangedFiles
 from agentcli.agent.updates.mentions import Mentions
 from agentcli.context.pipeline import Pipeline
-from agentcli.context.view import View
+from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController
 from agentcli.core.frozen import frozen
@@ -68,7 +68,7 @@ class Conversation:
     bounds: Bounds = Bounds()
     tuning: Tuning = Tuning()
     seams: Seams = field(default_factory=Seams)
-    view: View = field(default_factory=View)
+    view: ContextView = field(default_factory=ContextView)
     log: tuple[Message, ...] = ()
     """Of a resumed session."""
     history: list[ev.Event] = field(default_factory=list)

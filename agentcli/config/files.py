@@ -1,4 +1,4 @@
-"""Reading one settings file: plain JSON, an object, of a sane size. What is wrong is a value with its place."""
+"""Reads one settings file: a JSON object of limited size. Problems are returned with their position."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONGEST_NAME = 80
 
 @frozen
 class Problem:
-    """One thing about the settings that a person should know, as one or two sentences."""
+    """A problem in the settings, as one or two sentences for the user."""
 
     text: str
     path: str = ""
@@ -32,7 +32,7 @@ class Problem:
 
 @frozen
 class Document:
-    """`values` is None when the file is there and cannot be used: what it would have forbidden is not known."""
+    """A parsed settings file. `values` is None if the file exists but is unusable."""
 
     values: dict[str, Any] | None
     problems: tuple[Problem, ...] = ()
@@ -94,7 +94,7 @@ def parse_document(raw: bytes, name: str) -> Document:
 
 
 def short(name: str) -> str:
-    """A name that a file gives, quoted, in a length that a message can have."""
+    """A quoted and shortened name for messages."""
     return repr(name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…")
 
 

@@ -19,7 +19,7 @@ from agentcli.config.files import read_document
 from agentcli.config.paths import PROJECT_FOLDER
 from agentcli.config.schema import BY_NAME
 from agentcli.config.trust import TrustStore, content_digest, trust_root
-from agentcli.config.values import Unfit, fit
+from agentcli.config.values import InvalidValue, parse_value
 from agentcli.core.errors import AgentError
 
 _INDENT = re.compile(r"^\{\s*?\n([ \t]+)\"", re.MULTILINE)
@@ -30,7 +30,7 @@ _IGNORED = "settings.local.json\n.gitignore\n"
 
 @dataclass(frozen=True, slots=True)
 class RuleKeeper:
-    """Keeps the allow rules that come with a person's answers, in the file the answer names."""
+    """Saves allow rules from the user's answers in the chosen settings file."""
 
     paths: Mapping[str, Path]
     trust: TrustStore
@@ -118,9 +118,9 @@ def save_setting(path: Path, name: str, value: Any) -> None:
         if value is None:
             place.pop(last, None)
         else:
-            place[last] = fit(key, value)
+            place[last] = parse_value(key, value)
         _write(path, values, indent)
-    except Unfit as error:
+    except InvalidValue as error:
         raise AgentError(f"{key.name} must be {error}. Nothing was saved.") from error
     except OSError as error:
         raise AgentError(f"The setting could not be saved in {path}: {error.strerror}.") from error

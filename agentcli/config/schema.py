@@ -17,7 +17,7 @@ Repository = Literal["yes", "no", "stricter", "inside"]
 PERMISSION_MODES = ("plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions")
 """From the strictest to the freest."""
 SANDBOX_MODES = ("strict", "on", "off")
-"""The same."""
+"""From the strictest to the freest."""
 
 
 @frozen
@@ -36,7 +36,7 @@ class Key:
     """`stricter`: only a value that allows no more than the user's own setting, or the default, does.
     `inside`: only paths that lie in the repository itself."""
     environment: tuple[str, ...] = ()
-    """Variables that set it, the first that is there wins."""
+    """Environment variables for it; the first that is set wins."""
     aliases: tuple[str, ...] = ()
 
     def strictness(self, value: Any) -> float:
@@ -413,4 +413,4 @@ BY_NAME: Mapping[str, Key] = {name: key for key in KEYS for name in (key.name, *
 SECTIONS: frozenset[str] = frozenset(key.name.partition(".")[0] for key in KEYS if "." in key.name)
 
 HOLD_WITHOUT_TRUST: tuple[str, ...] = ("permissions.deny", "permissions.ask")
-"""What a folder's own settings may say before it is trusted: they can only take rights away."""
+"""Keys that apply even from untrusted folders, because they only restrict rights."""

@@ -70,7 +70,7 @@ def folder_lines(cwd: Path, working_dirs: Sequence[Path], memory: Path | None = 
 
 
 def told_folders(context: str) -> list[str]:
-    """The lines about folders in a system context, as `folder_lines` makes them."""
+    """The folder lines of a system context, as made by `folder_lines`."""
     return [line for line in context.splitlines() if line.startswith((_WORKING, _FURTHER, _MEMORY))]
 
 

@@ -1,4 +1,4 @@
-"""Where requests go, with which key, and, when asked for, what answers there."""
+"""Checks of the API key and, on request, the endpoint."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from agentcli.assemble.model import ModelParts
 from agentcli.core.errors import AgentError
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
+from agentcli.doctor.check_context import CheckContext
 from agentcli.doctor.finding import Finding
-from agentcli.doctor.patient import Patient
 from agentcli.providers.catalog import DEFAULT_MODEL
 from agentcli.providers.check import list_models
 from agentcli.providers.credentials import shown_url
@@ -20,8 +20,8 @@ _SECONDS = 8.0
 _SHOWN = 8
 
 
-def key(patient: Patient) -> Iterator[Finding]:
-    parts = ModelParts(patient.ground)
+def key(context: CheckContext) -> Iterator[Finding]:
+    parts = ModelParts(context.ground)
     if parts.needs_no_key:
         yield Finding("ok", "key", f"not needed: {parts.needs_no_key}")
         return
@@ -35,8 +35,8 @@ def key(patient: Patient) -> Iterator[Finding]:
     yield Finding("ok", "key", f"{source}; requests go to {shown_url(found.base_url)} ({found.base_url_source})")
 
 
-def endpoint(patient: Patient) -> Iterator[Finding]:
-    parts = ModelParts(patient.ground)
+def endpoint(context: CheckContext) -> Iterator[Finding]:
+    parts = ModelParts(context.ground)
     if parts.needs_no_key:
         yield Finding("ok", "endpoint", f"not checked: {parts.needs_no_key}")
         return
@@ -51,7 +51,7 @@ def endpoint(patient: Patient) -> Iterator[Finding]:
         text = f"{taken}, but refuses the key (HTTP {listing.status}, key from {found.source})"
         yield Finding("fail", "endpoint", text, "Enter another key: agentcli login.")
     elif listing.models:
-        yield from _models(patient, taken, listing.models)
+        yield from _models(context, taken, listing.models)
     elif listing.is_absent:
         yield Finding("ok", "endpoint", f"{taken}; it does not list its models")
     else:
@@ -59,8 +59,8 @@ def endpoint(patient: Patient) -> Iterator[Finding]:
         yield Finding("warn", "endpoint", f"{taken}, with HTTP {listing.status}", advice)
 
 
-def _models(patient: Patient, taken: str, names: Sequence[str]) -> Iterator[Finding]:
-    wanted = patient.ground.catalog.resolve(patient.ground.settings.text("model") or DEFAULT_MODEL)
+def _models(context: CheckContext, taken: str, names: Sequence[str]) -> Iterator[Finding]:
+    wanted = context.ground.catalog.resolve(context.ground.settings.text("model") or DEFAULT_MODEL)
     count = counted(len(names), "model")
     if any(name == wanted or name.startswith(f"{wanted}-") for name in names):
         yield Finding("ok", "endpoint", f"{taken}, has {count}, including {wanted}")

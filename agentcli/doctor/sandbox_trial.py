@@ -1,4 +1,4 @@
-"""Proof of what the sandbox promises: commands in it try what must not work, and the outcome is looked at from outside.
+"""Tests of the sandbox's promises: commands inside try forbidden actions, and the outcome is checked from outside.
 
 Everything happens in scratch folders, with a scratch home and a scratch quarantine; nothing of the user's is touched,
 whatever the outcome. Each topic takes 20 to 300 ms and is reported as soon as it is known.
@@ -21,7 +21,7 @@ from agentcli.core.launch import Launch, Launcher
 from agentcli.core.own_programs import isolated_python, run_program
 from agentcli.doctor.trial_listener import ADDRESS, TrialListener
 from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher
-from agentcli.permissions.sandbox.linux.limits import Limits
+from agentcli.permissions.sandbox.linux.limits import ResourceLimits
 from agentcli.permissions.sandbox.plan import TrialFolders
 from agentcli.permissions.sandbox.planted.quarantine import Quarantine
 from agentcli.permissions.sandbox.seatbelt import SeatbeltLauncher
@@ -105,7 +105,7 @@ def prove(launcher: Launcher, environ: Mapping[str, str], root: Path) -> Iterato
 
 
 class _Trial:
-    """What holds in every sandbox."""
+    """Tests for every sandbox."""
 
     def __init__(
         self, scratch: Path, launcher: BubblewrapLauncher | SeatbeltLauncher, environ: Mapping[str, str]
@@ -137,7 +137,7 @@ class _Trial:
                 proofs = [replace(proof, topic=name) for proof in topic()]
                 yield proofs
                 if proofs[0].promise == _WORKS and proofs[0].outcome == "broken":
-                    # Where nothing works, a refusal proves nothing.
+                    # If nothing works at all, a refusal proves nothing.
                     return
         finally:
             self.launcher.close()
@@ -209,7 +209,7 @@ class _Trial:
 
 
 class _LinuxTrial(_Trial):
-    """What bubblewrap holds besides."""
+    """Additional tests for bubblewrap."""
 
     launcher: BubblewrapLauncher
 
@@ -250,7 +250,7 @@ class _LinuxTrial(_Trial):
 
     def limits(self) -> Iterator[Proof]:
         wanted = self.launcher.limits
-        small = Limits(memory=_LITTLE_MEMORY << 20, processes=_FEW_PROCESSES, cpu_seconds=wanted.cpu_seconds)
+        small = ResourceLimits(memory=_LITTLE_MEMORY << 20, processes=_FEW_PROCESSES, cpu_seconds=wanted.cpu_seconds)
         limited = self.launcher.for_trial(self.folders, small)
         try:
             yield self._limit("processes", wanted.processes, ["/bin/sh", "-c", _PROCESSES], limited)

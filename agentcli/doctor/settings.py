@@ -10,10 +10,10 @@ from pathlib import Path
 
 from agentcli.config.paths import project_folder
 from agentcli.core.bounded_read import open_regular
+from agentcli.doctor.check_context import CheckContext
 from agentcli.doctor.finding import Finding, Status
-from agentcli.doctor.patient import Patient
 from agentcli.session.find import list_sessions
-from agentcli.session.places import sessions_dir
+from agentcli.session.paths import sessions_dir
 
 _LEAST_FREE = 200_000_000
 _LOOKED_AT = 300
@@ -21,8 +21,8 @@ _LOOKED_AT = 300
 _VARIABLES = {"configuration": "CONFIG_DIR", "state": "STATE_DIR", "cache": "CACHE_DIR"}
 
 
-def configuration(patient: Patient) -> Iterator[Finding]:
-    problems = patient.ground.settings.problems
+def configuration(context: CheckContext) -> Iterator[Finding]:
+    problems = context.ground.settings.problems
     for problem in problems:
         status: Status = "warn" if problem.level == "warning" else "ok"
         advice = "Fix that file; `agentcli config` shows the active settings." if status == "warn" else ""
@@ -31,12 +31,12 @@ def configuration(patient: Patient) -> Iterator[Finding]:
         yield Finding("ok", "settings", "no problems; `agentcli config` shows each value and its source")
 
 
-def trust(patient: Patient) -> Iterator[Finding]:
-    """Only where a folder brings settings along: elsewhere the question does not come up."""
-    folder = project_folder(patient.ground.cwd)
+def trust(context: CheckContext) -> Iterator[Finding]:
+    """Trust of the folder's own settings, if it has any."""
+    folder = project_folder(context.ground.cwd)
     if not any((folder / name).exists() for name in ("settings.json", "settings.local.json")):
         return
-    if patient.ground.is_trusted():
+    if context.ground.is_trusted():
         yield Finding("ok", "trust", f"the settings in {folder} are trusted and active")
     else:
         advice = "`agentcli trust` shows what they do and asks whether to trust them."
@@ -45,17 +45,17 @@ def trust(patient: Patient) -> Iterator[Finding]:
         )
 
 
-def servers(patient: Patient) -> Iterator[Finding]:
-    file = patient.ground.cwd / ".mcp.json"
+def servers(context: CheckContext) -> Iterator[Finding]:
+    file = context.ground.cwd / ".mcp.json"
     if file.exists():
         yield Finding("warn", "mcp", f"{file} is not read: this version has no MCP servers yet")
 
 
-def folders(patient: Patient) -> Iterator[Finding]:
+def folders(context: CheckContext) -> Iterator[Finding]:
     for name, folder in (
-        ("configuration", patient.paths.config_dir),
-        ("state", patient.paths.state_dir),
-        ("cache", patient.paths.cache_dir),
+        ("configuration", context.paths.config_dir),
+        ("state", context.paths.state_dir),
+        ("cache", context.paths.cache_dir),
     ):
         if folder is None:
             yield Finding("warn", name, "no folder available", "Set HOME; without it nothing is saved.")
@@ -74,8 +74,8 @@ def folders(patient: Patient) -> Iterator[Finding]:
             yield Finding("ok", name, text)
 
 
-def sessions(patient: Patient) -> Iterator[Finding]:
-    state = patient.paths.state_dir
+def sessions(context: CheckContext) -> Iterator[Finding]:
+    state = context.paths.state_dir
     root = sessions_dir(state) if state else None
     if state is None or root is None or not root.is_dir():
         yield Finding("ok", "sessions", "none stored yet")
@@ -84,7 +84,7 @@ def sessions(patient: Patient) -> Iterator[Finding]:
     if status.st_uid == os.geteuid() and status.st_mode & 0o077:
         yield Finding("warn", "sessions", f"other users can read {root}", f"Make it private: chmod 700 '{root}'.")
     stored = list_sessions(state)
-    here = sum(1 for session in stored if session.cwd == str(patient.ground.cwd))
+    here = sum(1 for session in stored if session.cwd == str(context.ground.cwd))
     size = sum(session.size for session in stored) / 1e6
     cut = [session for session in stored[:_LOOKED_AT] if _is_cut_off(session.path)]
     count = f"{len(stored):,} stored, {here:,} of this folder, {size:,.1f} MB"

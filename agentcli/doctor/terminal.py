@@ -1,4 +1,4 @@
-"""What the terminal can show, what it tells about keys, and how a copied text reaches the clipboard."""
+"""Checks of the terminal: display, keyboard and clipboard."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from agentcli.core.programs import find_program
 from agentcli.core.terminal import Terminal
-from agentcli.doctor.asking import ask_for_keyboard_protocol
+from agentcli.doctor.check_context import CheckContext
 from agentcli.doctor.finding import Finding
-from agentcli.doctor.patient import Patient
+from agentcli.doctor.keyboard_query import ask_for_keyboard_protocol
 
 LEAST_COLUMNS, LEAST_ROWS = 40, 10
 _WITH_PROTOCOL = ("kitty", "ghostty", "foot", "wezterm", "iterm", "alacritty")
@@ -17,9 +17,9 @@ _WITH_PROTOCOL = ("kitty", "ghostty", "foot", "wezterm", "iterm", "alacritty")
 _NEW_LINE = "Ctrl+J, or a backslash and Enter, always insert a new line."
 
 
-def terminal(patient: Patient) -> Iterator[Finding]:
-    environ, screen = patient.environ, patient.screen
-    facts = _facts(patient)
+def terminal(context: CheckContext) -> Iterator[Finding]:
+    environ, screen = context.environ, context.screen
+    facts = _facts(context)
     kind = environ.get("TERM", "")
     encoding = screen.encoding.lower().replace("-", "").replace("_", "")
     parts = [
@@ -46,12 +46,12 @@ def terminal(patient: Patient) -> Iterator[Finding]:
         yield Finding("ok", "terminal", text)
 
 
-def keyboard(patient: Patient) -> Iterator[Finding]:
-    """Whether Shift+Enter can be told from Enter. Without a terminal there is nothing to say."""
-    if not patient.screen.is_terminal or patient.environ.get("TERM", "") in ("", "dumb"):
+def keyboard(context: CheckContext) -> Iterator[Finding]:
+    """Whether the terminal distinguishes Shift+Enter from Enter; no finding without a terminal."""
+    if not context.screen.is_terminal or context.environ.get("TERM", "") in ("", "dumb"):
         return
-    facts = _facts(patient)
-    if patient.screen.may_ask:
+    facts = _facts(context)
+    if context.screen.may_ask:
         answer = ask_for_keyboard_protocol()
         if answer == "kitty":
             yield Finding("ok", "keyboard", "the terminal reports all keys (kitty protocol), including Shift+Enter")
@@ -65,11 +65,11 @@ def keyboard(patient: Patient) -> Iterator[Finding]:
     yield Finding("ok", "keyboard", text, "" if known else _advice(facts))
 
 
-def clipboard(patient: Patient) -> Iterator[Finding]:
-    if not patient.screen.is_terminal:
+def clipboard(context: CheckContext) -> Iterator[Finding]:
+    if not context.screen.is_terminal:
         return
-    facts = _facts(patient)
-    folders = patient.ground.working_dirs
+    facts = _facts(context)
+    folders = context.ground.working_dirs
     commands = () if facts.ssh else [command for command, _encoding in facts.clipboard_programs]
     program = next((command[0] for command in commands if find_program(command[0], facts.search_path, folders)), "")
     if program:
@@ -90,8 +90,8 @@ def clipboard(patient: Patient) -> Iterator[Finding]:
 _COLOURS = {"none": "no colours", "16": "16 colours", "256": "256 colours", "truecolor": "all colours"}
 
 
-def _facts(patient: Patient) -> Terminal:
-    return Terminal.from_environ(patient.environ, sys.platform)
+def _facts(context: CheckContext) -> Terminal:
+    return Terminal.from_environ(context.environ, sys.platform)
 
 
 def _advice(facts: Terminal) -> str:

@@ -1,8 +1,8 @@
-"""What auto mode asks about although the sandbox contains it: what cannot be undone, or reaches beyond the files.
+"""Commands that need approval in auto mode although the sandbox contains them, because undo does not cover them.
 
-In auto mode a command runs without a question because it can touch nothing but the working directories, which undo
-covers, and has no network. Git's own folder is not covered by undo, and nobody wants to find a hundred files gone, so
-those are asked about. Works on the loose walk: it sees a program inside `bash -c`, loops and substitutions, too.
+In auto mode a command runs without approval because it can only change the working directories, which undo
+covers, and has no network. Undo does not cover git's own folder, and removing many files is rarely intended, so
+both need approval. Uses the loose parser, which also sees programs inside `bash -c`, loops and substitutions.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pathlib import Path
 from agentcli.permissions.commands.rebuildable import Rebuildable, finds_only_caches
 from agentcli.permissions.paths import expanded_pattern, is_below
 from agentcli.permissions.protected_names import needs_asking
-from agentcli.permissions.shell.loose import loose_segments, shortened
+from agentcli.permissions.shell.loose_parser import loose_segments, shortened
 
 MOST_REMOVED = 10
-"""Files that one command may remove without a question."""
+"""Files that one command may remove without approval."""
 _REMOVERS = frozenset({"rm", "rmdir", "unlink", "shred", "srm", "trash"})
 _LEADS_AWAY = re.compile(r"(?:\$\{?(?:TMPDIR|TMP|TEMP|HOME)\}?|~)(?:/|$)")
 _RUN_FROM = re.compile(r"(?:^|/)(?:bin|Scripts|\.bin)(?:/|$)|(?:^|/)(?:site|dist)-packages(?:/|$)")
-"""Where programs of the project are started from: naming one is the ordinary way to run it."""
+"""Folders from which the project's programs are started: naming one is the usual way to run it."""
 _GIT_VALUES = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace"})
 _REWRITES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (why, re.compile(pattern))
@@ -51,7 +51,7 @@ _REWRITES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 
 
 def objection(command: str, cwd: Path, rebuildable: Rebuildable) -> str | None:
-    """Why a contained command is asked about all the same: a clause; None when it may run."""
+    """The reason why a contained command needs approval; None when it may run."""
     for segment in loose_segments(command):
         words = segment.text.split(" ")
         starts = range(len(words)) if segment.anywhere else range(1)
@@ -82,13 +82,13 @@ def objection(command: str, cwd: Path, rebuildable: Rebuildable) -> str | None:
 
 
 def _part(command: str, words: Sequence[str]) -> str:
-    """Which part of a command it is, where there is more than one."""
+    """Suffix that names the part of a compound command; empty for a simple command."""
     return f" (in `{shortened(' '.join(words))}`)" if re.search(r"[;&|\n]", command.strip()) else ""
 
 
 def obeyed_name(words: Iterable[str]) -> str | None:
     """A clause when a command names a file that hooks, editors, builds or package managers obey: a sandboxed command
-    may write those, and nobody would have seen it."""
+    may write those unnoticed."""
     for word in words:
         components = [component for component in word.lower().split("/") if component not in ("", ".", "..")]
         if components and needs_asking(components) and not _RUN_FROM.search(word):
@@ -139,7 +139,7 @@ def _moved_away(words: Sequence[str], cwd: Path) -> str | None:
 
 
 def _files_in(path: str) -> int:
-    """How many files a removal of the path takes away, counted no further than matters."""
+    """Number of files below a path, counted up to the limit."""
     if os.path.islink(path) or not os.path.isdir(path):  # noqa: PTH112, PTH114
         return 1
     count, waiting = 0, [path]

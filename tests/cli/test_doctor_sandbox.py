@@ -102,7 +102,7 @@ def test_strict_also_closes_unix_sockets(
 
 def only(patch: pytest.MonkeyPatch, *topics: str) -> None:
     """Leave the other checks and topics out, which take most of the time."""
-    patch.setattr("agentcli.doctor.examine.CHECKS", (("sandbox", sandbox.sandbox),))
+    patch.setattr("agentcli.doctor.checks.CHECKS", (("sandbox", sandbox.sandbox),))
     all_of_them = sandbox_trial._LinuxTrial.topics
     patch.setattr(
         sandbox_trial._LinuxTrial, "topics", lambda trial: [topic for topic in all_of_them(trial) if topic[0] in topics]

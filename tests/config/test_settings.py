@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from agentcli.config.paths import Paths, project_folder
 from agentcli.config.schema import KEYS
 from agentcli.config.settings import Layer, Settings, SettingsRequest, load_settings
-from agentcli.config.values import fit
+from agentcli.config.values import parse_value
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import PermissionMode
 
@@ -353,13 +353,13 @@ def test_whatever_a_file_says_loading_works_and_values_have_their_type(
     found = world.load(trusted=trusted)
     for key in KEYS:
         value = found.get(key.name)
-        assert value is None or fit(key, value) == value
+        assert value is None or parse_value(key, value) == value
     assert len(found.describe()) == len(KEYS)
 
 
 def test_every_default_fits_its_own_key() -> None:
     for key in KEYS:
-        assert key.default is None or fit(key, key.default) == key.default
+        assert key.default is None or parse_value(key, key.default) == key.default
 
 
 def test_paths_follow_the_variables_and_ignore_relative_ones() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.commands.parts import Place, analyse
-from agentcli.permissions.shell.strict import NotPlain
+from agentcli.permissions.commands.command_parts import CommandContext, analyse
+from agentcli.permissions.shell.strict_parser import NotPlain
 
 
 def program(folder: Path, name: str, text: str = "#!/bin/sh\n") -> Path:
@@ -19,7 +19,7 @@ def program(folder: Path, name: str, text: str = "#!/bin/sh\n") -> Path:
 
 
 def why(command: str, project: Path, search_path: str = "") -> str:
-    parts = analyse(command, Place.of(project, (project,), search_path=search_path))
+    parts = analyse(command, CommandContext.of(project, (project,), search_path=search_path))
     assert not isinstance(parts, NotPlain)
     return "; ".join(part.objection for part in parts if part.objection is not None)
 

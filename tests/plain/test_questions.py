@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.config.trust import UNREADABLE, Part, TrustState
+from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState
 from agentcli.core import events as ev
 from agentcli.core.errors import AgentError
 from agentcli.core.permission import Answer, PermissionMode
@@ -266,8 +266,8 @@ def test_nothing_that_is_asked_carries_control_sequences() -> None:
 # ---------------------------------------------------------------------------------------------------------------- trust
 
 
-def trust_state(*further: Part) -> TrustState:
-    parts = (Part(".agentcli/settings.json", "abc", '{"hooks": "rm\u202e"}\r\nend'), *further)
+def trust_state(*further: TrustedContent) -> TrustState:
+    parts = (TrustedContent(".agentcli/settings.json", "abc", '{"hooks": "rm\u202e"}\r\nend'), *further)
     return TrustState(Path("/w"), False, parts, tuple(part.name for part in parts))
 
 
@@ -285,7 +285,7 @@ def test_a_folder_is_trusted_only_by_its_own_word(typed: str, goes_on: bool, tru
 def test_a_folder_with_a_file_that_cannot_be_shown_cannot_be_trusted() -> None:
     kept: list[TrustState] = []
     paper = Paper("t", "r")
-    state = trust_state(Part(".mcp\n? Trust this folder?\x1b[2J.json", UNREADABLE))
+    state = trust_state(TrustedContent(".mcp\n? Trust this folder?\x1b[2J.json", UNREADABLE))
     assert asyncio.run(may_go_on(state, paper, kept.append))
     assert not kept
     assert "cannot be shown" in paper.text

@@ -35,7 +35,7 @@ from agentcli.session.find import describe_session
 from agentcli.session.history import NOT_KEPT, TEXT_LIMIT, event_record
 from agentcli.session.load import UNFINISHED, load_session, read_records
 from agentcli.session.null import NullStore
-from agentcli.session.places import make_private_dir, project_key
+from agentcli.session.paths import make_private_dir, project_key
 from agentcli.session.store import SessionStore
 from tests.session.conversations import OTHER_ID, SESSION_ID, FixedClock, conversation, result, workplace
 

@@ -42,8 +42,8 @@ from agentcli.agent.ports import ContextLimits
 from agentcli.agent.profile import Profile, context_for
 from agentcli.context.compact import pin_name, pinned_now
 from agentcli.context.edits import COLLAPSED, block_id, edit_to_dict
-from agentcli.context.steps import Situation, still_cached
-from agentcli.context.view import View
+from agentcli.context.steps import ContextState, still_cached
+from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.messages import (
     Block,
@@ -89,7 +89,7 @@ class Curated(Holdings):
         """A request has been built and its reply is not in the log yet."""
         self._held: list[tuple[Change, str]] = []
         """What the person has changed meanwhile, each with its reason, in order."""
-        self._ahead: View | None = None
+        self._ahead: ContextView | None = None
 
     # -------------------------------------------------------------------------------------------------- looking at it
 
@@ -210,7 +210,7 @@ class Curated(Holdings):
             self.pin(item)
         return restored
 
-    def _planned_drop(self, item: str, situation: Situation) -> Change | str:
+    def _planned_drop(self, item: str, situation: ContextState) -> Change | str:
         return planned_drop(self._view, self._log, item, situation, running=self._model_works)
 
     def _done(self, change: Change, reason: str, outcome: Outcome) -> Outcome:
@@ -278,7 +278,7 @@ class Curated(Holdings):
             self._carry_out(change, reason)
 
     @property
-    def _view(self) -> View:
+    def _view(self) -> ContextView:
         """As the next request will be made, with what waits for the reply to the last."""
         if not self._held:
             return self._parts.view
@@ -287,9 +287,9 @@ class Curated(Holdings):
             self._ahead = self._parts.view.imagined(edits, self._log[-1].id)
         return self._ahead
 
-    def _situation(self) -> Situation:
+    def _situation(self) -> ContextState:
         outlook, limits = self.outlook(), self._context_limits()
-        return Situation(
+        return ContextState(
             estimate=outlook.tokens,
             usable=limits.usable,
             cached=outlook.cached_tokens,

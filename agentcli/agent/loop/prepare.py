@@ -12,7 +12,7 @@ from agentcli.agent.loop.dependencies import LoopParts
 from agentcli.agent.loop.recover import attachments_now
 from agentcli.agent.loop.state import CompactTracking, LoopState
 from agentcli.context.compact import pinned_now
-from agentcli.context.steps import MOST_TURNS, Situation, expected_turns
+from agentcli.context.steps import MOST_TURNS, ContextState, expected_turns
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Message, Origin
@@ -59,7 +59,7 @@ class Preparation:
             usable, alone = self._parts.context.usable, self.state.only_a_prompt
             self.blocked = words.blocking_limit(self.estimate, usable, only_a_prompt=alone)
 
-    def _situation(self) -> Callable[[int], Situation]:
+    def _situation(self) -> Callable[[int], ContextState]:
         parts, before = self._parts, self.estimate
         view, watch = parts.compact.view, parts.watch
         cold = watch.cold(parts.turn.clock.monotonic())
@@ -67,8 +67,8 @@ class Preparation:
 
         turns = self._turns_to_come()
 
-        def situation(freed: int) -> Situation:
-            return Situation(
+        def situation(freed: int) -> ContextState:
+            return ContextState(
                 estimate=before - freed,
                 usable=parts.context.usable,
                 cached=watch.cached_tokens,

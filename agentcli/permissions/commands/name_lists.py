@@ -32,7 +32,7 @@ def xargs_objection(
     hidden: bool,
     folders: tuple[str, ...],
 ) -> str | None:
-    """Names that come through a pipe: they may hold blanks, lead anywhere or look like flags."""
+    """Reason why xargs needs approval: piped names may contain blanks, lead anywhere or look like flags."""
     program, names = words[0], f"the names that xargs passes to {words[0]} are unknown"
     if produced_by is None or produced_by[0] not in ("find", "rg", "git", "ls", "fd"):
         return names

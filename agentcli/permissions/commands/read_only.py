@@ -1,7 +1,7 @@
-"""The proof that one plain command only reads: by program and by each of its flags (S6).
+"""Proves that a simple command is read-only, by its program and each of its flags (S6).
 
-`objection` says why it is not proven, in a clause that goes after `because`; None is the proof. Which files are read
-is not judged here but in `commands`.
+`objection` returns the reason why it is not proven, or None as the proof. Which files are read
+is checked in `command_parts`.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ def objection(words: Words) -> str | None:
 
 
 _ANY_ARGUMENTS = frozenset({"echo", "printf", "basename", "dirname", "true", "false", ":", "[["})
-"""They do no harm whatever they are given; of `printf` that holds for all but the format."""
+"""Harmless with any arguments; for `printf`, all but the format."""
 _UNARY = frozenset({"-n", "-z", "-f", "-d", "-e", "-s", "-r", "-w", "-x", "-L", "-h"})
 _BINARY = frozenset({"=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 
 
 def unknown_objection(words: Words) -> str | None:
-    """Why a command may do harm with the words of which the value is not known; None if it cannot, or has none."""
+    """Reason why words of unknown value may do harm in a command; None if they cannot."""
     unknown = [index for index, word in enumerate(words) if NOT_KNOWN.search(word)]
     if not unknown:
         return None
@@ -470,7 +470,7 @@ _SPECIAL: Mapping[str, Callable[[Words], str | None]] = {
     "gawk": _awk,
     "mawk": _awk,
     "jq": _jq,
-    # Whatever it is given, it prints.
+    # It only prints its arguments.
     "echo": lambda _arguments: None,
     "printf": _printf,
     "ps": _ps,

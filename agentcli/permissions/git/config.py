@@ -1,4 +1,4 @@
-"""Which programs a repository's configuration makes git run, as git itself reads that configuration.
+"""Finds programs that a repository's configuration makes git run, with git itself as the parser.
 
 A command such as `git status` is read-only unless the repository's configuration names programs for git to run. Only
 git knows what such a file means, so git parses it: the bytes go to `git config --file -` on standard input, with no
@@ -26,7 +26,7 @@ _SEARCH_PATH = "/usr/bin:/bin:/usr/local/bin:/opt/homebrew/bin"
 _MOST_REMEMBERED = 200
 _MOST_INDEX = 64 * 1024 * 1024
 _MOST_SUBMODULES = 20
-"""In all: each costs a run of git."""
+"""Maximum submodules checked: each costs a run of git."""
 _SUBMODULE_MODE = b"\0\0\xe0\0"
 """160000, as the index has it."""
 
@@ -166,7 +166,7 @@ def list_settings(data: bytes, program: str | None) -> tuple[Setting, ...] | Non
 
 @functools.lru_cache(maxsize=64)
 def _listed_settings(data: bytes, program: str) -> tuple[Setting, ...] | None:
-    """Raises OSError, which is not remembered: a busy machine may answer the next time."""
+    """Raises OSError, which is not cached: a busy machine may succeed the next time."""
     arguments = ("config", "--file", "-", "--no-includes", "-z", "--list")
     # No repository around it: nothing else is read.
     code, listed, _errors = _run(program, arguments, "/", data, GIT_DIR=os.devnull)

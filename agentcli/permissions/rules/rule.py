@@ -19,7 +19,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import spell_hidden
 from agentcli.permissions.paths import PathPattern
-from agentcli.permissions.shell.loose import loose_segments
+from agentcli.permissions.shell.loose_parser import loose_segments
 
 _QUOTED = re.compile(r"<U\+([0-9A-Fa-f]{4,6})>")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")

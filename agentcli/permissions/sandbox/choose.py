@@ -1,7 +1,7 @@
-"""Which sandbox a session gets, and the words that say so. Never weaker than asked for without a word.
+"""Chooses the sandbox of a session and its warning. It is never silently weaker than requested.
 
-off: none, and that is said. on: the best that works; when none does, that is said once. strict: no network and less of
-the kernel; where that cannot be had the session does not start.
+off: none. on: the best that works, with a warning if none does. strict: no network and less of
+the kernel; if that is not available the session does not start.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Literal, cast
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.launch import Launcher
-from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher, Places
+from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher, SandboxFolders
 from agentcli.permissions.sandbox.linux.probe import Ability, probe
 from agentcli.permissions.sandbox.plan import SandboxRules
 from agentcli.permissions.sandbox.session_folder import remove_leftovers
@@ -27,14 +27,14 @@ MODES: tuple[SandboxMode, ...] = ("off", "on", "strict")
 
 
 @frozen
-class Chosen:
+class SandboxChoice:
     launcher: Launcher
     warning: str = ""
-    """Worth a line for the person: what does not hold, and what to do."""
+    """Warning for the user: what is not protected, and what to do."""
 
 
 @frozen(kw_only=True)
-class Surroundings:
+class SandboxEnvironment:
     environ: Mapping[str, str]
     temp_root: Path
     cache_dir: Path | None
@@ -42,11 +42,11 @@ class Surroundings:
     platform: str = sys.platform
 
 
-def choose(mode: str, rules: SandboxRules, around: Surroundings) -> Chosen:
-    """Raises `UsageError` when `strict` cannot be had."""
+def choose(mode: str, rules: SandboxRules, around: SandboxEnvironment) -> SandboxChoice:
+    """Choose a sandbox. Raises `UsageError` if `strict` is not available."""
     wanted = cast(SandboxMode, mode)
     if wanted == "off":
-        return Chosen(UnsandboxedLauncher(around.temp_root))
+        return SandboxChoice(UnsandboxedLauncher(around.temp_root))
     strict = wanted == "strict"
     if strict:
         rules = replace(rules, strict=True, network=False)
@@ -60,7 +60,7 @@ def choose(mode: str, rules: SandboxRules, around: Surroundings) -> Chosen:
     return _bubblewrap(rules, ability, around)
 
 
-def _bubblewrap(rules: SandboxRules, ability: Ability, around: Surroundings) -> Chosen:
+def _bubblewrap(rules: SandboxRules, ability: Ability, around: SandboxEnvironment) -> SandboxChoice:
     warning = ""
     if rules.strict and not ability.seccomp:
         raise UsageError(
@@ -71,25 +71,25 @@ def _bubblewrap(rules: SandboxRules, ability: Ability, around: Surroundings) -> 
             raise UsageError("--sandbox strict needs a sandbox without network, which bubblewrap cannot give here.")
         warning = "Commands have network access, although the settings turn it off: bubblewrap cannot block it here."
         rules = replace(rules, network=True)
-    places = Places(temp_root=around.temp_root, locks=around.cache_dir, quarantine=around.quarantine)
+    places = SandboxFolders(temp_root=around.temp_root, locks=around.cache_dir, quarantine=around.quarantine)
     launcher = BubblewrapLauncher(rules, ability, places)
     launcher.clean()
     remove_leftovers(around.temp_root)
-    return Chosen(launcher, warning)
+    return SandboxChoice(launcher, warning)
 
 
-def _seatbelt(rules: SandboxRules, around: Surroundings) -> Chosen:
+def _seatbelt(rules: SandboxRules, around: SandboxEnvironment) -> SandboxChoice:
     from agentcli.permissions.sandbox.seatbelt import PROGRAM, SeatbeltLauncher
 
     if not Path(PROGRAM).exists():
         return _none(rules.strict, f"{PROGRAM} was not found.", around)
-    return Chosen(SeatbeltLauncher(rules, around.temp_root))
+    return SandboxChoice(SeatbeltLauncher(rules, around.temp_root))
 
 
-def _none(strict: bool, problem: str, around: Surroundings) -> Chosen:
+def _none(strict: bool, problem: str, around: SandboxEnvironment) -> SandboxChoice:
     if strict:
         raise UsageError(f"--sandbox strict needs a sandbox that works. {problem}")
-    return Chosen(
+    return SandboxChoice(
         UnsandboxedLauncher(around.temp_root, "not available"),
         f"Commands run without a sandbox. {problem}{MORE}",
     )

@@ -1,4 +1,4 @@
-"""The position of the strict walk in the text of a command: every byte is accounted for."""
+"""Position of the strict parser in a command; every byte must be consumed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from agentcli.permissions.shell.expansions import Expansions
-from agentcli.permissions.shell.strict import Joint, Scope, Step
+from agentcli.permissions.shell.strict_parser import CommandStep, Joint, Scope
 from agentcli.permissions.shell.syntax_tree import text_of
 from agentcli.permissions.shell.words import Refused
 
@@ -57,10 +57,10 @@ _WIDE_GAP = re.compile(rb"(?:[ \t\n]|(?<=[ \t\n])\\\n)*")
 class Cursor:
     source: bytes
     root: Node
-    steps: list[Step] = field(default_factory=list)
+    steps: list[CommandStep] = field(default_factory=list)
     joint: Joint = ""
     position: int = 0
-    """How far the source is accounted for."""
+    """Number of bytes consumed."""
     started: bool = False
     """The list of commands that is being read has a command already."""
     concurrent: bool = False
@@ -87,7 +87,7 @@ class Cursor:
 
     @contextmanager
     def nested(self, kind: Literal["subshell", "branch", "loop"]) -> Iterator[None]:
-        """A command list of its own: what it defines is not certain after it, and it must be complete."""
+        """A nested command list: its assignments are uncertain afterwards, and it must be complete."""
         variables = self.expansions.variables
         joint, started, defined, looped = self.joint, self.started, set(variables.defined), self.looped
         self.joint, self.started, self.looped = "", False, looped or kind == "loop"
@@ -103,9 +103,9 @@ class Cursor:
         return self.source[self.position : node.start_byte]
 
     def statements(self, node: Node, children: Iterable[Node] | None = None) -> None:
-        """Read a list of commands; see `shell_walk`."""
+        """Read a list of commands; see `walk`."""
         raise NotImplementedError
 
     def statement(self, node: Node) -> None:
-        """Read one command of a list; see `shell_walk`."""
+        """Read one command of a list; see `walk`."""
         raise NotImplementedError

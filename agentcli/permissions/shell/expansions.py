@@ -1,4 +1,4 @@
-"""Variables, substitutions and arithmetic inside of words: their values, or why they are not known."""
+"""Values of variables, substitutions and arithmetic in words, or the reason why they are unknown."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from agentcli.permissions.commands.listers import printed_names
-from agentcli.permissions.shell.strict import Scope, SimpleCommand
+from agentcli.permissions.shell.strict_parser import Scope, SimpleCommand
 from agentcli.permissions.shell.syntax_tree import descendants, text_of
 from agentcli.permissions.shell.values import (
     INTEGER,
@@ -83,7 +83,7 @@ class Expansions:
         return [*values, *(value for value in self._assigned_later(name, node) if value not in values)]
 
     def _assigned_later(self, name: str, use: Node) -> list[str]:
-        """In a loop an assignment further down comes first the next time."""
+        """Values assigned later in the same loop, which apply in its next round."""
         loop = use.parent
         outermost = None
         while loop is not None:

@@ -1,4 +1,4 @@
-"""Redirections, here-documents and here-strings of the strict walk."""
+"""Redirections, here-documents and here-strings for the strict parser."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.permissions.shell.cursor import refusal
 from agentcli.permissions.shell.simple_commands import SimpleCommands
-from agentcli.permissions.shell.strict import Redirection, SimpleCommand
+from agentcli.permissions.shell.strict_parser import Redirection, SimpleCommand
 from agentcli.permissions.shell.syntax_tree import text_of
 from agentcli.permissions.shell.values import UNDECIDED, UNKNOWN
 from agentcli.permissions.shell.words import Refused, check_visible, read_word
@@ -118,7 +118,7 @@ class Redirections(SimpleCommands):
         return Redirection("text", UNKNOWN, text_of(node))
 
     def _heredoc(self, node: Node, *, compound: bool) -> None:
-        """Its end is looked for here once more, line by line, as the shell does."""
+        """Find the end of a here-document line by line, as the shell does, as a second check."""
         operator, start, *rest = node.children
         written = text_of(start)
         quoted = re.fullmatch(r"'(\w+)'|\"(\w+)\"", written)

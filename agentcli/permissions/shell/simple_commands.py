@@ -1,4 +1,4 @@
-"""Simple commands of the strict walk: words, assignments, `read`, `export` and tests."""
+"""Simple commands for the strict parser: words, assignments, `read`, `export` and tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from agentcli.permissions.shell.cursor import Cursor, refusal
-from agentcli.permissions.shell.strict import Joint, Redirection, SimpleCommand, Variant
+from agentcli.permissions.shell.strict_parser import Joint, Redirection, SimpleCommand, Variant
 from agentcli.permissions.shell.syntax_tree import text_of
 from agentcli.permissions.shell.values import MARKED, STREAM, UNKNOWN, is_own_name
 from agentcli.permissions.shell.words import Alternative, Refused, Word, read_word
@@ -32,7 +32,7 @@ _EXPANSIONS = frozenset({"simple_expansion", "expansion", "command_substitution"
 
 class SimpleCommands(Cursor):
     def redirection(self, node: Node) -> Redirection:
-        """Read one redirection; see `shell_redirections`."""
+        """Read one redirection; see `redirections`."""
         raise NotImplementedError
 
     def word(self, node: Node, *, assigned: bool = False) -> list[Alternative]:
@@ -209,7 +209,7 @@ class SimpleCommands(Cursor):
         )
 
     def _double_test(self, node: Node) -> SimpleCommand:
-        """`[[ … ]]`, as words; `readonly` judges which operators may have which operands."""
+        """`[[ … ]]` as words; `read_only` checks operators and operands."""
         found: list[list[Alternative]] = []
         sources: list[str] = []
         joint = self.joint

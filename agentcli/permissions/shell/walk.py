@@ -1,4 +1,4 @@
-"""The strict walk over the syntax tree of a command; see `shell`, which holds what comes out of it."""
+"""Walk of the strict parser over the syntax tree; `strict_parser` defines its result."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from agentcli.permissions.shell.cursor import refusal
 from agentcli.permissions.shell.redirections import COMPOUND, Redirections
-from agentcli.permissions.shell.strict import Joint, SimpleCommand, Step
+from agentcli.permissions.shell.strict_parser import CommandStep, Joint, SimpleCommand
 from agentcli.permissions.shell.syntax_tree import text_of
 from agentcli.permissions.shell.values import MATCH, MATCH_END, NUMBER, is_own_name
 from agentcli.permissions.shell.words import Alternative, Refused, Word
@@ -17,13 +17,13 @@ from agentcli.permissions.shell.words import Alternative, Refused, Word
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["Refused", "Walk"]
+__all__ = ["CommandWalk", "Refused"]
 
 _JOINTS: dict[str, Joint] = {"&&": "&&", "||": "||", ";": ";", "|": "|", "\n": ";"}
 
 
-class Walk(Redirections):
-    def finished(self) -> tuple[Step, ...]:
+class CommandWalk(Redirections):
+    def finished(self) -> tuple[CommandStep, ...]:
         self.skip(len(self.source), wide=True)
         if not any(isinstance(step, SimpleCommand) for step in self.steps):
             raise Refused("it contains no command")

@@ -1,4 +1,4 @@
-"""Words whose markers are replaced by what the place decides: `$PWD`, `$HOME`, `$TMPDIR`, matches of patterns."""
+"""Resolves markers in words for a given folder: `$PWD`, `$HOME`, `$TMPDIR` and pattern matches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentcli.permissions.commands.listers import read_listing
 from agentcli.permissions.commands.listings import are_harmless
 from agentcli.permissions.git.revisions import references_are_plain, toplevel
 from agentcli.permissions.paths import expanded_pattern
-from agentcli.permissions.shell.strict import Variant
+from agentcli.permissions.shell.strict_parser import Variant
 from agentcli.permissions.shell.values import (
     HOME,
     LISTED,
@@ -41,10 +41,10 @@ _PRINTED = re.compile(f"({UNQUOTED}*)(?:{LISTED}([^{LISTED_END}]*){LISTED_END}|(
 
 
 class NotResolved(Exception):
-    """Why a word is not known even where the place is: a clause that goes after `because`."""
+    """Reason why a word cannot be resolved in a known folder."""
 
 
-class Surroundings(Protocol):
+class ExpansionContext(Protocol):
     @property
     def home(self) -> str: ...
     @property
@@ -66,7 +66,7 @@ def depends_on_place(variant: Variant) -> bool:
     return any(map(OF_THE_PLACE.search, variant.words))
 
 
-def resolved(variant: Variant, folder: str, seen: tuple[str, ...], place: Surroundings) -> list[Variant]:
+def resolved(variant: Variant, folder: str, seen: tuple[str, ...], place: ExpansionContext) -> list[Variant]:
     """All that the words may be when they run in `folder`. Patterns of loops were expanded in one of `seen`."""
     choices: list[list[str]] = []
     count = 1
@@ -81,7 +81,7 @@ def resolved(variant: Variant, folder: str, seen: tuple[str, ...], place: Surrou
     return [Variant(words, variant.globs) for words in product(*choices)]
 
 
-def known_words(variant: Variant, folders: tuple[str, ...], place: Surroundings) -> tuple[str, ...] | None:
+def known_words(variant: Variant, folders: tuple[str, ...], place: ExpansionContext) -> tuple[str, ...] | None:
     """The words with `$PWD`, `$HOME` and `$TMPDIR` replaced; None if they differ by folder or anything stays open."""
     if any(VARIES.search(word) or (TEMP in word and ".." in word) for word in variant.words):
         return None
@@ -93,14 +93,14 @@ def known_words(variant: Variant, folders: tuple[str, ...], place: Surroundings)
     return None if words is None or any(map(NOT_KNOWN.search, words)) else words
 
 
-def _check_literal(word: str, folder: str, place: Surroundings) -> None:
+def _check_literal(word: str, folder: str, place: ExpansionContext) -> None:
     """A value inside of a pattern must not be a pattern itself."""
     for _unquoted, marker in _OF_PLACE.findall(word):
         if re.search(r"[*?\[\]\\]", _value(marker, folder, place)):
             raise NotResolved("part of the pattern is unknown")
 
 
-def _values(word: str, folder: str, seen: tuple[str, ...], place: Surroundings) -> list[str]:
+def _values(word: str, folder: str, seen: tuple[str, ...], place: ExpansionContext) -> list[str]:
     def replaced(found: re.Match[str]) -> str:
         return _checked(_value(found[2], folder, place), unquoted=bool(found[1]))
 
@@ -149,7 +149,7 @@ def _toplevels(word: str, folders: tuple[str, ...]) -> list[str]:
     return [*dict.fromkeys(toplevel(folder) or UNKNOWN for folder in folders), ""]
 
 
-def _value(marker: str, folder: str, place: Surroundings) -> str:
+def _value(marker: str, folder: str, place: ExpansionContext) -> str:
     if marker == PWD:
         return folder
     value = (place.home or os.environ.get("HOME", "")) if marker == HOME else place.temp
@@ -158,7 +158,7 @@ def _value(marker: str, folder: str, place: Surroundings) -> str:
     return value
 
 
-def _matches(pattern: str, folders: tuple[str, ...], place: Surroundings) -> tuple[list[str], bool]:
+def _matches(pattern: str, folders: tuple[str, ...], place: ExpansionContext) -> tuple[list[str], bool]:
     """The names that the pattern of a loop matches, and whether the shell may find none and keep the pattern itself."""
     found: list[str] = []
     kept = False

@@ -1,4 +1,4 @@
-"""One word of a shell command: what the shell makes of its quotes, escapes, patterns and expansions.
+"""Parses one word of a shell command: quotes, escapes, patterns and expansions.
 
 Everything is read by rules of its own, not by the grammar: the grammar only says where an expansion ends.
 """
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Refused(Exception):
-    """Why a command is not understood: a clause that goes after `because`."""
+    """Reason why a command cannot be parsed strictly."""
 
 
 _PIECE = re.compile(
@@ -59,7 +59,7 @@ _MOST_ALTERNATIVES = 24
 
 
 def read_word(source: str) -> tuple[str, bool]:
-    """What the shell makes of a word, and whether it would expand it to file names. Raises `Refused`."""
+    """The value of a word, and whether the shell would expand it to file names. Raises `Refused`."""
     if source in ("!", "!="):
         return source, False
     out: list[str] = []

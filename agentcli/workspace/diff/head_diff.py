@@ -18,7 +18,7 @@ from agentcli.core.bounded_read import read_bounded, read_start
 from agentcli.workspace.base import FolderDiff, SnapshotError, WorkspaceDiff
 from agentcli.workspace.diff.agent_diff import DIFF_LIMIT
 from agentcli.workspace.git import EMPTY_TREE, Git, find_git
-from agentcli.workspace.heads import git_folder, head_commit
+from agentcli.workspace.head_commit import git_folder, head_commit
 from agentcli.workspace.shadow import in_thread
 
 _SECONDS = 60.0

@@ -1,4 +1,4 @@
-"""Three-way merge of text by lines: takes one change back and keeps what somebody else changed. Pure.
+"""Three-way merge of text by lines: reverses one change and keeps other changes. Pure.
 
 Changes to neighbouring lines do not clash, unlike with git: an edit of line 2 and one of line 3 are two edits. Only
 where both sides replaced the same line in different ways does the caller have to decide.

@@ -30,7 +30,7 @@ class OldFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RestorePlan:
     remove: Sequence[str] = ()
     folders_before: frozenset[str] = frozenset()
     """Folders that must stay even when they become empty."""
@@ -40,7 +40,7 @@ class Plan:
 
 
 @dataclass(slots=True)
-class Restoring:
+class FolderRestorer:
     """One folder's restoration. Problems are collected by path, with the reason."""
 
     root: Path
@@ -48,7 +48,7 @@ class Restoring:
     folders: int = 0
     """Empty folders that were made or removed."""
 
-    def clear(self, plan: Plan) -> None:
+    def clear(self, plan: RestorePlan) -> None:
         """Remove what is to go; a folder that becomes empty goes too, unless it was there before."""
         for path in plan.remove:
             with self._noting(path), contextlib.suppress(FileNotFoundError), self._parent(path) as (folder, name):
@@ -106,7 +106,7 @@ def parents(path: str) -> Iterator[str]:
 
 
 def _replace(folder: int, name: str, file: OldFile) -> None:
-    """By a new file and a rename, so that nobody sees half of it and a link in the way is replaced, not followed."""
+    """Write a new file and rename it, so that no partial file is visible and a link is replaced, not followed."""
     try:
         old: os.stat_result | None = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
