@@ -216,7 +216,7 @@ def stand_in(span: Span, summary: str, notes: Sequence[str] = ()) -> str | None:
 
 
 def standing_notes(span: Span, shown: Iterable[Message]) -> list[str]:
-    """What the model was told in the span and nobody tells again as long as it is in the log (that plan mode is on,
+    """Notes to the model in the span that are not repeated while they are in the log (that plan mode is on,
     where the work is): the last of each kind, if nothing later says otherwise. Kinds are the names in a message's
     meta."""
     ids = frozenset(span.ids)

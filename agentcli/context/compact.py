@@ -2,7 +2,7 @@
 
 The request shares the prefix of the conversation and the instruction comes last, so that the prompt cache pays
 for the history. Afterwards the log has, in this order: a boundary, the summary with the user's own messages word for
-word, what is pinned, the last exchange as it was, what was restored, and what nobody has answered yet. The boundary
+word, what is pinned, the last exchange as it was, what was restored, and unanswered prompts. The boundary
 names all of them: one that was not written whole (a crash) does not count. Running it is the loop's business
 (`agent/context/compaction.py`).
 """
@@ -180,7 +180,7 @@ def last_exchange(
     size: Callable[[Message], int] = message_tokens,
 ) -> tuple[Message, ...]:
     """The end of the conversation as it was: from the last prompt on if that fits, else as many of the last replies
-    with their results as fit. `open_end`: it may end with a reply, because the person speaks next; a request could
+    with their results as fit. `open_end`: it may end with a reply, because the user speaks next; a request could
     not. `size`: what a message takes of the budget."""
     start = None
     tokens = 0

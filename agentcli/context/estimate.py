@@ -201,7 +201,7 @@ class Estimator:
             return
         grown = known <= last and all(map(is_, self._learnt, messages))
         # Where old content is shown otherwise than before, the difference of two usages says nothing; in a log that was
-        # just loaded nobody knows, and the median has to see to it.
+        # just loaded this is unknown, and the median compensates.
         begin = known - 1 if grown and known else last if known or self.has_begun else 0
         counted = _counted(messages, range(last, begin - 1, -1))
         ratios: list[float] = []

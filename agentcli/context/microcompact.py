@@ -26,7 +26,7 @@ CLEARABLE: Mapping[str, tuple[str, str]] = {
     "WebSearch": ("query", "Search again if you need it."),
 }
 """Tools whose old results may go: the part of their input that says most, and how to get such a result again. What
-others know (MCP servers, sub-agents, the person) may not be there a second time."""
+others return (MCP servers, sub-agents, the user) may not be available a second time."""
 
 LEAST_BATCH = 10_000
 LEAST_BATCH_SHARE = 0.1

@@ -75,7 +75,7 @@ def told_folders(context: str) -> list[str]:
 
 
 def git_branch(cwd: Path) -> str | None:
-    """The branch, read from `.git/HEAD`. Git itself is not run: in a folder that nobody has trusted yet its
+    """The branch, read from `.git/HEAD`. Git itself is not run: in an untrusted folder its
     configuration could make it start programs (S1)."""
     for folder in (cwd, *cwd.parents):
         dot_git = folder / ".git"

@@ -220,7 +220,7 @@ class SessionStore:
             self._journal.append(self._user_context_line(boundary))
 
     def note_seen(self, files: Json) -> None:
-        # A session that has no record yet gets none by this: nobody has said anything in it.
+        # A session without a record gets none by this: it has no messages.
         if self._opening != "session":
             self._write("seen", {"files": files})
 

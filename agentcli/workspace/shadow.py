@@ -59,7 +59,7 @@ class Shadow:
         self._git = Git(program, place, top, root, place / index_name)
         self._leave_out = leave_out
         self._last_tree: str | None = None
-        self._begun_anew = False
+        self._was_reset = False
         self._modes: dict[str, int] = {}
         self._limits = CopyLimits(listing.LARGE_TOGETHER)
         self._named: set[str] = set()
@@ -111,9 +111,9 @@ class Shadow:
         except TooManyFiles:
             raise
         except SnapshotError:
-            if self._begun_anew:
+            if self._was_reset:
                 raise
-            self._begun_anew = True
+            self._was_reset = True
         self._last_tree = None
         self._named.clear()
         self._limits = CopyLimits(listing.LARGE_TOGETHER)

@@ -109,7 +109,7 @@ def test_an_exchange_that_was_interrupted_is_over_when_something_was_said() -> N
     assert spans(without_result) == []
 
 
-def test_what_was_told_before_a_prompt_belongs_to_it() -> None:
+def test_attachments_before_a_prompt_belong_to_its_exchange() -> None:
     talk = Talk()
     exchange(talk, 0)
     note = talk._add("user", [TextBlock("The user ran: make")], Origin.ATTACHMENT)
@@ -184,7 +184,7 @@ def test_no_summary_and_one_longer_than_half_of_what_it_replaces_are_none(summar
     assert words.stand_in(only_span(long_talk(3).log), summary) is None
 
 
-def test_what_still_holds_of_what_was_told_is_kept_word_for_word() -> None:
+def test_notes_that_still_apply_are_kept_verbatim() -> None:
     talk = long_talk(1)
     plan, old, long = (
         user_message(text, id, Origin.ATTACHMENT, {kind: True})
@@ -249,7 +249,7 @@ def test_what_is_pinned_since_is_passed_over_and_stays_ready() -> None:
     assert "m0" in step.staged
 
 
-def test_what_the_person_took_out_since_is_summarised_anew() -> None:
+def test_a_span_is_summarised_again_after_the_user_drops_a_block() -> None:
     talk = long_talk()
     step = staged(talk.log)
     view = ContextView()

@@ -141,7 +141,7 @@ def test_of_a_long_exchange_the_last_replies_with_their_results_are_kept() -> No
     assert last_exchange(long[:7], 1_000) == ()
 
 
-def test_a_reply_at_the_end_is_kept_only_where_the_person_speaks_next() -> None:
+def test_a_reply_at_the_end_is_kept_only_where_the_user_speaks_next() -> None:
     talk = TALK[:4]
     assert last_exchange(talk, 10_000) == ()
     assert ids(last_exchange(talk, 10_000, open_end=True)) == ["p1", "c1", "r1", "a1"]

@@ -167,7 +167,7 @@ def test_nothing_points_to_what_is_not_shown_and_nothing_is_decided_twice() -> N
     assert snip.plan(talk.log, situation) is None, "the person wanted it back"
 
 
-def test_another_conversation_is_looked_at_anew() -> None:
+def test_another_conversation_is_read_from_the_start() -> None:
     one, other = Talk(), Talk()
     for talk in (one, other):
         talk.prompt("go")

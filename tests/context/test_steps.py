@@ -343,7 +343,7 @@ def test_any_log_any_order_any_pins_give_a_valid_request_with_all_that_has_to_be
 
 @CHECKS
 @given(talks(), st.permutations(range(3)))
-def test_what_was_sent_changes_only_where_it_is_told(log: list[Message], order: list[int]) -> None:
+def test_sent_messages_change_only_with_a_reported_edit(log: list[Message], order: list[int]) -> None:
     pipeline, view = Pipeline(steps_in(order)), ContextView()
     sent: tuple[object, ...] = ()
     for end in [p for p, message in enumerate(log) if message.role == "assistant"]:

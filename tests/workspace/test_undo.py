@@ -55,9 +55,7 @@ async def test_everything_a_submission_did_is_put_back_and_done_again(project: P
         assert state_of(project) == after
 
 
-async def test_a_file_that_the_person_changed_since_is_shown_and_never_overwritten(
-    project: Path, tmp_path: Path
-) -> None:
+async def test_a_file_that_the_user_changed_since_is_shown_and_never_overwritten(project: Path, tmp_path: Path) -> None:
     async with working(tmp_path / "state", project) as work:
         async with work.submission():
             (project / "src" / "app.py").write_text("print(2)\n")
@@ -226,7 +224,7 @@ async def test_a_file_too_large_to_copy_is_reported_and_stays(
     assert (project / "crlf.txt").read_bytes() == b"n" * 400
 
 
-async def test_files_without_a_copy_that_were_deleted_or_created_are_told(
+async def test_files_without_a_copy_that_were_deleted_or_created_are_reported(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_limits(monkeypatch)
@@ -330,7 +328,7 @@ async def test_files_that_come_back_are_told_apart_from_those_that_change_back(p
         assert report.recreated == (str(project / "new.txt"),)
 
 
-async def test_a_folder_with_too_many_files_is_told_once_and_work_goes_on(
+async def test_a_folder_with_too_many_files_is_reported_once_and_work_continues(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shadow, "MOST_FILES", 3)
@@ -629,7 +627,7 @@ async def test_a_file_outside_the_working_directories_is_named_as_one_that_stays
 
 
 @pytest.mark.parametrize("broken", ["index", "objects", "config", "lock"])
-async def test_what_a_crash_left_broken_is_begun_anew(project: Path, tmp_path: Path, broken: str) -> None:
+async def test_a_broken_index_is_rebuilt(project: Path, tmp_path: Path, broken: str) -> None:
     async with working(tmp_path / "state", project, session="first") as work, work.submission():
         (project / "a.txt").write_text("a")
     (place,) = (tmp_path / "state" / "snapshots" / "folders").iterdir()

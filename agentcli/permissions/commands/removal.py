@@ -59,7 +59,7 @@ def removed_essential(command: str, cwd: Path, keep: Iterable[Path], home: Path 
             # Each costs a look into a folder.
             if patterns > _MOST_PATTERNS:
                 return "more files than can be checked"
-            if _is_somebodys_home(target) or any(_meets(base, target, cwd, home, essential) for base in bases):
+            if _is_home_folder(target) or any(_meets(base, target, cwd, home, essential) for base in bases):
                 return target
         if removing and "xargs" in words[:-1] and not _names_are_chosen(segments):
             return "the files that xargs receives"
@@ -119,7 +119,7 @@ def _names_are_chosen(segments: list[list[str]]) -> bool:
     return False
 
 
-def _is_somebodys_home(word: str) -> bool:
+def _is_home_folder(word: str) -> bool:
     return re.match(r"~[^/]", word) is not None
 
 

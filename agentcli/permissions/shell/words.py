@@ -75,7 +75,7 @@ def read_word(source: str) -> tuple[str, bool]:
         out.append(piece)
         position = found.end()
     if glob and quoted_star:
-        # Without the quotes nobody could tell any more which of its characters stand for themselves.
+        # Without the quotes, literal characters could not be told from pattern characters.
         raise Refused("part of the pattern is quoted")
     return "".join(out), glob
 

@@ -255,7 +255,7 @@ def _existing(shadow: Shadow, paths: Iterable[str]) -> set[str]:
 
 
 def _usual(reversal: FolderReversal, path: str) -> EntryChange | None:
-    """How the file changes when nobody but the submission has touched it."""
+    """How the file changes if only the submission has touched it."""
     difference = reversal.differences.get(path)
     return (difference.before, difference.after) if difference else None
 

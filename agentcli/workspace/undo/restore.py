@@ -56,7 +56,7 @@ class FolderRestorer:
         leaving = {parent for path in plan.remove for parent in parents(path)}
         leaving |= {parent for path in plan.empty_gone for parent in (path, *parents(path))}
         for path in sorted(leaving - plan.folders_before, key=lambda path: path.count("/"), reverse=True):
-            # Not empty (ignored files, or somebody else's): it stays, and that is no problem.
+            # Not empty (ignored or other files): it stays.
             with contextlib.suppress(OSError), self._parent(path) as (folder, name):
                 os.rmdir(name, dir_fd=folder)
                 self.folders += 1
@@ -149,7 +149,7 @@ def _set_mode(descriptor: int, old: os.stat_result | None, file: OldFile) -> Non
 
 
 def unusual_modes(root: Path, paths: Iterable[str]) -> Mapping[str, int]:
-    """Permission bits that a new file would not get by itself, such as 0600; a tree only knows "executable"."""
+    """Permission bits that differ from a new file's, such as 0600; a tree only stores "executable"."""
     found: dict[str, int] = {}
     for path in paths:
         with contextlib.suppress(OSError):

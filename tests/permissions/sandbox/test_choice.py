@@ -38,7 +38,7 @@ def with_ability(monkeypatch: pytest.MonkeyPatch, ability: Ability) -> None:
 # ---------------------------------------------------------------------------------------------------------- choice
 
 
-def test_off_is_off_and_says_so(tmp_path: Path, around: SandboxEnvironment) -> None:
+def test_sandbox_off_is_reported(tmp_path: Path, around: SandboxEnvironment) -> None:
     chosen = choose("off", rules_in(tmp_path), around)
     assert (chosen.launcher.name, chosen.launcher.level, chosen.warning) == ("none", "off", "")
 

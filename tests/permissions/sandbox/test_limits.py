@@ -16,7 +16,7 @@ BOMB = "for i in $(seq 400); do sleep 60 & done; wait"
 BURNER = "while :; do :; done"
 
 
-async def test_a_command_that_takes_too_much_memory_is_stopped_and_told_why(box: Box) -> None:
+async def test_a_command_over_its_memory_limit_is_stopped_with_a_reason(box: Box) -> None:
     output = await box.with_rules(limits=ResourceLimits(memory=100 << 20)).run(HOG)
     assert output.is_error
     assert "limit of 100 MiB" in str(output.content)
@@ -35,7 +35,7 @@ async def test_memory_that_is_only_reserved_is_not_counted(box: Box) -> None:
     assert output.content == "1"
 
 
-async def test_a_swarm_of_processes_is_stopped_as_a_whole_and_told_why(box: Box) -> None:
+async def test_a_command_over_its_process_limit_is_stopped_with_a_reason(box: Box) -> None:
     output = await box.with_rules(limits=ResourceLimits(processes=100)).run(BOMB)
     assert output.is_error
     assert "limit of 100" in str(output.content)
@@ -44,7 +44,7 @@ async def test_a_swarm_of_processes_is_stopped_as_a_whole_and_told_why(box: Box)
     assert not [entry for entry in Path("/proc").iterdir() if entry.name.isdigit() and _folder_of(entry) == project]
 
 
-async def test_a_process_that_computes_for_too_long_is_stopped_and_told_why(box: Box) -> None:
+async def test_a_process_over_its_cpu_limit_is_stopped_with_a_reason(box: Box) -> None:
     output = await box.with_rules(limits=ResourceLimits(cpu_seconds=1)).run(BURNER)
     assert output.is_error
     assert "sandbox.maxCpuSeconds" in str(output.content)

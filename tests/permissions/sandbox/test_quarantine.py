@@ -63,7 +63,7 @@ async def test_a_planted_file_is_moved_away_while_the_command_still_runs(box: Bo
     assert f"agentcli quarantine restore {item.id}" in text
 
 
-async def test_the_user_is_told_and_can_take_it_back(box: Box) -> None:
+async def test_quarantine_is_reported_and_can_be_restored(box: Box) -> None:
     output = await box.run("mkdir .vscode; echo '{}' > .vscode/tasks.json; ln -s /etc .idea; sleep 0.2")
     assert any(".idea was moved" in notice for notice in output.notices)
     assert not (box.project / ".idea").is_symlink()

@@ -131,7 +131,7 @@ class LimitWatch:
                 return
             self._struck.setdefault(key, reason)
             # The first process of a pid namespace takes all others along, whatever they do. Under the lock: as long as
-            # the launch is not over its number cannot belong to somebody else.
+            # the launch is not over its number cannot belong to another process.
             with contextlib.suppress(OSError):
                 os.kill(first, signal.SIGKILL)
 
