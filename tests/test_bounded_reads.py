@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parent.parent / "agentcli"
 ALLOWED = {
     "core/bounded_read.py": "the one place",
     "core/descendants.py": "/proc of our own children",
-    "permissions/sandbox/linux/inside.py": "/proc of our own children",
+    "permissions/sandbox/linux/processes.py": "/proc of our own children",
     "permissions/sandbox/linux/probe.py": "/proc/sys",
     "doctor/machine.py": "/proc/sys",
     "tools/shell/orphan_processes.py": "/proc of our own children, read in one piece",

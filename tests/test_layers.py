@@ -57,7 +57,7 @@ ONLY_IN = {
         "permissions/shell/simple_commands.py",
         "permissions/shell/walk.py",
         "permissions/shell/words.py",
-        "permissions/shell/loose.py",
+        "permissions/shell/loose_parser.py",
     ),
     "tree_sitter_bash": ("permissions/shell/syntax_tree.py",),
     "httpx2": ("providers/", "tools/web/http_get.py"),

@@ -19,7 +19,7 @@ from agentcli.agent.profile import (
 )
 from agentcli.agent.updates.changed_files import ChangedFiles
 from agentcli.context.pipeline import Pipeline
-from agentcli.context.view import View
+from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids, seconds_between
@@ -57,7 +57,7 @@ class Conversation:
     bounds: Bounds = Bounds()
     tuning: Tuning = Tuning()
     extensions: Extensions = field(default_factory=Extensions)
-    view: View = field(default_factory=View)
+    view: ContextView = field(default_factory=ContextView)
     log: tuple[Message, ...] = ()
     """Of a resumed session."""
     history: list[ev.Event] = field(default_factory=list)

@@ -14,7 +14,7 @@ from agentcli.core import events as ev
 from agentcli.core.errors import UsageError
 from agentcli.core.programs import folders_named
 from agentcli.providers.catalog import Catalog
-from agentcli.session.places import project_key
+from agentcli.session.paths import project_key
 
 
 class Ground:

@@ -31,7 +31,7 @@ from agentcli.providers.credentials import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from agentcli.config.credentials import Placed
+    from agentcli.config.credentials import KeyLocation
     from agentcli.providers.check import Checked
     from agentcli.providers.local import LocalServer, Program
 
@@ -119,7 +119,7 @@ class Login:
 
     # ---------------------------------------------------------------------------------------------------- changing
 
-    def keep(self, address: Address, key: str) -> Placed:
+    def keep(self, address: Address, key: str) -> KeyLocation:
         """Raises `CredentialError`."""
         return key_store(Ground(self._options)).keep(bound_to(address.url), key)
 

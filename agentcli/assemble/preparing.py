@@ -14,8 +14,8 @@ from agentcli.context.collapse import Collapse, Thresholds
 from agentcli.context.microcompact import Microcompact
 from agentcli.context.pipeline import Pipeline
 from agentcli.context.snip import Snip
-from agentcli.context.steps import Step
-from agentcli.context.view import View
+from agentcli.context.steps import ContextStep
+from agentcli.context.view import ContextView
 from agentcli.core.bounded_read import read_bounded
 
 STEPS = ("budget", "snip", "microcompact", "collapse")
@@ -24,13 +24,13 @@ STEPS = ("budget", "snip", "microcompact", "collapse")
 
 def pipeline_for(settings: Settings, results_dir: Path | None, collapser: Collapser) -> Pipeline:
     off = frozenset(name for name in STEPS if not settings.boolean(f"context.{name}"))
-    steps: list[Step] = [ToolResultBudget(_saving_in(results_dir)), Snip(), Microcompact()]
+    steps: list[ContextStep] = [ToolResultBudget(_saving_in(results_dir)), Snip(), Microcompact()]
     if isinstance(collapser, Collapsing):
         steps.append(collapser.step)
     return Pipeline(steps, off)
 
 
-def collapser_for(settings: Settings, view: View) -> Collapser:
+def collapser_for(settings: Settings, view: ContextView) -> Collapser:
     """What makes summaries of old exchanges; they are used before the whole conversation would be compacted."""
     if not settings.boolean("context.collapse"):
         return NoCollapser()

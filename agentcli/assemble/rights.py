@@ -21,7 +21,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.installation import installation_paths
 from agentcli.core.launch import BareLauncher, Launcher
 from agentcli.core.permission import PermissionMode
-from agentcli.permissions.commands.parts import runs_beside_others
+from agentcli.permissions.commands.command_parts import runs_beside_others
 from agentcli.permissions.granting import known_credentials
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules.rule import READING_TOOLS, Rule, parse_rule, parse_rules
@@ -31,7 +31,7 @@ from agentcli.tools.shell.environment import PassedVariables, child_environment
 
 if TYPE_CHECKING:
     from agentcli.permissions.sandbox.denied import DeniedFiles
-    from agentcli.permissions.sandbox.linux.limits import Limits
+    from agentcli.permissions.sandbox.linux.limits import ResourceLimits
     from agentcli.permissions.sandbox.plan import SandboxRules
 
 STRUCTURED_OUTPUT = "StructuredOutput"
@@ -169,10 +169,10 @@ class RightsParts:
 
         if mode == "off":
             return UnsandboxedLauncher(self._temp_root())
-        from agentcli.permissions.sandbox.choose import Surroundings, choose
+        from agentcli.permissions.sandbox.choose import SandboxEnvironment, choose
 
         cache_dir = self._ground.paths.cache_dir
-        around = Surroundings(
+        around = SandboxEnvironment(
             environ=self._ground.environ,
             temp_root=self._temp_root(),
             cache_dir=cache_dir,
@@ -231,12 +231,12 @@ class RightsParts:
             installation=self._installation,
         )
 
-    def _limits(self) -> Limits:
-        from agentcli.permissions.sandbox.linux.limits import Limits, default_memory
+    def _limits(self) -> ResourceLimits:
+        from agentcli.permissions.sandbox.linux.limits import ResourceLimits, default_memory
 
         settings = self._ground.settings
         memory = settings.integer("sandbox.maxMemoryMb")
-        return Limits(
+        return ResourceLimits(
             memory=default_memory() if memory is None else memory * 2**20 or None,
             processes=settings.integer("sandbox.maxProcesses") or None,
             cpu_seconds=settings.integer("sandbox.maxCpuSeconds") or None,

@@ -16,16 +16,16 @@ from agentcli.assemble.git_context import GitGathering
 from agentcli.assemble.ground import Ground
 from agentcli.context.edits import edit_from_dict
 from agentcli.context.prompt import NON_INTERACTIVE, git_branch, system_context, system_parts
-from agentcli.context.view import View
+from agentcli.context.view import ContextView
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Event
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, Message
 from agentcli.core.programs import clean_search_path
 from agentcli.memory.notes import mechanics
-from agentcli.session.base import Store, Workplace
+from agentcli.session.base import SessionContext, Store
 from agentcli.session.null import NullStore
-from agentcli.workspace.late import LateHistory
+from agentcli.workspace.lazy_history import LazyHistory
 
 
 @frozen
@@ -34,7 +34,7 @@ class OpenedSession:
     log: Sequence[Message] = ()
     history: list[Event] = field(default_factory=list)
     """What it has shown, in order."""
-    view: View = field(default_factory=View)
+    view: ContextView = field(default_factory=ContextView)
     system_context: str | None = None
     user_contexts: Mapping[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
     """By the boundary from which on each stands before all messages."""
@@ -80,7 +80,7 @@ class SessionParts:
         assert state_dir is not None
         from agentcli.session.store import SessionStore
 
-        workplace = Workplace(state_dir, self._ground.cwd, options.clock, options.ids, __version__)
+        workplace = SessionContext(state_dir, self._ground.cwd, options.clock, options.ids, __version__)
         if not wants_old:
             store = SessionStore.create(workplace, new_id)
             if options.name:
@@ -92,7 +92,7 @@ class SessionParts:
         except OSError as error:
             raise AgentError(f"The session {found.stem} cannot be read: {error.strerror}.") from error
 
-    def _resumed(self, workplace: Workplace, path: Path, new_id: str) -> OpenedSession:
+    def _resumed(self, workplace: SessionContext, path: Path, new_id: str) -> OpenedSession:
         from agentcli.session.find import results_along
         from agentcli.session.load import load_session
         from agentcli.session.store import SessionStore
@@ -110,7 +110,7 @@ class SessionParts:
             store, loaded = SessionStore.resume(workplace, path, with_history=with_history)
         if options.name:
             store.set_title(options.name)
-        view = View()
+        view = ContextView()
         for redaction in loaded.redactions:
             view.repair(redaction.repair, redaction.through)
         for after, edit in loaded.edits:
@@ -191,4 +191,4 @@ class SessionParts:
 
         whose = (session.store.session_id, session.forked_from)
         search_path = clean_search_path(self._ground.environ.get("PATH"), self._ground.writable_dirs)
-        return LateHistory(state_dir, whose, search_path, self._ground.is_trusted)
+        return LazyHistory(state_dir, whose, search_path, self._ground.is_trusted)

@@ -18,7 +18,7 @@ from agentcli.agent.updates.instructions import Instructing
 from agentcli.agent.updates.memory_notes import Remembering
 from agentcli.assemble.ground import Ground
 from agentcli.assemble.sessions import OpenedSession
-from agentcli.memory.instructions import InstructionFiles, Places, UserContext
+from agentcli.memory.instructions import InstructionFiles, InstructionFolders, UserContext
 from agentcli.memory.notes import Notes
 from agentcli.tools.base import ToolContext
 from agentcli.tools.shell.background import Shells
@@ -68,7 +68,7 @@ class Telling:
         wanted = ground.settings.boolean("instructionFiles") and ground.settings.get("systemPrompt") != ""
         if not wanted and self.notes is None:
             return None
-        places = Places.around(ground.cwd, ground.working_dirs, ground.paths.config_dir, ground.home)
+        places = InstructionFolders.around(ground.cwd, ground.working_dirs, ground.paths.config_dir, ground.home)
         index = None if self.notes is None else self.notes.index
         return InstructionFiles(places, hides=hides, memory_index=index, only_memory=not wanted)
 

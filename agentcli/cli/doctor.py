@@ -10,19 +10,19 @@ from agentcli.assemble import Options
 from agentcli.cli.flags import SANDBOX_MODES
 from agentcli.cli.output import echo, echo_json, echo_styled
 from agentcli.core.errors import UsageError
-from agentcli.doctor.examine import examine
+from agentcli.doctor.check_context import CheckContext, OutputScreen
+from agentcli.doctor.checks import run_checks
 from agentcli.doctor.finding import Finding, finding_lines, summary
-from agentcli.doctor.patient import Patient, Screen
 
 
 def diagnose(*, as_json: bool, online: bool, sandbox: str | None) -> None:
     """Ends with code 1 if anything fails; warnings do not count."""
     if sandbox is not None and sandbox not in SANDBOX_MODES:
         raise UsageError(f"--sandbox must be one of {', '.join(SANDBOX_MODES)}, not {sandbox!r}.")
-    screen = Screen.here(may_ask=not as_json)
+    screen = OutputScreen.here(may_ask=not as_json)
     coloured = screen.is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "") not in ("", "dumb")
     found: list[Finding] = []
-    for finding in examine(Patient(Options(sandbox=sandbox), os.environ, screen), online=online):
+    for finding in run_checks(CheckContext(Options(sandbox=sandbox), os.environ, screen), online=online):
         found.append(finding)
         if not as_json:
             # Each as it is known: a slow check does not hold back the others.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.config.paths import Paths
-from agentcli.config.settings import Row, Settings
+from agentcli.config.settings import SettingRow, Settings
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
 from agentcli.providers.credentials import shown_url
@@ -78,6 +78,6 @@ def setting_records(settings: Settings) -> list[Json]:
     return [{"key": row.key, "value": _without_password(row), "source": row.source} for row in settings.describe()]
 
 
-def _without_password(row: Row) -> Any:
+def _without_password(row: SettingRow) -> Any:
     """What is printed here gets into reports of problems."""
     return shown_url(row.value) if row.key == "baseUrl" and isinstance(row.value, str) else row.value

@@ -20,7 +20,7 @@ from agentcli.cli.flags import COMMANDS, FLAGS, GROUPS
 from agentcli.cli.helptext import flag_row
 from agentcli.cli.output import echo
 from agentcli.commands.registry import COMMANDS as SLASH_COMMANDS
-from agentcli.config.environment import FILES, SET_FOR_COMMANDS, VARIABLES, Named
+from agentcli.config.environment import FILES, SET_FOR_COMMANDS, VARIABLES, ReferenceEntry
 from agentcli.config.schema import KEYS, Key
 
 BEGIN, END = "<!-- reference:begin -->", "<!-- reference:end -->"
@@ -103,7 +103,7 @@ def _variables() -> str:
     return f"{table}\n\nThe settings above name their own. Set for the commands that the agent runs:\n\n{given}"
 
 
-def _named(one: Named) -> tuple[str, str]:
+def _named(one: ReferenceEntry) -> tuple[str, str]:
     return ", ".join(map(_code, one.names)), one.doc
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agentcli.cli.output import confirm, echo
 from agentcli.config.paths import Paths
-from agentcli.config.trust import UNREADABLE, Part, TrustState, TrustStore
+from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState, TrustStore
 from agentcli.core.errors import UsageError
 from agentcli.core.plaintext import terminal_line
 from agentcli.core.shell import shown_command, shown_name
@@ -65,7 +65,7 @@ def shown(state: TrustState) -> str:
     return "\n".join(lines)
 
 
-def _content(part: Part) -> list[str]:
+def _content(part: TrustedContent) -> list[str]:
     if part.digest == UNREADABLE:
         return ["    Cannot be shown: not a regular file inside the folder, or too large. It is never trusted."]
     rows = part.text.replace("\r\n", "\n").removesuffix("\n").split("\n")

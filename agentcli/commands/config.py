@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual, say
 from agentcli.commands.front_end import FrontEnd
-from agentcli.config.settings import Row
+from agentcli.config.settings import SettingRow
 from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
 
@@ -30,6 +30,6 @@ async def run(_engine: Engine | None, _arguments: str, front_end: FrontEnd) -> A
         yield say(f"{change.key} is saved in {where}.{later}")
 
 
-def _line(row: Row) -> str:
+def _line(row: SettingRow) -> str:
     value = json.dumps(row.value, ensure_ascii=False, default=str)
     return f"{row.key} = {plain_line(value, 300)}  ({plain_line(row.source)})"

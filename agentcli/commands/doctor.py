@@ -10,9 +10,9 @@ from agentcli.agent.engine import Engine
 from agentcli.assemble import Options
 from agentcli.commands.base import Manual, fail, say
 from agentcli.core.events import Event
-from agentcli.doctor.examine import examine
+from agentcli.doctor.check_context import CheckContext, OutputScreen
+from agentcli.doctor.checks import run_checks
 from agentcli.doctor.finding import finding_lines, summary
-from agentcli.doctor.patient import Patient, Screen
 
 MANUAL = Manual(
     "Checks versions, programs, terminal, settings, key, folders and sessions, and tries every promise of the "
@@ -29,10 +29,10 @@ async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
     if arguments not in ("", "online"):
         yield fail("/doctor looks at this installation, /doctor online also tries to reach the server.")
         return
-    screen = Screen.here(may_ask=False)
-    patient = Patient(Options(cwd=engine.working_dirs[0], interactive=True), os.environ, screen)
+    screen = OutputScreen.here(may_ask=False)
+    context = CheckContext(Options(cwd=engine.working_dirs[0], interactive=True), os.environ, screen)
     # Programs are started and a sandbox is tried: what streams or is typed meanwhile must not wait for that.
-    found = await asyncio.to_thread(lambda: list(examine(patient, online=arguments == "online")))
+    found = await asyncio.to_thread(lambda: list(run_checks(context, online=arguments == "online")))
     width = min(_WIDEST, screen.columns - _AROUND)
     lines = [line for finding in found for line in finding_lines(finding, width)]
     yield say("\n".join([*lines, "", summary(found)]))

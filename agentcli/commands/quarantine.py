@@ -13,7 +13,7 @@ from agentcli.config.paths import Paths
 from agentcli.core.errors import UsageError
 from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line, terminal_line
-from agentcli.permissions.sandbox.planted.quarantine import Item, Quarantine
+from agentcli.permissions.sandbox.planted.quarantine import Quarantine, QuarantinedItem
 
 MANUAL = Manual(
     "What a sandboxed command creates and other programs would run or obey, such as .envrc or a git hook, is moved "
@@ -80,7 +80,7 @@ def remove(quarantine: Quarantine, item_ids: list[str]) -> list[str]:
     return done
 
 
-def _item(quarantine: Quarantine, item_id: str) -> Item:
+def _item(quarantine: Quarantine, item_id: str) -> QuarantinedItem:
     item = quarantine.get(item_id)
     if item is None:
         raise UsageError(

@@ -1,1 +1,1 @@
-"""Layer 1: settings with where each came from, and the user's folders."""
+"""Layer 1: settings with their sources, and the user's folders."""

@@ -1,4 +1,4 @@
-"""Replacing a small file of ours as a whole: other readers see the old one or the new one, never half of one."""
+"""Atomic replacement of a small file: readers see the old or the new content, never a part."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Keys that `agentcli login` keeps, each for the one address it was given for.
+"""API keys stored by `agentcli login`, each for one address.
 
 In the system's keyring where there is one, else in `credentials.json` in the state folder (not in the configuration
 folder, which people put under version control). The file says which addresses have a key, so that nothing is asked of
-the keyring without need. It is only believed if nobody else can read it or can have written it; otherwise whoever asks
-is told how to mend it. A key is in no `repr` and in no message.
+the keyring without need. It is only used if no other user can read or write it; otherwise the error
+explains the fix. A key is in no `repr` and in no message.
 """
 
 from __future__ import annotations
@@ -24,52 +24,50 @@ from agentcli.core.errors import CredentialError
 from agentcli.core.frozen import frozen
 
 FILE_NAME = "credentials.json"
-KEYRING = "the system's keyring"
+KEYRING = "the system keyring"
 _LARGEST = 256 * 1024
 
 
 @frozen
-class KeptKey:
+class StoredKey:
     key: str = field(repr=False)
     where: str
-    """For people: the keyring, or the file's path."""
+    """Shown to the user: the keyring, or the file's path."""
 
 
 @frozen
-class Placed:
+class KeyLocation:
     where: str
     problem: str = ""
     """Why it is not in the keyring although there is one."""
 
 
 class KeyStore:
-    """Every method raises `CredentialError` with what to do."""
+    """Stored API keys. Methods raise `CredentialError` with a fix."""
 
     def __init__(self, state_dir: Path | None, vault: Callable[[], Vault | None] = system_vault) -> None:
         self.path = state_dir / FILE_NAME if state_dir is not None else None
         self._vault = vault
 
-    def find(self, address: str) -> KeptKey | None:
+    def find(self, address: str) -> StoredKey | None:
         """The key that was given for exactly this address."""
         entry = self._entries().get(address)
         if entry is None:
             return None
         if entry.get("in") != "keyring":
             key = entry.get("key")
-            return KeptKey(key, str(self.path)) if isinstance(key, str) and key else None
+            return StoredKey(key, str(self.path)) if isinstance(key, str) and key else None
         vault = self._vault()
         key = vault.read(address) if vault is not None else None
         if key is None:
-            raise CredentialError(
-                f"The key for {address} was put into {KEYRING}, and is not there now. Run `agentcli login` again."
-            )
-        return KeptKey(key, KEYRING)
+            raise CredentialError(f"The key for {address} is no longer in {KEYRING}. Run `agentcli login` again.")
+        return StoredKey(key, KEYRING)
 
     def addresses(self) -> tuple[str, ...]:
-        """That have a key."""
+        """Addresses with a stored key."""
         return tuple(sorted(self._entries()))
 
-    def keep(self, address: str, key: str) -> Placed:
+    def keep(self, address: str, key: str) -> KeyLocation:
         problem = ""
         with self._changing() as entries:
             vault = self._vault()
@@ -77,14 +75,14 @@ class KeyStore:
                 try:
                     vault.keep(address, key)
                     entries[address] = {"in": "keyring"}
-                    return Placed(KEYRING)
+                    return KeyLocation(KEYRING)
                 except CredentialError as error:
                     problem = str(error)
             entries[address] = {"key": key}
-        return Placed(str(self.path), problem)
+        return KeyLocation(str(self.path), problem)
 
     def forget(self, address: str) -> bool:
-        """Whether there was one."""
+        """Remove a key; returns whether there was one."""
         if address not in self._entries():
             return False
         with self._changing() as entries:
@@ -107,15 +105,15 @@ class KeyStore:
             keys = None
         if not isinstance(keys, dict):
             raise CredentialError(
-                f"{self.path} does not hold what `agentcli login` writes. Remove it and run `agentcli login` again."
+                f"{self.path} is not a valid credentials file. Remove it and run `agentcli login` again."
             )
         return {address: entry for address, entry in keys.items() if isinstance(entry, dict)}
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, dict[str, Any]]]:
-        """What the file holds, to be changed; it is written when the block ends without an exception."""
+        """Yield the file's content for changes; it is saved if the block ends without an exception."""
         if self.path is None:
-            raise CredentialError("There is no folder to keep a key in. Set HOME, or use ANTHROPIC_API_KEY.")
+            raise CredentialError("No folder to store a key in. Set HOME, or use ANTHROPIC_API_KEY.")
         try:
             _check_folder(self.path.parent)
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -128,17 +126,17 @@ class KeyStore:
             finally:
                 os.close(lock)
         except OSError as error:
-            raise CredentialError(f"The key cannot be kept in {self.path}: {error.strerror}.") from error
+            raise CredentialError(f"The key cannot be stored in {self.path}: {error.strerror}.") from error
 
 
 def _check_folder(folder: Path) -> None:
-    """Make it, for nobody else; one that is there must not let others put files into it."""
+    """Create a private folder; an existing one must not be writable by others."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = folder.stat()
     if status.st_uid != os.geteuid():
-        raise CredentialError(f"{folder} belongs to somebody else. Make it yours: chown -R $(id -u) {folder}")
+        raise CredentialError(f"{folder} belongs to another user. Change its owner: chown -R $(id -u) {folder}")
     if status.st_mode & 0o022:
-        raise CredentialError(f"Others can write to {folder}. Close it to them: chmod 700 {folder}")
+        raise CredentialError(f"Other users can write to {folder}. Make it private: chmod 700 {folder}")
 
 
 def _read_safely(path: Path) -> bytes | None:
@@ -150,20 +148,20 @@ def _read_safely(path: Path) -> bytes | None:
         return None
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise CredentialError(f"{path} is a link, so it is not used. Remove it: rm {path}") from None
+            raise CredentialError(f"{path} is a symbolic link and is not used. Remove it: rm {path}") from None
         raise CredentialError(f"{path} cannot be read: {error.strerror}.") from None
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
-            raise CredentialError(f"{path} is no file of ours. Remove it and run `agentcli login` again.")
+            raise CredentialError(f"{path} is not a regular file. Remove it and run `agentcli login` again.")
         if status.st_uid != os.geteuid():
             raise CredentialError(
-                f"{path} belongs to somebody else, so it is not used. Remove it and run `agentcli login` again."
+                f"{path} belongs to another user and is not used. Remove it and run `agentcli login` again."
             )
         if status.st_mode & 0o077:
             raise CredentialError(
-                f"Others can read {path}, so it is not used. Close it to them: chmod 600 {path} "
-                "(and if others use this machine, get a new key)."
+                f"Other users can read {path}, so it is not used. Make it private: chmod 600 {path} "
+                "(and create a new key if others use this machine)."
             )
         return _whole(descriptor)
     finally:
@@ -178,7 +176,7 @@ def _whole(descriptor: int) -> bytes:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """As a whole, and readable by nobody else from its first moment on. Never through a link."""
+    """Replace a file atomically, private from creation on. Links are not followed."""
     beside = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:

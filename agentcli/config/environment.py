@@ -1,5 +1,5 @@
-"""Variables of the environment that mean something beside those of single settings, and the files that are read and
-written: for people, in the reference. Whoever reads one does so itself; here is only what it is for."""
+"""Environment variables beyond those of single settings, and the files that agentcli reads and
+writes: descriptions for the reference."""
 
 from __future__ import annotations
 
@@ -7,55 +7,67 @@ from agentcli.core.frozen import frozen
 
 
 @frozen
-class Named:
+class ReferenceEntry:
     names: tuple[str, ...]
     doc: str
 
 
-VARIABLES: tuple[Named, ...] = (
-    Named(("ANTHROPIC_API_KEY",), "The API key. Wins over one that `agentcli login` kept."),
-    Named(("ANTHROPIC_AUTH_TOKEN",), "A bearer token instead of a key. Wins over the key."),
-    Named(("ANTHROPIC_BASE_URL",), "The server that requests go to."),
-    Named(("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"), "Proxies, and hosts that need none."),
-    Named(("SSL_CERT_FILE",), "Certificates to trust instead of the usual ones."),
-    Named(("AGENTCLI_CONFIG_DIR",), "The folder of your settings and themes, instead of `~/.config/agentcli`."),
-    Named(
-        ("AGENTCLI_STATE_DIR",), "The folder of sessions, history and kept keys, instead of `~/.local/state/agentcli`."
+VARIABLES: tuple[ReferenceEntry, ...] = (
+    ReferenceEntry(("ANTHROPIC_API_KEY",), "The API key. Overrides one stored by `agentcli login`."),
+    ReferenceEntry(("ANTHROPIC_AUTH_TOKEN",), "A bearer token. Overrides the API key."),
+    ReferenceEntry(("ANTHROPIC_BASE_URL",), "The server that requests go to."),
+    ReferenceEntry(("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"), "Proxies, and hosts that need none."),
+    ReferenceEntry(("SSL_CERT_FILE",), "Certificates to trust instead of the usual ones."),
+    ReferenceEntry(("AGENTCLI_CONFIG_DIR",), "Folder for your settings and themes, instead of `~/.config/agentcli`."),
+    ReferenceEntry(
+        ("AGENTCLI_STATE_DIR",), "Folder for sessions, history and stored keys, instead of `~/.local/state/agentcli`."
     ),
-    Named(("AGENTCLI_CACHE_DIR",), "The folder of what can be thrown away, instead of `~/.cache/agentcli`."),
-    Named(("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"), "Where those folders are by default."),
-    Named(("AGENTCLI_SCRIPT",), "A script that plays the model: no key and no network, for tests and demonstrations."),
-    Named(("VISUAL", "EDITOR"), "The editor that Ctrl+G opens."),
-    Named(("NO_COLOR",), "If it is not empty, nothing has colours."),
-    Named(("TERM", "COLORTERM"), "What the terminal can do; `dumb` or nothing gets plain lines."),
-    Named(("COLORFGBG",), "Whether the terminal is light or dark, where it does not answer."),
-    Named(("ESCDELAY",), "Milliseconds to wait whether Esc is the beginning of another key."),
-    Named(("INPUTRC",), "The file of readline's settings, instead of `~/.inputrc`: with `--plain` its vi keys hold."),
-    Named(("TMPDIR",), "Where the private temp folder of a session's commands is made."),
+    ReferenceEntry(("AGENTCLI_CACHE_DIR",), "Folder for cached data, instead of `~/.cache/agentcli`."),
+    ReferenceEntry(("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"), "Default parents of those folders."),
+    ReferenceEntry(
+        ("AGENTCLI_SCRIPT",), "A script that replaces the model, without key or network: for tests and demos."
+    ),
+    ReferenceEntry(("VISUAL", "EDITOR"), "The editor that Ctrl+G opens."),
+    ReferenceEntry(("NO_COLOR",), "If set, output has no colours."),
+    ReferenceEntry(("TERM", "COLORTERM"), "Terminal capabilities; `dumb` or no value starts plain mode."),
+    ReferenceEntry(("COLORFGBG",), "Terminal background, if the terminal does not report it."),
+    ReferenceEntry(("ESCDELAY",), "Milliseconds to wait after Esc for the rest of a key sequence."),
+    ReferenceEntry(("INPUTRC",), "Readline settings file, instead of `~/.inputrc`; `--plain` uses its vi mode."),
+    ReferenceEntry(("TMPDIR",), "Parent of the private temp folder for a session's commands."),
 )
 
-SET_FOR_COMMANDS: tuple[Named, ...] = (
-    Named(("AGENTCLI_SESSION", "AGENTCLI_CALL"), "The session and the call that a command was started by."),
-    Named(("AGENTCLI_SANDBOXED",), "Set inside of the sandbox."),
-    Named(("AGENTCLI_PROCESSES",), "Set inside of a sandbox with a proxy: how many processes are the sandbox's own."),
+SET_FOR_COMMANDS: tuple[ReferenceEntry, ...] = (
+    ReferenceEntry(("AGENTCLI_SESSION", "AGENTCLI_CALL"), "The session and the tool call that started a command."),
+    ReferenceEntry(("AGENTCLI_SANDBOXED",), "Set inside the sandbox."),
+    ReferenceEntry(
+        ("AGENTCLI_PROCESSES",), "Set inside a sandbox with a proxy: the number of the sandbox's own processes."
+    ),
 )
 
-FILES: tuple[Named, ...] = (
-    Named(("~/.config/agentcli/settings.json",), "Your settings."),
-    Named(("~/.config/agentcli/themes/NAME.toml",), "Your themes."),
-    Named(("~/.config/agentcli/AGENTS.md", "~/.claude/CLAUDE.md"), "What the model should know in every project."),
-    Named((".agentcli/settings.json",), "A project's settings, for everybody; they hold once you trust the folder."),
-    Named((".agentcli/settings.local.json",), "A project's settings, for you alone."),
-    Named(("AGENTS.md", "CLAUDE.md"), "What the model should know about a project, from its root down."),
-    Named(("/etc/agentcli/settings.json",), "Settings of whoever runs the machine; they win over all others."),
-    Named(("~/.local/state/agentcli/sessions/",), "One append-only file a session, and outputs too large for it."),
-    Named(("~/.local/state/agentcli/snapshots/",), "Copies of files before they were changed, for /undo."),
-    Named(("~/.local/state/agentcli/memory/",), "Notes that the agent keeps, a folder for each project."),
-    Named(("~/.local/state/agentcli/quarantine/",), "Files that commands planted, moved out of your folders."),
-    Named(("~/.local/state/agentcli/history/",), "What you have sent, a file for each project."),
-    Named(("~/.local/state/agentcli/drafts/",), "What you have typed and not sent."),
-    Named(("~/.local/state/agentcli/credentials.json",), "Keys that `agentcli login` kept, where there is no keyring."),
-    Named(("~/.local/state/agentcli/trust.json",), "Which folders you trust, and with which content."),
-    Named(("~/.local/state/agentcli/crashes/",), "Reports about mistakes of agentcli itself."),
-    Named(("~/.cache/agentcli/",), "What can be thrown away."),
+FILES: tuple[ReferenceEntry, ...] = (
+    ReferenceEntry(("~/.config/agentcli/settings.json",), "Your settings."),
+    ReferenceEntry(("~/.config/agentcli/themes/NAME.toml",), "Your themes."),
+    ReferenceEntry(
+        ("~/.config/agentcli/AGENTS.md", "~/.claude/CLAUDE.md"), "Instructions for the model in every project."
+    ),
+    ReferenceEntry((".agentcli/settings.json",), "A project's shared settings; active once you trust the folder."),
+    ReferenceEntry((".agentcli/settings.local.json",), "A project's settings for you only."),
+    ReferenceEntry(("AGENTS.md", "CLAUDE.md"), "Instructions for the model in a project, from its root down."),
+    ReferenceEntry(
+        ("/etc/agentcli/settings.json",), "Settings of the machine's administrator; they override all others."
+    ),
+    ReferenceEntry(
+        ("~/.local/state/agentcli/sessions/",), "One append-only file per session, and outputs too large for it."
+    ),
+    ReferenceEntry(("~/.local/state/agentcli/snapshots/",), "Copies of files before they were changed, for /undo."),
+    ReferenceEntry(("~/.local/state/agentcli/memory/",), "Notes kept by the agent, one folder per project."),
+    ReferenceEntry(("~/.local/state/agentcli/quarantine/",), "Files that commands planted, moved out of your folders."),
+    ReferenceEntry(("~/.local/state/agentcli/history/",), "Prompts you sent, one file per project."),
+    ReferenceEntry(("~/.local/state/agentcli/drafts/",), "Unsent prompts."),
+    ReferenceEntry(
+        ("~/.local/state/agentcli/credentials.json",), "Keys stored by `agentcli login` if there is no keyring."
+    ),
+    ReferenceEntry(("~/.local/state/agentcli/trust.json",), "Trusted folders and the content you trusted."),
+    ReferenceEntry(("~/.local/state/agentcli/crashes/",), "Crash reports."),
+    ReferenceEntry(("~/.cache/agentcli/",), "Cached data; safe to delete."),
 )

@@ -1,4 +1,4 @@
-"""Reading one settings file: plain JSON, an object, of a sane size. What is wrong is a value with its place."""
+"""Reads one settings file: a JSON object of limited size. Problems are returned with their position."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONGEST_NAME = 80
 
 @frozen
 class Problem:
-    """One thing about the settings that a person should know, as one or two sentences."""
+    """A problem in the settings, as one or two sentences for the user."""
 
     text: str
     path: str = ""
@@ -32,7 +32,7 @@ class Problem:
 
 @frozen
 class Document:
-    """`values` is None when the file is there and cannot be used: what it would have forbidden is not known."""
+    """A parsed settings file. `values` is None if the file exists but is unusable."""
 
     values: dict[str, Any] | None
     problems: tuple[Problem, ...] = ()
@@ -87,14 +87,14 @@ def parse_document(raw: bytes, name: str) -> Document:
     if not isinstance(values, dict):
         return _unusable(name, "must hold one JSON object, such as {}")
     shown = sorted(doubled)[:MOST_PROBLEMS]
-    twice = [Problem(f"{name}: {short(key)} is there twice; the last one counts.", name) for key in shown]
+    twice = [Problem(f"{name}: {short(key)} appears twice; the last value is used.", name) for key in shown]
     if rest := len(doubled) - len(shown):
-        twice.append(Problem(f"{name}: {counted(rest, 'more name')} {plural(rest, 'is', 'are')} there twice.", name))
+        twice.append(Problem(f"{name}: {counted(rest, 'more name')} {plural(rest, 'appears', 'appear')} twice.", name))
     return Document(values, tuple(twice), frozenset(doubled))
 
 
 def short(name: str) -> str:
-    """A name that a file gives, quoted, in a length that a message can have."""
+    """A quoted and shortened name for messages."""
     return repr(name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…")
 
 
@@ -109,7 +109,7 @@ def _explain(error: json.JSONDecodeError) -> str:
     if rest in ("//", "/*") or rest.startswith("#"):
         return "comments are not allowed"
     if rest[:1] in ("}", "]") and before.endswith(","):
-        return "there is a comma too many before the closing bracket"
+        return "remove the comma before the closing bracket"
     if rest.startswith("'"):
         return "strings need double quotes"
     return error.msg[:1].lower() + error.msg[1:]

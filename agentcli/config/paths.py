@@ -1,4 +1,4 @@
-"""Where the user's files live. Computes paths and touches no file; making folders is for whoever writes there."""
+"""Paths of the user's files. Computes paths only; the writers create the folders."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROJECT_FILES = frozenset({"settings.json", "settings.local.json", ".gitignore"}
 
 @frozen
 class Paths:
-    """None: there is no home and no variable that names the folder, so nothing is read or kept there."""
+    """The user's folders; None if there is no home and no variable that names the folder."""
 
     config_dir: Path | None
     state_dir: Path | None
@@ -49,9 +49,9 @@ class Paths:
 
 
 def project_folder(cwd: Path) -> Path:
-    """The `.agentcli` folder in force: the nearest one from `cwd` up to the repository's root, else the one in `cwd`.
+    """The active `.agentcli` folder: the nearest one from `cwd` up to the repository's root, else the one in `cwd`.
 
-    Never looked for above the root of a repository, nor above `cwd` outside of one: a folder that somebody else
+    Never above the root of a repository, nor above `cwd` outside a repository: a folder that another user
     put into a shared parent (/tmp, /home) must not configure us.
     """
     candidates = []

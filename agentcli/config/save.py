@@ -19,7 +19,7 @@ from agentcli.config.files import read_document
 from agentcli.config.paths import PROJECT_FOLDER
 from agentcli.config.schema import BY_NAME
 from agentcli.config.trust import TrustStore, content_digest, trust_root
-from agentcli.config.values import Unfit, fit
+from agentcli.config.values import InvalidValue, parse_value
 from agentcli.core.errors import AgentError
 
 _INDENT = re.compile(r"^\{\s*?\n([ \t]+)\"", re.MULTILINE)
@@ -30,7 +30,7 @@ _IGNORED = "settings.local.json\n.gitignore\n"
 
 @dataclass(frozen=True, slots=True)
 class RuleKeeper:
-    """Keeps the allow rules that come with a person's answers, in the file the answer names."""
+    """Saves allow rules from the user's answers in the chosen settings file."""
 
     paths: Mapping[str, Path]
     trust: TrustStore
@@ -45,7 +45,7 @@ class RuleKeeper:
         then. A folder that was trusted stays so: what is new in its files was decided by the user."""
         path = self.paths.get(where)
         if path is None:
-            raise AgentError(f"There is no {where} settings file to keep a rule in.")
+            raise AgentError(f"There is no {where} settings file for the rule.")
         if where != "user":
             self._refuse_what_leads_outside(path)
         before = self.trust.state(self.cwd)
@@ -66,7 +66,7 @@ class RuleKeeper:
         user = self.paths.get("user")
         if not real.is_relative_to(root) or (user is not None and real == Path(os.path.realpath(user))):
             raise AgentError(
-                f"The rule was not saved: {path} is a link that leads to {real}. Remove the link, or keep the rule in "
+                f"The rule was not saved: {path} is a link to {real}. Remove the link, or save the rule in "
                 "the user settings."
             )
 
@@ -81,12 +81,12 @@ def change_rules(
     values, indent, raw = _read(path)
     permissions = values.setdefault("permissions", {})
     if not isinstance(permissions, dict) or not isinstance(permissions.get(behavior, []), list):
-        raise AgentError(f"{path}: its permissions do not have the form of rules. Nothing was saved there.")
+        raise AgentError(f"{path}: its permissions are not a list of rules. Nothing was saved.")
     rules = permissions.setdefault(behavior, [])
     gone = set(map(_canonical, remove))
     missing = gone - {_canonical(rule) for rule in rules if isinstance(rule, str)}
     if missing:
-        raise AgentError(f"{path} has no {behavior} rule {min(missing)}. Nothing was changed there.")
+        raise AgentError(f"{path} has no {behavior} rule {min(missing)}. Nothing was changed.")
     kept = [rule for rule in rules if not (isinstance(rule, str) and _canonical(rule) in gone)]
     place = next((at for at, rule in enumerate(rules) if isinstance(rule, str) and _canonical(rule) in gone), len(kept))
     kept[place:place] = [rule for rule in dict.fromkeys(add) if rule not in kept]
@@ -114,13 +114,13 @@ def save_setting(path: Path, name: str, value: Any) -> None:
         for section in sections:
             place = place.setdefault(section, {})
             if not isinstance(place, dict):
-                raise AgentError(f"{path}: {section} is not an object. Nothing was saved there; mend the file first.")
+                raise AgentError(f"{path}: {section} is not an object. Nothing was saved; fix the file first.")
         if value is None:
             place.pop(last, None)
         else:
-            place[last] = fit(key, value)
+            place[last] = parse_value(key, value)
         _write(path, values, indent)
-    except Unfit as error:
+    except InvalidValue as error:
         raise AgentError(f"{key.name} must be {error}. Nothing was saved.") from error
     except OSError as error:
         raise AgentError(f"The setting could not be saved in {path}: {error.strerror}.") from error
@@ -133,7 +133,7 @@ def _read(path: Path) -> tuple[dict[str, Any], str | int, bytes | None]:
     if document is None:
         return {}, 2, None
     if document.values is None or document.doubled:
-        raise AgentError(f"{document.problems[0].text} Nothing was saved there; mend the file first.")
+        raise AgentError(f"{document.problems[0].text} Nothing was saved; fix the file first.")
     found = _INDENT.search(document.raw.decode("utf-8-sig"))
     return document.values, found.group(1) if found else 2, document.raw
 

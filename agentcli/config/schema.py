@@ -17,7 +17,7 @@ Repository = Literal["yes", "no", "stricter", "inside"]
 PERMISSION_MODES = ("plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions")
 """From the strictest to the freest."""
 SANDBOX_MODES = ("strict", "on", "off")
-"""The same."""
+"""From the strictest to the freest."""
 
 
 @frozen
@@ -36,7 +36,7 @@ class Key:
     """`stricter`: only a value that allows no more than the user's own setting, or the default, does.
     `inside`: only paths that lie in the repository itself."""
     environment: tuple[str, ...] = ()
-    """Variables that set it, the first that is there wins."""
+    """Environment variables for it; the first that is set wins."""
     aliases: tuple[str, ...] = ()
 
     def strictness(self, value: Any) -> float:
@@ -49,13 +49,13 @@ KEYS: tuple[Key, ...] = (
     Key(
         "smallModel",
         "text",
-        "The model for side jobs such as summaries.",
+        "The model for background tasks such as summaries.",
         environment=("AGENTCLI_SMALL_MODEL", "ANTHROPIC_SMALL_FAST_MODEL"),
     ),
     Key(
         "fallbackModels",
         "texts",
-        "Models to go on with when the first is overloaded, in this order.",
+        "Models to fall back to, in this order, when the first is overloaded.",
         default=(),
         environment=("AGENTCLI_FALLBACK_MODEL",),
         aliases=("fallbackModel",),
@@ -63,7 +63,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         "effort",
         "text",
-        "How much work the model puts into an answer.",
+        "How much effort the model spends on an answer.",
         choices=("low", "medium", "high", "xhigh", "max", "auto"),
         environment=("AGENTCLI_EFFORT",),
     ),
@@ -77,21 +77,21 @@ KEYS: tuple[Key, ...] = (
     Key(
         "maxThinkingTokens",
         "integer",
-        "The budget for thinking, where it is `enabled`.",
+        "Token budget for thinking when it is `enabled`.",
         minimum=0,
         environment=("AGENTCLI_MAX_THINKING_TOKENS", "MAX_THINKING_TOKENS"),
     ),
     Key(
         "maxOutputTokens",
         "integer",
-        "The largest answer asked for at first; it is raised when an answer needs more.",
+        "Initial output token limit; raised when an answer needs more.",
         minimum=1,
         environment=("AGENTCLI_MAX_OUTPUT_TOKENS", "CLAUDE_CODE_MAX_OUTPUT_TOKENS"),
     ),
     Key(
         "provider",
         "text",
-        "How requests are made; `auto` takes what fits the way agentcli was started.",
+        "How requests are sent; `auto` chooses by front end.",
         default="auto",
         choices=("auto", "sdk", "wire", "scripted"),
         repository="no",
@@ -100,7 +100,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         "platform",
         "text",
-        "Whose servers answer.",
+        "The API provider.",
         default="anthropic",
         choices=("anthropic", "bedrock", "vertex", "foundry"),
         repository="no",
@@ -109,7 +109,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         "baseUrl",
         "text",
-        "The address of a server that speaks the Messages API.",
+        "Base URL of a server with the Messages API.",
         repository="no",
         environment=("ANTHROPIC_BASE_URL",),
     ),
@@ -117,7 +117,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         "maxRetries",
         "integer",
-        "How often a request that failed is sent again.",
+        "How often a failed request is retried.",
         default=10,
         minimum=0,
         maximum=100,
@@ -126,7 +126,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         "streamIdleTimeout",
         "number",
-        "Seconds without any data after which a reply counts as stalled.",
+        "Seconds without data after which a reply counts as stalled.",
         default=90.0,
         minimum=1,
         environment=("AGENTCLI_STREAM_IDLE_TIMEOUT",),
@@ -134,7 +134,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         "requestDeadline",
         "number",
-        "Seconds after which a request without content is given up.",
+        "Seconds after which a request without content is aborted.",
         default=600.0,
         minimum=1,
         environment=("AGENTCLI_REQUEST_DEADLINE",),
@@ -150,7 +150,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         "maxToolConcurrency",
         "integer",
-        "How many tools that only read may run at once.",
+        "How many read-only tools may run at once.",
         default=10,
         minimum=1,
         maximum=100,
@@ -159,7 +159,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         "undo",
         "boolean",
-        "Keep copies of files before the agent may change them, so that /undo can put them back.",
+        "Copy files before the agent changes them, so that /undo can restore them.",
         default=True,
         repository="no",
         environment=("AGENTCLI_UNDO",),
@@ -167,7 +167,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         "instructionFiles",
         "boolean",
-        "Read AGENTS.md and CLAUDE.md, the user's own and the project's.",
+        "Read AGENTS.md and CLAUDE.md, yours and the project's.",
         default=True,
         repository="no",
         environment=("AGENTCLI_INSTRUCTION_FILES",),
@@ -183,14 +183,14 @@ KEYS: tuple[Key, ...] = (
     Key(
         "changedFiles",
         "boolean",
-        "Tell the model which of the files it has read were changed by others.",
+        "Notify the model when files it has read are changed by others.",
         default=True,
         repository="no",
     ),
     Key(
         "watchFiles",
         "boolean",
-        "Watch those files between prompts, so that you are told too.",
+        "Watch those files between prompts and notify you of changes.",
         default=True,
         repository="no",
         environment=("AGENTCLI_WATCH_FILES",),
@@ -206,13 +206,13 @@ KEYS: tuple[Key, ...] = (
     Key(
         "reactiveCompact",
         "boolean",
-        "Summarise the conversation once when the API says that it is too long.",
+        "Summarise the conversation once when the API rejects it as too long.",
         default=True,
     ),
     Key(
         "autoCompactThreshold",
         "number",
-        "The share of the usable window at which that happens.",
+        "Share of the usable context window at which auto-compaction starts.",
         default=0.9,
         minimum=0.1,
         maximum=1,
@@ -220,27 +220,27 @@ KEYS: tuple[Key, ...] = (
     Key(
         "compactPreview",
         "boolean",
-        "With /compact, look at the summary and change it before it takes the place of the conversation.",
+        "With /compact, review and edit the summary before it replaces the conversation.",
         default=True,
     ),
     Key(
         "contextWindow",
         "integer",
-        "The model's context window in tokens, where it is not known or should be smaller.",
+        "The model's context window in tokens, if it is unknown or should be smaller.",
         minimum=1000,
         environment=("AGENTCLI_CONTEXT_WINDOW",),
     ),
     Key(
         "models",
         "object",
-        "What the catalogue does not know about models: windows, caps, prices.",
+        "Model data missing in the catalogue: context windows, limits, prices.",
         default={},
         merge=True,
         repository="no",
     ),
-    Key("permissions.allow", "texts", "Rules for what runs without a question.", default=(), merge=True),
-    Key("permissions.ask", "texts", "Rules for what always asks.", default=(), merge=True),
-    Key("permissions.deny", "texts", "Rules for what never runs.", default=(), merge=True),
+    Key("permissions.allow", "texts", "Rules for calls that run without approval.", default=(), merge=True),
+    Key("permissions.ask", "texts", "Rules for calls that always need approval.", default=(), merge=True),
+    Key("permissions.deny", "texts", "Rules for calls that are always denied.", default=(), merge=True),
     Key(
         "permissions.defaultMode",
         "text",
@@ -252,7 +252,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         "permissions.additionalDirectories",
         "texts",
-        "Folders to work in besides the one agentcli was started in.",
+        "Working directories besides the one agentcli was started in.",
         default=(),
         merge=True,
         repository="inside",
@@ -260,17 +260,17 @@ KEYS: tuple[Key, ...] = (
     Key(
         "sandbox.mode",
         "text",
-        "Where commands run: in a sandbox if one works (on), in one without network or not at all (strict), or bare.",
+        "Run commands in a sandbox if available (on), only in one without network (strict), or without (off).",
         default="on",
         choices=SANDBOX_MODES,
         repository="stricter",
         environment=("AGENTCLI_SANDBOX",),
     ),
-    Key("sandbox.network", "boolean", "Whether commands reach the network.", default=True, repository="stricter"),
+    Key("sandbox.network", "boolean", "Whether commands have network access.", default=True, repository="stricter"),
     Key(
         "sandbox.allowWrite",
         "texts",
-        "Further folders that commands may write to.",
+        "More folders that commands may write to.",
         default=(),
         merge=True,
         repository="no",
@@ -278,16 +278,16 @@ KEYS: tuple[Key, ...] = (
     Key(
         "sandbox.allowRead",
         "texts",
-        "Paths that commands may read although they hold secrets.",
+        "Paths that commands may read although they contain secrets.",
         default=(),
         merge=True,
         repository="no",
     ),
-    Key("sandbox.denyRead", "texts", "Further paths that commands may not read.", default=(), merge=True),
+    Key("sandbox.denyRead", "texts", "More paths that commands may not read.", default=(), merge=True),
     Key(
         "sandbox.excludedCommands",
         "texts",
-        "Beginnings of commands that run outside of the sandbox, such as `docker`; they are asked about as ever.",
+        "Prefixes of commands that run outside the sandbox, such as `docker`; permission rules still apply.",
         default=(),
         merge=True,
         repository="no",
@@ -295,8 +295,8 @@ KEYS: tuple[Key, ...] = (
     Key(
         "sandbox.env",
         "texts",
-        "Variables that commands get besides the harmless ones, also without a sandbox. A full name such as `GH_TOKEN` "
-        "passes whatever it holds, a pattern such as `MYAPP_*` only what does not look like a secret.",
+        "More environment variables for commands, also without a sandbox. A full name such as `GH_TOKEN` "
+        "passes any value, a pattern such as `MYAPP_*` only values that do not look like secrets.",
         default=(),
         merge=True,
         repository="no",
@@ -326,12 +326,12 @@ KEYS: tuple[Key, ...] = (
         repository="no",
     ),
     Key("systemPrompt", "text", "Replaces the default system prompt."),
-    Key("appendSystemPrompt", "text", "Is added to the system prompt."),
-    Key("maxTurns", "integer", "How many replies a prompt may lead to.", minimum=1, repository="stricter"),
+    Key("appendSystemPrompt", "text", "Text added to the system prompt."),
+    Key("maxTurns", "integer", "Maximum number of model replies per prompt.", minimum=1, repository="stricter"),
     Key(
         "maxBudgetUsd",
         "number",
-        "How many dollars a run may cost.",
+        "Maximum cost of a run in dollars.",
         minimum=0,
         repository="stricter",
         environment=("AGENTCLI_MAX_BUDGET_USD",),
@@ -353,10 +353,10 @@ KEYS: tuple[Key, ...] = (
         merge=True,
         repository="no",
     ),
-    Key("context.budget", "boolean", "Whether large results go to files, with their head shown.", default=True),
-    Key("context.snip", "boolean", "Whether what was read again or written since is left out.", default=True),
-    Key("context.microcompact", "boolean", "Whether old results are cleared when room is needed.", default=True),
-    Key("context.collapse", "boolean", "Whether old exchanges are summarised when room is needed.", default=True),
+    Key("context.budget", "boolean", "Move large tool results to files and show only their start.", default=True),
+    Key("context.snip", "boolean", "Leave out results that a later read or write supersedes.", default=True),
+    Key("context.microcompact", "boolean", "Clear old tool results when space is needed.", default=True),
+    Key("context.collapse", "boolean", "Summarise old exchanges when space is needed.", default=True),
     Key(
         "theme",
         "text",
@@ -368,7 +368,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         "reducedMotion",
         "boolean",
-        "Whether the terminal app moves nothing by itself.",
+        "Turn off animations in the terminal app.",
         default=False,
         repository="no",
         environment=("AGENTCLI_REDUCED_MOTION",),
@@ -376,7 +376,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         "plain",
         "boolean",
-        "Whether a session in the terminal is lines instead of the full-screen app, as with `--plain`.",
+        "Use plain mode instead of the full-screen app, like `--plain`.",
         default=False,
         repository="no",
         environment=("AGENTCLI_PLAIN",),
@@ -384,16 +384,16 @@ KEYS: tuple[Key, ...] = (
     Key(
         "exitTranscript",
         "text",
-        "What the terminal app leaves on the normal screen: the last prompt and answer, everything or nothing.",
+        "What the terminal app prints on exit: the last prompt and answer, everything or nothing.",
         default="last",
         choices=("last", "all", "none"),
         repository="no",
     ),
-    Key("mouse", "boolean", "Whether the terminal app takes the mouse.", default=True, repository="no"),
+    Key("mouse", "boolean", "Whether the terminal app uses the mouse.", default=True, repository="no"),
     Key(
         "notifications",
         "text",
-        "How the terminal app calls when it needs you and its window is not in front.",
+        "How the terminal app notifies you when its window is not focused.",
         default="auto",
         choices=("auto", "bell", "off"),
         repository="no",
@@ -401,7 +401,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         "statusLine",
         "object",
-        'Your own status line: `{"type": "command", "command": "…"}` gets JSON and prints a line.',
+        'Custom status line: `{"type": "command", "command": "…"}` reads JSON and prints a line.',
         default={},
         repository="no",
     ),
@@ -413,4 +413,4 @@ BY_NAME: Mapping[str, Key] = {name: key for key in KEYS for name in (key.name, *
 SECTIONS: frozenset[str] = frozenset(key.name.partition(".")[0] for key in KEYS if "." in key.name)
 
 HOLD_WITHOUT_TRUST: tuple[str, ...] = ("permissions.deny", "permissions.ask")
-"""What a folder's own settings may say before it is trusted: they can only take rights away."""
+"""Keys that apply even from untrusted folders, because they only restrict rights."""

@@ -2,9 +2,9 @@
 
     managed > flags > environment variables > .agentcli/settings.local.json > .agentcli/settings.json > user > default
 
-Nothing here raises for what a file says: problems are values, the rest is used, and no file is ever written.
-Only `--settings` is different: what somebody types for this very run must be right (`UsageError`). If a file that
-might forbid something cannot be used, `rights_uncertain` says so, and whoever decides then asks about everything.
+No file content raises an error: problems are returned as values and the rest is used. No file is written.
+Only `--settings` is different: invalid input there raises `UsageError`. If a file that
+might forbid something cannot be used, `rights_uncertain` is set, and every tool needs approval.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from agentcli.config.files import MOST_PROBLEMS, Document, Problem, parse_docume
 from agentcli.config.paths import Paths, project_folder
 from agentcli.config.schema import BY_NAME, HOLD_WITHOUT_TRUST, KEYS, SECTIONS, Key
 from agentcli.config.trust import content_digest, trust_root
-from agentcli.config.values import Unfit, fit, fit_text
+from agentcli.config.values import InvalidValue, parse_text, parse_value
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.plural import counted, plural
@@ -59,8 +59,8 @@ DEFAULT_SOURCE = Source(Layer.DEFAULT, "default")
 
 
 @frozen
-class Given:
-    """One value as one layer gives it."""
+class LayerValue:
+    """A setting's value from one layer."""
 
     key: Key
     value: Any
@@ -68,7 +68,7 @@ class Given:
 
 
 @frozen
-class Row:
+class SettingRow:
     """One line of `agentcli config`."""
 
     key: str
@@ -87,9 +87,9 @@ class SettingsRequest:
     flag_values: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
     """Single flags by setting: `{"model": ("--model", "x")}`. Stronger than `flag_text`."""
     sources: tuple[str, ...] | None = None
-    """Of user, project, local; None for all. Managed settings always hold."""
+    """Any of user, project, local; None for all. Managed settings always apply."""
     trusted: bool = False
-    """Whether the person trusts this folder's own settings."""
+    """Whether the user trusts this folder's own settings."""
     trusted_digests: Mapping[str, str] | None = None
     """The hash that each of the folder's own files had when its trust was checked: other content is not trusted. None:
     whatever is there counts, as with --trust."""
@@ -99,20 +99,20 @@ class Settings:
     """Immutable. The typed getters take a key of the schema; another key, or one of another type, is a KeyError."""
 
     def __init__(
-        self, given: Iterable[Given], problems: Sequence[Problem] = (), rights_uncertain: bool = False
+        self, given: Iterable[LayerValue], problems: Sequence[Problem] = (), rights_uncertain: bool = False
     ) -> None:
         """`given` in any order; of two values from one layer the first wins."""
         self.problems: tuple[Problem, ...] = tuple(problems)
         self.rights_uncertain = rights_uncertain
         strength = list(Layer)
-        by_key: dict[str, list[Given]] = {}
+        by_key: dict[str, list[LayerValue]] = {}
         for item in sorted(given, key=lambda item: strength.index(item.source.layer)):
             by_key.setdefault(item.key.name, []).append(item)
-        self._given: Mapping[str, list[Given]] = by_key
+        self._given: Mapping[str, list[LayerValue]] = by_key
         self._values: Mapping[str, Any] = {name: _combined(items) for name, items in by_key.items()}
 
     def get(self, name: str) -> Any:
-        """The value in force, or the default."""
+        """The active value, or the default."""
         key = BY_NAME[name]
         return self._values.get(key.name, key.default)
 
@@ -150,17 +150,17 @@ class Settings:
         return items[0].source if items else DEFAULT_SOURCE
 
     def each(self, name: str) -> list[tuple[Any, Source]]:
-        """What each layer gives, strongest first: permission rules are shown with the file they stand in."""
+        """The values of all layers, strongest first, with their sources."""
         return [(item.value, item.source) for item in self._given.get(BY_NAME[name].name, ())]
 
-    def describe(self) -> list[Row]:
+    def describe(self) -> list[SettingRow]:
         rows = []
         for key in KEYS:
             value = self.get(key.name)
             items = self._given.get(key.name, [])
             used = items if key.merge else items[:1]
             source = ", ".join(dict.fromkeys(item.source.label for item in used)) or DEFAULT_SOURCE.label
-            rows.append(Row(key.name, _hidden(value) if key.kind == "text map" else value, source, key.doc))
+            rows.append(SettingRow(key.name, _hidden(value) if key.kind == "text map" else value, source, key.doc))
         return rows
 
 
@@ -184,10 +184,10 @@ def load_settings(request: SettingsRequest) -> Settings:
 
 
 class _Reading:
-    """Collects what the layers give."""
+    """Collects the values of all layers."""
 
     def __init__(self, trusted: bool, digests: Mapping[str, str] | None = None) -> None:
-        self.given: list[Given] = []
+        self.given: list[LayerValue] = []
         self.problems: list[Problem] = []
         self.rights_uncertain = False
         self._trusted = trusted
@@ -200,7 +200,9 @@ class _Reading:
         if document is None:
             return
         if document.values is None:
-            ignored = " The file is ignored until that is put right, and every tool asks, because it may forbid things."
+            ignored = (
+                " The file is ignored until it is fixed, and every tool needs approval, because the file may deny some."
+            )
             self.problems += [replace(problem, text=problem.text + ignored) for problem in document.problems]
             self.rights_uncertain = True
             return
@@ -231,8 +233,8 @@ class _Reading:
                 continue
             source = Source(Layer.ENVIRONMENT, f"environment variable {name}")
             try:
-                self.given.append(Given(key, fit_text(key, environ[name]), source))
-            except Unfit as unfit:
+                self.given.append(LayerValue(key, parse_text(key, environ[name]), source))
+            except InvalidValue as unfit:
                 self.problems.append(Problem(f"The {source.label} must be {unfit}; it is ignored."))
 
     # ----------------------------------------------------------------------------------------------------- values
@@ -246,38 +248,38 @@ class _Reading:
             if ignored:
                 self._say(
                     source,
-                    "this folder is not trusted yet, so of its settings only deny and ask rules are used. "
-                    "Use --trust, or `agentcli trust` to see what is in them and trust them for good.",
+                    "this folder is not trusted, so only the deny and ask rules of its settings apply. "
+                    "Use --trust once, or `agentcli trust` to review and trust them permanently.",
                     note=True,
                 )
         unknown = [name for name in flat if name not in BY_NAME]
         for name in unknown[:MOST_PROBLEMS]:
-            self._say(source, f"the setting {short(name)} is not known{_did_you_mean(name)}. It is ignored.")
+            self._say(source, f"unknown setting {short(name)}{_did_you_mean(name)}. It is ignored.")
         if (rest := len(unknown) - MOST_PROBLEMS) > 0:
             are, they = plural(rest, "is", "are"), plural(rest, "It is", "They are")
-            self._say(source, f"{counted(rest, 'more setting')} {are} not known. {they} ignored.")
+            self._say(source, f"{counted(rest, 'more setting')} {are} unknown. {they} ignored.")
         for name, value in flat.items():
             key = BY_NAME.get(name)
             if key is None:
                 continue
             if source.layer.in_repository and key.repository == "no":
-                self._say(source, f"{name!r} cannot be set by a project's own files. Put it into the user settings.")
+                self._say(source, f"{name!r} cannot be set by project settings. Put it into your user settings.")
             else:
                 self._take(key, value, source)
 
     def _flattened(self, values: Mapping[str, Any], source: Source, *, quiet: bool) -> dict[str, Any]:
-        """Sections spelled out with a dot, in the order of the file."""
+        """Sections flattened to dotted names, in file order."""
         flat: dict[str, Any] = {}
         for name, value in values.items():
             if name not in SECTIONS:
                 if name != "$schema" and not (quiet and name not in BY_NAME):
-                    # A dot in a name would otherwise reach into a section by the back door.
+                    # A dotted name must not reach into a section.
                     flat[name if "." not in name else repr(name)] = value
             elif isinstance(value, Mapping):
                 flat.update({f"{name}.{inner}": item for inner, item in value.items()})
             else:
                 self.rights_uncertain = True
-                self._say(source, f"{name!r} must be an object. It is ignored, and every tool asks.")
+                self._say(source, f"{name!r} must be an object. It is ignored, and every tool needs approval.")
         return flat
 
     def _take(self, key: Key, value: Any, source: Source) -> None:
@@ -285,20 +287,20 @@ class _Reading:
             return
         value = self._limited(key, value, source)
         try:
-            self.given.append(Given(key, fit(key, value), source))
-        except Unfit as unfit:
+            self.given.append(LayerValue(key, parse_value(key, value), source))
+        except InvalidValue as unfit:
             text = f"{key.name!r} must be {unfit}. It is ignored"
             if key.name not in HOLD_WITHOUT_TRUST:
                 self._say(source, f"{text}.")
                 return
             self.rights_uncertain = True
             if isinstance(value, list) and (usable := tuple(item for item in value if isinstance(item, str))):
-                self.given.append(Given(key, usable, source))
+                self.given.append(LayerValue(key, usable, source))
                 text = f"{key.name!r} must be {unfit}. Only its strings are used"
-            self._say(source, f"{text}, and every tool asks.")
+            self._say(source, f"{text}, and every tool needs approval.")
 
     def _limited(self, key: Key, value: Any, source: Source) -> Any:
-        """The beginning of a list that is too long: each rule of it would be matched at every tool call."""
+        """The start of an overlong list: every rule would be matched at each tool call."""
         if key.kind != "texts" or not isinstance(value, list):
             return value
         kept, size = 0, 0
@@ -312,12 +314,12 @@ class _Reading:
         consequence = ""
         if key.name in HOLD_WITHOUT_TRUST:
             self.rights_uncertain = True
-            consequence = ", and every tool asks"
+            consequence = ", and every tool needs approval"
         self._say(source, f"only the first {kept:,} of {len(value):,} entries of {key.name!r} are used{consequence}.")
         return value[:kept]
 
     def drop_what_a_repository_may_not_raise(self) -> None:
-        """Last, because it depends on what the weaker layers say; the stronger ones win anyway."""
+        """Drop repository values that raise rights. Runs last, because it compares with weaker layers."""
         for key in KEYS:
             if key.repository != "stricter":
                 continue
@@ -330,12 +332,11 @@ class _Reading:
                     self.given.remove(item)
                     self._say(
                         item.source,
-                        f"{key.name!r} is {item.value!r} there, but a project can only lower it, not raise it. "
-                        f"It stays {base!r}.",
+                        f"{key.name!r} is {item.value!r} there, but a project can only lower it. It stays {base!r}.",
                     )
 
     def drop_what_lies_outside_of_a_repository(self, cwd: Path) -> None:
-        """Judged by where a path really leads: a link in the repository may go anywhere."""
+        """Drop repository paths outside the repository, after resolving links."""
         root = trust_root(cwd)
         for number, item in enumerate(self.given):
             if item.key.repository != "inside" or not item.source.layer.in_repository:
@@ -345,8 +346,8 @@ class _Reading:
                 self.given[number] = replace(item, value=tuple(text for text in item.value if text not in outside))
                 self._say(
                     item.source,
-                    f"of {item.key.name!r} {', '.join(map(repr, outside))} is ignored, because a project's own files "
-                    f"can only name what lies in {root}. Put it into the user settings, or use --add-dir.",
+                    f"of {item.key.name!r} {', '.join(map(repr, outside))} is ignored, because project settings "
+                    f"can only name paths in {root}. Put it into your user settings, or use --add-dir.",
                 )
 
     def _say(self, source: Source, text: str, *, note: bool = False) -> None:
@@ -371,8 +372,8 @@ def _flag_document(text: str, cwd: Path) -> tuple[Document, str]:
     return document, f"--settings {path}"
 
 
-def _combined(items: Sequence[Given]) -> Any:
-    """One value of all that was given for a key, strongest first."""
+def _combined(items: Sequence[LayerValue]) -> Any:
+    """Combine the values of a key, strongest first."""
     key = items[0].key
     if not key.merge:
         return items[0].value
@@ -400,5 +401,5 @@ def _did_you_mean(name: str) -> str:
 
 
 def _hidden(values: Mapping[str, str]) -> dict[str, str]:
-    """Variables often hold keys: their names are enough to see what is set."""
+    """Hide values of variables, which are often secrets."""
     return dict.fromkeys(values, "…")

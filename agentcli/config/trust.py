@@ -1,11 +1,11 @@
-"""Which folders the person trusts, and with which content (S1 to S3).
+"""Folders that the user trusts, and the trusted content (S1 to S3).
 
 Trust belongs to the root of a repository, or to the folder itself outside of one; a repository inside another is a
-root of its own and has to be trusted by itself. What is trusted is the content: for each file that can make agentcli
-run or allow something, a hash is kept, and a file that is new or different takes the trust away until the person has
-seen it. Until then nothing of it is obeyed but its deny and ask rules.
+separate root and has to be trusted separately. Trust covers the content: for each file that can make agentcli
+run or allow something, a hash is stored, and a new or changed file revokes the trust until the user has
+reviewed it. Until then only its deny and ask rules apply.
 
-Reading looks at files only: no program is started in a folder in order to find out about it.
+Only files are read: no program is started to inspect a folder.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _FOLDERS = (
 _MOST_FILES = 2_000
 _LARGEST_STORE = 16 * 1024 * 1024
 UNREADABLE = "unreadable"
-"""Stands for the hash of what is no regular file, too large, or leads outside the folder. It is never trusted."""
+"""Placeholder hash of a file that is irregular, too large or outside the folder. Never trusted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One file that could take effect."""
+class TrustedContent:
+    """A file that agentcli might obey."""
 
     name: str
     """Relative to the root."""
@@ -60,12 +60,12 @@ class Part:
 class TrustState:
     root: Path
     known: bool
-    """Whether the person has trusted this root at some time."""
-    parts: tuple[Part, ...]
+    """Whether the user has ever trusted this root."""
+    parts: tuple[TrustedContent, ...]
     changed: tuple[str, ...]
-    """Names of parts that are new or different since; all of them when the root is not known."""
+    """Names of files that are new or changed since; all of them for an unknown root."""
     own: bool = False
-    """Nobody trusted this root, but it holds only rules that the user saved there through agentcli."""
+    """Not trusted, but it contains only rules that the user saved through agentcli."""
 
     @property
     def trusted(self) -> bool:
@@ -78,7 +78,7 @@ class TrustState:
 
     @property
     def unshowable(self) -> tuple[str, ...]:
-        """Names of parts whose content cannot be shown. With one of them the folder cannot be trusted."""
+        """Names of files whose content cannot be shown; they prevent trusting the folder."""
         return tuple(part.name for part in self.parts if part.digest == UNREADABLE)
 
     def digests(self) -> dict[str, str]:
@@ -87,7 +87,7 @@ class TrustState:
 
 
 def trust_root(cwd: Path) -> Path:
-    """The root that trust is about: of the innermost repository, or the folder itself."""
+    """The root for trust: of the innermost repository, or the folder itself."""
     real = cwd.resolve()
     for folder in (real, *real.parents):
         if (folder / ".git").exists():
@@ -95,7 +95,7 @@ def trust_root(cwd: Path) -> Path:
     return real
 
 
-def parts_of(cwd: Path) -> tuple[Part, ...]:
+def parts_of(cwd: Path) -> tuple[TrustedContent, ...]:
     """Everything below the root that agentcli might obey when it is started in this folder."""
     root = trust_root(cwd)
     paths = [project_folder(cwd.resolve()) / name for name in _FILES]
@@ -120,19 +120,19 @@ def _files_below(folder: Path, root: Path) -> list[Path]:
     return sorted(found) if len(found) <= _MOST_FILES else [folder]
 
 
-def _part(path: Path, root: Path) -> Part | None:
+def _part(path: Path, root: Path) -> TrustedContent | None:
     name = os.path.relpath(path, root)
     try:
         # Not `Path.resolve`, which raises for links in a circle what is no OSError.
         inside = Path(os.path.realpath(path)).is_relative_to(root)
     except OSError:
-        return Part(name, UNREADABLE)
+        return TrustedContent(name, UNREADABLE)
     data = read_bounded(path, SIZE_LIMIT)
     if isinstance(data, Unread):
-        return None if data.reason is Reason.MISSING else Part(name, UNREADABLE)
+        return None if data.reason is Reason.MISSING else TrustedContent(name, UNREADABLE)
     if not inside:
-        return Part(name, UNREADABLE)
-    return Part(name, content_digest(data), data.decode("utf-8", errors="backslashreplace"))
+        return TrustedContent(name, UNREADABLE)
+    return TrustedContent(name, content_digest(data), data.decode("utf-8", errors="backslashreplace"))
 
 
 def content_digest(data: bytes) -> str:
@@ -140,7 +140,7 @@ def content_digest(data: bytes) -> str:
 
 
 class TrustStore:
-    """The file in the state folder that remembers. Without a state folder nothing can be remembered."""
+    """The file of trusted folders; without a state folder nothing is saved."""
 
     def __init__(self, state_dir: Path | None, home: Path | None = None) -> None:
         self._path = state_dir / "trust.json" if state_dir is not None else None
@@ -161,7 +161,7 @@ class TrustStore:
         """Remember a root with exactly the content in `state`, which is what was shown. Raises `AgentError`."""
         if state.root == self._home or state.root.parent == state.root:
             raise UsageError(
-                f"{state.root} holds far more than one project, so it cannot be trusted for good. "
+                f"{state.root} contains more than one project and cannot be trusted permanently. "
                 "Trust the project's own folder, or use --trust for a single run."
             )
         if state.unshowable:
@@ -191,7 +191,7 @@ class TrustStore:
             folders[str(root)] = {"parts": parts, "own": True} if own else {"parts": parts}
 
     def distrust(self, root: Path) -> bool:
-        """Whether it was known."""
+        """Remove a root; returns whether it was known."""
         with self._changing() as folders:
             return folders.pop(str(root), None) is not None
 
@@ -203,13 +203,13 @@ class TrustStore:
             data = parse_json(read_bounded(self._path, _LARGEST_STORE) or b"{}") if self._path is not None else {}
             folders = data.get("folders", {})
         except (ValueError, AttributeError):
-            return {}  # What cannot be read vouches for nothing.
+            return {}  # An unreadable file trusts nothing.
         return folders if isinstance(folders, dict) else {}
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Any]]:
         if self._path is None:
-            raise AgentError("Trust cannot be remembered: there is no home folder. Use --trust for a single run.")
+            raise AgentError("Trust cannot be saved: there is no home folder. Use --trust for a single run.")
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -222,4 +222,4 @@ class TrustStore:
             finally:
                 os.close(lock)
         except OSError as error:
-            raise AgentError(f"Trust cannot be remembered: {error.strerror}: {self._path}.") from error
+            raise AgentError(f"Trust cannot be saved: {error.strerror}: {self._path}.") from error

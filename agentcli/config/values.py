@@ -1,4 +1,4 @@
-"""Whether a value fits its key. Pure: takes what JSON or a variable gave, returns the value to use or what is wrong."""
+"""Validates setting values from JSON and environment variables. Pure."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _NAMES = {
     "text map": "an object whose values are strings",
 }
 _HUGE = 10**15
-"""No setting means more; beyond it numbers only break arithmetic. Infinity and NaN are not below it either."""
+"""Upper limit for numbers, which also excludes infinity and NaN."""
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off")
 _VARIABLE_NAME = re.compile(r"[^=\0]+")
 
 
-class Unfit(Exception):
+class InvalidValue(Exception):
     """`str(error)` completes a sentence: "<key> must be …". Caught inside this package."""
 
 
-def fit(key: Key, value: Any) -> Any:
-    """The value in the form the program uses (lists become tuples); raises `Unfit`."""
+def parse_value(key: Key, value: Any) -> Any:
+    """The value in the form the program uses (lists become tuples); raises `InvalidValue`."""
     value = _typed(key, value)
     if key.choices and value not in key.choices:
-        raise Unfit("one of " + ", ".join(key.choices))
+        raise InvalidValue("one of " + ", ".join(key.choices))
     if key.kind in ("integer", "number"):
         if key.minimum is not None and value < key.minimum:
-            raise Unfit(f"at least {key.minimum:g}")
+            raise InvalidValue(f"at least {key.minimum:g}")
         if key.maximum is not None and value > key.maximum:
-            raise Unfit(f"at most {key.maximum:g}")
+            raise InvalidValue(f"at most {key.maximum:g}")
     return value
 
 
@@ -59,24 +59,24 @@ def _typed(key: Key, value: Any) -> Any:
         case "text map", dict() if all(_is_variable(name, item) for name, item in value.items()):
             return value
         case _:
-            raise Unfit(_NAMES[key.kind])
+            raise InvalidValue(_NAMES[key.kind])
 
 
-def fit_text(key: Key, text: str) -> Any:
-    """The value of an environment variable; raises `Unfit`."""
+def parse_text(key: Key, text: str) -> Any:
+    """The value of an environment variable; raises `InvalidValue`."""
     if key.kind == "boolean":
         if text.lower() in _TRUE:
             return True
         if text.lower() in _FALSE:
             return False
-        raise Unfit(_NAMES[key.kind])
+        raise InvalidValue(_NAMES[key.kind])
     if key.kind in ("integer", "number"):
         try:
             number = int(text) if key.kind == "integer" else float(text)
         except ValueError:
-            raise Unfit(_NAMES[key.kind]) from None
-        return fit(key, number)
-    return fit(key, text)
+            raise InvalidValue(_NAMES[key.kind]) from None
+        return parse_value(key, number)
+    return parse_value(key, text)
 
 
 def _is_variable(name: Any, value: Any) -> bool:

@@ -13,7 +13,7 @@ from agentcli.core.errors import CredentialError
 
 SERVICE = "agentcli"
 _LEAST_PRIORITY = 1
-"""What the package recommends. Below are those that keep nothing, or keep it as plain text."""
+"""Recommended minimum; backends below it store nothing, or plain text."""
 
 
 class Vault(Protocol):
@@ -44,10 +44,10 @@ class Keyring:
         except Exception as error:  # noqa: BLE001 -- as above
             raise _unusable(error) from None
         if kept != secret:
-            raise CredentialError("The system's keyring took the key and does not give it back.")
+            raise CredentialError("The system keyring accepted the key but did not return it.")
 
     def forget(self, name: str) -> None:
-        """Also fine if it is not there."""
+        """Remove an entry, if it exists."""
         if self.read(name) is None:
             return
         try:
@@ -57,7 +57,7 @@ class Keyring:
 
 
 def system_vault() -> Vault | None:
-    """None: there is no keyring package, or no keyring behind it that is worth the name."""
+    """The system keyring; None without the keyring package or a secure backend."""
     if find_spec("keyring") is None:
         return None
     try:
@@ -71,6 +71,6 @@ def system_vault() -> Vault | None:
 def _unusable(error: Exception) -> CredentialError:
     # Only the kind of the error: what a backend says may quote what it was given.
     return CredentialError(
-        f"The system's keyring does not work now ({type(error).__name__}). Unlock it and try again, "
+        f"The system keyring is not available ({type(error).__name__}). Unlock it and try again, "
         "or set ANTHROPIC_API_KEY."
     )

@@ -12,20 +12,20 @@ from collections.abc import Callable, Sequence
 
 from agentcli.context.edits import Edit, block_id
 from agentcli.context.estimate import block_tokens
-from agentcli.context.steps import Plan, Situation
+from agentcli.context.steps import ContextState, StepPlan
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Message, TextBlock, ToolResultBlock
 
 Save = Callable[[str, str], str | None]
-"""(name of a file, text) -> its path, None when nothing can be kept. Saving the same again is no error."""
+"""(file name, text) -> path of the saved file, None if it could not be saved. Saving twice is allowed."""
 
 HEAD = 2_000
 TAIL_OF_ERROR = 1_000
-"""What went wrong stands at the end more often than not."""
+"""Characters: error messages are mostly at the end of an output."""
 HEAD_WITHOUT_FILE = 15_000
 TAIL_WITHOUT_FILE = 5_000
 _STAND_IN = HEAD + 500
-"""Characters, about: what is not much larger is left where it is."""
+"""Approximate characters of a replacement; results that are not much larger stay."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
@@ -34,10 +34,10 @@ class _Candidate:
     block: str
     result: ToolResultBlock
     characters: int
-    """As the request shows it."""
+    """Size as shown in the request."""
     order: int
     free: bool
-    """Nobody has decided about it yet."""
+    """Whether no edit exists for it yet."""
 
 
 class ToolResultBudget:
@@ -48,7 +48,7 @@ class ToolResultBudget:
         self._limit = limit
         self._per_message = per_message
 
-    def plan(self, shown: Sequence[Message], situation: Situation) -> Plan | None:
+    def plan(self, shown: Sequence[Message], situation: ContextState) -> StepPlan | None:
         new = _unanswered(shown, situation)
         over = [candidate for candidate in new if candidate.free and candidate.characters > self._limit]
         edits = {candidate.order: self._moved(candidate) for candidate in over}
@@ -56,7 +56,7 @@ class ToolResultBudget:
             len(edits[candidate.order].text) if candidate.order in edits else candidate.characters for candidate in new
         )
         rest = [c for c in new if c.free and c.order not in edits and c.characters > 2 * _STAND_IN]
-        # The largest first; what also holds pictures comes last, because they are lost with it.
+        # The largest first; results with pictures come last, because the pictures are lost.
         for candidate in sorted(rest, key=lambda c: (not _is_only_text(c.result), -c.characters, c.order)):
             if total <= self._per_message:
                 break
@@ -68,7 +68,7 @@ class ToolResultBudget:
             return None
         count = "a large result" if len(edits) == 1 else f"{len(edits)} large results"
         in_order = tuple(edits[order] for order in sorted(edits))
-        return Plan(in_order, f"moved {count} out of the conversation", must=True)
+        return StepPlan(in_order, f"moved {count} out of the conversation", must=True)
 
     def _moved(self, candidate: _Candidate) -> Edit:
         result = candidate.result
@@ -78,8 +78,8 @@ class ToolResultBudget:
         return Edit(kind="replace", target=candidate.block, text=text, step=self.name, freed=max(0, freed))
 
 
-def _unanswered(shown: Sequence[Message], situation: Situation) -> list[_Candidate]:
-    """The results that no reply has seen yet: together they are one message of the request."""
+def _unanswered(shown: Sequence[Message], situation: ContextState) -> list[_Candidate]:
+    """The results since the last reply, which form one message of the request."""
     begin = len(shown)
     while begin and shown[begin - 1].role != "assistant":
         begin -= 1
@@ -96,7 +96,7 @@ def _unanswered(shown: Sequence[Message], situation: Situation) -> list[_Candida
 
 
 def stand_in(result: ToolResultBlock, path: str | None) -> str:
-    """What the request shows of a result that was moved to a file, or cut because there is none."""
+    """The text shown for a result that was moved to a file, or cut if it could not be saved."""
     text = result.text
     head_size, tail_size = (HEAD, 0) if path is not None else (HEAD_WITHOUT_FILE, TAIL_WITHOUT_FILE)
     if path is not None and result.is_error:
@@ -115,19 +115,19 @@ def stand_in(result: ToolResultBlock, path: str | None) -> str:
 
 
 def note_of(text: str) -> str:
-    """Of what `stand_in` has made: the line that says where the whole is."""
+    """The line of a `stand_in` text that names the file."""
     return text[text.rfind("\n") + 1 :]
 
 
 def file_name(result: ToolResultBlock) -> str:
-    """Ids come from outside: one that is no plain name becomes a number."""
+    """File name for a result. Ids are untrusted: one that is not a simple name is hashed."""
     id = result.tool_use_id
     plain = id if _PLAIN_NAME.fullmatch(id) else hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()[:32]
     return f"{plain}.txt"
 
 
 def _whole_lines(head: str) -> str:
-    """Cut at the end of a line, unless that costs much of it."""
+    """Cut at a line end, unless that drops too much."""
     end = head.rfind("\n")
     return head[:end] if end > len(head) * 3 // 4 else head
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from agentcli.context.compact import answers_in, is_restored, question_ids, word_for_word
 from agentcli.context.edits import Edit, block_id
 from agentcli.context.estimate import block_tokens
-from agentcli.context.steps import Plan, Situation
+from agentcli.context.steps import ContextState, StepPlan
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import (
     COPY_OF,
@@ -31,16 +31,16 @@ from agentcli.core.messages import (
 from agentcli.core.plaintext import plain_text
 
 LATEST = 2
-"""So many exchanges at the end are never part of a span."""
+"""Number of latest exchanges that are never part of a span."""
 LEAST_SPAN = 2_000
 """Tokens: a summary of less hardly frees anything. Short exchanges are taken together until they come to as much."""
 PROMPT_TOKENS = 2_000
 PROMPT_SHARE = 0.2
-"""Of a span, for the user's own words."""
+"""Share of a span's size reserved for the user's own words."""
 MOST_SUMMARY = 8_000
 """Characters."""
 MOST_ASKED = 80_000
-"""Characters that the small model is shown of a span, about."""
+"""Approximate characters of a span that the small model gets."""
 _MOST_TEXT = 6_000
 _MOST_RESULT = 1_500
 _MOST_INPUT = 600
@@ -61,22 +61,22 @@ LEAD = "[To make room, {what} summarised here. What comes after it is newer.]"
 _NOTES = "Told besides, true until told otherwise:"
 
 EditOf = Callable[[str], Edit | None]
-"""The edit of a block that is in force."""
+"""The active edit of a block."""
 
 
 @frozen
 class Thresholds:
-    """Shares of what fits."""
+    """Shares of the usable context window."""
 
     stage: float = 0.6
-    """From here on summaries are made ahead of time."""
+    """From this share on, summaries are prepared."""
     commit: float = 0.75
-    """From here on they take the place of what they summarise."""
+    """From this share on, prepared summaries replace their exchanges."""
     target: float = 0.45
-    """Down to here: each time breaks the prompt cache, so it has to last."""
+    """Collapse down to this share: each collapse breaks the prompt cache, so it should last."""
 
     def before(self, limit: float) -> Thresholds:
-        """In proportion to the share at which the whole conversation is compacted, 0.9 by default."""
+        """Scale the shares to the auto-compaction threshold, 0.9 by default."""
         scale = limit / 0.9
         return Thresholds(self.stage * scale, self.commit * scale, self.target * scale)
 
@@ -121,12 +121,12 @@ def find_spans(
 
 
 def exchanges(shown: Sequence[Message]) -> list[tuple[int, int]]:
-    """Where each exchange begins and ends. What was told right before a prompt belongs to it; what compactions left
-    belongs to none."""
+    """Start and end of each exchange. Attachments right before a prompt belong to it; messages left by compactions
+    belong to none."""
     found: list[tuple[int, int]] = []
     begin: int | None = None
     notes = 0
-    """How many messages in a row were only told."""
+    """Number of consecutive attachment messages."""
     for place, message in enumerate(shown):
         if message.origin is Origin.PROMPT:
             if begin is not None:
@@ -146,7 +146,7 @@ def _ends(message: Message) -> bool:
 
 
 def _is_over(messages: Sequence[Message]) -> bool:
-    """Every call has its result, and after the last words of the user the model has said something."""
+    """Whether every call has its result and the model has replied to the last user message."""
     calls = {use.id for message in messages for use in message.tool_uses}
     results = {result.tool_use_id for message in messages for result in message.tool_results}
     last = next((m for m in reversed(messages) if m.role == "assistant" or m.origin in _PROMPTS), None)
@@ -162,7 +162,7 @@ def has_any(message: Message, blocks: Collection[str]) -> bool:
 
 
 def asked(span: Span) -> str:
-    """What the small model is to summarise, as text, with everything long cut."""
+    """The record of a span for the small model, with long texts cut."""
     words = max(60, min(600, span.tokens // 12))
     record = _cut("\n\n".join(filter(None, map(_record, span.messages))), MOST_ASKED)
     return clean_text(f"<record>\n{record}\n</record>\n\nSummarise this record in at most {words} words.")
@@ -190,7 +190,7 @@ def _recorded(block: Block, who: str) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    """Its beginning and its end."""
+    """Cut a text in the middle."""
     if len(text) <= most:
         return text
     head, tail = most - most // 3, most // 3
@@ -217,7 +217,7 @@ def stand_in(span: Span, summary: str, notes: Sequence[str] = ()) -> str | None:
 
 
 def standing_notes(span: Span, shown: Iterable[Message]) -> list[str]:
-    """What the model was told in the span and nobody tells again as long as it is in the log (that plan mode is on,
+    """Notes to the model in the span that are not repeated while they are in the log (that plan mode is on,
     where the work is): the last of each kind, if nothing later says otherwise. Kinds are the names in a message's
     meta."""
     ids = frozenset(span.ids)
@@ -238,13 +238,13 @@ class Staged:
     text: str
     exchanges: int
     freed: int
-    """As things were when it was staged."""
+    """Tokens freed, estimated when it was staged."""
     by_person: frozenset[str] = frozenset()
-    """The blocks in it that the person had decided about before it was summarised."""
+    """Blocks in it that the user had edited before it was summarised."""
 
 
 class Collapse:
-    """Spans that are ready, and the step that commits them. One per conversation."""
+    """Staged spans, and the step that commits them. One per conversation."""
 
     name = "collapse"
 
@@ -253,7 +253,7 @@ class Collapse:
         self._staged: dict[str, Staged] = {}
         """By the id of the first message."""
         self._sizes: dict[str, int] = {}
-        """Of the blocks in them, as the log has them."""
+        """Token sizes of blocks in the log."""
 
     @property
     def staged(self) -> Mapping[str, Staged]:
@@ -277,21 +277,21 @@ class Collapse:
             self._sizes.clear()
         return left
 
-    def plan(self, shown: Sequence[Message], situation: Situation) -> Plan | None:
+    def plan(self, shown: Sequence[Message], situation: ContextState) -> StepPlan | None:
         if not self._staged or situation.share < self.thresholds.commit:
             return None
         enough = situation.estimate - situation.usable * self.thresholds.target
         plan = self._plan(shown, situation.pinned, situation.edited, enough)
-        # Kept whole it would not stay cheap: the whole conversation would be compacted soon.
+        # Without it the whole conversation would soon be compacted.
         return replace(plan, for_room=True) if plan is not None else None
 
-    def plan_all(self, shown: Sequence[Message], pinned: frozenset[str], edited: EditOf) -> Plan | None:
-        """Everything that is staged, whatever room there is."""
+    def plan_all(self, shown: Sequence[Message], pinned: frozenset[str], edited: EditOf) -> StepPlan | None:
+        """A plan that commits everything staged, independent of free space."""
         return self._plan(shown, pinned, edited, None)
 
     def _plan(
         self, shown: Sequence[Message], pinned: frozenset[str], edited: EditOf, enough: float | None
-    ) -> Plan | None:
+    ) -> StepPlan | None:
         edits: list[Edit] = []
         freed = count = 0
         for first, messages in self.prune(shown, edited).items():
@@ -306,10 +306,10 @@ class Collapse:
                 freed += edit.freed
                 count += staged.exchanges
         text = "summarised an old exchange" if count == 1 else f"summarised {count:,} old exchanges"
-        return Plan(tuple(edits), text) if edits else None
+        return StepPlan(tuple(edits), text) if edits else None
 
     def _tokens(self, messages: Sequence[Message], edited: EditOf) -> int:
-        """Of messages of the log as a request shows them."""
+        """Tokens of log messages as shown in a request."""
         tokens = 0
         for message in messages:
             for number, block in enumerate(() if message.origin.local else message.content):
@@ -340,7 +340,7 @@ def _by_first(shown: Sequence[Message], staged: Mapping[str, Staged]) -> dict[st
 
 
 def _collapsing(staged: Staged, before: int) -> Edit | None:
-    """None when so much was cleared since that the summary says hardly less."""
+    """The edit for a staged span; None if the summary would no longer save enough."""
     after = block_tokens(TextBlock(staged.text))
     if 2 * after > before:
         return None

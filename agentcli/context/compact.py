@@ -1,8 +1,8 @@
-"""Compaction, the pure part: what the model is asked, and what stands in the log afterwards (SPEC 4).
+"""Compaction, the pure part: the instruction to the model and the resulting log messages (SPEC 4).
 
 The request shares the prefix of the conversation and the instruction comes last, so that the prompt cache pays
 for the history. Afterwards the log has, in this order: a boundary, the summary with the user's own messages word for
-word, what is pinned, the last exchange as it was, what was restored, and what nobody has answered yet. The boundary
+word, what is pinned, the last exchange as it was, what was restored, and unanswered prompts. The boundary
 names all of them: one that was not written whole (a crash) does not count. Running it is the loop's business
 (`agent/context/compaction.py`).
 """
@@ -32,7 +32,7 @@ from agentcli.core.messages import (
 
 PROMPT_TOKENS = 20_000
 LAST_WORDS_TOKENS = 4_000
-"""Of the user's last words so much is kept whole whatever else there is: of a file that they pasted the middle may go.
+"""Tokens of the user's last messages that are always kept; only the middle of longer text, such as a paste, is cut.
 """
 EXCHANGE_TOKENS = 10_000
 SHARE_OF_WINDOW = 0.4
@@ -41,9 +41,9 @@ SHARE_OF_FREED = 0.5
 a compaction that keeps nearly everything would be due again at once."""
 
 RESTORED = "restored"
-"""In a message's meta: what compaction put there from beside the conversation, and what of it."""
+"""Meta key: content that compaction restored from outside the conversation."""
 PINNED = "pinned"
-"""In a message's meta: the number of each block, and the name under which the person pinned what it holds."""
+"""Meta key: block numbers with the names under which the user pinned them."""
 
 _COPIED = "copied"
 """In the meta of a message that says another again without some of its blocks: the numbers that the others have there.
@@ -56,7 +56,7 @@ _UNANSWERED = (Origin.PROMPT, Origin.QUEUED, Origin.ATTACHMENT, Origin.HOOK)
 _PROMPTS = (Origin.PROMPT, Origin.QUEUED)
 _LEAST_CUT = 100
 _LEAST_SHED = 2_000
-"""Tokens; cutting texts that are shorter than that would not make a request fit."""
+"""Tokens; cutting shorter texts would not make a request fit."""
 
 INSTRUCTION = """\
 Stop working for a moment and write a hand-over of this conversation. What you write replaces everything above, \
@@ -135,7 +135,7 @@ def _begins(messages: Sequence[Message], index: int) -> bool:
 
 
 def split_pending(messages: Sequence[Message]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
-    """What is to be summarised, and what stays as it is behind it: prompts at the end that nobody has answered yet."""
+    """Split into messages to summarise and unanswered prompts at the end, which stay as they are."""
     end = len(messages)
     while end and messages[end - 1].origin in _UNANSWERED and not is_restored(messages[end - 1]):
         end -= 1
@@ -150,12 +150,12 @@ def is_restored(message: Message) -> bool:
 
 
 def original_id(message: Message) -> str:
-    """The id of the message that this one says again, its own if it does not."""
+    """The id of the message that this one copies; its own id if it is no copy."""
     return str(message.meta.get(COPY_OF) or message.id)
 
 
 def said_again(message: Message, id: str) -> Message:
-    """A copy for behind the boundary. What the response used is left out: it counted all that came before."""
+    """A copy of a message for after the boundary, without its usage, which counted the old context."""
     meta = {name: value for name, value in message.meta.items() if name not in (NUMBERS, _COPIED)}
     numbers = [_number_in_original(message, place) for place in range(len(message.content))]
     if numbers != list(range(len(numbers))):
@@ -181,7 +181,7 @@ def last_exchange(
     size: Callable[[Message], int] = message_tokens,
 ) -> tuple[Message, ...]:
     """The end of the conversation as it was: from the last prompt on if that fits, else as many of the last replies
-    with their results as fit. `open_end`: it may end with a reply, because the person speaks next; a request could
+    with their results as fit. `open_end`: it may end with a reply, because the user speaks next; a request could
     not. `size`: what a message takes of the budget."""
     start = None
     tokens = 0
@@ -281,8 +281,8 @@ def pin_name(message: Message, place: int) -> str:
 
 
 def pinned_now(messages: Iterable[Message], pinned: AbstractSet[str]) -> frozenset[str]:
-    """The blocks of these messages that the person has pinned, by the ids they have now: compaction says what is
-    pinned again in other messages."""
+    """Pinned blocks of these messages by their current ids: compaction copies pinned
+    content into other messages."""
     if not pinned:
         return frozenset()
     return frozenset(block_id(message, number) for message, number, _name in _pins(messages, pinned))
@@ -338,8 +338,8 @@ def _kept_block(block: Block, calls: dict[str, ToolUseBlock]) -> list[Block]:
 
 
 @frozen(kw_only=True)
-class Pieces:
-    """What a compaction leaves, before it has ids: see the module's own words for the order."""
+class CompactionParts:
+    """The results of a compaction, before messages get ids; the module docstring describes their order."""
 
     summary: str
     prompts: str = ""
@@ -353,12 +353,12 @@ class Pieces:
 
 
 def summary_text(summary: str, prompts: str = "", *, follows: bool = False) -> str:
-    """The text that stands for the conversation from now on, with the user's messages in their own words."""
+    """The text that replaces the conversation, with the user's messages verbatim."""
     kept = f"\n\n{prompts}" if prompts else ""
     return LEAD + summary.strip() + kept + (AS_IT_WAS if follows else "") + GO_ON
 
 
-def compacted(pieces: Pieces, new_id: Callable[[], str]) -> tuple[Message, ...]:
+def compacted(pieces: CompactionParts, new_id: Callable[[], str]) -> tuple[Message, ...]:
     """The messages that follow the boundary."""
     text = summary_text(pieces.summary, pieces.prompts, follows=bool(pieces.exchange))
     meta = {SUMMARY: pieces.summary.strip()}
@@ -368,13 +368,13 @@ def compacted(pieces: Pieces, new_id: Callable[[], str]) -> tuple[Message, ...]:
     messages += [said_again(message, new_id()) for message in pieces.exchange]
     if pieces.restored:
         messages.append(Message("user", pieces.restored, new_id(), Origin.ATTACHMENT, meta=pieces.restored_meta))
-    # What nobody has answered yet is said again word for word and with its pictures.
+    # Unanswered prompts are copied verbatim with their pictures.
     messages += [said_again(message, new_id()) for message in pieces.pending]
     return tuple(messages)
 
 
 def boundary(id: str, trigger: str, tokens: tuple[int, int], messages: Sequence[Message]) -> Message:
-    """The marker in front of them; `tokens` before and after."""
+    """The boundary message before the compacted ones; `tokens` before and after."""
     meta = {
         "trigger": trigger,
         "tokens_before": tokens[0],

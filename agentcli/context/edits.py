@@ -28,7 +28,7 @@ EditKind = Literal["replace", "drop", "collapse", "undo_compaction", "restore"]
 drop: the block is left out; dropping a call drops its result too (both are named).
 collapse: one message with `text` stands for all messages from `target` through `through` (ids of messages).
 undo_compaction: the boundary `target` and what was restored behind it, through `through`, count as never written.
-restore: edits of `target` made so far hold no more."""
+restore: earlier edits of `target` no longer apply."""
 
 
 @frozen(kw_only=True)
@@ -38,9 +38,9 @@ class Edit:
     text: str = ""
     through: str = ""
     step: str = ""
-    """Who made it: `budget`, `snip`, `microcompact`, `collapse`, `compact`, `person`."""
+    """Origin: `budget`, `snip`, `microcompact`, `collapse`, `compact`, `person`."""
     freed: int = 0
-    """Tokens, estimated, that requests are smaller by."""
+    """Estimated tokens saved per request."""
 
 
 def edit_to_dict(edit: Edit) -> Json:
@@ -56,7 +56,7 @@ def edit_to_dict(edit: Edit) -> Json:
 
 
 def edit_from_dict(data: Mapping[str, Any]) -> Edit:
-    """Raises KeyError or ValueError for what is none."""
+    """Inverse of `edit_to_dict`. Raises KeyError or ValueError for invalid data."""
     kind = data["kind"]
     if kind not in ("replace", "drop", "collapse", "undo_compaction", "restore"):
         raise ValueError(f"unknown edit: {kind!r}")
@@ -76,13 +76,13 @@ def block_id(message: Message, place: int) -> str:
 
 
 def block_number(message: Message, place: int) -> int:
-    """The number that a block has in the log; where others are left out, it is shown at an earlier place."""
+    """The number of a block in the log, which differs from its shown position when others are left out."""
     numbers = message.meta.get(NUMBERS)
     return int(numbers[place]) if numbers is not None else place
 
 
 def leaving_out(message: Message, content: Sequence[Block | None]) -> Message:
-    """The message with this in the place of its blocks, each at its own; None leaves one out."""
+    """A copy of the message with these blocks in place of its own; None leaves one out."""
     kept = [place for place, block in enumerate(content) if block is not None]
     blocks = tuple(block for block in content if block is not None)
     if len(kept) == len(content):
@@ -92,7 +92,7 @@ def leaving_out(message: Message, content: Sequence[Block | None]) -> Message:
 
 
 class Edits:
-    """All edits in force, and the messages as they show them. Unchanged messages come out as the very same objects, and
+    """All active edits, and messages with them applied. Unchanged messages come out as the very same objects, and
     changed ones as the same object each time."""
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class Edits:
         self._spans: dict[str, tuple[Edit, Message]] = {}
 
     def copy(self) -> Edits:
-        """One to which further edits can be added without this one knowing."""
+        """An independent copy."""
         other = Edits()
         other._blocks = {message_id: dict(edits) for message_id, edits in self._blocks.items()}
         other._collapses, other._spans = dict(self._collapses), dict(self._spans)
@@ -130,26 +130,26 @@ class Edits:
 
     @property
     def has_collapses(self) -> bool:
-        """Whether some messages may be shown as one: else all in force are shown one by one."""
+        """Whether some messages are shown as one summary."""
         return bool(self._collapses)
 
     @property
     def restored_spans(self) -> Mapping[str, str]:
-        """Spans that were collapsed and are shown again, because somebody wants them: first message, last message."""
+        """Collapsed spans that were restored: first message to last message."""
         return self._restored
 
     @property
     def messages(self) -> AbstractSet[str]:
-        """The ids of those of which a block is shown otherwise than it is."""
+        """Ids of messages with an edited block."""
         return self._blocks.keys()
 
     def edited(self, block: str) -> Edit | None:
-        """The edit of a block that is in force."""
+        """The active edit of a block."""
         message_id, _colon, number = block.rpartition(":")
         return self._blocks.get(message_id, {}).get(int(number)) if number.isdigit() else None
 
     def in_force(self, log: Sequence[Message]) -> tuple[Message, ...]:
-        """What follows the last compact boundary that counts, without what belongs to undone ones."""
+        """The messages after the last valid compact boundary, without those of undone boundaries."""
         if self._undone:
             log = _without_undone(log, self._undone)
         boundary = Origin.BOUNDARY  # looking it up is what would cost most here, and this is done twice a turn
@@ -162,18 +162,18 @@ class Edits:
         return _without(log, torn)
 
     def boundary(self, log: Sequence[Message]) -> Message | None:
-        """The last compact boundary that counts."""
+        """The last valid compact boundary."""
         return next(self.boundaries(log), None)
 
     def boundaries(self, log: Sequence[Message]) -> Iterator[Message]:
-        """All compact boundaries that count, the last first."""
+        """All valid compact boundaries, the last first."""
         if self._undone:
             log = _without_undone(log, self._undone)
         places = range(len(log) - 1, -1, -1)
         return (log[i] for i in places if log[i].origin is Origin.BOUNDARY and is_whole(log, i))
 
     def shown(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """The messages with all edits laid over them."""
+        """The messages with all edits applied."""
         if not self._blocks and not self._collapses:
             return tuple(messages)
         if self._collapses:
@@ -181,11 +181,11 @@ class Edits:
         return self.one_by_one(messages)
 
     def one_by_one(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """With the edits of their blocks laid over them, also those for which another message stands in."""
+        """The messages with block edits applied, including collapsed ones."""
         return tuple(self._shown_one(message) if message.id in self._blocks else message for message in messages)
 
     def collapsed(self, messages: Sequence[Message], first: str) -> tuple[Message, ...]:
-        """Those of these messages for which one stands in, beginning with `first`; none if it is not collapsed."""
+        """The messages collapsed into the one that begins with `first`; empty if it is not collapsed."""
         edit = self._collapses.get(first)
         ids = [message.id for message in messages]
         if edit is None or first not in ids:

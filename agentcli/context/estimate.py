@@ -1,4 +1,4 @@
-"""How large the context is: the last response's true usage plus an estimate of what came since (SPEC 3.3).
+"""Context size: the true usage of the last response plus an estimate of later messages (SPEC 3.3).
 
 The estimate weighs kinds of characters apart, because a tokenizer does: words of letters are cheap, punctuation and
 digits dear, a Chinese character costs more than a token, and base64 twice what prose does. How dense the model's own
@@ -33,7 +33,7 @@ from agentcli.core.messages import (
 from agentcli.core.usage import Usage
 
 IMAGE_TOKENS = 1_600
-"""Of a picture whose size is not known, and the most that any has: larger ones are made smaller by the API."""
+"""Tokens of a picture of unknown size, and the maximum of any: the API scales larger ones down."""
 _PIXELS_PER_TOKEN = 750
 BLOCK_OVERHEAD = 4
 RESULT_OVERHEAD = 14
@@ -41,7 +41,7 @@ CALL_OVERHEAD = 40
 _PARAMETER_OVERHEAD = 8
 
 _RANDOM_RUN = re.compile(rb"[A-Za-z0-9+/=_-]{60,}")
-"""Base64, digests, keys: no words that a tokenizer could know."""
+"""Base64, digests, keys: text without words known to a tokenizer."""
 _KINDS: tuple[tuple[str, bytes, float], ...] = (
     ("lower", bytes(range(ord("a"), ord("z") + 1)), 0.21),
     ("upper", bytes(range(ord("A"), ord("Z") + 1)), 0.42),
@@ -124,7 +124,7 @@ def _image_tokens(source: Json) -> int:
 
 
 def _pixels(data: object) -> int | None:
-    """Of a PNG or GIF, which say it at their beginning."""
+    """Pixel count from the header of a PNG or GIF."""
     if not isinstance(data, str):
         return None
     try:
@@ -139,12 +139,12 @@ def _pixels(data: object) -> int | None:
 
 
 LEAST_LEARNT_FROM = 150
-"""Tokens: what less teaches is mostly how requests are framed."""
+"""Tokens: smaller samples mostly measure request framing."""
 _PLAUSIBLE = (0.4, 2.5)
-"""Outside, something else has changed between two requests: their tools, or what of the conversation they showed."""
+"""Plausible ratios; outside, tools or shown messages have changed between two requests."""
 _REMEMBERED = 15
 _MOST_PAIRS = 60
-"""Of a log that was loaded: looking further back would hold up the start."""
+"""Maximum reply pairs used from a loaded log, to keep the start fast."""
 
 
 class Estimator:
@@ -153,22 +153,22 @@ class Estimator:
     def __init__(self) -> None:
         self._sizes: dict[str, tuple[Message, int]] = {}
         self._learnt: tuple[Message, ...] = ()
-        """What was shown up to the last reply that was learnt from."""
+        """Messages shown up to the last reply used for learning."""
         self._ratios: deque[float] = deque(maxlen=_REMEMBERED)
         self.has_begun = False
-        """What an earlier process, or the time before a compaction, has to teach is learnt."""
+        """Whether earlier replies of the log have been used for learning."""
         self.density = 1.0
-        """True tokens per estimated one, by the responses so far."""
+        """True tokens per estimated token, from the responses so far."""
 
     def message(self, message: Message) -> int:
-        """As `message_tokens`, remembered; `density` is not in it."""
+        """Like `message_tokens`, cached and without `density`."""
         known = self._sizes.get(message.id)
         if known is None or known[0] is not message:
             known = self._sizes[message.id] = (message, message_tokens(message))
         return known[1]
 
     def context(self, messages: Sequence[Message], overhead: int) -> int:
-        """As `context_tokens`."""
+        """Like `context_tokens`, with `density` applied."""
         last = _last_counted(messages)
         if last is None:
             return overhead + self._estimated(messages)
@@ -195,13 +195,13 @@ class Estimator:
         return round(self.density * sum(map(self.message, messages)))
 
     def _learn(self, messages: Sequence[Message], last: int) -> None:
-        """From the replies that have come since the last time, each with the one before it; the newest count."""
+        """Update the density from new replies, each compared with the previous one."""
         known = len(self._learnt)
         if known == last + 1 and self._learnt[-1] is messages[last]:
             return
         grown = known <= last and all(map(is_, self._learnt, messages))
         # Where old content is shown otherwise than before, the difference of two usages says nothing; in a log that was
-        # just loaded nobody knows, and the median has to see to it.
+        # just loaded this is unknown, and the median compensates.
         begin = known - 1 if grown and known else last if known or self.has_begun else 0
         counted = _counted(messages, range(last, begin - 1, -1))
         ratios: list[float] = []
@@ -213,7 +213,7 @@ class Estimator:
         self._remember(ratios)
 
     def _ratio(self, reply: Message, before: Usage, between: Sequence[Message], after: Usage) -> list[float]:
-        """What two usages say about the messages between them; nothing where something else plays into it."""
+        """Density from two usages and the messages between them; empty if other factors interfere."""
         estimated = sum(map(self.message, between))
         if estimated < LEAST_LEARNT_FROM or _forgets_thinking(reply, between):
             return []
@@ -232,7 +232,7 @@ def _last_counted(messages: Sequence[Message]) -> tuple[int, Usage] | None:
 
 
 def _counted(messages: Sequence[Message], places: Iterable[int]) -> Iterator[tuple[int, Usage]]:
-    """The replies at these places that tell what their request had."""
+    """The replies at these places that report usage."""
     for place in places:
         usage = messages[place].usage
         if usage is not None and usage.prompt_tokens:

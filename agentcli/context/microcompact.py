@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from agentcli.context.budget import note_of
 from agentcli.context.edits import Edit
 from agentcli.context.estimate import block_tokens
-from agentcli.context.results import Called, Results
-from agentcli.context.steps import Plan, Situation, newest_exchange
+from agentcli.context.results import AnsweredCall, ResultReader
+from agentcli.context.steps import ContextState, StepPlan, newest_exchange
 from agentcli.core.messages import ImageBlock, Json, Message, TextBlock, ToolResultBlock
 from agentcli.core.plaintext import plain_line
 
@@ -26,12 +26,12 @@ CLEARABLE: Mapping[str, tuple[str, str]] = {
     "WebSearch": ("query", "Search again if you need it."),
 }
 """Tools whose old results may go: the part of their input that says most, and how to get such a result again. What
-others know (MCP servers, sub-agents, the person) may not be there a second time."""
+others return (MCP servers, sub-agents, the user) may not be available a second time."""
 
 LEAST_BATCH = 10_000
 LEAST_BATCH_SHARE = 0.1
 _LEAST_CHARACTERS = 400
-"""What is shorter is hardly longer than the line that would stand for it."""
+"""Shorter results are hardly longer than their replacement line."""
 _LONGEST_SUBJECT = 80
 
 
@@ -41,13 +41,13 @@ class Microcompact:
     def __init__(self, keep: int = 8, threshold: float = 0.6) -> None:
         self._keep = keep
         self._threshold = threshold
-        self._results = Results()
-        self._candidates: list[Called] = []
-        """All that may be cleared, or has been, the oldest first."""
-        self._newest: list[Called] = []
+        self._results = ResultReader()
+        self._candidates: list[AnsweredCall] = []
+        """All clearable or cleared results, oldest first."""
+        self._newest: list[AnsweredCall] = []
         """The newest results of clearable tools, which stay whatever their size."""
 
-    def plan(self, shown: Sequence[Message], situation: Situation) -> Plan | None:
+    def plan(self, shown: Sequence[Message], situation: ContextState) -> StepPlan | None:
         self._look(shown)
         if situation.share < self._threshold and not situation.cache_cold:
             return None
@@ -63,7 +63,7 @@ class Microcompact:
         if freed < min(LEAST_BATCH, situation.usable * LEAST_BATCH_SHARE) or not edits:
             return None
         count = "an old result" if len(edits) == 1 else f"{len(edits):,} old results"
-        return Plan(tuple(edits), f"cleared {count}")
+        return StepPlan(tuple(edits), f"cleared {count}")
 
     def _look(self, shown: Sequence[Message]) -> None:
         fresh = self._results.look(shown)
@@ -76,8 +76,8 @@ class Microcompact:
         self._newest = self._newest[outgoing:]
 
 
-def cleared_line(called: Called) -> str:
-    """What stands in the place of a result. Its length is bounded whatever the call was."""
+def cleared_line(called: AnsweredCall) -> str:
+    """The replacement line of a cleared result, with bounded length."""
     subject, again = CLEARABLE[called.name]
     what = f"{called.name} {plain_line(_text(called.input, subject), _LONGEST_SUBJECT)}".rstrip()
     lines = called.result.text.count("\n") + 1
@@ -87,7 +87,7 @@ def cleared_line(called: Called) -> str:
     return f"[Cleared to make room: the old result of {what} ({size}). {again}]"
 
 
-def _cleared(called: Called, situation: Situation) -> Edit:
+def _cleared(called: AnsweredCall, situation: ContextState) -> Edit:
     line = cleared_line(called)
     old: TextBlock | ToolResultBlock = called.result
     edit = situation.edited(called.block)
@@ -98,12 +98,12 @@ def _cleared(called: Called, situation: Situation) -> Edit:
     return Edit(kind="replace", target=called.block, text=line, step=Microcompact.name, freed=max(0, freed))
 
 
-def _is_whole(called: Called, situation: Situation) -> bool:
+def _is_whole(called: AnsweredCall, situation: ContextState) -> bool:
     edit = situation.edited(called.block)
     return edit is None or (edit.kind == "replace" and edit.step == "budget")
 
 
-def _is_large(called: Called) -> bool:
+def _is_large(called: AnsweredCall) -> bool:
     return called.characters >= _LEAST_CHARACTERS or any(isinstance(part, ImageBlock) for part in called.result.content)
 
 

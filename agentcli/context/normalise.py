@@ -32,19 +32,19 @@ EARLIER_LEFT_OUT = "(Earlier messages are not part of this request.)"
 
 @dataclass(slots=True)
 class _Draft:
-    """The messages of a request so far, and how many of the log went into them."""
+    """The request messages so far, and how many log messages they cover."""
 
     consumed: tuple[Message, ...] = ()
     wire: list[Json] = field(default_factory=list)
     calls: tuple[Message, ...] = ()
-    """The replies that the next message has to answer."""
+    """Replies with calls that the next message must answer."""
     role: str = ""
-    """Of the last group."""
+    """Role of the last group."""
 
     def copy(self) -> _Draft:
         return _Draft(self.consumed, list(self.wire), self.calls, self.role)
 
-    def add(self, group: tuple[Message, ...], memory: Memory) -> None:
+    def add(self, group: tuple[Message, ...], memory: NormaliseCache) -> None:
         made = memory.made(group, self.calls)
         self.role = group[0].role
         self.calls = group if made is not None and group[0].role == "assistant" else ()
@@ -52,8 +52,8 @@ class _Draft:
             _append(self.wire, made)
 
 
-class Memory:
-    """What has been made of a log that grows at its end, so that a turn costs what it adds and not all that was.
+class NormaliseCache:
+    """Cache of request messages for a growing log, so that each turn converts only new messages.
 
     Equal prefixes of the log give the very same objects, so that encoding them can be remembered too.
     """
@@ -73,8 +73,8 @@ class Memory:
         return self._newest[2]
 
 
-def normalise(messages: Iterable[Message], memory: Memory | None = None) -> tuple[Json, ...]:
-    memory = memory or Memory()
+def normalise(messages: Iterable[Message], memory: NormaliseCache | None = None) -> tuple[Json, ...]:
+    memory = memory or NormaliseCache()
     shown = tuple(messages)
     if shown[: len(memory.settled.consumed)] != memory.settled.consumed:
         memory.settled = _Draft()
@@ -98,7 +98,7 @@ def normalise(messages: Iterable[Message], memory: Memory | None = None) -> tupl
 
 
 def _sent(shown: tuple[Message, ...], begin: int) -> list[tuple[int, Message]]:
-    """What goes into a request, with its place."""
+    """Messages that are sent, with their positions."""
     return [(place, m) for place, m in enumerate(shown[begin:], begin) if m.content and not m.origin.local]
 
 

@@ -1,4 +1,4 @@
-"""Runs the steps that make room, in their strict order (SPEC 2.1), and says what they did.
+"""Runs the context-reduction steps in their fixed order (SPEC 2.1) and reports their edits.
 
 It decides nothing about content: steps plan, `worth_it` weighs, the view lays the edits over the log. What it adds is
 what one step means for the next: once the prefix is broken at some place, changes behind that place cost nothing more.
@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from agentcli.context.edits import COLLAPSED, Edit, edit_to_dict
 from agentcli.context.estimate import block_tokens
-from agentcli.context.steps import Plan, Situation, Step, still_cached, worth_it
-from agentcli.context.view import View
+from agentcli.context.steps import ContextState, ContextStep, StepPlan, still_cached, worth_it
+from agentcli.context.view import ContextView
 from agentcli.core.events import ContextEdited
 from agentcli.core.messages import Message, Origin
 
@@ -20,13 +20,15 @@ from agentcli.core.messages import Message, Origin
 class Pipeline:
     """One per conversation: steps remember what they have looked at."""
 
-    def __init__(self, steps: Sequence[Step], switched_off: frozenset[str] = frozenset()) -> None:
+    def __init__(self, steps: Sequence[ContextStep], switched_off: frozenset[str] = frozenset()) -> None:
         self._steps = tuple(step for step in steps if step.name not in switched_off)
         self._intact: tuple[str, int] = ("", 0)
         """The last reply there was when the prefix was broken, and how many tokens before that place are still as the
         cache has them: until the next reply, the cache has nothing behind it."""
 
-    def run(self, view: View, log: Sequence[Message], situation: Callable[[int], Situation]) -> Iterator[ContextEdited]:
+    def run(
+        self, view: ContextView, log: Sequence[Message], situation: Callable[[int], ContextState]
+    ) -> Iterator[ContextEdited]:
         """Carry out what is worth it. `situation` says how things stand once so many tokens have been freed in this
         run. What an event tells is in the view when it comes, and what the next one tells is not: whoever records them
         one by one, and stops at any of them, has recorded what was done."""
@@ -39,8 +41,8 @@ class Pipeline:
         for step in tuple(run.put_off) if run.broken else ():
             yield from self._carried_out(run, step)
 
-    def broken_by(self, view: View, log: Sequence[Message], edited: ContextEdited, estimate: int) -> None:
-        """Somebody else has collapsed something: what it breaks need not be broken twice. `estimate`: of the next
+    def broken_by(self, view: ContextView, log: Sequence[Message], edited: ContextEdited, estimate: int) -> None:
+        """Note a collapse made elsewhere: its cache break need not happen twice. `estimate`: tokens of the next
         request as it is now."""
         stand_ins = {f"{COLLAPSED}{edit['target']}" for edit in edited.edits if edit.get("kind") == "collapse"}
         shown = view.messages(log)
@@ -48,11 +50,11 @@ class Pipeline:
         if first is None:
             return
         behind = round(sum(map(view.estimator.message, shown[first:])) * view.estimator.density)
-        run = _Run(view, log, lambda _freed: Situation(estimate=estimate, usable=estimate), self._intact)
+        run = _Run(view, log, lambda _freed: ContextState(estimate=estimate, usable=estimate), self._intact)
         intact, position = run.intact[1], max(0, estimate - behind)
         self._intact = (run.intact[0], position if intact < 0 else min(intact, position))
 
-    def _carried_out(self, run: _Run, step: Step) -> Iterator[ContextEdited]:
+    def _carried_out(self, run: _Run, step: ContextStep) -> Iterator[ContextEdited]:
         edited = run.carried_out(step)
         if edited is not None:
             self._intact = run.intact
@@ -61,20 +63,24 @@ class Pipeline:
 
 class _Run:
     def __init__(
-        self, view: View, log: Sequence[Message], situation: Callable[[int], Situation], intact: tuple[str, int]
+        self,
+        view: ContextView,
+        log: Sequence[Message],
+        situation: Callable[[int], ContextState],
+        intact: tuple[str, int],
     ) -> None:
         self._view = view
         self._log = log
         self._situation = situation
         self._freed = 0
-        self.put_off: list[Step] = []
-        """What they would do is not worth it."""
+        self.put_off: list[ContextStep] = []
+        """Steps whose plans were not worth their cost."""
         self.broken = False
         self._look()
         last_reply = self._messages[self._last_reply].id if self._last_reply >= 0 else ""
         self.intact = intact if intact[0] == last_reply else (last_reply, -1)
 
-    def carried_out(self, step: Step) -> ContextEdited | None:
+    def carried_out(self, step: ContextStep) -> ContextEdited | None:
         situation = self._now()
         plan = step.plan(self._messages, situation)
         if plan is None:
@@ -110,23 +116,23 @@ class _Run:
         reply = Origin.REPLY
         self._last_reply = next((i for i in range(len(in_force) - 1, -1, -1) if in_force[i].origin is reply), -1)
 
-    def _now(self) -> Situation:
+    def _now(self) -> ContextState:
         situation = self._situation(self._freed)
         cached = situation.cached if self.intact[1] < 0 else min(situation.cached, self.intact[1])
         return replace(situation, cached=cached, edited=self._view.edits.edited)
 
-    def _allowed(self, plan: Plan, situation: Situation) -> Plan:
-        """Without what the person wants kept, whatever a step thinks; in tokens as the model counts them."""
+    def _allowed(self, plan: StepPlan, situation: ContextState) -> StepPlan:
+        """The plan without pinned blocks, with tokens scaled to the model's tokenizer."""
         density = self._view.estimator.density
         edits = tuple(
             edit if density == 1.0 or not edit.freed else replace(edit, freed=round(edit.freed * density))
             for edit in plan.edits
             if edit.target not in situation.pinned
         )
-        return Plan(edits, plan.text, plan.must, plan.for_room)
+        return StepPlan(edits, plan.text, plan.must, plan.for_room)
 
     def _place(self, edit: Edit) -> tuple[int, int]:
-        """Of its message, and of the block in it. What is not there counts as the very beginning."""
+        """Positions of an edit's message and block; (0, 0) if it is not shown."""
         if not self._places:
             self._places = {message.id: place for place, message in enumerate(self._messages)}
         if edit.target in self._places:
@@ -135,7 +141,7 @@ class _Run:
         return self._places.get(message_id, 0), int(number) if number.isdigit() else 0
 
     def _tokens_from(self, place: int, block: int) -> int:
-        """Of all that is shown from a block to the end."""
+        """Tokens shown from a block to the end."""
         estimator = self._view.estimator
         shown = self._view.edits.shown(self._messages[place:])
         tokens = sum(map(estimator.message, shown)) - sum(map(block_tokens, self._messages[place].content[:block]))

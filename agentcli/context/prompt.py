@@ -70,12 +70,12 @@ def folder_lines(cwd: Path, working_dirs: Sequence[Path], memory: Path | None = 
 
 
 def told_folders(context: str) -> list[str]:
-    """The lines about folders in a system context, as `folder_lines` makes them."""
+    """The folder lines of a system context, as made by `folder_lines`."""
     return [line for line in context.splitlines() if line.startswith((_WORKING, _FURTHER, _MEMORY))]
 
 
 def git_branch(cwd: Path) -> str | None:
-    """The branch, read from `.git/HEAD`. Git itself is not run: in a folder that nobody has trusted yet its
+    """The branch, read from `.git/HEAD`. Git itself is not run: in an untrusted folder its
     configuration could make it start programs (S1)."""
     for folder in (cwd, *cwd.parents):
         dot_git = folder / ".git"

@@ -1,6 +1,6 @@
-"""Which call gave which result, for steps that decide about old results. Looks only at what is new.
+"""Matches tool results with their calls, for steps that decide about old results. Reads only new messages.
 
-Never here: what is to be done with them.
+The steps themselves decide what to do with them.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from agentcli.core.messages import Json, Message, TextBlock, ToolResultBlock, To
 
 _PATHS = ("file_path", "notebook_path", "path")
 _SAYS_NOTHING = ("description",)
-"""What a call says for people only."""
+"""Inputs that are only shown to the user."""
 
 
 @frozen
-class Called:
+class AnsweredCall:
     """A result and the call that it answers."""
 
     block: str
-    """By `edits.block_id`."""
+    """Block id, see `edits.block_id`."""
     place: int
-    """Of its message among those looked at."""
+    """Index of its message."""
     name: str
     input: Json
     result: ToolResultBlock
@@ -41,23 +41,23 @@ class Called:
 
 
 @frozen
-class Fresh:
-    """What has come since the last look."""
+class NewResults:
+    """Messages and results since the last call of `look`."""
 
     started_over: bool
-    """The conversation is another one than at the last look: all of it is in here."""
+    """Whether the conversation was replaced, so that this contains all of it."""
     messages: tuple[tuple[int, Message], ...]
-    results: tuple[Called, ...]
+    results: tuple[AnsweredCall, ...]
 
 
-class Results:
-    """A conversation that grows at its end."""
+class ResultReader:
+    """Reads the results of a growing conversation."""
 
     def __init__(self) -> None:
         self._seen: list[Message] = []
         self._uses: dict[str, ToolUseBlock] = {}
 
-    def look(self, messages: Sequence[Message]) -> Fresh:
+    def look(self, messages: Sequence[Message]) -> NewResults:
         known = len(self._seen)
         started_over = known > len(messages) or not all(map(is_, self._seen, messages))
         if started_over:
@@ -67,23 +67,23 @@ class Results:
         fresh = tuple(enumerate(messages[known:], known))
         self._seen += messages[known:]
         results = tuple(called for place, message in fresh for called in self._called(place, message))
-        return Fresh(started_over, fresh, results)
+        return NewResults(started_over, fresh, results)
 
-    def _called(self, place: int, message: Message) -> list[Called]:
-        found: list[Called] = []
+    def _called(self, place: int, message: Message) -> list[AnsweredCall]:
+        found: list[AnsweredCall] = []
         for number, block in enumerate(message.content):
             if isinstance(block, ToolUseBlock):
                 self._uses[block.id] = block
             elif isinstance(block, ToolResultBlock):
                 use = self._uses.get(block.tool_use_id)
                 if use is not None:
-                    found.append(Called(block_id(message, number), place, use.name, use.input, block))
+                    found.append(AnsweredCall(block_id(message, number), place, use.name, use.input, block))
         return found
 
 
 def same_call(name: str, input: Json) -> str:
-    """Equal for calls that ask for the same: the order of what is given, what is given as nothing, how a path is
-    spelled and what is said for people do not count."""
+    """A key that is equal for equivalent calls: the order of inputs, empty inputs, the spelling of a path
+    and descriptions for the user do not count."""
     asked = {
         key: posixpath.normpath(value) if key in _PATHS and isinstance(value, str) and value else value
         for key, value in input.items()
@@ -93,7 +93,7 @@ def same_call(name: str, input: Json) -> str:
 
 
 def path_of(input: Json) -> str | None:
-    """The file that a call is about, in one spelling."""
+    """The normalised path of the file in a call's input."""
     for key in ("file_path", "notebook_path"):
         value = input.get(key)
         if isinstance(value, str) and value:

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 
 from agentcli.context.edits import Edit, block_id
 from agentcli.context.estimate import block_tokens
-from agentcli.context.results import Called, Fresh, Results, path_of, same_call
-from agentcli.context.steps import Plan, Situation, newest_exchange
+from agentcli.context.results import AnsweredCall, NewResults, ResultReader, path_of, same_call
+from agentcli.context.steps import ContextState, StepPlan, newest_exchange
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, ImageBlock, Message, Origin, TextBlock, ToolResultBlock
 
@@ -26,7 +26,7 @@ REPEATED = "[The same call gave the same result later: see below]"
 OLD_PICTURE = "[A picture of many turns ago stood here. Look at it again, or ask for it, if it matters.]"
 
 LEAST_FREED = 25
-"""Tokens: below, a line is no better than what it replaces."""
+"""Minimum tokens freed by replacing a result with a line."""
 _LEAST_CHARACTERS = 200
 _CHANGES = ("Write", "Edit", "MultiEdit", "NotebookEdit")
 _NUMBERED = re.compile(r"(\d{1,9})\t")
@@ -35,19 +35,19 @@ _CHANGES_FOLDER = re.compile(r"\b(?:cd|pushd|popd)\b")
 
 @frozen
 class _Reading:
-    called: Called
+    called: AnsweredCall
     lines: tuple[int, int] | None
-    """First and last of what it shows; None when it shows no numbered lines."""
+    """First and last line number; None without numbered lines."""
     whole: bool
     asked: str
     changes: int
-    """How often the conversation had changed the file before."""
+    """Number of earlier changes to the file in the conversation."""
 
 
 @frozen
 class _Superseded:
-    older: Called
-    newer: Called
+    older: AnsweredCall
+    newer: AnsweredCall
     line: str
 
 
@@ -57,7 +57,7 @@ class _Picture:
     place: int
     shown: Block
     age_counts: str
-    """What it ages by: `prompts` for one that the person sent, `replies` for one that a tool gave."""
+    """Unit of its age: `prompts` for pictures from the user, `replies` for those from tools."""
     born: int
 
 
@@ -65,13 +65,13 @@ class Snip:
     name = "snip"
 
     def __init__(self, picture_replies: int = 10, picture_prompts: int = 3) -> None:
-        """Pictures stay for so many replies when a tool gave them, for so many prompts when the person did: work on
-        what a person shows often takes many replies."""
+        """Pictures from tools stay for `picture_replies`, pictures from the user for `picture_prompts`: work on
+        a user's picture often takes many replies."""
         self._oldest_picture = {"replies": picture_replies, "prompts": picture_prompts}
-        self._results = Results()
+        self._results = ResultReader()
         self._forget()
 
-    def plan(self, shown: Sequence[Message], situation: Situation) -> Plan | None:
+    def plan(self, shown: Sequence[Message], situation: ContextState) -> StepPlan | None:
         self._take_in(self._results.look(shown))
         if not self._superseded and not self._pictures:
             return None
@@ -79,23 +79,23 @@ class Snip:
         edits = [*self._snipped(situation, newest), *self._pictures_left_out(situation, newest)]
         if not edits:
             return None
-        return Plan(tuple(edits), f"left out {_count(len(edits), 'superseded result', 'superseded results')}")
+        return StepPlan(tuple(edits), f"left out {_count(len(edits), 'superseded result', 'superseded results')}")
 
     # ------------------------------------------------------------------------------------------ what supersedes what
 
     def _forget(self) -> None:
         self._readings: defaultdict[str, list[_Reading]] = defaultdict(list)
-        """By the file: those that nothing supersedes."""
+        """Readings that are not superseded, by file."""
         self._changes: defaultdict[str, int] = defaultdict(int)
-        self._latest: dict[str, Called] = {}
-        """By `same_call`."""
+        self._latest: dict[str, AnsweredCall] = {}
+        """Latest call by `same_call` key."""
         self._folder = 0
-        """Goes up when a command may have changed the folder: from there on, a relative path is another one."""
+        """Incremented when a command may have changed the directory, which changes relative paths."""
         self._superseded: list[_Superseded] = []
         self._pictures: list[_Picture] = []
         self._count = {"replies": 0, "prompts": 0}
 
-    def _take_in(self, fresh: Fresh) -> None:
+    def _take_in(self, fresh: NewResults) -> None:
         if fresh.started_over:
             self._forget()
         for called in fresh.results:
@@ -114,7 +114,7 @@ class Snip:
     def _file(self, path: str) -> str:
         return path if path.startswith("/") else f"{self._folder}:{path}"
 
-    def _take_reading(self, file: str, called: Called) -> None:
+    def _take_reading(self, file: str, called: AnsweredCall) -> None:
         reading = _reading(called, self._changes[file])
         kept = [reading]
         for old in self._readings[file]:
@@ -126,13 +126,13 @@ class Snip:
                 kept.append(old)
         self._readings[file] = kept
 
-    def _take_change(self, file: str, called: Called) -> None:
+    def _take_change(self, file: str, called: AnsweredCall) -> None:
         self._changes[file] += 1
         if called.name == "Write":
             for old in self._readings.pop(file, ()):
                 self._superseded.append(_Superseded(old.called, called, WRITTEN_WHOLE))
 
-    def _take_repeated(self, called: Called) -> None:
+    def _take_repeated(self, called: AnsweredCall) -> None:
         if called.characters < _LEAST_CHARACTERS or not called.only_text:
             return
         key = same_call(called.name, called.input)
@@ -155,8 +155,8 @@ class Snip:
 
     # ------------------------------------------------------------------------------------------------ what is done
 
-    def _snipped(self, situation: Situation, newest: int) -> Iterator[Edit]:
-        # What has been decided about is not looked at again: also not when the person takes the decision back.
+    def _snipped(self, situation: ContextState, newest: int) -> Iterator[Edit]:
+        # Edited blocks are not considered again, even if the user restores them.
         self._superseded = [one for one in self._superseded if situation.edited(one.older.block) is None]
         for one in self._superseded:
             seen_below = situation.edited(one.newer.block) is None
@@ -165,7 +165,7 @@ class Snip:
                 if edit.freed >= LEAST_FREED:
                     yield edit
 
-    def _pictures_left_out(self, situation: Situation, newest: int) -> Iterator[Edit]:
+    def _pictures_left_out(self, situation: ContextState, newest: int) -> Iterator[Edit]:
         self._pictures = [one for one in self._pictures if situation.edited(one.block) is None]
         twice = {one.older.block for one in self._superseded}
         for one in self._pictures:
@@ -180,14 +180,14 @@ def _replaced(block: str, shown: Block, line: str) -> Edit:
     return Edit(kind="replace", target=block, text=line, step=Snip.name, freed=max(0, freed))
 
 
-def _reading(called: Called, changes: int) -> _Reading:
+def _reading(called: AnsweredCall, changes: int) -> _Reading:
     asked = same_call(called.name, called.input)
     text = called.result.text
     first = _NUMBERED.match(text)
     if first is None or not called.only_text:
         return _Reading(called, None, False, asked, changes)
     end = len(text)
-    while True:  # What Read has to say about the lines comes behind them, without numbers.
+    while True:  # Notes of Read follow the lines, without numbers.
         begin = text.rfind("\n", 0, end) + 1
         last = _NUMBERED.match(text, begin, end)
         if last is not None:

@@ -1,6 +1,6 @@
-"""The steps that make room in old content, in their strict order (SPEC 2.1, 2 to 5), and what they go by.
+"""The steps that shrink old content, in their fixed order (SPEC 2.1, 2 to 5), and the state they use.
 
-Each step is a file of its own: a pure plan over the conversation. A plan becomes edits, recorded once and laid over the
+Each step has its own module and returns a pure plan. A plan becomes edits, recorded once and applied to the
 log by every later request; it is carried out only if `worth_it` says so. Running them is `context/pipeline.py`.
 """
 
@@ -15,13 +15,13 @@ from agentcli.core.messages import Message, Origin
 from agentcli.core.usage import Price
 
 NEARLY_FULL = 0.85
-"""Past this share of what fits, room counts for more than the cache."""
+"""Above this share of the usable window, free space matters more than the cache."""
 ENOUGH_ROOM = 0.01
-"""Share of what fits that a plan has to free to count as room."""
+"""Minimum share of the usable window that a plan must free."""
 MOST_TURNS = 20
-"""Further requests that are ever counted on."""
+"""Maximum number of expected further requests."""
 LOOKED_BACK = 20
-"""Blocks before a breakpoint among which the prompt cache looks for what it has."""
+"""Number of blocks before a breakpoint that the prompt cache searches."""
 _USUAL = Price.of(1.0, 5.0)
 
 
@@ -30,11 +30,11 @@ def _nothing_edited(_block: str) -> Edit | None:
 
 
 @frozen(kw_only=True)
-class Situation:
-    """What a step may go by."""
+class ContextState:
+    """The context state that steps use for their plans."""
 
     estimate: int
-    """Tokens of the next request as things stand."""
+    """Estimated tokens of the next request."""
     usable: int
     """Tokens that fit: the window less what is reserved for the reply."""
     cached: int = 0
@@ -43,43 +43,43 @@ class Situation:
     """The cache has run out (idle longer than its time to live): rewriting old content costs nothing."""
     price: Price | None = None
     pinned: frozenset[str] = frozenset()
-    """Blocks that the person wants kept whatever happens, by `edits.block_id`."""
+    """Ids of blocks pinned by the user (`edits.block_id`)."""
     turns_to_come: int = MOST_TURNS
     """Requests that are expected to be smaller by what is freed now (`expected_turns`)."""
     long_lived: bool = False
     """What is cached is kept for an hour, and writing it costs more."""
     edited: Callable[[str], Edit | None] = _nothing_edited
-    """The edit of a block that is in force. The pipeline fills it in."""
+    """Returns the active edit of a block; set by the pipeline."""
 
     @property
     def share(self) -> float:
         return self.estimate / max(1, self.usable)
 
     def is_free(self, block: str) -> bool:
-        """Whether a step may decide about a block: nobody wants it kept, and nobody has decided already."""
+        """Whether a step may edit a block: it is neither pinned nor edited."""
         return block not in self.pinned and self.edited(block) is None
 
 
 @frozen
-class Plan:
+class StepPlan:
     edits: tuple[Edit, ...]
     text: str
-    """What it does, for people: `moved 2 large results to files`."""
+    """Description for the user: `moved 2 large results to files`."""
     must: bool = False
-    """To be carried out whatever it costs: the request would not be valid or affordable without."""
+    """Apply regardless of cost: the request would be invalid or too large without it."""
     for_room: bool = False
-    """Planned because the request has passed a limit of the step's own: room counts for more than the cache."""
+    """Planned because a limit was passed: free space matters more than the cache."""
 
     @property
     def freed(self) -> int:
         return sum(edit.freed for edit in self.edits)
 
 
-class Step(Protocol):
+class ContextStep(Protocol):
     @property
     def name(self) -> str: ...
 
-    def plan(self, shown: Sequence[Message], situation: Situation) -> Plan | None:
+    def plan(self, shown: Sequence[Message], situation: ContextState) -> StepPlan | None:
         """What this step would change, None for nothing. `shown`: the messages that the next request carries, each as
         the log has it, so that blocks have the log's numbers and a message stays the same object for good;
         `situation.edited` says what stands in a block's place. Never raises for any messages; costs what is new since
@@ -133,11 +133,11 @@ def expected_turns(turn: int, max_turns: int | None, earlier: int = 0) -> int:
     return max(1, min(MOST_TURNS, here + earlier))
 
 
-def worth_it(plan: Plan, first_changed: int, situation: Situation) -> bool:
+def worth_it(plan: StepPlan, first_changed: int, situation: ContextState) -> bool:
     """Whether a plan pays for the cache that it breaks.
 
     `first_changed` is where the first change is, in tokens from the beginning of the request. What is cached behind it
-    and stays has to be written to the cache anew, once: (cached − first_changed − freed) tokens at the price of a write
+    and stays must be written to the cache again, once: (cached − first_changed − freed) tokens at the price of a write
     instead of a read. What is freed saves the price of a read on each of the `turns_to_come` requests:
 
         freed × read × turns_to_come  >  (cached − first_changed − freed) × (write − read)
@@ -161,24 +161,24 @@ def worth_it(plan: Plan, first_changed: int, situation: Situation) -> bool:
     return saves > costs or rewritten == 0
 
 
-def rewritten_tokens(first_changed: int, freed: int, situation: Situation) -> int:
-    """Those that are cached behind the first change and stay: they have to be written to the cache anew, once."""
+def rewritten_tokens(first_changed: int, freed: int, situation: ContextState) -> int:
+    """Cached tokens after the first change that stay and have to be written to the cache again."""
     return 0 if situation.cache_cold else max(0, situation.cached - first_changed - freed)
 
 
-def rewriting_usd(tokens: int, situation: Situation) -> float | None:
-    """What it costs to write so many tokens instead of reading them; None where prices are not known."""
+def rewriting_usd(tokens: int, situation: ContextState) -> float | None:
+    """Price difference between a cache write and a cache read of `tokens`; None without known prices."""
     if situation.price is None:
         return None
     price = situation.price.at(situation.estimate)
     return tokens * (_write(price, situation) - price.cache_read) / 1_000_000
 
 
-def _write(price: Price, situation: Situation) -> float:
+def _write(price: Price, situation: ContextState) -> float:
     return price.cache_write_1h if situation.long_lived else price.cache_write_5m
 
 
-def _price_at(situation: Situation) -> Price:
+def _price_at(situation: ContextState) -> Price:
     """Of a request of this size. A price of nothing (a model of one's own machine) leaves the work of reading it all
     again, for which the usual ratios are as good as any."""
     price = (situation.price or _USUAL).at(situation.estimate)

@@ -1,7 +1,7 @@
-"""What of the log the next request shows (SPEC 2.1). The log itself is never rewritten.
+"""The part of the log that the next request shows (SPEC 2.1). The log itself is never rewritten.
 
-A view is a projection: what follows the last compact boundary, with edits laid over it (what steps of the preparation
-or the person decided about old content) and repairs (pieces the API has refused), and the user context in front. Edits
+A view is a projection: the messages after the last compact boundary, with edits (by the preparation steps
+or the user) and repairs (pieces the API has refused) applied, and the user context in front. Edits
 and repairs are sticky: they are recorded as events, so that a resumed session builds the same bytes again.
 """
 
@@ -15,7 +15,7 @@ from operator import is_
 
 from agentcli.context.edits import NUMBERS, Edit, Edits, leaving_out
 from agentcli.context.estimate import Estimator
-from agentcli.context.normalise import Memory, check_pairing, normalise
+from agentcli.context.normalise import NormaliseCache, check_pairing, normalise
 from agentcli.core.messages import (
     Block,
     ImageBlock,
@@ -34,7 +34,7 @@ PROMPT_LEFT_OUT = "[A prompt stood here that the model declined to answer.]"
 Repair = Callable[[Message], Message]
 
 
-class View:
+class ContextView:
     """One per conversation, owned by the engine."""
 
     def __init__(self, user_context: str = "") -> None:
@@ -43,7 +43,7 @@ class View:
         objects, so that what was made of them holds."""
         self.set_user_context(user_context)
         self._repairs: list[tuple[str, str]] = []
-        self._memory = Memory()
+        self._memory = NormaliseCache()
         self._checked: tuple[Json, ...] = ()
         self._repaired: dict[tuple[int, str], tuple[Message, Message]] = {}
         self._edits = Edits()
@@ -56,16 +56,16 @@ class View:
         return self._edits
 
     def edit(self, edits: Iterable[Edit], after: str = "") -> None:
-        """From now on lay these over the log. `after`: the id of the last message of the log as they are made."""
+        """Add edits. `after`: the id of the last log message when they are made."""
         for edit in edits:
             self._edits.add(edit)
             if edit.freed:
                 self._freed.append((after, edit.target, edit.freed))
 
-    def imagined(self, edits: Iterable[Edit], after: str = "") -> View:
-        """As it would be with these edits too: for looking ahead, never for a request."""
+    def imagined(self, edits: Iterable[Edit], after: str = "") -> ContextView:
+        """A copy with these edits added, for planning; never for a request."""
         other = copy(self)
-        other._memory, other._checked = Memory(), ()
+        other._memory, other._checked = NormaliseCache(), ()
         other._edits, other._freed = self._edits.copy(), list(self._freed)
         other.edit(edits, after)
         return other
@@ -77,18 +77,18 @@ class View:
         self._fronts[boundary] = (made,) if text else ()
 
     def user_context(self, log: Sequence[Message]) -> str:
-        """The one in force; "": none."""
+        """The active user context; "" if none."""
         front = self._fronts[self.front_boundary(log)]
         return front[0].text if front else ""
 
     def front_boundary(self, log: Sequence[Message]) -> str:
-        """The boundary whose user context is in force."""
+        """The boundary whose user context is active."""
         if len(self._fronts) == 1:
             return ""
         return next((b.id for b in self._edits.boundaries(log) if b.id in self._fronts), "")
 
     def estimate(self, log: Sequence[Message], overhead: int) -> int:
-        """Tokens of a request: the last true usage, what came since, less what edits have freed since."""
+        """Tokens of a request: the last true usage plus later messages, less tokens freed since."""
         if not self.estimator.has_begun:
             changed = {after for after, _target, _freed in self._freed}
             self.estimator.begin(log, changed | self._edits.messages)
@@ -107,7 +107,7 @@ class View:
         edited = [one for one in self._edited_since(log, reply) if one[0] >= 0]
         if not edited:
             return None
-        # An undone compaction puts all back that was before it.
+        # An undone compaction restores all earlier messages.
         first = min(-1 if log[place].origin is Origin.BOUNDARY else place for place, _freed in edited)
         return first, sum(freed for _place, freed in edited)
 
@@ -133,16 +133,16 @@ class View:
         return (kind, through) in self._repairs
 
     def messages(self, log: Sequence[Message]) -> tuple[Message, ...]:
-        """The part of the log that is in force, repaired, before normalising."""
+        """The active part of the log, with edits and repairs, before normalising."""
         front = self._fronts[self.front_boundary(log)]
         return (*front, *self._repair_all(self._edits.shown(self._edits.in_force(log))))
 
     def uncollapsed(self, log: Sequence[Message]) -> tuple[Message, ...]:
-        """The part of the log that is in force as it would be shown if no message stood for several."""
+        """The active part of the log as shown without collapses."""
         return self._repair_all(self._edits.one_by_one(self._edits.in_force(log)))
 
     def unedited(self, log: Sequence[Message]) -> tuple[Message, ...]:
-        """The part of the log that is in force as it would be shown if nobody had decided about anything."""
+        """The active part of the log as shown without edits."""
         return self._repair_all(self._edits.in_force(log))
 
     def wire(self, log: Sequence[Message]) -> tuple[Json, ...]:
@@ -169,7 +169,7 @@ class View:
 
 
 def _with(message: Message, content: Sequence[Block | None]) -> Message:
-    """With these in the place of its blocks; None leaves one out."""
+    """A copy with these blocks; None leaves one out."""
     return leaving_out(message, content) if list(content) != list(message.content) else message
 
 

@@ -54,7 +54,7 @@ class PartFinding:
 
     @property
     def line(self) -> str:
-        return f"{self.part}: {'allowed' if self.allowed else 'asks'} because {self.clause}"
+        return f"{self.part}: {'allowed' if self.allowed else 'needs approval'} because {self.clause}"
 
     def record(self) -> Json:
         return {"part": self.part, "clause": self.clause, "allowed": self.allowed}

@@ -1,9 +1,9 @@
-"""Layer 4: how this installation is. One check a function, each yielding findings; no front end is known here.
+"""Layer 4: checks of this installation. One function per check, each yielding findings; independent of front ends.
 
-examine   all checks in their order            finding   what a check says, and how it is laid out as lines
-machine   versions, programs, file watches     terminal  what can be shown, typed (asking) and copied
+checks    all checks in their order            finding   the result of a check, and its layout as text
+machine   versions, programs, file watches     terminal  display, keyboard (keyboard_query), clipboard
 settings  files, trust, folders, sessions      model     key, endpoint
-sandbox   which sandbox there is               sandbox_trial, trial_listener  each of its promises, tried
+sandbox   the active sandbox                   sandbox_trial, trial_listener  tests of its promises
 
-Nothing of the user's is changed. No server is contacted unless asked for. Of keys only the source is shown.
+No user file is changed. No server is contacted unless requested. Keys are never shown, only their source.
 """

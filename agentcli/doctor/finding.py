@@ -1,4 +1,4 @@
-"""What a check says, and how findings become lines. Everything that goes in is made fit for a terminal here."""
+"""The result of a check and its layout as text. All text is sanitised for the terminal here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Status = Literal["ok", "warn", "fail"]
 NAME_CELLS = 13
 _STATUS_CELLS = 5
 _BESIDE = 60
-"""From so many columns on, text stands beside its name; below them, under it."""
+"""Minimum columns to show the text beside its name instead of below it."""
 _LONGEST = 800
 _SGR = {"ok": "32", "warn": "33", "fail": "1;31"}
 
@@ -34,7 +34,7 @@ class Finding:
 
 
 def finding_lines(finding: Finding, width: int | None, coloured: bool = False) -> Iterator[str]:
-    """`width` None: nothing is wrapped, for whoever does that himself."""
+    """Lines of a finding. `width` None: not wrapped."""
     status = f"{finding.status:<{_STATUS_CELLS}}"
     if coloured:
         status = f"\x1b[{_SGR[finding.status]}m{status}\x1b[0m"
@@ -60,11 +60,11 @@ def summary(findings: Iterable[Finding]) -> str:
         if finding.status in counts:
             counts[finding.status] += 1
     if not any(counts.values()):
-        return "All is well."
+        return "No problems found."
     warnings = counted(counts["warn"], "warning")
     failures = counted(counts["fail"], "failure")
     said = [text for text, count in ((failures, counts["fail"]), (warnings, counts["warn"])) if count]
-    return f"{' and '.join(said)}; the arrows say what to do."
+    return f"{' and '.join(said)}; follow the arrows to fix them."
 
 
 def _wrapped(text: str, width: int | None, indent: int) -> list[str]:

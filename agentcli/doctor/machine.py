@@ -13,8 +13,8 @@ from agentcli import __version__
 from agentcli.core.own_programs import run_program
 from agentcli.core.plaintext import plain_line
 from agentcli.core.programs import find_program
+from agentcli.doctor.check_context import CheckContext
 from agentcli.doctor.finding import Finding
-from agentcli.doctor.patient import Patient
 from agentcli.tools.search.ripgrep import find_ripgrep
 
 _FEW_WATCHES = 8_192
@@ -23,7 +23,7 @@ _SHOWN = ("anthropic", "httpx2", "textual", "rich", "prompt_toolkit", "typer", "
 """Libraries that a report about a problem should name."""
 
 
-def versions(_patient: Patient) -> Iterator[Finding]:
+def versions(_patient: CheckContext) -> Iterator[Finding]:
     yield Finding("ok", "agentcli", f"{__version__}, in {Path(__file__).parent.parent}")
     yield Finding(
         "ok", "python", f"{platform.python_version()} ({sys.executable}), {platform.system()} {platform.release()}"
@@ -43,26 +43,26 @@ def versions(_patient: Patient) -> Iterator[Finding]:
     missing = [name for name in wanted if name not in found]
     text = ", ".join(f"{name} {found[name]}" for name in _SHOWN if name in found)
     if missing:
-        advice = "Install agentcli again: pip install --force-reinstall agentcli."
+        advice = "Reinstall agentcli: pip install --force-reinstall agentcli."
         yield Finding("fail", "libraries", f"missing: {', '.join(missing)}", advice)
     else:
         yield Finding("ok", "libraries", text)
 
 
-def programs(patient: Patient) -> Iterator[Finding]:
-    path, folders = patient.environ.get("PATH"), patient.ground.writable_dirs
+def programs(context: CheckContext) -> Iterator[Finding]:
+    path, folders = context.environ.get("PATH"), context.ground.writable_dirs
     needed = (
         (
             "git",
             find_program("git", path, folders),
-            "Install git: without it there is no undo, no branch is shown.",
+            "Install git: undo and the branch display need it.",
         ),
         (
             "ripgrep",
-            find_ripgrep(patient.environ, folders),
-            "Install ripgrep, or reinstall agentcli, which brings it along.",
+            find_ripgrep(context.environ, folders),
+            "Install ripgrep, or reinstall agentcli, which includes it.",
         ),
-        ("bash", find_program("bash", path, folders), "Install bash: commands are run by it; sh is used instead."),
+        ("bash", find_program("bash", path, folders), "Install bash to run commands with it; until then sh is used."),
     )
     for name, found, advice in needed:
         if found is None:
@@ -71,13 +71,13 @@ def programs(patient: Patient) -> Iterator[Finding]:
             yield Finding("ok", name, f"{_version(found)} ({found})")
 
 
-def watches(_patient: Patient) -> Iterator[Finding]:
+def watches(_patient: CheckContext) -> Iterator[Finding]:
     limit = Path("/proc/sys/fs/inotify/max_user_watches")
     if not limit.exists():
         return
     count = int(limit.read_text())
     if count < _FEW_WATCHES:
-        advice = "Raise it: sysctl fs.inotify.max_user_watches=524288. Until then changes are found by looking."
+        advice = "Raise it: sysctl fs.inotify.max_user_watches=524288. Until then agentcli polls for changes."
         yield Finding("warn", "file watcher", f"only {count:,} folders can be watched", advice)
     else:
         yield Finding("ok", "file watcher", f"inotify, up to {count:,} folders")

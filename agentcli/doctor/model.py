@@ -1,4 +1,4 @@
-"""Where requests go, with which key, and, when asked for, what answers there."""
+"""Checks of the API key and, on request, the endpoint."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from agentcli.assemble.model import ModelParts
 from agentcli.core.errors import AgentError
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
+from agentcli.doctor.check_context import CheckContext
 from agentcli.doctor.finding import Finding
-from agentcli.doctor.patient import Patient
 from agentcli.providers.catalog import DEFAULT_MODEL
 from agentcli.providers.check import list_models
 from agentcli.providers.credentials import shown_url
@@ -20,25 +20,25 @@ _SECONDS = 8.0
 _SHOWN = 8
 
 
-def key(patient: Patient) -> Iterator[Finding]:
-    parts = ModelParts(patient.ground)
+def key(context: CheckContext) -> Iterator[Finding]:
+    parts = ModelParts(context.ground)
     if parts.needs_no_key:
-        yield Finding("ok", "key", f"none is needed: {parts.needs_no_key}")
+        yield Finding("ok", "key", f"not needed: {parts.needs_no_key}")
         return
     try:
         found = parts.credentials()
     except AgentError as error:
-        yield Finding("fail", "key", "there is no usable key", str(error))
+        yield Finding("fail", "key", "no usable key", str(error))
         return
     kept = f", kept in {found.kept_in}" if found.kept_in else ""
-    source = f"from {found.source}{kept}" if found.source != "none" else "none, which the server may accept"
+    source = f"from {found.source}{kept}" if found.source != "none" else "none; the server may not need one"
     yield Finding("ok", "key", f"{source}; requests go to {shown_url(found.base_url)} ({found.base_url_source})")
 
 
-def endpoint(patient: Patient) -> Iterator[Finding]:
-    parts = ModelParts(patient.ground)
+def endpoint(context: CheckContext) -> Iterator[Finding]:
+    parts = ModelParts(context.ground)
     if parts.needs_no_key:
-        yield Finding("ok", "endpoint", f"not asked: {parts.needs_no_key}")
+        yield Finding("ok", "endpoint", f"not checked: {parts.needs_no_key}")
         return
     found = parts.credentials()
     began = time.monotonic()
@@ -49,9 +49,9 @@ def endpoint(patient: Patient) -> Iterator[Finding]:
         yield Finding("fail", "endpoint", f"{found.host} cannot be reached: {listing.problem}", advice)
     elif listing.is_refused:
         text = f"{taken}, but refuses the key (HTTP {listing.status}, key from {found.source})"
-        yield Finding("fail", "endpoint", text, "Give it another key: agentcli login.")
+        yield Finding("fail", "endpoint", text, "Enter another key: agentcli login.")
     elif listing.models:
-        yield from _models(patient, taken, listing.models)
+        yield from _models(context, taken, listing.models)
     elif listing.is_absent:
         yield Finding("ok", "endpoint", f"{taken}; it does not list its models")
     else:
@@ -59,14 +59,14 @@ def endpoint(patient: Patient) -> Iterator[Finding]:
         yield Finding("warn", "endpoint", f"{taken}, with HTTP {listing.status}", advice)
 
 
-def _models(patient: Patient, taken: str, names: Sequence[str]) -> Iterator[Finding]:
-    wanted = patient.ground.catalog.resolve(patient.ground.settings.text("model") or DEFAULT_MODEL)
+def _models(context: CheckContext, taken: str, names: Sequence[str]) -> Iterator[Finding]:
+    wanted = context.ground.catalog.resolve(context.ground.settings.text("model") or DEFAULT_MODEL)
     count = counted(len(names), "model")
     if any(name == wanted or name.startswith(f"{wanted}-") for name in names):
-        yield Finding("ok", "endpoint", f"{taken}, has {count}, {wanted} among them")
+        yield Finding("ok", "endpoint", f"{taken}, has {count}, including {wanted}")
         return
     shown = ", ".join(plain_line(name, 60) for name in names[:_SHOWN])
-    advice = f"Choose one that it has, with --model or `model` in the settings: {shown}"
+    advice = f"Choose one of its models with --model or the setting `model`: {shown}"
     yield Finding(
         "warn", "endpoint", f"{taken}, has {count}, but not {wanted}", f"{advice}{' …' * (len(names) > _SHOWN)}"
     )

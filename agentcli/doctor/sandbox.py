@@ -1,4 +1,4 @@
-"""Which sandbox commands run in, and whether it keeps its promises."""
+"""Checks of the active sandbox and its promises."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agentcli.assemble import sandbox_for
+from agentcli.doctor.check_context import CheckContext
 from agentcli.doctor.finding import Finding
-from agentcli.doctor.patient import Patient
 from agentcli.doctor.sandbox_trial import Proof, prove
 from agentcli.permissions.sandbox.choose import MORE
 
-_BROKEN = "Do not rely on the sandbox on this machine, and report it: .github/SECURITY.md says how."
+_BROKEN = "Do not rely on the sandbox on this machine. Report this as described in .github/SECURITY.md."
 _SEATBELT = (
-    "macOS: quarantine, limits on memory and processes, network through allowed hosts only, and a /tmp of its own. "
-    "agentcli does not have them there."
+    "macOS: quarantine, limits on memory and processes, network through allowed hosts only, and a private /tmp. "
+    "agentcli does not support them there."
 )
 
 
-def sandbox(patient: Patient) -> Iterator[Finding]:
-    launcher, warning = sandbox_for(patient.options)
+def sandbox(context: CheckContext) -> Iterator[Finding]:
+    launcher, warning = sandbox_for(context.options)
     if launcher.name == "none":
         if launcher.level == "off":
-            yield Finding("warn", "sandbox", "off: approved commands can do whatever you can", "Use --sandbox on.")
+            yield Finding("warn", "sandbox", "off: approved commands can do anything you can", "Use --sandbox on.")
         else:
-            advice = "Until then an approved command can do whatever you can, and there is no auto mode."
+            advice = "Until then an approved command can do anything you can, and auto mode is not available."
             yield Finding("warn", "sandbox", warning.removesuffix(MORE), advice)
         return
-    text = f"{launcher.level}. Each of its promises was just tried:"
+    text = f"{launcher.level}. Results of testing each promise:"
     yield Finding("warn" if warning else "ok", "sandbox", text, warning)
-    root = patient.paths.cache_dir or Path(tempfile.gettempdir())
+    root = context.paths.cache_dir or Path(tempfile.gettempdir())
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for proofs in prove(launcher, patient.environ, root):
+    for proofs in prove(launcher, context.environ, root):
         yield from _findings(proofs)
     if launcher.name == "seatbelt":
         yield Finding("ok", "not proven", _SEATBELT)

@@ -1,4 +1,4 @@
-"""Proof of what the sandbox promises: commands in it try what must not work, and the outcome is looked at from outside.
+"""Tests of the sandbox's promises: commands inside try forbidden actions, and the outcome is checked from outside.
 
 Everything happens in scratch folders, with a scratch home and a scratch quarantine; nothing of the user's is touched,
 whatever the outcome. Each topic takes 20 to 300 ms and is reported as soon as it is known.
@@ -21,7 +21,7 @@ from agentcli.core.launch import Launch, Launcher
 from agentcli.core.own_programs import isolated_python, run_program
 from agentcli.doctor.trial_listener import ADDRESS, TrialListener
 from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher
-from agentcli.permissions.sandbox.linux.limits import Limits
+from agentcli.permissions.sandbox.linux.limits import ResourceLimits
 from agentcli.permissions.sandbox.plan import TrialFolders
 from agentcli.permissions.sandbox.planted.quarantine import Quarantine
 from agentcli.permissions.sandbox.seatbelt import SeatbeltLauncher
@@ -105,7 +105,7 @@ def prove(launcher: Launcher, environ: Mapping[str, str], root: Path) -> Iterato
 
 
 class _Trial:
-    """What holds in every sandbox."""
+    """Tests for every sandbox."""
 
     def __init__(
         self, scratch: Path, launcher: BubblewrapLauncher | SeatbeltLauncher, environ: Mapping[str, str]
@@ -137,7 +137,7 @@ class _Trial:
                 proofs = [replace(proof, topic=name) for proof in topic()]
                 yield proofs
                 if proofs[0].promise == _WORKS and proofs[0].outcome == "broken":
-                    # Where nothing works, a refusal proves nothing.
+                    # If nothing works at all, a refusal proves nothing.
                     return
         finally:
             self.launcher.close()
@@ -177,7 +177,7 @@ class _Trial:
     def planting(self) -> Iterator[Proof]:
         self.shell("echo planted > .envrc; mkdir -p .vscode; echo planted > .vscode/tasks.json")
         gone = not any(os.path.lexists(self.folders.project / name) for name in (".envrc", ".vscode"))
-        yield _proof("planted files that other programs obey do not stay", gone)
+        yield _proof("planted files that other programs obey are removed", gone)
 
     def shell(self, script: str) -> str:
         return self.run(["/bin/sh", "-c", script])[0]
@@ -209,7 +209,7 @@ class _Trial:
 
 
 class _LinuxTrial(_Trial):
-    """What bubblewrap holds besides."""
+    """Additional tests for bubblewrap."""
 
     launcher: BubblewrapLauncher
 
@@ -226,18 +226,18 @@ class _LinuxTrial(_Trial):
         yield from super().planting()
         taken = [Path(item.path) for item in Quarantine(self.folders.quarantine).items()]
         names = {path.name for path in taken if path.parent == self.folders.project}
-        yield _proof("they go to quarantine (agentcli quarantine list)", names == {".envrc", ".vscode"})
+        yield _proof("planted files go to quarantine (agentcli quarantine list)", names == {".envrc", ".vscode"})
         self.shell(
             "mkdir -p docs/refs docs/objects; echo 'ref: refs/heads/main' > docs/HEAD; "
             "printf '[core]\\n\\tbare = true\\n\\tfsmonitor = touch ran\\n' > docs/config"
         )
         stays = any((self.folders.project / "docs").iterdir())
-        yield _proof("planted git repositories that run programs do, too", not stays)
+        yield _proof("planted git repositories that run programs go to quarantine", not stays)
 
     def isolation(self) -> Iterator[Proof]:
         found = self.script(_ISOLATION, str(Path("/proc/self/ns/pid").readlink()))
         if not found:
-            yield _untried("other processes, terminals and sockets are out of reach")
+            yield _untried("commands cannot reach other processes, terminals and sockets")
             return
         yield _proof("other processes are not visible", found["own-processes"] == "True")
         if self.launcher.filters_system_calls:
@@ -250,7 +250,7 @@ class _LinuxTrial(_Trial):
 
     def limits(self) -> Iterator[Proof]:
         wanted = self.launcher.limits
-        small = Limits(memory=_LITTLE_MEMORY << 20, processes=_FEW_PROCESSES, cpu_seconds=wanted.cpu_seconds)
+        small = ResourceLimits(memory=_LITTLE_MEMORY << 20, processes=_FEW_PROCESSES, cpu_seconds=wanted.cpu_seconds)
         limited = self.launcher.for_trial(self.folders, small)
         try:
             yield self._limit("processes", wanted.processes, ["/bin/sh", "-c", _PROCESSES], limited)
@@ -274,7 +274,7 @@ class _LinuxTrial(_Trial):
         """Auto mode's network, whatever the settings give to commands in other modes."""
         promise = "in auto mode commands have no network"
         if self.launcher.uncontained:
-            yield Proof("", promise, "untried", "the network cannot be taken away on this machine")
+            yield Proof("", promise, "untried", "the network cannot be blocked on this machine")
             return
         with TrialListener() as listener:
             found = self.script(_DIRECT, ADDRESS, str(listener.port), grant=Grant(network="none"))
@@ -288,7 +288,7 @@ class _LinuxTrial(_Trial):
             hosts = Grant(network="hosts", hosts=(ADDRESS,))
             found = self.script(_THROUGH_PROXY, str(listener.port), ADDRESS, _REFUSED_ADDRESS, grant=hosts)
             reached, refused = found.get(ADDRESS), found.get(_REFUSED_ADDRESS)
-            yield _proof("a proxy lets them reach allowed hosts only", (reached, refused) == ("200", "403"))
+            yield _proof("with allowed hosts, a proxy blocks all others", (reached, refused) == ("200", "403"))
 
     def cleaning_up(self) -> Iterator[Proof]:
         self.shell('echo kept > "$TMPDIR/note"')
@@ -298,9 +298,9 @@ class _LinuxTrial(_Trial):
         is_shared = shown.strip() == "kept" and folder is not None and note == folder / "note" and note.exists()
         yield _proof("commands and file tools share a private /tmp", is_shared)
         self.launcher.close()
-        yield _proof("it is removed at the end", folder is not None and not folder.exists())
+        yield _proof("the private /tmp is removed at the end", folder is not None and not folder.exists())
         left = {path.name for path in self.folders.project.iterdir()}
-        yield _proof("nothing else is left in the project", left <= {"inside", "installed", "docs"})
+        yield _proof("no other files are left in the project", left <= {"inside", "installed", "docs"})
 
 
 def _proof(promise: str, holds: bool) -> Proof:

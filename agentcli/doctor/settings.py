@@ -11,10 +11,10 @@ from pathlib import Path
 from agentcli.config.paths import project_folder
 from agentcli.core.bounded_read import open_regular
 from agentcli.core.format import byte_size
+from agentcli.doctor.check_context import CheckContext
 from agentcli.doctor.finding import Finding, Status
-from agentcli.doctor.patient import Patient
 from agentcli.session.find import list_sessions
-from agentcli.session.places import sessions_dir
+from agentcli.session.paths import sessions_dir
 
 _LEAST_FREE = 200_000_000
 _LOOKED_AT = 300
@@ -22,77 +22,77 @@ _LOOKED_AT = 300
 _VARIABLES = {"configuration": "CONFIG_DIR", "state": "STATE_DIR", "cache": "CACHE_DIR"}
 
 
-def configuration(patient: Patient) -> Iterator[Finding]:
-    problems = patient.ground.settings.problems
+def configuration(context: CheckContext) -> Iterator[Finding]:
+    problems = context.ground.settings.problems
     for problem in problems:
         status: Status = "warn" if problem.level == "warning" else "ok"
-        advice = "Mend that file; `agentcli config` shows what is in force." if status == "warn" else ""
+        advice = "Fix that file; `agentcli config` shows the active settings." if status == "warn" else ""
         yield Finding(status, "settings", problem.text, advice)
     if not problems:
-        yield Finding("ok", "settings", "no problems; `agentcli config` shows each value and where it is from")
+        yield Finding("ok", "settings", "no problems; `agentcli config` shows each value and its source")
 
 
-def trust(patient: Patient) -> Iterator[Finding]:
-    """Only where a folder brings settings along: elsewhere the question does not come up."""
-    folder = project_folder(patient.ground.cwd)
+def trust(context: CheckContext) -> Iterator[Finding]:
+    """Trust of the folder's own settings, if it has any."""
+    folder = project_folder(context.ground.cwd)
     if not any((folder / name).exists() for name in ("settings.json", "settings.local.json")):
         return
-    if patient.ground.is_trusted():
-        yield Finding("ok", "trust", f"the settings in {folder} are trusted and hold")
+    if context.ground.is_trusted():
+        yield Finding("ok", "trust", f"the settings in {folder} are trusted and active")
     else:
-        advice = "`agentcli trust` shows what they would do, and trusts them if you say so."
+        advice = "`agentcli trust` shows what they do and asks whether to trust them."
         yield Finding(
-            "ok", "trust", f"the settings in {folder} are not trusted: only their deny and ask rules hold", advice
+            "ok", "trust", f"the settings in {folder} are not trusted: only their deny and ask rules apply", advice
         )
 
 
-def servers(patient: Patient) -> Iterator[Finding]:
-    file = patient.ground.cwd / ".mcp.json"
+def servers(context: CheckContext) -> Iterator[Finding]:
+    file = context.ground.cwd / ".mcp.json"
     if file.exists():
         yield Finding("warn", "mcp", f"{file} is not read: this version has no MCP servers yet")
 
 
-def folders(patient: Patient) -> Iterator[Finding]:
+def folders(context: CheckContext) -> Iterator[Finding]:
     for name, folder in (
-        ("configuration", patient.paths.config_dir),
-        ("state", patient.paths.state_dir),
-        ("cache", patient.paths.cache_dir),
+        ("configuration", context.paths.config_dir),
+        ("state", context.paths.state_dir),
+        ("cache", context.paths.cache_dir),
     ):
         if folder is None:
-            yield Finding("warn", name, "there is no folder for it", "Set HOME, else nothing is kept.")
+            yield Finding("warn", name, "no folder available", "Set HOME; without it nothing is saved.")
             continue
         existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
         problem = _unwritable(existing)
         if problem:
-            advice = f"Make {existing} writable, or name another folder: AGENTCLI_{_VARIABLES[name]}."
+            advice = f"Make {existing} writable, or set another folder: AGENTCLI_{_VARIABLES[name]}."
             yield Finding("warn", name, f"{folder}: {problem}", advice)
             continue
         free = shutil.disk_usage(existing).free
         text = f"{folder}, {byte_size(free)} free"
         if free < _LEAST_FREE:
-            yield Finding("warn", name, text, "Make room: sessions are not saved on a full disk.")
+            yield Finding("warn", name, text, "Free some space: sessions are not saved on a full disk.")
         else:
             yield Finding("ok", name, text)
 
 
-def sessions(patient: Patient) -> Iterator[Finding]:
-    state = patient.paths.state_dir
+def sessions(context: CheckContext) -> Iterator[Finding]:
+    state = context.paths.state_dir
     root = sessions_dir(state) if state else None
     if state is None or root is None or not root.is_dir():
         yield Finding("ok", "sessions", "none stored yet")
         return
     status = root.stat()
     if status.st_uid == os.geteuid() and status.st_mode & 0o077:
-        yield Finding("warn", "sessions", f"others can look into {root}", f"Close it: chmod 700 '{root}'.")
+        yield Finding("warn", "sessions", f"other users can read {root}", f"Make it private: chmod 700 '{root}'.")
     stored = list_sessions(state)
-    here = sum(1 for session in stored if session.cwd == str(patient.ground.cwd))
+    here = sum(1 for session in stored if session.cwd == str(context.ground.cwd))
     taken = sum(session.size for session in stored)
     cut = [session for session in stored[:_LOOKED_AT] if _is_cut_off(session.path)]
     count = f"{len(stored):,} stored, {here:,} of this folder, {byte_size(taken)}"
     if cut:
         which = ", ".join(session.session_id[:8] for session in cut[:5])
         text = f"{count}; {len(cut)} of them end in the middle of a line: {which}"
-        yield Finding("ok", "sessions", text, "They are mended when you resume them; one may be in use right now.")
+        yield Finding("ok", "sessions", text, "They are repaired when you resume them; one may be in use right now.")
     else:
         yield Finding("ok", "sessions", count)
 
@@ -108,7 +108,7 @@ def _unwritable(folder: Path) -> str:
     try:
         descriptor, name = tempfile.mkstemp(prefix=".doctor-", dir=folder)
     except OSError as error:
-        return error.strerror or "cannot be written to"
+        return error.strerror or "not writable"
     os.close(descriptor)
     Path(name).unlink()
     return ""

@@ -1,4 +1,4 @@
-"""What the terminal can show, what it tells about keys, and how a copied text reaches the clipboard."""
+"""Checks of the terminal: display, keyboard and clipboard."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Iterator
 
 from agentcli.core.programs import find_program
 from agentcli.core.terminal import Terminal
-from agentcli.doctor.asking import ask_for_keyboard_protocol
+from agentcli.doctor.check_context import CheckContext
 from agentcli.doctor.finding import Finding
-from agentcli.doctor.patient import Patient
+from agentcli.doctor.keyboard_query import ask_for_keyboard_protocol
 
 LEAST_COLUMNS, LEAST_ROWS = 40, 10
 _WITH_PROTOCOL = ("kitty", "ghostty", "foot", "wezterm", "iterm", "alacritty")
 """Terminals that have the kitty keyboard protocol, in their settings at least."""
-_NEW_LINE = "Ctrl+J, or a backslash and Enter, make a new line everywhere."
+_NEW_LINE = "Ctrl+J, or a backslash and Enter, always insert a new line."
 
 
-def terminal(patient: Patient) -> Iterator[Finding]:
-    environ, screen = patient.environ, patient.screen
-    facts = _facts(patient)
+def terminal(context: CheckContext) -> Iterator[Finding]:
+    environ, screen = context.environ, context.screen
+    facts = _facts(context)
     kind = environ.get("TERM", "")
     encoding = screen.encoding.lower().replace("-", "").replace("_", "")
     parts = [
@@ -34,7 +34,7 @@ def terminal(patient: Patient) -> Iterator[Finding]:
     if encoding != "utf8":
         yield Finding("warn", "terminal", text, "Set a UTF-8 locale, for example LANG=C.UTF-8.")
     elif screen.is_terminal and kind in ("", "dumb"):
-        advice = "You get plain lines. For the full-screen app, set TERM to what it is, for example xterm-256color."
+        advice = "agentcli starts in plain mode. For the full-screen app, set TERM, for example to xterm-256color."
         yield Finding("warn", "terminal", text, advice)
     elif screen.is_terminal and (screen.columns < LEAST_COLUMNS or screen.rows < LEAST_ROWS):
         advice = f"Make the window larger: the app needs {LEAST_COLUMNS}x{LEAST_ROWS}."
@@ -46,52 +46,52 @@ def terminal(patient: Patient) -> Iterator[Finding]:
         yield Finding("ok", "terminal", text)
 
 
-def keyboard(patient: Patient) -> Iterator[Finding]:
-    """Whether Shift+Enter can be told from Enter. Without a terminal there is nothing to say."""
-    if not patient.screen.is_terminal or patient.environ.get("TERM", "") in ("", "dumb"):
+def keyboard(context: CheckContext) -> Iterator[Finding]:
+    """Whether the terminal distinguishes Shift+Enter from Enter; no finding without a terminal."""
+    if not context.screen.is_terminal or context.environ.get("TERM", "") in ("", "dumb"):
         return
-    facts = _facts(patient)
-    if patient.screen.may_ask:
+    facts = _facts(context)
+    if context.screen.may_ask:
         answer = ask_for_keyboard_protocol()
         if answer == "kitty":
-            yield Finding("ok", "keyboard", "the terminal tells all keys apart (kitty protocol), Shift+Enter too")
+            yield Finding("ok", "keyboard", "the terminal reports all keys (kitty protocol), including Shift+Enter")
         elif answer == "none":
             yield Finding("ok", "keyboard", "Shift+Enter may look like Enter in this terminal", _advice(facts))
         else:
-            yield Finding("ok", "keyboard", "the terminal does not answer questions", _NEW_LINE)
+            yield Finding("ok", "keyboard", "the terminal does not answer queries", _NEW_LINE)
         return
     known = facts.name in _WITH_PROTOCOL and not facts.tmux and not facts.screen
-    text = f"{facts.name} can tell all keys apart" if known else "Shift+Enter may look like Enter"
+    text = f"{facts.name} can report all keys" if known else "Shift+Enter may look like Enter"
     yield Finding("ok", "keyboard", text, "" if known else _advice(facts))
 
 
-def clipboard(patient: Patient) -> Iterator[Finding]:
-    if not patient.screen.is_terminal:
+def clipboard(context: CheckContext) -> Iterator[Finding]:
+    if not context.screen.is_terminal:
         return
-    facts = _facts(patient)
-    folders = patient.ground.working_dirs
+    facts = _facts(context)
+    folders = context.ground.working_dirs
     commands = () if facts.ssh else [command for command, _encoding in facts.clipboard_programs]
     program = next((command[0] for command in commands if find_program(command[0], facts.search_path, folders)), "")
     if program:
         yield Finding("ok", "clipboard", f"by {program}{', and through tmux' if facts.tmux else ''}")
         return
     if facts.name in ("dumb", "linux"):
-        yield Finding("warn", "clipboard", "none: this terminal has no way to it")
+        yield Finding("warn", "clipboard", "not available in this terminal")
         return
     advice = ""
     if facts.tmux:
         advice = "tmux passes it on with: set -g set-clipboard on"
     elif facts.name in ("vte", "apple", "unknown") and not facts.ssh:
         programs = "wl-copy" if facts.wayland else "xclip or xsel" if facts.x11 else ""
-        advice = f"If nothing arrives: install {programs}." if programs else ""
+        advice = f"If copying does not work: install {programs}." if programs else ""
     yield Finding("ok", "clipboard", "through the terminal (OSC 52)", advice)
 
 
 _COLOURS = {"none": "no colours", "16": "16 colours", "256": "256 colours", "truecolor": "all colours"}
 
 
-def _facts(patient: Patient) -> Terminal:
-    return Terminal.from_environ(patient.environ, sys.platform)
+def _facts(context: CheckContext) -> Terminal:
+    return Terminal.from_environ(context.environ, sys.platform)
 
 
 def _advice(facts: Terminal) -> str:

@@ -23,7 +23,7 @@ from agentcli.core.bounded_read import read_bounded
 from agentcli.core.plaintext import has_key
 from agentcli.interactive.draft import Draft
 from agentcli.interactive.history import project_name
-from agentcli.session.places import make_private_dir
+from agentcli.session.paths import make_private_dir
 
 _QUIET_SECONDS = 0.5
 _KEPT_SECONDS = 30 * 24 * 3600

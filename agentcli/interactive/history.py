@@ -20,7 +20,7 @@ from agentcli.core.bounded_json import parse_json
 from agentcli.core.bounded_read import open_regular
 from agentcli.core.plaintext import has_key, is_lone_key
 from agentcli.interactive.draft import Draft
-from agentcli.session.places import make_private_dir, project_key
+from agentcli.session.paths import make_private_dir, project_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -242,7 +242,7 @@ def approval_reason(event: ev.PermissionRequested) -> str:
     """Why a call needs approval, in one sentence; "" where the question or the findings say it."""
     if event.self_evident or (event.cause_listed and len(event.findings) > 1):
         return ""
-    return f"Needs approval because {event.cause}" if event.cause else event.reason
+    return f"Needs approval: {event.cause}" if event.cause else event.reason
 
 
 def approval_findings(event: ev.PermissionRequested) -> list[PartFinding]:

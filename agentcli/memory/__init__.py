@@ -1,1 +1,1 @@
-"""Layer 2: what people have written down for the model: instruction files and what they import. Reads, never writes."""
+"""Layer 2: instruction files, their imports, and the agent's notes. Reads only."""

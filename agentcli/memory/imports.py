@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 MOST_IMPORTS = 50
-"""Of one file; further ones are not looked at."""
+"""Maximum imports per file; more are ignored."""
 
 _FENCE = re.compile(r" {0,3}(?:>\s?|[-*+]\s+)*(`{3,}|~{3,})(.*)")
 _IMPORT = re.compile(r"(?:(?<=\s)|(?<![\s\S]))@((?:[^\s\\]|\\ )+)")
@@ -20,7 +20,7 @@ _TRAILING = ".,;:!?)]}'\"*_>"
 
 def imported(text: str) -> list[tuple[str, ...]]:
     """The imports in their order, each once: the path as it is written and, where punctuation follows it, also without
-    that. Whoever looks takes the first that exists."""
+    that. The caller takes the first that exists."""
     found: dict[tuple[str, ...], None] = {}
     for match in _IMPORT.finditer(_prose(text)):
         path = match.group(1).replace("\\ ", " ")
@@ -36,7 +36,7 @@ def imported(text: str) -> list[tuple[str, ...]]:
 
 
 def is_meant(path: str) -> bool:
-    """Whether a path that leads nowhere was surely meant as an import: `@alice` and `@types/node` are none."""
+    """Whether a missing path was clearly meant as an import; `@alice` and `@types/node` are not."""
     return path.startswith(("./", "../", "~/", "/")) or path.lower().endswith((".md", ".txt", ".mdc"))
 
 

@@ -1,9 +1,9 @@
-"""AGENTS.md and CLAUDE.md: which there are, what they import, and the text that the model is shown of them.
+"""AGENTS.md and CLAUDE.md: finding them, their imports, and the text shown to the model.
 
 The user's own come first, then those of every folder from the repository's root down to the working directory; those of
 folders below it are for when a file there is touched. `AGENTS.local.md` and `CLAUDE.local.md` come after the others of
 their folder and hold over them, but count as the project's. All are text for the model and give no rights; so they are
-read also where the folder is not trusted, but never from outside of the project unless somebody has said so (S1, S4).
+read also in untrusted folders, but never from outside the project unless the user allows it (S1, S4).
 
 Looking again costs a stat for each place where there is or could be a file; what has not changed is not read again.
 """
@@ -20,17 +20,17 @@ from agentcli.config.trust import trust_root
 from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import visible_text
 from agentcli.memory.imports import imported, is_meant
-from agentcli.memory.reading import Reading, cut, read_instructions
+from agentcli.memory.instruction_text import InstructionText, cut, read_instructions
 
 DEEPEST_IMPORT = 4
 LONGEST_CONTEXT = 120_000
 """Characters of all files in the user context together."""
 MOST_FILES = 30
-"""Of one folder, with all that they import."""
+"""Maximum files per folder, including imports."""
 NAMES = ("AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md", "AGENTS.local.md", "CLAUDE.local.md")
 
 _NOT_OURS = frozenset({".git", "node_modules", "site-packages", "__pycache__"})
-"""What packages and tools bring along is not written for this project."""
+"""Folders of packages and tools, whose files are not for this project."""
 _INTRODUCTION = (
     "Standing instructions, written down in files by the user and for this project. Follow them in everything you do "
     "here. Where two contradict each other, the later one holds; what the user says in the conversation holds over all "
@@ -48,8 +48,8 @@ Stamp = tuple[int, ...] | None
 
 
 @frozen
-class Places:
-    """Where instruction files are looked for. Real paths."""
+class InstructionFolders:
+    """Folders searched for instruction files. Real paths."""
 
     cwd: Path
     roots: tuple[Path, ...]
@@ -60,7 +60,7 @@ class Places:
     @classmethod
     def around(
         cls, cwd: Path, further: Iterable[Path] = (), config_dir: Path | None = None, home: Path | None = None
-    ) -> Places:
+    ) -> InstructionFolders:
         user = (config_dir, home / ".claude" if home else None)
         roots = dict.fromkeys((trust_root(cwd), *(path.resolve() for path in further if path != cwd)))
         return cls(cwd.resolve(), tuple(roots), tuple(folder for folder in user if folder is not None), home)
@@ -91,10 +91,10 @@ class InstructionFile:
     text: str
     """Without control and invisible characters, cut, and with notes about what is missing."""
     whose: str
-    """In words: `the user's, for all projects`."""
+    """Owner and scope as text: `the user's, for all projects`."""
     of_user: bool = False
     kind: Literal["instructions", "memory"] = "instructions"
-    """`memory`: the agent's own notes, which instruct nobody."""
+    """`memory`: the agent's own notes, which are not instructions."""
 
     @property
     def section(self) -> str:
@@ -107,19 +107,19 @@ class InstructionFile:
 
 @frozen
 class UserContext:
-    """What stands before all messages, and what it was made from: real paths with the digests of what was there."""
+    """The text before all messages, and its source files as real paths with digests."""
 
     text: str = ""
     sources: Mapping[str, str] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
-    """For people: what was skipped or cut, and why."""
+    """Notices for the user about skipped or cut files."""
 
 
 @frozen
 class Instructions:
     files: tuple[InstructionFile, ...] = ()
     notices: tuple[str, ...] = ()
-    """For people: what was skipped or cut, and why."""
+    """Notices for the user about skipped or cut files."""
 
     def as_context(self) -> UserContext:
         """The instructions, then the index of the memory."""
@@ -149,7 +149,9 @@ class Instructions:
             return UserContext("", sources, self.notices)
         if whole:
             return UserContext(_INTRODUCTION + text, sources, self.notices)
-        notice = f"The instruction files are longer than {LONGEST_CONTEXT:,} characters together; not all is used."
+        notice = (
+            f"The instruction files are longer than {LONGEST_CONTEXT:,} characters together; the rest was left out."
+        )
         return UserContext(_INTRODUCTION + text + _TOO_LONG, sources, (*self.notices, notice))
 
 
@@ -188,7 +190,7 @@ class InstructionFiles:
 
     def __init__(
         self,
-        places: Places,
+        places: InstructionFolders,
         may_read_outside: Callable[[Path], bool] = _never,
         hides: Callable[[str], bool] | None = None,
         memory_index: Callable[[], InstructionFile | None] | None = None,
@@ -208,7 +210,7 @@ class InstructionFiles:
         self._ways: dict[str, tuple[Path, ...]] = {}
 
     @property
-    def places(self) -> Places:
+    def places(self) -> InstructionFolders:
         return self._places
 
     def always(self) -> Instructions:
@@ -229,7 +231,7 @@ class InstructionFiles:
         return path in self._memory_paths
 
     def near(self, folders: Iterable[str], without: Instructions = NOTHING) -> Instructions:
-        """Those of these folders and of the ones above them in the project, without what is there anyway."""
+        """Instructions of these folders and their parents in the project, except those in `without` and `always`."""
         ways = dict.fromkeys(way for folder in folders for way in self._way(folder))
         if not ways or self._only_memory:
             return NOTHING
@@ -269,7 +271,7 @@ class InstructionFiles:
 
 class _Gathering:
     def __init__(
-        self, places: Places, may_read_outside: Callable[[Path], bool], hides: Callable[[str], bool] | None
+        self, places: InstructionFolders, may_read_outside: Callable[[Path], bool], hides: Callable[[str], bool] | None
     ) -> None:
         self._places = places
         self._may_read_outside = may_read_outside
@@ -282,14 +284,14 @@ class _Gathering:
             self._notice(path, problem)
 
     def _take(self, path: str, whose: str, depth: int, of_user: bool) -> str:
-        """Add a file and what it imports. Returns why it was left out, if a person should know."""
+        """Add a file and its imports. Returns why it was left out, if the user should know."""
         stamp = self.group.looked_at[path] = _stamp(path)
         real = _real(path)
         if stamp is None or real is None or any(file.real == real for file in self.group.files):
             return ""
         inside = any(Path(real).is_relative_to(root) for root in self._places.roots)
         if self._hides is not None and self._hides(real):
-            return "must not be read, a permission rule says; it is left out"
+            return "was left out: a permission rule denies reading it"
         if not inside and not of_user and not self._may_read_outside(Path(real)):
             return "lies outside of the project; it is left out. Copy it into the project, or import it from your own"
         reading = read_instructions(real)
@@ -299,10 +301,10 @@ class _Gathering:
             self._add(path, real, reading, whose, depth, of_user and not (inside and depth))
         return reading.problem
 
-    def _add(self, path: str, real: str, reading: Reading, whose: str, depth: int, of_user: bool) -> None:
+    def _add(self, path: str, real: str, reading: InstructionText, whose: str, depth: int, of_user: bool) -> None:
         files = self.group.files
         if len(files) >= MOST_FILES:
-            self._notice(path, f"is left out: {MOST_FILES} files of one folder and its imports are enough")
+            self._notice(path, f"was left out: a folder and its imports may have at most {MOST_FILES} files")
             return
         place = len(files)
         files.append(InstructionFile(path, real, reading.digest, reading.text, whose, of_user))
@@ -325,7 +327,7 @@ class _Gathering:
         if depth > DEEPEST_IMPORT:
             if any(file.real == _real(found) for file in self.group.files):
                 return ""
-            self._notice(found, f"is left out: imports are followed {DEEPEST_IMPORT} files deep")
+            self._notice(found, f"was left out: imports are followed at most {DEEPEST_IMPORT} files deep")
             return f"@{shown} is left out: it is more than {DEEPEST_IMPORT} imports deep"
         problem = self._take(found, f"imported by {Path(path).name}", depth, of_user)
         if problem:

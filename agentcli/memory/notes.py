@@ -16,8 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
+from agentcli.memory.instruction_text import cut, read_instructions
 from agentcli.memory.instructions import InstructionFile
-from agentcli.memory.reading import cut, read_instructions
 
 INDEX = "MEMORY.md"
 LONGEST_INDEX = 8_000

@@ -1,8 +1,8 @@
-"""What auto mode asks about although the sandbox contains it: what cannot be undone, or reaches beyond the files.
+"""Commands that need approval in auto mode although the sandbox contains them, because undo does not cover them.
 
-In auto mode a command runs without a question because it can touch nothing but the working directories, which undo
-covers, and has no network. Git's own folder is not covered by undo, and nobody wants to find a hundred files gone, so
-those are asked about. Works on the loose walk: it sees a program inside `bash -c`, loops and substitutions, too.
+In auto mode a command runs without approval because it can only change the working directories, which undo
+covers, and has no network. Undo does not cover git's own folder, and removing many files is rarely intended, so
+both need approval. Uses the loose parser, which also sees programs inside `bash -c`, loops and substitutions.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from agentcli.core.frozen import frozen
 from agentcli.permissions.commands.rebuildable import Rebuildable, finds_only_caches
 from agentcli.permissions.paths import expanded_pattern, is_below
 from agentcli.permissions.protected_names import needs_asking
-from agentcli.permissions.shell.loose import loose_segments, shortened
+from agentcli.permissions.shell.loose_parser import loose_segments, shortened
 
 MOST_REMOVED = 10
-"""Files that one command may remove without a question."""
+"""Files that one command may remove without approval."""
 _REMOVERS = frozenset({"rm", "rmdir", "unlink", "shred", "srm", "trash"})
 _LEADS_AWAY = re.compile(r"(?:\$\{?(?:TMPDIR|TMP|TEMP|HOME)\}?|~)(?:/|$)")
 _RUN_FROM = re.compile(r"(?:^|/)(?:bin|Scripts|\.bin)(?:/|$)|(?:^|/)(?:site|dist)-packages(?:/|$)")
-"""Where programs of the project are started from: naming one is the ordinary way to run it."""
+"""Folders from which the project's programs are started: naming one is the usual way to run it."""
 _GIT_VALUES = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace"})
 _REWRITES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (why, re.compile(pattern))
@@ -32,16 +32,16 @@ _REWRITES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("rewrites the last commit", r"commit\b.*\s--amend\b"),
         ("moves the branch to another commit", r"reset\b.*\s(?:--hard|--merge|--keep|--soft|--mixed)\b"),
         ("moves the branch to another commit", r"reset (?:-\S+ )*(?:HEAD|ORIG_HEAD|@)[~^@{]"),
-        ("removes files that git does not know", r"clean\b.*\s(?:-[a-zA-Z]*f|--force)"),
+        ("removes untracked files", r"clean\b.*\s(?:-[a-zA-Z]*f|--force)"),
         ("deletes a branch", r"branch\b.*\s(?:-[a-zA-Z]*D|-f|--force|-M|-C)\b"),
         ("deletes a tag", r"tag\b.*\s(?:-d|--delete|-f|--force)\b"),
-        ("throws stashed work away", r"stash (?:drop|clear)\b"),
+        ("deletes stashed work", r"stash (?:drop|clear)\b"),
         (
-            "removes commits for good",
+            "permanently removes commits",
             r"reflog (?:expire|delete)|gc\b.*--prune|prune\b|update-ref\b|symbolic-ref \S+ \S",
         ),
-        ("overwrites branches by force", r"(?:checkout|switch)\b.*\s-[BC]\b"),
-        ("overwrites the remote by force", r"push\b.*\s(?:-f|--force\S*|--mirror|--delete|-d|\+\S+|:\S+)(?:\s|$)"),
+        ("force-overwrites branches", r"(?:checkout|switch)\b.*\s-[BC]\b"),
+        ("force-overwrites the remote", r"push\b.*\s(?:-f|--force\S*|--mirror|--delete|-d|\+\S+|:\S+)(?:\s|$)"),
         (
             "changes git's settings",
             r"config (?!--get|--list|-l\b|get\b|list\b|[\w.-]+$)|remote (?:add|set-url|rename|remove|rm)\b",
@@ -94,7 +94,7 @@ def objection(command: str, cwd: Path, rebuildable: Rebuildable) -> Objection | 
 
 def obeyed_name(words: Iterable[str]) -> str | None:
     """A clause when a command names a file that hooks, editors, builds or package managers obey: a sandboxed command
-    may write those, and nobody would have seen it."""
+    may write those unnoticed."""
     for word in words:
         components = [component for component in word.lower().split("/") if component not in ("", ".", "..")]
         if components and needs_asking(components) and not _RUN_FROM.search(word):
@@ -120,14 +120,14 @@ def _removal(words: Sequence[str], cwd: Path, rebuildable: Rebuildable) -> str |
     for target in targets:
         names = expanded_pattern(target, str(cwd)) if re.search(r"[*?\[]", target) else [target]
         if names is None:
-            return f"{target} may be more than {MOST_REMOVED} files"
+            return f"{target} may match more than {MOST_REMOVED} files"
         for name in names:
             inside = _files_in(os.path.join(cwd, name))  # noqa: PTH118
             if count + inside > MOST_REMOVED and rebuildable.covers(name, cwd):
                 continue
             count += inside
             if inside > MOST_REMOVED:
-                return f"it removes more than {MOST_REMOVED} files with the folder {name}"
+                return f"it removes the folder {name} with more than {MOST_REMOVED} files"
             if count > MOST_REMOVED:
                 return f"it removes more than {MOST_REMOVED} files"
     return None
@@ -141,11 +141,11 @@ def _moved_away(words: Sequence[str], cwd: Path) -> str | None:
     stays = is_below(inside, (str(cwd),)) and not _LEADS_AWAY.match(target)
     if not target or stays or not any(map(os.path.lexists, (cwd / o for o in operands[:-1]))):
         return None
-    return f"it moves files away to {target}"
+    return f"it moves files out to {target}"
 
 
 def _files_in(path: str) -> int:
-    """How many files a removal of the path takes away, counted no further than matters."""
+    """Number of files below a path, counted up to the limit."""
     if os.path.islink(path) or not os.path.isdir(path):  # noqa: PTH112, PTH114
         return 1
     count, waiting = 0, [path]

@@ -1,6 +1,6 @@
-"""One call as the policy looks at it: where it runs, which paths it names, and what was found out on the way.
+"""One tool call for the policy: where it runs, which paths it names, and cached findings about it.
 
-Everything is remembered for the length of one decision only: links and files may change after it.
+The caches last for one decision only, because links and files may change after it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pathlib import Path
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import Need, PartFinding
 from agentcli.core.shell import shown_command
-from agentcli.permissions.commands.parts import Part
+from agentcli.permissions.commands.command_parts import CommandPart
 from agentcli.permissions.git.obeyed_files import hooks_folders, obeyed_by_git
 from agentcli.permissions.paths import LONGEST_PATH, Resolved, expanded_pattern, is_below, is_protected
 from agentcli.permissions.rules.rule import Rule
-from agentcli.permissions.shell.loose import loose_segments, loose_words
+from agentcli.permissions.shell.loose_parser import loose_segments, loose_words
 
 _MOST_BASES = 4
 
@@ -34,13 +34,13 @@ def is_wild(rule: Rule) -> bool:
 
 @frozen
 class PartVerdict:
-    """What was found about one part of a command. `clause` goes after `because`."""
+    """The verdict on one part of a command. `clause` is the reason, as the rest of "allowed because …"."""
 
     text: str
     clause: str
     allowed: bool
     rule: Rule | None = None
-    part: Part | None = None
+    part: CommandPart | None = None
 
     @property
     def finding(self) -> PartFinding:
@@ -48,39 +48,39 @@ class PartVerdict:
 
 
 @frozen
-class Call:
+class PermissionCall:
     tool_name: str
     needs: tuple[Need, ...]
     cwd: Path
     working_dirs: tuple[Path, ...]
     home: Path | None = None
     judged: dict[str, list[PartVerdict]] = field(default_factory=dict)
-    """One command is looked at several times on the way to a decision."""
+    """Verdicts by command: one decision needs them several times."""
     _resolved: Resolved = field(default_factory=Resolved)
     _patterns: dict[int, list[re.Pattern[str]]] = field(default_factory=dict)
-    """By the identity of a rule: what it matches, loosely."""
+    """Loose patterns of path rules, by the rule's `id()`."""
     _named: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     _hooks: list[tuple[str, ...]] = field(default_factory=list)
-    """Once it is known: the folders that git's configuration names for hooks."""
+    """Hook folders in git's configuration; empty until first needed."""
 
     @classmethod
     def of(
         cls, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path], home: Path | None
-    ) -> Call:
-        # Where a path leads through links is a need of its own: a rule must hold for both, a restriction for either.
+    ) -> PermissionCall:
+        # The target of a link is a second need: an allow rule must match both, a restriction either.
         real = (Need(need.kind, need.real) for need in needs if need.real)
         return cls(tool_name, (*needs, *real), cwd, tuple(working_dirs), home)
 
     @property
     def start(self) -> Path:
-        """Where the session started: what relative allow patterns mean, wherever `cd` has led since."""
+        """Base of relative allow patterns: the folder in which the session started, independent of `cd`."""
         return self.working_dirs[0] if self.working_dirs else self.cwd
 
     def resolve(self, path: str) -> str:
         return self._resolved[path]
 
     def restricted_by(self, rule: Rule, path: str) -> bool:
-        """Loose: whether a path rule is about this path, by its name or by what it leads to."""
+        """Whether a path rule matches this path or the path it resolves to, loosely."""
         resolve = self.resolve
         expressions = self._patterns.get(id(rule))
         if expressions is None:
@@ -92,9 +92,9 @@ class Call:
         return any(expression.fullmatch(name) for name in given for expression in expressions)
 
     def named_paths(self, command: str) -> list[tuple[str, str]]:
-        """Everything in a command that may be the name of a file: as it is written, and as a path.
+        """Every word of a command that may name a file, as written and as a path.
 
-        Patterns also as what they match, and all relative to each folder that a `cd` in the same command names.
+        Patterns are expanded as well, and all words are resolved against each folder that a `cd` in the command names.
         """
         found = self._named.get(command)
         if found is None:
@@ -102,7 +102,7 @@ class Call:
         return found
 
     def paths_of(self, words: Iterable[str], command: str) -> list[tuple[str, str]]:
-        """The same for some words of a command."""
+        """Like `named_paths`, for some words of a command."""
         words = tuple(words)
         found: list[tuple[str, str]] = []
         for base in self._bases(command):
@@ -125,7 +125,7 @@ class Call:
         return bool(path) and is_below(self.resolve(path), (self.resolve(str(f)) for f in self.working_dirs))
 
     def is_protected(self, path: str, *, scripts: bool = True) -> bool:
-        """By the name and by what it leads to; what stands above a working directory does not count."""
+        """Whether the path or its target is protected; folders above a working directory do not count."""
         for given in (path, self._resolved[path]):
             relative = given
             for folder in self.working_dirs:

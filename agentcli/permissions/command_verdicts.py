@@ -1,4 +1,4 @@
-"""What the rules and the mode say about each part of one command. `policy` decides by it."""
+"""Verdicts of the rules and the mode on each part of a command; `policy` decides with them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import Need
-from agentcli.permissions.call import Call, PartVerdict, is_wild, origin
-from agentcli.permissions.commands.earlier_effects import Changed
-from agentcli.permissions.commands.file_commands import Changes, is_plain_removal, part_changes
-from agentcli.permissions.commands.parts import Part, Place, analyse
+from agentcli.permissions.call import PartVerdict, PermissionCall, is_wild, origin
+from agentcli.permissions.commands.command_parts import CommandContext, CommandPart, analyse
+from agentcli.permissions.commands.earlier_effects import EarlierEffects
+from agentcli.permissions.commands.file_commands import CommandChanges, is_plain_removal, part_changes
+from agentcli.permissions.commands.read_only import ASSIGNMENT
 from agentcli.permissions.commands.saved_output import may_be_saved, tee_targets
+from agentcli.permissions.file_exposure import FileExposure, Restriction
 from agentcli.permissions.paths import is_below, is_inside, paths_below
-from agentcli.permissions.reach import Reach, Restriction
 from agentcli.permissions.rules.rule import READING_TOOLS, Rule
 from agentcli.permissions.shell.interpreters import runs_input
-from agentcli.permissions.shell.strict import NotPlain
+from agentcli.permissions.shell.strict_parser import NotPlain
 
 if TYPE_CHECKING:
     from agentcli.permissions.policy import Policy
@@ -25,16 +26,16 @@ if TYPE_CHECKING:
 _SAVED = "its output goes to a new file"
 ACCEPTED = "edits in the working directories are accepted"
 _NEW_TEMP_FILE = (("mktemp",), ("mktemp", "-d"))
-SCRATCH = "it only writes to the session's temp folder"
+SCRATCH = "it writes only to the session's temp folder"
 
 
 @frozen
 class CommandJudge:
     policy: Policy
-    call: Call
+    call: PermissionCall
 
     def verdicts(self, command: str) -> list[PartVerdict]:
-        """Each part of a command; one that cannot be taken apart is one part that asks."""
+        """One verdict per part of a command; a command that cannot be parsed is one part that needs approval."""
         found = self.call.judged.get(command)
         if found is None:
             found = self.call.judged[command] = self._judge(command)
@@ -44,7 +45,7 @@ class CommandJudge:
         parts = analyse(command, self._place(command))
         if isinstance(parts, NotPlain):
             return [PartVerdict(command, str(parts), allowed=False)]
-        changed = Changed(self.call.resolve, self._is_guarded, parts)
+        changed = EarlierEffects(self.call.resolve, self._is_guarded, parts)
         verdicts: list[PartVerdict] = []
         feeding: Rule | None = None
         for part in parts:
@@ -60,19 +61,19 @@ class CommandJudge:
             verdicts.append(verdict)
         return verdicts
 
-    def _place(self, command: str) -> Place:
+    def _place(self, command: str) -> CommandContext:
         policy, call = self.policy, self.call
         search_path = os.environ.get("PATH", "") if policy.search_path is None else policy.search_path
         folders = tuple(call.resolve(str(folder)) for folder in call.working_dirs)
         deny, ask = (self._restriction(rules, folders) for rules in (policy.deny, policy.ask))
-        # Outside of the working directories a search asks anyway.
+        # A search outside the working directories needs approval anyway.
         private = Restriction(policy.private_file, tuple(path for path in policy.private if is_below(path, folders)))
         every = _union([deny, ask, private])
-        reach = None
+        exposure = None
         if every.specs:
             hidden = policy.hidden_from_commands(command)
             visible = _union([ask] if hidden else [deny, ask, private])
-            reach = Reach(
+            exposure = FileExposure(
                 visible=visible if visible.specs else None,
                 stored=every,
                 files=policy.restricted_files,
@@ -83,7 +84,7 @@ class CommandJudge:
                 resolve=call.resolve,
             )
         hides = every.hides if every.specs else None
-        return Place.of(
+        return CommandContext.of(
             call.cwd,
             call.working_dirs,
             (*policy.readable, *policy.scratch, *policy.memory),
@@ -91,7 +92,7 @@ class CommandJudge:
             lambda path: call.resolve(policy.locate(command, path)),
             search_path,
             policy.trusted,
-            reach,
+            exposure,
             home=str(policy.home or ""),
             temp=str(policy.temp or ""),
             relocate=(lambda path: policy.locate(command, path)) if policy.scratch else str,
@@ -119,20 +120,20 @@ class CommandJudge:
             start = f"{home}/{spec[2:]}"
         else:
             return True
-        # Up to the first wildcard; `..` could lead anywhere.
+        # The path up to the first wildcard; `..` could lead anywhere.
         literal = re.split(r"/[^/]*[*?\[{]", start)[0] or "/"
         if ".." in literal.split("/"):
             return True
         real = self.call.resolve(literal)
         return any(is_below(real, [folder]) or is_below(folder, [real, literal]) for folder in folders)
 
-    def _judge_part(self, part: Part, feeding: Rule | None = None) -> PartVerdict:
+    def _judge_part(self, part: CommandPart, feeding: Rule | None = None) -> PartVerdict:
         """`feeding`: the rule that allows a command whose output is piped into this part."""
-        text, rule, clause = part.command.text, None, "it only reads"
+        text, rule, clause = part.command.text, None, "it is read-only"
         if part.objection is not None:
             rule = self.rule_for(part)
             if rule is not None:
-                clause = f"of {origin(rule)}"
+                clause = f"it matches {origin(rule)}"
             elif self.changes_accepted(part):
                 clause = ACCEPTED if self.policy.accepts_edits else SCRATCH
             elif feeding is not None and self._may_save(tee_targets(part)):
@@ -141,7 +142,7 @@ class CommandJudge:
                 return PartVerdict(text, part.objection, allowed=False, part=part)
         for redirection in part.command.redirections:
             if redirection.kind == "read" and not part.input_allowed:
-                return PartVerdict(text, f"of the redirection from {redirection.target}", allowed=False, part=part)
+                return PartVerdict(text, f"it redirects input from {redirection.target}", allowed=False, part=part)
             if redirection.kind == "write":
                 writing = self.redirection_rule(redirection.target, part)
                 if isinstance(writing, str):
@@ -152,7 +153,7 @@ class CommandJudge:
                     continue
                 rule = rule or writing
                 accepted = ACCEPTED if self.policy.accepts_edits else SCRATCH
-                clause = f"{clause} and {f'of {origin(writing)}' if writing else accepted}"
+                clause = f"{clause} and {f'it matches {origin(writing)}' if writing else accepted}"
         return PartVerdict(text, clause, allowed=True, rule=rule, part=part)
 
     def _may_save(self, paths: tuple[str, ...]) -> bool:
@@ -163,11 +164,11 @@ class CommandJudge:
             for path in paths
         )
 
-    def rule_for(self, part: Part) -> Rule | None:
-        """The allow rule for a part as it stands, or for what its wrappers run. Assignments are never covered."""
-        if part.objection is not None and part.objection.startswith("of the assignment"):
+    def rule_for(self, part: CommandPart) -> Rule | None:
+        """The allow rule that matches a part or the command inside its wrappers. Assignments are never covered."""
+        if part.objection is not None and part.objection.startswith(ASSIGNMENT):
             return None
-        # What a program finds in the temp folder was written without a question.
+        # Files in the temp folder were written without approval.
         if self.policy.scratch and any(self.in_scratch(self.located(folder, part)) for folder in part.folders):
             return None
         # `Bash(python3)` would run any program that is piped into it.
@@ -180,8 +181,8 @@ class CommandJudge:
                 return rule
         return None
 
-    def _spellings(self, part: Part) -> list[tuple[str, bool]]:
-        """The texts for rules with a program of the project named by its path from the working directory, and in full.
+    def _spellings(self, part: CommandPart) -> list[tuple[str, bool]]:
+        """Other spellings of a project's program for rule matching: relative to the working directory, and absolute.
 
         `./.venv/bin/python` and, after `cd tests`, `../.venv/bin/python` are `.venv/bin/python`.
         """
@@ -204,7 +205,7 @@ class CommandJudge:
             if "/" in spelling
         ]
 
-    def changes_accepted(self, part: Part) -> bool:
+    def changes_accepted(self, part: CommandPart) -> bool:
         if not (self.policy.accepts_edits or self.policy.scratch) or not part.folders:
             return False
         if part.command.assignments or (part.extended and part.known is None):
@@ -212,7 +213,7 @@ class CommandJudge:
         if part.known in _NEW_TEMP_FILE:
             return self.in_scratch(str(self.policy.temp or ""))
         for folder in part.folders:
-            # What a pattern matches there cannot be seen from here.
+            # The matches of a pattern in that folder are not visible from here.
             if part.command.globs and self.located(folder, part) != folder:
                 return False
             changes = part_changes(part, folder)
@@ -233,8 +234,8 @@ class CommandJudge:
                 return False
         return True
 
-    def located(self, path: str, part: Part) -> str:
-        """Where a path lies that a part names: `/tmp` is another folder for commands in a sandbox."""
+    def located(self, path: str, part: CommandPart) -> str:
+        """Path of a file that a part names: in a sandbox, `/tmp` is another folder."""
         return self.policy.locate(part.command.text, os.path.normpath(path)) if self.policy.scratch else path
 
     def in_scratch(self, path: str) -> bool:
@@ -248,25 +249,25 @@ class CommandJudge:
         return self.policy.is_protected(path, self.call) or self.policy.runs_agentcli(path, self.call)
 
     def _may_remove(self, path: str) -> bool:
-        """Of a link the link itself is removed, so it counts where it stands and not where it leads."""
+        """Whether a path may be removed. Removing a link removes the link itself, so its own location counts."""
         folder, name = os.path.split(os.path.normpath(path))
         inside = self.in_scratch(folder) or (self.policy.accepts_edits and self.call.is_inside(folder))
         return inside and name not in ("", ".", "..") and not self._is_guarded(path) and not self._needs_asking(path)
 
-    def _may_move(self, changes: Changes, part: Part) -> bool:
-        """A move to the temp folder is a removal: that folder ends with the session."""
+    def _may_move(self, changes: CommandChanges, part: CommandPart) -> bool:
+        """Whether files may be moved. A move to the temp folder is a removal: that folder is deleted at the end."""
         if not self.in_scratch(self.located(changes.target, part)):
             return True
         return is_plain_removal([path for path in changes.moved if not self.in_scratch(self.located(path, part))])
 
-    def _may_take_tree(self, changes: Changes, part: Part) -> bool:
-        """Whether a folder may go to the temp folder: all of it may be read, nothing in it is obeyed by programs, and
+    def _may_take_tree(self, changes: CommandChanges, part: CommandPart) -> bool:
+        """Whether a folder may be copied to the temp folder: all of it is readable, no program obeys files in it, and
         no link in the target leads the copies elsewhere."""
         tree = self.located(changes.tree, part)
         if not all(self.in_scratch(self.located(path, part)) for path in changes.writes):
             return False
-        reach = self._place(part.command.text).reach
-        if reach is not None and reach.below(tree) is not None:
+        exposure = self._place(part.command.text).exposure
+        if exposure is not None and exposure.below(tree) is not None:
             return False
         if changes.target:
             target, inside = (self.located(path, part) for path in changes.writes)
@@ -284,9 +285,9 @@ class CommandJudge:
         restricted = any(self.call.restricted_by(rule, path) for rule in rules)
         return restricted or self.policy.private_file(self.call.resolve(path)) is not None
 
-    def redirection_rule(self, target: str, part: Part) -> Rule | str | None:
-        """The rule that lets the target be written, None if the mode does, a clause if nothing does."""
-        clause = f"of the redirection to {target}"
+    def redirection_rule(self, target: str, part: CommandPart) -> Rule | str | None:
+        """The rule that allows writing the target, None if the mode allows it, or a reason why it needs approval."""
+        clause = f"it redirects output to {target}"
         rule: Rule | None = None
         for folder in part.folders or (None,):
             path = self.located(os.path.join(folder, target), part) if folder is not None else ""  # noqa: PTH118

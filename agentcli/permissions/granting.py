@@ -1,4 +1,4 @@
-"""What an approved command may do beyond its sandbox's ordinary limits, worked out from rules, mode and its own words.
+"""What an approved command may do beyond the limits of its sandbox, derived from rules, mode and its words.
 
 Never more than was approved: a path that was asked about, hosts that a rule names, variables that a rule gives to this
 very program.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agentcli.core.grant import Grant, NetworkAccess
 from agentcli.core.permission import PermissionMode
-from agentcli.permissions.commands.parts import Part
+from agentcli.permissions.commands.command_parts import CommandPart
 from agentcli.permissions.rules.rule import Rule
 
 NETWORK = "Network"
@@ -67,7 +67,7 @@ GrantRules = tuple[Sequence[Rule], Sequence[Rule]]
 
 
 def grant_for(
-    parts: Sequence[Part], mode: PermissionMode, rules: GrantRules, *, approved: bool, only_reads: bool
+    parts: Sequence[CommandPart], mode: PermissionMode, rules: GrantRules, *, approved: bool, only_reads: bool
 ) -> Grant:
     """`approved`: by a rule or an answer, not by the mode alone. No parts: the command could not be taken apart."""
     allow, deny = rules
@@ -78,7 +78,7 @@ def grant_for(
         network = "none" if only_reads else "hosts"
     guards = mode is PermissionMode.AUTO and not only_reads
     if not approved:
-        # A rule that gives a program its credentials is an approval of its own.
+        # A rule that passes credentials to a program is itself an approval.
         variables = _variables(parts, allow)
         return Grant(
             network=network, hosts=hosts, variables=variables, guards_obeyed_names=guards, reads_only=only_reads
@@ -94,7 +94,7 @@ def grant_for(
     )
 
 
-def _only_changes_settings(parts: Sequence[Part]) -> bool:
+def _only_changes_settings(parts: Sequence[CommandPart]) -> bool:
     """Whether one part changes git's settings and all others are read-only: what else ran could change them, too."""
     changing = [part for part in parts if _changes_settings(part.inner)]
     return bool(changing) and all(part in changing or part.only_reads for part in parts)
@@ -116,11 +116,11 @@ def names_git_settings(rule: Rule) -> bool:
 
 
 def known_credentials(environ: Iterable[str]) -> frozenset[str]:
-    """The names of the table that are set."""
+    """The known credential variables that are set."""
     return frozenset(name for names in CREDENTIAL_VARIABLES.values() for name in names).intersection(environ)
 
 
-def credential_variables(parts: Sequence[Part], environ: Iterable[str]) -> tuple[str, ...]:
+def credential_variables(parts: Sequence[CommandPart], environ: Iterable[str]) -> tuple[str, ...]:
     """The variables that the command's one program could sign in with, of those that are set. A command of several
     parts gets none: another part would see them, too."""
     if len(parts) != 1 or parts[0].extended:
@@ -130,7 +130,7 @@ def credential_variables(parts: Sequence[Part], environ: Iterable[str]) -> tuple
     return tuple(name for name in CREDENTIAL_VARIABLES.get(program, ()) if name in known)
 
 
-def _variables(parts: Sequence[Part], allow: Iterable[Rule]) -> tuple[str, ...]:
+def _variables(parts: Sequence[CommandPart], allow: Iterable[Rule]) -> tuple[str, ...]:
     if len(parts) != 1 or parts[0].extended:
         return ()
     program = parts[0].inner[0].rpartition("/")[2]
@@ -138,7 +138,7 @@ def _variables(parts: Sequence[Part], allow: Iterable[Rule]) -> tuple[str, ...]:
     return tuple(name for named, _colon, name in specs if named == program and name)
 
 
-def written_paths(part: Part) -> Iterable[Path]:
+def written_paths(part: CommandPart) -> Iterable[Path]:
     """The files and folders that a part plainly creates, changes or removes, as far as its words tell."""
     for folder in part.folders:
         for redirection in part.command.redirections:
@@ -148,8 +148,8 @@ def written_paths(part: Part) -> Iterable[Path]:
             yield _joined(folder, name)
 
 
-def _opened(part: Part) -> Iterable[Path]:
-    """What the sandbox has to open for them: a file alone where the program writes into it, else the folder."""
+def _opened(part: CommandPart) -> Iterable[Path]:
+    """Paths that the sandbox has to make writable: the file if the program writes into it, else its folder."""
     needs_folder = bool(part.inner) and (part.inner[0] in _IN_FOLDER or _is_recursive(part.inner))
     for folder in part.folders:
         for redirection in part.command.redirections:
@@ -164,7 +164,7 @@ def _opened(part: Part) -> Iterable[Path]:
 
 
 def _operands(words: Sequence[str]) -> tuple[str, ...]:
-    """The operands that a program of everyday file work writes; none of any other program."""
+    """The operands that a common file program writes; empty for other programs."""
     if not words or words[0] not in _WRITERS:
         return ()
     operands = tuple(word for word in words[1:] if word and not word.startswith("-"))

@@ -15,7 +15,7 @@ def host_of(target: str) -> str:
 
 
 def is_private_host(host: str) -> bool:
-    """Whether the name alone says that it is in one's own network. No host at all is none."""
+    """Whether a host name belongs to a private network, by its name alone. An empty name does not."""
     from agentcli.core import addresses
 
     return bool(host) and addresses.is_private_host(host)

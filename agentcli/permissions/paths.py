@@ -1,4 +1,4 @@
-"""Paths as permissions see them: what they really lead to, whether they are inside, protected, or match a pattern.
+"""Path checks for permissions: link resolution, containment, protection and pattern matching.
 
 Reads the file system (links), never changes it. Everything is compared by components of resolved paths (S4).
 """
@@ -18,7 +18,7 @@ from agentcli.permissions.protected_names import is_fixed, needs_asking
 
 
 def real_path(path: str) -> str:
-    """What the path leads to; for what does not exist yet, what its existing parents lead to."""
+    """Resolve links in a path; for a missing file, in its existing parents."""
     try:
         return os.path.realpath(path)
     except ValueError:
@@ -41,7 +41,7 @@ def is_inside(path: str, folders: Iterable[Path]) -> bool:
 
 
 def is_below(path: str, folders: Iterable[str]) -> bool:
-    """The same for folders that are resolved already."""
+    """Like `is_inside`, for folders that are already resolved."""
     return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
@@ -78,11 +78,11 @@ def is_protected(path: str, *, scripts: bool = True) -> bool:
 
 
 _DEEPEST = 60
-"""So many folders are looked up one by one; a path with more is resolved as a whole."""
+"""Deepest path that is resolved folder by folder; a deeper one is resolved as a whole."""
 
 
 class Resolved(dict[str, str]):
-    """What paths lead to, looked up once each. For one decision: links may change after it."""
+    """Cache of resolved paths for one decision: links may change after it."""
 
     def __missing__(self, path: str) -> str:
         folder, name = os.path.split(path)
@@ -129,7 +129,7 @@ class PathPattern:
     home: Path | None = None
 
     def matches(self, path: str, *, strict: bool, resolve: Callable[[str], str] = real_path) -> bool:
-        """`resolve` may remember what paths lead to, for as long as one decision takes."""
+        """Whether the pattern matches a path. `resolve` may cache results for one decision."""
         if len(path) > LONGEST_PATH:
             return not strict
         expressions = self.expressions(strict=strict, resolve=resolve)
@@ -160,7 +160,7 @@ class PathPattern:
 
     @staticmethod
     def _climb(base: Path | None, pattern: str) -> tuple[Path | None, str]:
-        """Takes leading `./` and `../` off the pattern, the latter from the base."""
+        """Strip leading `./` and `../` from the pattern and apply the latter to the base."""
         while base is not None and pattern.startswith(("./", "../")):
             climbs = pattern.startswith("../")
             base, pattern = (base.parent if climbs else base), pattern[3 if climbs else 2 :]
@@ -172,7 +172,7 @@ _MOST_MATCHES = 2_000
 
 
 def expanded_pattern(pattern: str, folder: str) -> list[str] | None:
-    """Every name that a shell might put in the place of a pattern, rather too many; None if there are too many to say.
+    """Every name to which a shell might expand a pattern, possibly too many; None if there are too many to list.
 
     A bracket stands for any character here: what it holds depends on the locale.
     """

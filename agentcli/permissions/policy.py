@@ -1,8 +1,8 @@
-"""The decision: may this call run, must a person be asked, or is it refused, and why.
+"""The decision: may this call run, must the user be asked, or is it refused, and why.
 
 `Policy` is immutable and decides in one fixed order: deny rules, what is asked about in every mode, ask rules, plan
 mode, protected paths, allow rules, the mode. It looks at links on disk but changes nothing, runs nothing and asks
-nobody; whoever cannot ask treats "ask" as "deny".
+nobody; a caller that cannot ask treats "ask" as "deny".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from agentcli.core.permission import Decision, Need, PartFinding, PermissionMode
 from agentcli.core.plaintext import plain_line
 from agentcli.core.shell import has_control_characters, shown_command
 from agentcli.permissions import auto_mode
-from agentcli.permissions.call import Call, PartVerdict, is_wild, origin
+from agentcli.permissions.call import PartVerdict, PermissionCall, is_wild, origin
 from agentcli.permissions.command_verdicts import ACCEPTED, SCRATCH, CommandJudge
 from agentcli.permissions.commands.inert_words import counted_text
 from agentcli.permissions.commands.rebuildable import Rebuildable
@@ -37,7 +37,7 @@ from agentcli.permissions.hosts import host_of, is_private_host
 from agentcli.permissions.paths import has_other_names, is_below, is_inside, real_path
 from agentcli.permissions.rules.rule import READING_TOOLS, Rule, parse_rules, rule_text
 from agentcli.permissions.sandbox.denied import RestrictedFiles
-from agentcli.permissions.shell.loose import loose_words, unclear_program
+from agentcli.permissions.shell.loose_parser import loose_words, unclear_program
 from agentcli.permissions.shell.syntax_tree import too_long
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ _PLANNING = (
 
 
 _BUILT_IN = ("always asks", "agentcli")
-"""Rule and source of what is asked about whatever else is said: no hook may answer it."""
+"""Rule and source of built-in questions: no rule and no hook may answer them."""
 _MOST_MATCHED = 100_000
-"""How much of a command that is asked about anyway is looked through for what is denied."""
+"""Characters of an overlong command that are still checked against deny rules."""
 
 
 def _not_hidden(_command: str) -> bool:
@@ -71,29 +71,29 @@ class Policy:
     deny: tuple[Rule, ...] = ()
     home: Path | None = None
     readable: tuple[Path, ...] = ()
-    """Folders beside the working directories that may be read without asking, such as the session's stored results."""
+    """More folders that may be read without approval, such as the session's stored results."""
     search_path: str | None = None
     """Where commands look for programs; None: where this process does."""
     temp: Path | None = None
     """The folder that `$TMPDIR` names for commands; None: not known."""
     scratch: tuple[Path, ...] = ()
-    """The session's temp folder, which is read and written without a question."""
+    """The session's temp folder, readable and writable without approval."""
     memory: tuple[Path, ...] = ()
-    """The project's folder of notes, which file tools read and write without a question, and commands only read."""
+    """The project's memory folder: file tools read and write it without approval, commands only read it."""
     locate: Callable[[str, str], str] = _same_place
-    """Where a path that a command names lies for the other tools, given the command and the path."""
+    """Maps a command and a path it names to the path as other tools see it."""
     writable: tuple[Path, ...] = ()
-    """Folders beside the working directories that the settings let sandboxed commands write."""
+    """More folders that sandboxed commands may write to, from the settings."""
     contains: Callable[[str], bool] = _not_hidden
     """Whether this command can run in a sandbox without network."""
     commands_can_read: Callable[[str], bool] = _not_hidden
     """Whether sandboxed commands could read this resolved path and all below it."""
     credentials: frozenset[str] = frozenset()
-    """Names of variables with credentials that are set, and could be given to a command."""
+    """Names of the credential variables that are set."""
     trusted: bool = True
-    """Whether the person trusts the folder; a stranger's repository may make git run programs."""
+    """Whether the user trusts the folder; an untrusted repository may make git run programs."""
     private: tuple[str, ...] = ()
-    """Files that agentcli keeps API keys in, resolved. No tool reads or writes them, in any mode."""
+    """Files in which agentcli stores API keys, resolved. No tool reads or writes them in any mode."""
     own_folders: tuple[str, ...] = ()
     """agentcli's own settings and state, resolved: protected paths, since a write there could widen rights."""
     hidden_from_commands: Callable[[str], bool] = _not_hidden
@@ -101,7 +101,7 @@ class Policy:
     restricted_files: RestrictedFiles = field(default_factory=RestrictedFiles)
     tracked_files: TrackedFiles = field(default_factory=TrackedFiles)
     installation: tuple[Path, ...] = ()
-    """What runs agentcli (`core.installation`), resolved: no mode lets it be written unasked."""
+    """The files that run agentcli (`core.installation`), resolved: writing them needs approval in every mode."""
 
     def with_mode(self, mode: PermissionMode) -> Policy:
         return replace(self, mode=mode)
@@ -109,15 +109,15 @@ class Policy:
     def with_rules(self, *, allow: Iterable[Rule] = (), ask: Iterable[Rule] = (), deny: Iterable[Rule] = ()) -> Policy:
         deny = tuple(deny)
         changed = replace(self, allow=(*self.allow, *allow), ask=(*self.ask, *ask), deny=(*self.deny, *deny))
-        # A sandbox that is there already does not hide what a new rule denies.
+        # A sandbox that already runs does not hide files of a new deny rule.
         return replace(changed, hidden_from_commands=_not_hidden) if deny else changed
 
     def with_allowed(self, texts: Iterable[str], source: str) -> Policy:
-        """With allow rules as a person's answer gives them. Raises `UsageError` for what is no rule."""
+        """A copy with more allow rules, from the user's answer. Raises `UsageError` for invalid rules."""
         return self.with_rules(allow=parse_rules(texts, source))
 
     def suggestions(self, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]) -> list[str]:
-        """The narrowest useful allow rules that together would make the question go away; none if none can."""
+        """The narrowest allow rules that together would allow the call; empty if none can."""
         return self._suggest(tool_name, needs, cwd, working_dirs).exact()
 
     def rule_choices(
@@ -139,21 +139,21 @@ class Policy:
         return Suggestions.of(self, tool_name, needs, cwd, working_dirs)
 
     def refuses_always(self, tool_name: str) -> bool:
-        """Whether a deny rule takes the tool away altogether, so that the model need not be told of it."""
+        """Whether a deny rule blocks the tool entirely, so that it is not offered to the model."""
         return any(rule.spec is None and rule.names(tool_name) for rule in self.deny)
 
     def hides(self, path: str, cwd: Path, working_dirs: Sequence[Path]) -> bool:
-        """Whether a deny rule keeps this file from being read: then a search of its folder must not show it either."""
-        call = Call.of("Read", (Need("read", path),), cwd, working_dirs, self.home)
+        """Whether a deny rule forbids reading this file; searches of its folder must not show it either."""
+        call = PermissionCall.of("Read", (Need("read", path),), cwd, working_dirs, self.home)
         return self.private_file(call.resolve(path)) is not None or any(
             rule.spec is not None and self._restricts(rule, call) for rule in self.deny
         )
 
     def private_file(self, path: str) -> str | None:
-        """What to call the protection of a resolved path; None if it is not one of agentcli's private files."""
+        """Name of the protection of a resolved path; None if it is not one of agentcli's private files."""
         return "agentcli's own protection of API keys" if is_below(path, self.private) else None
 
-    def is_protected(self, path: str, call: Call, *, scripts: bool = True) -> bool:
+    def is_protected(self, path: str, call: PermissionCall, *, scripts: bool = True) -> bool:
         """Whether other programs, or agentcli itself, run or obey what is at a path."""
         if call.is_protected(path, scripts=scripts):
             return True
@@ -172,7 +172,7 @@ class Policy:
         cwd: Path,
         working_dirs: Sequence[Path],
     ) -> Decision:
-        call = Call.of(tool_name, needs, cwd, working_dirs, self.home)
+        call = PermissionCall.of(tool_name, needs, cwd, working_dirs, self.home)
         decision = (
             self._by_length(call)
             or self._by_privacy(call)
@@ -193,7 +193,7 @@ class Policy:
 
     # ------------------------------------------------------------------------------------------ in every mode
 
-    def _by_privacy(self, call: Call) -> Decision | None:
+    def _by_privacy(self, call: PermissionCall) -> Decision | None:
         for need in call.needs if self.private else ():
             named = [need.target] if need.kind in ("read", "write") else []
             if need.kind == "execute":
@@ -202,17 +202,17 @@ class Policy:
                 return Decision("deny", "denied: agentcli keeps API keys there", *_BUILT_IN)
         return None
 
-    def _by_restriction(self, behavior: str, rules: tuple[Rule, ...], call: Call) -> Decision | None:
+    def _by_restriction(self, behavior: str, rules: tuple[Rule, ...], call: PermissionCall) -> Decision | None:
         for rule in rules:
             if not self._restricts(rule, call):
                 continue
             if behavior == "deny":
                 return Decision("deny", f"denied by {origin(rule)}", rule.text, rule.source)
-            return Decision("ask", f"{origin(rule)} asks first", rule.text, rule.source)
+            return replace(_asked(f"it matches {origin(rule)}"), rule=rule.text, source=rule.source)
         return None
 
-    def _by_length(self, call: Call) -> Decision | None:
-        """What is too long for the walks is asked about without them; where nobody asks, only restrictions count."""
+    def _by_length(self, call: PermissionCall) -> Decision | None:
+        """Decide about a command that is too long to parse: ask, or apply deny and ask rules only."""
         if not any(need.kind == "execute" and too_long(need.target) for need in call.needs):
             return None
         about = [rule for rule in (*self.deny, *self.ask) if rule.names(call.tool_name) or rule.spec is not None]
@@ -226,10 +226,10 @@ class Policy:
         for rule in self.deny:
             if rule.names(call.tool_name) and any(rule.matches_somewhere(text[:_MOST_MATCHED]) for text in texts):
                 return Decision("deny", f"denied by {origin(rule)}", rule.text, rule.source)
-        reason = "the command is too long to be looked at; put it into a file, or into several commands"
+        reason = "the command is too long to check; put it into a file or split it"
         return Decision("ask", reason, *_BUILT_IN)
 
-    def _restricts(self, rule: Rule, call: Call) -> bool:
+    def _restricts(self, rule: Rule, call: PermissionCall) -> bool:
         if rule.spec is None:
             return rule.names(call.tool_name)
         for need in call.needs:
@@ -252,19 +252,19 @@ class Policy:
                 return True
         return False
 
-    def _names_path(self, rule: Rule, command: str, call: Call) -> bool:
-        """File rules bind the shell as far as its text shows which files it names (S7)."""
+    def _names_path(self, rule: Rule, command: str, call: PermissionCall) -> bool:
+        """Whether a command names a path that a file rule matches (S7)."""
         if not (rule.covers_path(Need("read")) or rule.covers_path(Need("write"))):
             return False
         return any(call.restricted_by(rule, path) for _word, path in call.named_paths(command))
 
     @staticmethod
-    def _by_question(call: Call) -> Decision | None:
+    def _by_question(call: PermissionCall) -> Decision | None:
         if any(need.kind == "question" for need in call.needs):
             return _asked(f"{call.tool_name} asks the user")
         return None
 
-    def _by_always_asking(self, call: Call) -> Decision | None:
+    def _by_always_asking(self, call: PermissionCall) -> Decision | None:
         for need in call.needs:
             # Plan mode refuses every write anyway.
             if need.kind == "write" and self.mode is not PermissionMode.PLAN and self.runs_agentcli(need.target, call):
@@ -276,7 +276,7 @@ class Policy:
                 return Decision("deny", "the command contains control characters; write it without them")
             removed = removed_essential(need.target, call.cwd, call.working_dirs, self.home)
             if removed is not None:
-                reason = f"this would remove {removed}, which may hold your files; that is asked about in every mode"
+                reason = f"Needs approval in every mode: this would remove {removed}, which may hold your files"
                 return Decision("ask", shown_command(reason), *_BUILT_IN)
             # Plan mode refuses such a command anyway.
             denying = self.mode is not PermissionMode.PLAN and any(
@@ -284,13 +284,13 @@ class Policy:
             )
             unclear = unclear_program(need.target) if denying else None
             if unclear is not None:
-                reason = f"it is not known what {unclear} runs, and there are deny rules for {call.tool_name}"
-                return Decision("ask", shown_command(reason), *_BUILT_IN)
+                clause = f"{unclear} runs an unknown program, and {call.tool_name} has deny rules"
+                return replace(_asked(clause), rule=_BUILT_IN[0], source=_BUILT_IN[1])
         return None
 
     # -------------------------------------------------------------------------------------------- by mode, rules
 
-    def _by_plan_mode(self, call: Call) -> Decision | None:
+    def _by_plan_mode(self, call: PermissionCall) -> Decision | None:
         if self.mode is not PermissionMode.PLAN:
             return None
         for need in call.needs:
@@ -298,33 +298,32 @@ class Policy:
                 return Decision("deny", _PLANNING, findings=self._findings(call))
         return None
 
-    def _by_protected_path(self, call: Call) -> Decision | None:
+    def _by_protected_path(self, call: PermissionCall) -> Decision | None:
         if self.mode is PermissionMode.BYPASS:
             return None
         for need in call.needs:
             is_note = self._is_note(need.target) and not call.is_protected(need.target)
             if need.kind == "write" and not is_note and self.is_protected(need.target, call):
                 where = f"{need.target}, which leads to {need.real}," if need.real else need.target
-                reason = f"{where} is a protected path: other programs run or obey what is in it"
-                return Decision("ask", reason, protected=True)
+                return replace(_asked(f"{where} is a protected path that other programs run or obey"), protected=True)
             if need.kind == "execute" and not self._reads_only(need.target, call):
                 # A command in such a folder names nothing but file names.
                 named = call.paths_of(self._counted_words(need.target, call), need.target)
                 for word, path in (*sorted(named), (str(call.cwd), str(call.cwd))):
                     if self.is_protected(path, call, scripts=False):
-                        reason = f"the command names {word}, a protected path: other programs run or obey it"
-                        return Decision("ask", reason, findings=self._findings(call), protected=True)
+                        clause = f"{word} is a protected path that other programs run or obey"
+                        return replace(_asked(clause), findings=self._findings(call), protected=True)
         return None
 
-    def _counted_words(self, command: str, call: Call) -> frozenset[str]:
+    def _counted_words(self, command: str, call: PermissionCall) -> frozenset[str]:
         """The words of a command that could name a file it changes."""
         text = counted_text([verdict.part for verdict in self.verdicts(command, call)])
         return loose_words(command if text is None else text)
 
-    def _by_allow_rules(self, call: Call) -> Decision | None:
+    def _by_allow_rules(self, call: PermissionCall) -> Decision | None:
         private = any(need.kind == "fetch" and is_private_host(host_of(need.target)) for need in call.needs)
         for rule in self.allow:
-            # An address in one's own network has to be named.
+            # An address in a private network must be named by a rule.
             if rule.spec is None and rule.names(call.tool_name) and not private:
                 return self._allowed_by(rule)
         deciding: list[Rule] = []
@@ -335,7 +334,7 @@ class Policy:
             deciding += rules
         return replace(self._allowed_by(deciding[0]), findings=self._findings(call)) if deciding else None
 
-    def rules_covering(self, need: Need, call: Call) -> list[Rule] | None:
+    def rules_covering(self, need: Need, call: PermissionCall) -> list[Rule] | None:
         """The rules that together allow a need: empty if it is harmless without any, None if it is not allowed."""
         if self._harmless(need, call):
             return []
@@ -347,21 +346,21 @@ class Policy:
         rule = self.path_rule(need, call) if need.kind in ("read", "write") else self._value_rule(need, call)
         return None if rule is None else [rule]
 
-    def path_rule(self, need: Need, call: Call) -> Rule | None:
+    def path_rule(self, need: Need, call: PermissionCall) -> Rule | None:
         for rule in self.allow:
-            # Who may edit a file may read it.
+            # Permission to edit a file includes reading it.
             about = rule.covers_path(need) or (need.kind == "read" and rule.covers_path(Need("write")))
             if about and rule.matches_path(need.target, call.start, self.home, strict=True):
                 return rule
         return None
 
-    def _value_rule(self, need: Need, call: Call) -> Rule | None:
+    def _value_rule(self, need: Need, call: PermissionCall) -> Rule | None:
         for rule in self.allow:
             if not rule.names(call.tool_name):
                 continue
             if need.kind == "fetch":
                 host = host_of(need.target)
-                # A rule for a domain above it does not speak for an address in one's own network.
+                # A rule for a parent domain does not cover an address in a private network.
                 exact = rule.spec in (need.target, f"domain:{host}", f"private:{host}")
                 if exact or (rule.matches_host(host) and not is_private_host(host)):
                     return rule
@@ -373,9 +372,9 @@ class Policy:
     def _allowed_by(rule: Rule) -> Decision:
         return Decision("allow", f"allowed by {origin(rule)}", rule.text, rule.source)
 
-    def _by_mode(self, call: Call) -> Decision:
+    def _by_mode(self, call: PermissionCall) -> Decision:
         if self.mode is PermissionMode.BYPASS:
-            return Decision("allow", "allowed because permissions are bypassed")
+            return Decision("allow", "allowed because permission checks are off")
         for need in call.needs:
             if self._harmless(need, call) or self._accepted(need, call) or self._readable_by_commands(need, call):
                 continue
@@ -386,10 +385,10 @@ class Policy:
                 continue
             return _question(need, call)
         if all(self._harmless(need, call) for need in call.needs):
-            return Decision("allow", "allowed because it only reads what it may", findings=self._findings(call))
+            return Decision("allow", "allowed because it is read-only", findings=self._findings(call))
         if all(self._harmless(need, call) or self._readable_by_commands(need, call) for need in call.needs):
             return Decision(
-                "allow", "allowed because sandboxed commands can read it, too", findings=self._findings(call)
+                "allow", "allowed because sandboxed commands can read it too", findings=self._findings(call)
             )
         if any(need.kind == "write" and self._is_note(need.target) for need in call.needs):
             return Decision("allow", "allowed because it is a note in this project's memory")
@@ -398,8 +397,8 @@ class Policy:
         accepted = ACCEPTED if self.accepts_edits else SCRATCH
         return by_sandbox or Decision("allow", f"allowed because {accepted}", findings=self._findings(call))
 
-    def _accepted(self, need: Need, call: Call) -> bool:
-        """Whether it is an edit that the mode lets pass: of a file, or by a plain command (see `filecommands`)."""
+    def _accepted(self, need: Need, call: PermissionCall) -> bool:
+        """Whether the mode accepts this edit: of a file, or by a simple file command (see `file_commands`)."""
         if need.kind == "write" and is_inside(real_path(need.target), self.scratch):
             return True
         if need.kind == "write" and self._is_note(need.target):
@@ -408,8 +407,8 @@ class Policy:
             return self.accepts_edits and call.is_inside(need.target) and not has_other_names(need.target)
         return need.kind == "execute" and all(verdict.allowed for verdict in self.verdicts(need.target, call))
 
-    def _readable_by_commands(self, need: Need, call: Call) -> bool:
-        """Auto mode: a file tool may read what a sandboxed command reads without a question."""
+    def _readable_by_commands(self, need: Need, call: PermissionCall) -> bool:
+        """Auto mode: a file tool may read whatever a sandboxed command could read."""
         if need.kind != "read" or self.mode is not PermissionMode.AUTO or not self.contains(""):
             return False
         real = call.resolve(need.target)
@@ -424,8 +423,8 @@ class Policy:
     def accepts_edits(self) -> bool:
         return self.mode in (PermissionMode.ACCEPT_EDITS, PermissionMode.AUTO)
 
-    def _by_containment(self, command: str, call: Call) -> Decision | None:
-        """Auto mode: a command that a sandbox without network contains runs, but for what undo does not cover."""
+    def _by_containment(self, command: str, call: PermissionCall) -> Decision | None:
+        """Auto mode: allow a command that runs in a sandbox without network, unless undo does not cover its effects."""
         if self.mode is not PermissionMode.AUTO or not self.contains(command):
             return None
         rebuildable = Rebuildable(self.installation, self.search_path, call.working_dirs)
@@ -438,8 +437,8 @@ class Policy:
             return _asked(clause)
         return Decision("allow", "allowed because a sandbox without network contains it", findings=self._findings(call))
 
-    def _writes_outside(self, command: str, call: Call) -> str | None:
-        """A clause when a command plainly writes where its sandbox would refuse it."""
+    def _writes_outside(self, command: str, call: PermissionCall) -> str | None:
+        """The reason when a command writes outside its sandbox; None otherwise."""
         judge = CommandJudge(self, call)
         open_folders = (*self.scratch, *self.writable)
         for verdict in judge.verdicts(command):
@@ -452,7 +451,7 @@ class Policy:
 
     def grant(self, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path], *, approved: Approval) -> Grant:
         """What an allowed call may do beyond its sandbox's limits."""
-        call = Call.of("Bash", needs, cwd, working_dirs, self.home)
+        call = PermissionCall.of("Bash", needs, cwd, working_dirs, self.home)
         command = next((need.target for need in needs if need.kind == "execute"), None)
         if command is None:
             return ORDINARY
@@ -466,7 +465,7 @@ class Policy:
             return replace(grant, guards_obeyed_names=False, opened_names=tuple(dict.fromkeys(opened)))
         if approved == "mode":
             return grant
-        # A rule for many commands, such as Bash(git *), says neither where they may write nor what they may set.
+        # A broad rule such as Bash(git *) grants neither paths to write nor settings to change.
         judge = CommandJudge(self, call)
         rules_of_parts = [judge.rule_for(part) for part in parts]
         if all(rule is not None and rule.spec is not None and not is_wild(rule) for rule in rules_of_parts):
@@ -476,27 +475,27 @@ class Policy:
         return replace(grant, write=tuple(covered), git_settings=grant.git_settings and named)
 
     def credential_rules(self, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]) -> tuple[str, ...]:
-        """Rules that would give a command the variables that its program signs in with, of those that are set."""
-        call = Call.of("Bash", needs, cwd, working_dirs, self.home)
+        """Rules that would pass the set credential variables of its program to a command."""
+        call = PermissionCall.of("Bash", needs, cwd, working_dirs, self.home)
         commands = [need.target for need in needs if need.kind == "execute"]
         verdicts = self.verdicts(commands[0], call) if len(commands) == 1 else []
         parts = [verdict.part for verdict in verdicts if verdict.part is not None]
         names = credential_variables(parts, self.credentials) if len(parts) == len(verdicts) else ()
         return tuple(rule_text(CREDENTIALS, f"{parts[0].inner[0].rpartition('/')[2]}:{name}") for name in names)
 
-    def _asked_about(self, command: str, call: Call) -> Decision:
+    def _asked_about(self, command: str, call: PermissionCall) -> Decision:
         verdicts = self.verdicts(command, call)
         first = next(verdict for verdict in verdicts if not verdict.allowed)
         part = first.text if len(verdicts) > 1 and first.text not in first.clause else ""
         return replace(_asked(first.clause, part), findings=self._findings(call), cause_listed=True)
 
-    def _findings(self, call: Call) -> tuple[PartFinding, ...]:
+    def _findings(self, call: PermissionCall) -> tuple[PartFinding, ...]:
         commands = (need.target for need in call.needs if need.kind == "execute")
         return tuple(verdict.finding for command in commands for verdict in self.verdicts(command, call))
 
     # --------------------------------------------------------------------------------------------- what is harmless
 
-    def _harmless(self, need: Need, call: Call) -> bool:
+    def _harmless(self, need: Need, call: PermissionCall) -> bool:
         if need.kind == "none":
             return True
         if need.kind == "read":
@@ -505,17 +504,17 @@ class Policy:
             )
         return need.kind == "execute" and self._reads_only(need.target, call)
 
-    def _reads_only(self, command: str, call: Call) -> bool:
-        """Read-only by its words, and every file it names is one that could be read without asking."""
+    def _reads_only(self, command: str, call: PermissionCall) -> bool:
+        """Whether it is read-only and every file it names may be read without approval."""
         parts = [verdict.part for verdict in self.verdicts(command, call)]
         return bool(parts) and all(part is not None and part.only_reads for part in parts)
 
-    def verdicts(self, command: str, call: Call) -> list[PartVerdict]:
-        """Each part of a command; one that cannot be taken apart is one part that asks."""
+    def verdicts(self, command: str, call: PermissionCall) -> list[PartVerdict]:
+        """One verdict per part of a command; a command that cannot be parsed is one part that needs approval."""
         return CommandJudge(self, call).verdicts(command)
 
-    def runs_agentcli(self, path: str, call: Call) -> bool:
-        # Some file systems do not tell cases apart; asking too often does no harm.
+    def runs_agentcli(self, path: str, call: PermissionCall) -> bool:
+        # Some file systems ignore case; asking too often is harmless.
         return is_below(call.resolve(path).lower(), (str(part).lower() for part in self.installation))
 
 
@@ -523,10 +522,10 @@ def _asked(clause: str, part: str = "") -> Decision:
     """The question about a call, with the part of its command that it is about, where there are several."""
     where = f" (in `{part}`)" if part else ""
     cause = shown_command(f"{clause}{where}")
-    return Decision("ask", f"asked because {cause}", cause=cause, part=shown_command(part))
+    return Decision("ask", f"Needs approval: {cause}", cause=cause, part=shown_command(part))
 
 
-def _question(need: Need, call: Call) -> Decision:
+def _question(need: Need, call: PermissionCall) -> Decision:
     """The question about a call that no rule and no mode allows."""
     where = "it is outside the working directories"
     real = need.real or (call.resolve(need.target) if need.kind in ("read", "write") else "")
@@ -538,7 +537,7 @@ def _question(need: Need, call: Call) -> Decision:
             return Decision("ask", f"{need.target}{where.removeprefix('it')}")
         case "write":
             if call.is_inside(need.target):
-                linked = "; its hard links elsewhere would change, too" if has_other_names(need.target) else ""
+                linked = "; its hard links elsewhere would also change" if has_other_names(need.target) else ""
                 reason = f"writing {need.target} needs the user's approval{linked}"
                 return Decision("ask", reason, self_evident=not linked)
             return Decision("ask", f"writing {need.target} needs the user's approval; {where}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from agentcli.config.trust import UNREADABLE, Part, TrustState
+from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState
 from agentcli.core import events as ev
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.format import money
@@ -378,7 +378,7 @@ async def may_go_on(state: TrustState, asking: Asking, trust: Callable[[TrustSta
     return letter != "x"
 
 
-def _part(part: Part, state: TrustState) -> list[Piece]:
+def _part(part: TrustedContent, state: TrustState) -> list[Piece]:
     what = "new or changed" if part.name in state.changed else "known, unchanged"
     head: list[Piece] = [Line(((f"  {shown_name(part.name)}", "strong"), (f"  ({what})", "quiet")))]
     if part.digest == UNREADABLE:

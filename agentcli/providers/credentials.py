@@ -16,7 +16,7 @@ from dataclasses import field
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-from agentcli.config.credentials import KeptKey
+from agentcli.config.credentials import StoredKey
 from agentcli.core.errors import CredentialError, UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.own_programs import PIPE, kill_group, shell_command, start_program_async, user_environment
@@ -145,7 +145,7 @@ def resolve_credentials(
     environ: Mapping[str, str],
     api_key_helper: str | None = None,
     base_url: str | None = None,
-    kept: Callable[[str], KeptKey | None] | None = None,
+    kept: Callable[[str], StoredKey | None] | None = None,
     working_dirs: Sequence[Path] = (),
 ) -> Credentials:
     """From the environment, the user's settings (`apiKeyHelper`, `baseUrl`) and what was kept; the environment wins.
@@ -170,7 +170,7 @@ def resolve_credentials(
     return with_kept_key(url, url_source, kept)
 
 
-def with_kept_key(url: str, url_source: str, kept: Callable[[str], KeptKey | None] | None = None) -> Credentials:
+def with_kept_key(url: str, url_source: str, kept: Callable[[str], StoredKey | None] | None = None) -> Credentials:
     """Nothing but the key that was kept for this address; a server of one's own may need none. Raises
     `CredentialError`."""
     found = kept(bound_to(url)) if kept is not None else None

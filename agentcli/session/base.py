@@ -1,4 +1,4 @@
-"""The contract between the engine and whatever keeps its conversation."""
+"""Interface between the engine and the storage of its conversation."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from agentcli.core.messages import Json
 
 
 @frozen
-class Workplace:
-    """Where sessions are written, and what is written into every line."""
+class SessionContext:
+    """Where sessions are stored, and the fields that every line contains."""
 
     state_dir: Path
     cwd: Path
@@ -24,23 +24,23 @@ class Workplace:
 
 
 class Store(Protocol):
-    """Nothing here raises for an I/O error: saving goes wrong beside the work, never in its way."""
+    """Stores a conversation. No method raises for an I/O error, so that a failure never stops the work."""
 
     @property
     def session_id(self) -> str: ...
 
     @property
     def path(self) -> Path | None:
-        """The session file; None when nothing is kept. It need not exist before the first record."""
+        """The session file; None if nothing is stored. It may not exist before the first record."""
         ...
 
     @property
     def problem(self) -> str | None:
-        """A sentence while the conversation is not being saved."""
+        """A message while the conversation cannot be saved."""
         ...
 
     def record(self, event: Event) -> None:
-        """Keep what belongs into the session; all other events are ignored. Call it before anybody sees the event.
+        """Store an event if it belongs to the session. Call it before the event is shown.
 
         A reply whose blocks were recorded ends with `MessageAppended` or `ReplyTombstoned`; one that has seen
         neither when another reply begins, a message is added or the submission ends is taken as void.
@@ -50,21 +50,21 @@ class Store(Protocol):
     def set_title(self, title: str) -> None: ...
 
     def set_system_context(self, text: str) -> None:
-        """What a resumed session must put into its system prompt again, byte for byte."""
+        """Store the system context, which a resumed session must reuse byte for byte."""
         ...
 
     def set_user_context(self, text: str, sources: Mapping[str, str], boundary: str = "") -> None:
-        """The same for what stands before all messages, from the compact boundary with this id on. `sources`: what it
-        was made from, files with their digests."""
+        """Store the user context, valid from the compact boundary with this id on. `sources`: the files it
+        was made from, with their digests."""
         ...
 
     def note_seen(self, files: Json) -> None:
-        """What the model has seen of files and was not noted before, by path; None for one that is forgotten."""
+        """Store new file states seen by the model, by path; None for a forgotten file."""
         ...
 
     def note_front(self, front: Json) -> None:
-        """How requests begin from now on, without its texts: what a resumed session compares its own with. Written only
-        when it is another one."""
+        """Store digests of the request prefix, for comparison when the session is resumed. Written only
+        when they change."""
         ...
 
     def results_dir(self) -> Path | None:
@@ -76,7 +76,7 @@ class Store(Protocol):
         ...
 
     def take_notice(self) -> str | None:
-        """The next sentence for the person about saving, once each; None when there is nothing to say."""
+        """The next notice about saving for the user, each once; None if there is none."""
         ...
 
     def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""What opening a session can refuse. After that nothing here raises: a store that cannot write says so in `problem`."""
+"""Errors of opening a session. Later failures do not raise: the store reports them in `problem`."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from typing import Any
 from agentcli.core.bounded_read import open_regular
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
-from agentcli.session.lines import decode_line
-from agentcli.session.places import is_session_id, project_dir, results_path, sessions_dir
+from agentcli.session.line_format import decode_line
+from agentcli.session.paths import is_session_id, project_dir, results_path, sessions_dir
 
 WINDOW = 64 * 1024
 TEXT_LIMIT = 200
@@ -25,17 +25,17 @@ class SessionInfo:
     session_id: str
     path: Path
     title: str
-    """The name it was given; "" if none."""
+    """The session's name; "" if none."""
     first_prompt: str
     cwd: str
     modified: float
     size: int
     message_count: int | None
-    """None: the last submission did not end, so it is not known without reading the file."""
+    """None if the last submission did not end, so that counting requires reading the file."""
 
     @property
     def label(self) -> str:
-        """One line for people. Untrusted text: a front end makes it fit for the screen."""
+        """One line for display. Untrusted text: the front end must sanitise it."""
         return self.title or self.first_prompt or "(no prompt)"
 
 
@@ -121,7 +121,7 @@ def describe_session(path: Path) -> SessionInfo | None:
     if not head.strip():
         return None
     first = list(_records(head))
-    # The window may begin inside a line: what is before its first newline is part of another.
+    # The window may begin inside a line: skip to its first newline.
     last = list(_records(tail if not tail_start else tail.partition(b"\n")[2]))
     return SessionInfo(
         session_id=path.stem,

@@ -1,4 +1,4 @@
-"""What a session has shown, as events: how those that belong to no message become records, and records events again.
+"""The events of a session's transcript: recording those without a message, and restoring them.
 
 A resumed session is shown by sending these events through the same code that shows live ones.
 """
@@ -29,7 +29,7 @@ SHOWN_ONLY: tuple[type[ev.Event], ...] = (
     ev.CompactionFailed,
     ev.ToolStarted,
 )
-"""Events that are recorded for no other reason than to be shown again."""
+"""Events that are recorded only to be shown again."""
 
 TEXT_LIMIT = 64 * 1024
 """Bytes that are recorded of a text that is only shown, such as the output of `/diff`."""
@@ -70,7 +70,7 @@ def recorded_event(data: Mapping[str, Any], calls: Mapping[str, ToolUseBlock]) -
 
 
 def result_fields(event: ev.ToolFinished) -> Json:
-    """What the line of a tool result says about how the call ended, apart from what the tool's author provides."""
+    """Fields of a tool result's line about how the call ended."""
     found: Json = {"toolName": event.name, "durationMs": event.duration_ms}
     if event.outcome:
         found["outcome"] = event.outcome
@@ -109,7 +109,7 @@ def _accepted_hunks(record: Json, block: ToolResultBlock) -> list[int]:
 
 
 def end_fields(event: ev.Result) -> Json:
-    """What the line at the end of a submission says about how it ended."""
+    """Fields of a `submission-end` line about how it ended."""
     return {
         "terminal": event.terminal,
         "subtype": event.subtype,
@@ -153,9 +153,9 @@ class HistoryReader:
         self._calls: dict[str, ToolUseBlock] = {}
         self._errors: list[str] = []
         self._interrupted_at: int | None = None
-        """Where the interruption of the submission under way stands."""
+        """Index of the interruption event of the current submission."""
         self._says_interrupted = False
-        """A message of the submission under way says that it was interrupted."""
+        """Whether a message of the current submission reports an interruption."""
 
     def add_shown(self, record: Json) -> ev.Event | None:
         event = recorded_event(record["event"], self._calls)
@@ -243,7 +243,7 @@ class HistoryReader:
 
 
 class NoHistory(HistoryReader):
-    """Collects nothing, for those who do not show a session again: its events take time and memory."""
+    """Collects no events, for callers that do not show the session: events cost time and memory."""
 
     def add_shown(self, record: Json) -> ev.Event | None:
         event = record["event"]

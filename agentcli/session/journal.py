@@ -1,7 +1,7 @@
-"""An append-only file of lines that survives kill -9, full disks and folders that cannot be written.
+"""An append-only file of lines that survives kill -9, full disks and unwritable folders.
 
 Owns the file, its lock, and what could not be written yet; knows nothing about what the lines say. After `start`
-nothing here raises for an I/O error: `problem` holds a sentence while lines are not being saved, missed lines
+nothing here raises for an I/O error: `problem` holds a message while lines are not being saved, missed lines
 wait in memory up to a limit, and writing is tried again every few minutes.
 """
 
@@ -18,30 +18,30 @@ from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock
 from agentcli.session.errors import SessionBusy
 from agentcli.session.lock import FileLock, LockBusy
-from agentcli.session.places import make_private_dir
+from agentcli.session.paths import make_private_dir
 
 RETRY_SECONDS = 120.0
 BUFFER_LIMIT = 8 * 1024 * 1024
 
-_PERMANENT = "The session file was removed while it was in use, so this conversation is no longer saved."
+_PERMANENT = "This conversation is no longer saved: its session file was removed."
 
 
 @frozen
-class Ending:
+class FileEnd:
     """How a file ended when it was read: of `size` bytes, the first `whole` are complete lines."""
 
     size: int = 0
     whole: int = 0
 
 
-class Journal:
-    """The file must not be there yet, and is made by the first append, unless `go_on_after` says how it ended."""
+class SessionJournal:
+    """The file is created by the first append and must not exist yet, unless `go_on_after` was called."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self.path = path
         self.problem: str | None = None
         self._clock = clock
-        self._ending: Ending | None = None
+        self._ending: FileEnd | None = None
         self._lock = FileLock(path.with_suffix(".lock"))
         self._descriptor: int | None = None
         self._newline_first = False
@@ -61,12 +61,12 @@ class Journal:
         except LockBusy:
             raise SessionBusy(
                 f"Session {self.path.stem} is in use by another process. "
-                "End that one first, or use --fork-session to go on in a copy."
+                "Close it first, or use --fork-session to continue in a copy."
             ) from None
         except OSError as error:
             self._fail(error)
 
-    def go_on_after(self, ending: Ending) -> None:
+    def go_on_after(self, ending: FileEnd) -> None:
         self._ending = ending
 
     def append(self, line: bytes) -> None:
@@ -107,14 +107,14 @@ class Journal:
             self._fail(error)
 
     def close(self, replacement: Callable[[int], bytes]) -> None:
-        """One last try for what was missed, then let go of file and lock. May be called twice."""
+        """Retry missed lines once, then release file and lock. May be called twice."""
         if self._missed_count and not self._gone:
             self._catch_up(replacement)
         self.sync()
         self.abandon()
 
     def abandon(self) -> None:
-        """Let go of file and lock without a last try."""
+        """Release file and lock without a last retry."""
         self._gone = True
         if self._descriptor is not None:
             with suppress(OSError):
@@ -151,11 +151,11 @@ class Journal:
             os.close(descriptor)
             raise
         # From now on the file is there: opening it again after a failure must not ask for a new one.
-        self._ending = self._ending or Ending()
+        self._ending = self._ending or FileEnd()
         self._descriptor = descriptor
         return descriptor
 
-    def _cut_torn_line(self, descriptor: int, ending: Ending) -> None:
+    def _cut_torn_line(self, descriptor: int, ending: FileEnd) -> None:
         size = os.fstat(descriptor).st_size
         if size == ending.size and ending.whole < size:
             os.ftruncate(descriptor, ending.whole)
@@ -205,12 +205,12 @@ class Journal:
         self._retry_at = self._clock.monotonic() + RETRY_SECONDS
         self.problem = (
             f"This conversation is not being saved: {_reason(error)} ({self.path.parent}). "
-            f"Work can go on; saving is tried again every {RETRY_SECONDS / 60:.0f} minutes."
+            f"You can keep working; agentcli retries every {RETRY_SECONDS / 60:.0f} minutes."
         )
         self._notices.append(self.problem)
 
     def _catch_up(self, replacement: Callable[[int], bytes]) -> None:
-        """Write what was missed, oldest first; on the first failure the rest waits for the next time."""
+        """Write missed lines, oldest first; after a failure the rest waits for the next retry."""
         try:
             self._open()
             if self._overflowed:
@@ -229,13 +229,13 @@ class Journal:
 
 def _reason(error: OSError | LockBusy) -> str:
     if isinstance(error, LockBusy):
-        return "another process writes the same session"
+        return "another process is writing to the same session"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "the disk is full"
     if error.errno == errno.EFBIG:
-        return "the file has reached the largest size allowed"
+        return "the file has reached its maximum size"
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return "the folder cannot be written"
+        return "the folder is not writable"
     if error.errno == errno.EEXIST:
-        return "a session file with this id was made meanwhile"
-    return (error.strerror or "the file cannot be written").lower()
+        return "a session file with this id was created meanwhile"
+    return (error.strerror or "the file is not writable").lower()

@@ -36,8 +36,8 @@ from agentcli.core.messages import (
 from agentcli.core.plural import counted, plural
 from agentcli.core.tool_errors import wrapped
 from agentcli.session.history import HistoryReader, NoHistory
-from agentcli.session.journal import Ending
-from agentcli.session.lines import FORMAT, decode_line, whole_message
+from agentcli.session.journal import FileEnd
+from agentcli.session.line_format import FORMAT, decode_line, whole_message
 
 LINE_LIMIT = 64 * 1024 * 1024
 """A line longer than this is junk: no request may be that large. Keeps a file of zeros from filling the memory."""
@@ -60,7 +60,7 @@ class LoadedSession:
     session_id: str
     messages: list[Message] = field(default_factory=list)
     history: list[Event] = field(default_factory=list)
-    """What was shown, in order."""
+    """Events to show again, in order."""
     redactions: list[Redaction] = field(default_factory=list)
     edits: list[tuple[str, Json]] = field(default_factory=list)
     """How old content is shown, in the form of `context.edits`, each with the id of the last message before it."""
@@ -68,9 +68,9 @@ class LoadedSession:
     """What the model has seen of files, in the form of `agent.seenfiles`, each with the id of the last message before.
     """
     pinned: tuple[str, ...] = ()
-    """What the person wants kept in the context, by the names that `context.compact` has for it."""
+    """Pinned context items, by their `context.compact` names."""
     directory: str = ""
-    """Where the model's shell commands ran last; "" for where the session began."""
+    """Last directory of the model's shell commands; "" for the session's start directory."""
     background: dict[str, Json] = field(default_factory=dict)
     """Background commands by their ids: `command`, `status` and `summary` as they were recorded last."""
     cwd: str = ""
@@ -96,25 +96,25 @@ class LoadedSession:
     lost: int = 0
     """Records that were never written, by the file's own account."""
     torn: bool = False
-    ending: Ending = field(default_factory=Ending)
+    ending: FileEnd = field(default_factory=FileEnd)
 
     @property
     def too_new(self) -> bool:
         return self.format > FORMAT
 
     def notices(self) -> list[str]:
-        """What a person should know about the state of the file."""
+        """Notices for the user about the state of the file."""
         found = []
         if self.torn:
-            found.append("The last record of this session was cut off when it was written; it is left out.")
+            found.append("The last record of this session is incomplete and was skipped.")
         if self.skipped:
             skipped = counted(self.skipped, "unreadable line")
             found.append(
-                f"{skipped} of this session {plural(self.skipped, 'was', 'were')} skipped; the file keeps them."
+                f"{skipped} of this session {plural(self.skipped, 'was', 'were')} skipped; they stay in the file."
             )
         if self.lost:
             lost, are = counted(self.lost, "record"), plural(self.lost, "is", "are")
-            found.append(f"{lost} of this session could not be saved at the time and {are} missing.")
+            found.append(f"{lost} of this session could not be saved and {are} missing.")
         return found
 
 
@@ -183,7 +183,7 @@ def _scan(path: Path, session: LoadedSession) -> Iterator[Json]:
                 session.skipped += bool(line.strip())
             else:
                 session.torn = True
-    session.ending = Ending(position, whole)
+    session.ending = FileEnd(position, whole)
 
 
 @dataclass(slots=True)
@@ -429,7 +429,7 @@ class _Reader:
     # ------------------------------------------------------------------------------------------ what is left open
 
     def settle(self) -> None:
-        """Nothing more comes for what is still open."""
+        """Close everything that is still open."""
         for message_id, reply in self._replies.items():
             self._answer_calls()
             parts = list(reply.parts.items())

@@ -16,7 +16,7 @@ _NO_LOCKS_HERE = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 class LockBusy(Exception):
-    """Somebody else holds the lock. Caught inside this package."""
+    """Another process holds the lock. Caught inside this package."""
 
 
 class FileLock:

@@ -10,7 +10,7 @@ from agentcli.core.messages import Json
 
 
 class NullStore:
-    """`problem`, if given, is raised once as a notice: not saving was not the person's wish then."""
+    """Stores nothing. `problem`, if given, is reported once: the user did not choose this."""
 
     def __init__(self, session_id: str, problem: str | None = None) -> None:
         self._session_id = session_id

@@ -1,6 +1,6 @@
 """The session store: turns the engine's events into lines, in an order from which the log can be put together again.
 
-A block of a reply and the result of a tool are written the moment they are complete, before anybody is told; when
+Blocks of a reply and tool results are written as soon as they are complete, before they are shown; when
 the whole message enters the log, only what is not yet on disk is added, and an end record that says which lines
 the message is made of. The file mechanics are the journal's, the reading is in `load`.
 
@@ -34,13 +34,13 @@ from agentcli.core.events import (
 )
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, Json, Message, Origin, ToolUseBlock, block_to_dict, is_thinking, usage_to_dict
-from agentcli.session.base import Workplace
+from agentcli.session.base import SessionContext
 from agentcli.session.errors import SessionExists, SessionTooNew
 from agentcli.session.history import SHOWN_ONLY, end_fields, event_record, result_fields
-from agentcli.session.journal import Journal
-from agentcli.session.lines import FORMAT, encode_line, whole_message_fields
+from agentcli.session.journal import SessionJournal
+from agentcli.session.line_format import FORMAT, encode_line, whole_message_fields
 from agentcli.session.load import LoadedSession, load_session, read_records
-from agentcli.session.places import is_session_id, make_private_dir, results_path, session_path
+from agentcli.session.paths import is_session_id, make_private_dir, results_path, session_path
 
 EARLY_LIMIT = 50
 EARLY_BYTES = 16_000
@@ -62,7 +62,7 @@ class _OpenReply:
 class SessionStore:
     """Make one with `create`, `resume` or `fork`. Implements `Store`."""
 
-    def __init__(self, workplace: Workplace, journal: Journal, loaded: LoadedSession | None = None) -> None:
+    def __init__(self, workplace: SessionContext, journal: SessionJournal, loaded: LoadedSession | None = None) -> None:
         """`loaded` is what the journal's file already holds; None for a new one."""
         self._workplace = workplace
         self._journal = journal
@@ -74,17 +74,17 @@ class SessionStore:
         """How requests begin, and the version that sent the first of them."""
         self._title = loaded.title if loaded else ""
         self._opening: str | None = "resume" if loaded else "session"
-        """The record that has to be written before the first other one."""
+        """Type of the record to write first."""
         self._leaf = loaded.leaf if loaded else None
         self._message_count = len(loaded.messages) if loaded else 0
         self._reply: _OpenReply | None = None
         self._results: list[_Part] = []
         self._call_lines: dict[str, _Part] = {}
         self._early: deque[Event] = deque()
-        """Shown before there is anything to record: a session needs no file for them."""
+        """Events shown before the first record; they alone do not create a file."""
 
     @classmethod
-    def create(cls, workplace: Workplace, session_id: str) -> SessionStore:
+    def create(cls, workplace: SessionContext, session_id: str) -> SessionStore:
         """A new session; nothing but the lock is on disk before the first record.
 
         Raises `UsageError` for an id that is not a UUID, `SessionExists`, `SessionBusy`.
@@ -94,27 +94,27 @@ class SessionStore:
         path = session_path(workplace.state_dir, workplace.cwd, session_id)
         if os.path.lexists(path):
             raise SessionExists(
-                f"Session {session_id} already exists. Use --resume to go on with it, or choose another id."
+                f"Session {session_id} already exists. Use --resume to continue it, or choose another id."
             )
-        journal = Journal(path, workplace.clock)
+        journal = SessionJournal(path, workplace.clock)
         journal.start()
         return cls(workplace, journal)
 
     @classmethod
     def resume(
-        cls, workplace: Workplace, path: Path, *, with_history: bool = True
+        cls, workplace: SessionContext, path: Path, *, with_history: bool = True
     ) -> tuple[SessionStore, LoadedSession]:
         """Go on with a session. Raises `SessionBusy`, `SessionTooNew`, or OSError if the file cannot be read.
         `with_history` as for `load_session`."""
-        journal = Journal(path, workplace.clock)
+        journal = SessionJournal(path, workplace.clock)
         # The lock comes first: a process that is just ending may still write its last lines.
         journal.start()
         try:
             loaded = load_session(path, with_history=with_history)
             if loaded.too_new:
                 raise SessionTooNew(
-                    f"Session {path.stem} was written by a newer version of agentcli, so nothing can be added to it "
-                    "here. Update agentcli, or use --fork-session to go on in a copy."
+                    f"Session {path.stem} was written by a newer version of agentcli and cannot be continued "
+                    "here. Update agentcli, or use --fork-session to continue in a copy."
                 )
         except BaseException:
             journal.abandon()
@@ -126,7 +126,7 @@ class SessionStore:
 
     @classmethod
     def fork(
-        cls, workplace: Workplace, source: Path, session_id: str, *, with_history: bool = True
+        cls, workplace: SessionContext, source: Path, session_id: str, *, with_history: bool = True
     ) -> tuple[SessionStore, LoadedSession]:
         """A new session that begins as a copy of another, which may be in use. Raises as `create`, and OSError.
 
@@ -220,7 +220,7 @@ class SessionStore:
             self._journal.append(self._user_context_line(boundary))
 
     def note_seen(self, files: Json) -> None:
-        # A session that has no record yet gets none by this: nobody has said anything in it.
+        # A session without a record gets none by this: it has no messages.
         if self._opening != "session":
             self._write("seen", {"files": files})
 
@@ -357,7 +357,7 @@ class SessionStore:
             self._results = [part for part in self._results if getattr(part.block, "tool_use_id", "") not in void]
 
     def _void_open_reply(self) -> None:
-        """The engine has gone on without it, so a reader must not take it for what a crash left."""
+        """Mark an abandoned reply as void, so that a reader does not treat it as left by a crash."""
         if self._reply is not None:
             self._record_tombstone(self._reply.message_id)
 
@@ -373,7 +373,7 @@ class SessionStore:
         self._write("submission-end", fields)
 
     def _record_shown(self, event: Event) -> None:
-        """For no other reason than to be shown again: it makes no file, and waits for what does."""
+        """Record an event that is only shown again; it waits until another record creates the file."""
         if not isinstance(event, (*SHOWN_ONLY, ToolFinished)):
             return
         if self._opening is not None:
@@ -403,7 +403,7 @@ class SessionStore:
     # ------------------------------------------------------------------------------------------------------- lines
 
     def _write(self, kind: str, fields: Json, *, uuid: str = "", parent: str | None = None) -> str:
-        """Write a record and give its uuid back."""
+        """Write a record and return its uuid."""
         begins = self._opening == "session"
         self._write_opening()
         uuid = uuid or self._workplace.ids.new()
@@ -473,7 +473,7 @@ class SessionStore:
 
 
 def _choose(content: Iterable[Block], pool: Iterable[_Part], add: Callable[[Block], _Part]) -> list[_Part]:
-    """For each block the line that has it already, or a new one."""
+    """For each block, its existing line or a new one."""
     unused = list(pool)
     chosen: list[_Part] = []
     for block in content:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agentcli.agent.context.report import ChangePrice
     from agentcli.agent.engine import Engine
     from agentcli.assemble import Options
-    from agentcli.config.settings import Row as Setting
+    from agentcli.config.settings import SettingRow as Setting
     from agentcli.providers.base import Effort
     from agentcli.session.find import SessionInfo
     from agentcli.tui.app import AgentApp

@@ -1,1 +1,1 @@
-"""Keeps what files were like, so that whatever the agent did to them can be put back."""
+"""Snapshots of files, so that the agent's changes can be shown and undone."""

@@ -1,4 +1,4 @@
-"""The values of the workspace: what changed, and what an undo did. Owns no files and runs nothing."""
+"""Data classes of the workspace: file changes, diffs, undo plans and reports."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class FileChange:
     """Absolute."""
     kind: ChangeKind
     added: int | None
-    """Lines; None for what is not text."""
+    """Number of lines; None if the file is not text."""
     removed: int | None
     note: str = ""
-    """What there is to know of it instead of numbers: half a sentence for people."""
+    """Remark shown instead of line counts, as half a sentence."""
     certain: bool = True
-    """False: no snapshot could see whether this happened, `note` says why."""
+    """False: no snapshot could confirm the change; `note` explains why."""
 
 
 @frozen
@@ -37,9 +37,9 @@ class FolderDiff:
     """Absolute; the names in `text` are relative to it."""
     text: str
     notes: tuple[FileChange, ...] = ()
-    """What is to know of files beyond their lines, above all of those that no copy is kept of."""
+    """Files that the diff cannot show, mainly those without a stored copy."""
     cut: bool = False
-    """Whether the diff was longer than what is read of one."""
+    """Whether the diff was cut at the size limit."""
 
 
 @frozen
@@ -51,14 +51,14 @@ class WorkspaceDiff:
 
 @frozen
 class Kept:
-    """A file that was left alone, and why: half a sentence for people."""
+    """A file that undo left unchanged, with the reason as half a sentence."""
 
     path: str
     reason: str
     kind: ChangeKind | None = None
-    """What the submission did to a file of which no copy was kept: it stays done."""
+    """What the submission did to a file without a stored copy; undo cannot reverse it."""
     is_open: bool = False
-    """A `Choice` would decide what becomes of it."""
+    """Whether a `Choice` of the user can resolve it."""
 
 
 @frozen
@@ -69,30 +69,30 @@ class LineClash:
     """Number of the first one in the file as it is now; 0 if the whole file clashes."""
     now: str
     replaced: str
-    """What `Choice` "replace" puts there."""
+    """The lines that `Choice` "replace" would restore."""
 
 
 @frozen
 class Conflict:
-    """A file that cannot be put back without a choice."""
+    """A file that cannot be restored without a choice of the user."""
 
     path: str
     clashes: tuple[LineClash, ...]
-    """Empty for what is not text: links and binary files."""
+    """Empty for links and binary files."""
     exists: bool = True
     """Whether the file would be there after "replace"."""
 
 
 @frozen
 class UndoPlan:
-    """What an undo or redo would ask about. `prompt_id` is the message that began the submission."""
+    """The questions of an undo or redo. `prompt_id` is the message that began the submission."""
 
     prompt_id: str = ""
     conflicts: tuple[Conflict, ...] = ()
     doubtful: tuple[str, ...] = ()
     """Files that changed while a command ran, by the command or by the user: absolute paths."""
     commands: tuple[str, ...] = ()
-    """The commands that ran then, as far as they are known."""
+    """The commands that ran at that time, if known."""
 
 
 @frozen
@@ -108,19 +108,19 @@ class Choices:
 
 @frozen
 class UndoReport:
-    """What became of an undo or redo. Paths are absolute."""
+    """The result of an undo or redo. Paths are absolute."""
 
     done: bool
-    """False: there was nothing to put back, or no way to; `text` says which."""
+    """False if nothing was or could be restored; `text` explains why."""
     text: str = ""
     prompt_id: str = ""
     """The message that began the submission."""
     restored: tuple[str, ...] = ()
-    """Files with their old content again."""
+    """Files whose old content was restored."""
     recreated: tuple[str, ...] = ()
-    """Those of `restored` that were not there."""
+    """Those of `restored` that did not exist."""
     deleted: tuple[str, ...] = ()
-    """Files that were not there before, and are gone again."""
+    """Files created by the submission and now deleted."""
     kept: tuple[Kept, ...] = ()
     merged: tuple[str, ...] = ()
     """Those of `restored` in which the user's own changes were kept."""
@@ -132,11 +132,11 @@ class UndoReport:
 
 @frozen
 class UndoNews:
-    """An undo or redo that the model has not been told about: the net effect on one submission."""
+    """An undo or redo not yet reported to the model: the net effect on one submission."""
 
     prompt_id: str
     again: bool
-    """True: the changes are there again."""
+    """True for a redo."""
     restored: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
@@ -149,20 +149,20 @@ class Snapshot:
     tree: str
     """The id of a tree in the shadow repository."""
     empty: frozenset[str] = frozenset()
-    """Folders with nothing in them: a tree cannot hold those."""
+    """Empty folders, which a git tree cannot contain."""
     uncovered: Mapping[str, str] = field(default_factory=dict)
     """Files without a copy (too large, unreadable), with a stamp that changes when they do."""
     nested: frozenset[str] = frozenset()
-    """Repositories inside, whose files are not part of this snapshot."""
+    """Nested repositories, whose files are not part of this snapshot."""
 
     def is_foreign(self, path: str) -> bool:
-        """Whether a path belongs to a repository inside."""
+        """Whether a path belongs to a nested repository."""
         return any(path == name or path.startswith(f"{name}/") for name in self.nested)
 
 
 class SnapshotError(Exception):
-    """A snapshot could not be taken or read; the text is a sentence for people."""
+    """A snapshot could not be taken or read; the text is shown to the user."""
 
 
 class TooManyFiles(SnapshotError):
-    """A folder that is too much for snapshots."""
+    """The folder has too many files for snapshots."""

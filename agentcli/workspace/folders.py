@@ -1,6 +1,6 @@
-"""The folders of a session and their shadows: takes snapshots of all of them together, and knows which ones failed.
+"""Snapshots of all folders of a session together, with the folders that failed.
 
-Repositories inside a folder are found on the way and treated as folders of their own. Knows nothing of submissions.
+Nested repositories are found on the way and treated as separate folders.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from pathlib import Path
 from agentcli.workspace.base import Snapshot, SnapshotError, TooManyFiles
 from agentcli.workspace.git import find_git
 from agentcli.workspace.shadow import Shadow, in_thread
-from agentcli.workspace.trees import Entry
+from agentcli.workspace.trees import TreeEntry
 
 Roots = dict[str, Snapshot]
 PATIENCE_SECONDS = 10.0
 _WARMING_SECONDS = 120.0
 _MOST_NESTED = 16
 _MOST_FAILURES = 3
-"""After so many submissions in which a folder failed it is not tried again in this process."""
+"""After this many failed submissions a folder is not tried again in this process."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where snapshots are kept, and for whom."""
+class SnapshotLocation:
+    """Where the snapshots of a session are stored."""
 
     state_dir: Path
     session_id: str
     search_path: str | None = None
-    """Where git is looked for (PATH)."""
+    """Search path for git (PATH)."""
     patience: float = PATIENCE_SECONDS
-    """Seconds that a call waits for its snapshot at most."""
+    """Maximum seconds that a call waits for its snapshot."""
     forked_from: str = ""
-    """The session whose past this one shares."""
+    """Id of the session that this one was forked from."""
 
     @property
     def folder(self) -> Path:
@@ -46,16 +46,16 @@ class Place:
 
 
 @dataclass(slots=True)
-class Taken:
+class SnapshotResult:
     snapshots: Roots = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
-    """Folders without a snapshot, and why."""
+    """Reasons by folder, for folders without a snapshot."""
 
 
-class Folders:
-    """Not for use by two tasks at once, but for what `take` itself does side by side."""
+class SnapshotFolders:
+    """The snapshot folders of one session. Not safe for concurrent use, except inside `take`."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: SnapshotLocation) -> None:
         self._place = place
         self._shadows: dict[str, Shadow] = {}
         self._failures: Counter[str] = Counter()
@@ -71,9 +71,9 @@ class Folders:
         forced: Mapping[str, Iterable[str]],
         without: Iterable[str],
         seconds: float | None = None,
-    ) -> Taken:
-        """Snapshots of these folders, but for those in `without`, and of the repositories inside them."""
-        taken = Taken()
+    ) -> SnapshotResult:
+        """Take snapshots of these folders except those in `without`, and of their nested repositories."""
+        taken = SnapshotResult()
         wanted = list(dict.fromkeys(roots))
         self._known.update(wanted)
         left_out = {*without, *(root for root, times in self._failures.items() if times >= _MOST_FAILURES)}
@@ -108,9 +108,9 @@ class Folders:
             return (error.strerror or str(error)).lower()
         return snapshot
 
-    async def store_written(self, roots: Iterable[str], paths: Sequence[str]) -> dict[str, dict[str, Entry]] | None:
-        """By folder, these files (absolute paths) as they are now, stored without a snapshot. None where only a look at
-        a whole folder can tell what has changed. Raises `SnapshotError` and OSError."""
+    async def store_written(self, roots: Iterable[str], paths: Sequence[str]) -> dict[str, dict[str, TreeEntry]] | None:
+        """Store these files (absolute paths) as they are now, without a snapshot, by folder. None if only a scan of
+        the whole folder shows what has changed. Raises `SnapshotError` and OSError."""
         below: dict[str, list[str]] = {root: [] for root in roots}
         for path in paths:
             root = max((one for one in below if path.startswith(f"{one}/")), key=len, default=None)
@@ -126,10 +126,10 @@ class Folders:
         return stored
 
     async def look_through(self, roots: Sequence[Path]) -> None:
-        """Take in what is there without keeping it, so that the next snapshot is quick."""
+        """Index the folders without keeping a snapshot, so that the next snapshot is quick."""
         self._known.update(roots)
         for root in roots:
-            # What goes wrong here is told when it matters.
+            # A failure is reported when a snapshot is needed.
             with suppress(SnapshotError, OSError):
                 await (await self.shadow(root)).take(_WARMING_SECONDS)
 
@@ -144,7 +144,7 @@ class Folders:
         if shadow is None:
             program = find_git(self._place.search_path, [*self._known, root])
             if program is None:
-                raise SnapshotError("git was not found; install it to be able to undo")
+                raise SnapshotError("git was not found; install it to use undo")
             place = self._place.folder / "folders" / _key(root)
             index = f"index.{self._place.session_id}.{os.getpid()}"
             made = Shadow(program, root, place, index, self._place.state_dir)
@@ -167,7 +167,7 @@ class Folders:
 
 
 def distinct(folders: Sequence[Path]) -> list[Path]:
-    """Without folders that lie in another one."""
+    """The folders without those inside another one."""
     return [
         one
         for one in dict.fromkeys(folders)
@@ -176,7 +176,7 @@ def distinct(folders: Sequence[Path]) -> list[Path]:
 
 
 def home_of(path: Path, roots: Sequence[Path]) -> Path | None:
-    """The folder that a path belongs to: the repository inside a root where there is one. None: outside of all."""
+    """The folder that a path belongs to: its nested repository, else its root. None: outside all roots."""
     root = next((root for root in roots if path != root and path.is_relative_to(root)), None)
     if root is None:
         return None
@@ -187,7 +187,7 @@ def home_of(path: Path, roots: Sequence[Path]) -> Path | None:
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, for this user only. Raises OSError."""
+    """Create a folder and its missing parents with access for this user only. Raises OSError."""
     missing = []
     current = folder
     while not current.exists():

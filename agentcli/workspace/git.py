@@ -87,7 +87,7 @@ class Git:
                 stderr=PIPE,
             )
         except OSError as error:
-            raise SnapshotError(f"git cannot be started: {error.strerror}") from error
+            raise SnapshotError(f"git did not start: {error.strerror}") from error
         work = asyncio.get_running_loop().create_task(_talk(process, input, cut))
         try:
             async with asyncio.timeout(seconds):
@@ -164,7 +164,7 @@ async def _end(process: asyncio.subprocess.Process, work: asyncio.Task[tuple[byt
     await cancel_and_wait([work])
     if not work.cancelled():
         work.exception()
-    # SIGKILL cannot be ignored, so this wait ends by itself: it is waited for even when cancelled.
+    # SIGKILL cannot be ignored, so this wait always ends, and is completed even when cancelled.
     waiting = asyncio.get_running_loop().create_task(process.wait())
     cancelled: asyncio.CancelledError | None = None
     while not waiting.done():

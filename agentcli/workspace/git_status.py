@@ -44,16 +44,16 @@ _COMMITS = ("rev-list", f"--max-count={MOST_COMMITS}", "--format=%h %s", "HEAD",
 @frozen
 class GitStatus:
     branch: str = ""
-    """Empty: no branch is checked out."""
+    """Empty if no branch is checked out."""
     upstream: str = ""
     ahead: int | None = None
-    """Commits that upstream lacks; None where there is no upstream, or none that is known here."""
+    """Commits missing upstream; None without a known upstream."""
     behind: int | None = None
     changed: tuple[str, ...] = ()
-    """As `git status --short` has them, cut to `MOST_FILES`."""
+    """As in `git status --short`, at most `MOST_FILES`."""
     changed_count: int = 0
     incomplete: bool = False
-    """There are more changed files than were counted."""
+    """Whether there are more changed files than were counted."""
     commits: tuple[str, ...] = ()
     """Short hash and subject, the newest first."""
 

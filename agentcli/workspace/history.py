@@ -1,9 +1,9 @@
-"""The history of the working directories: a snapshot before every call that may write, and the way back.
+"""History of the working directories: a snapshot before every call that may write, and undo.
 
 Implements the `Workspace` port of the loop. Owns the session's folders and journal, and serialises all work on them.
-Nothing here raises for what happens in the world: a snapshot that fails costs the undo, never the work, and is told
-once. What counts as the agent's is what changed while one of its calls ran and what that call may have changed. All
-else is the user's, while the submission runs and after it, and an undo keeps it.
+No I/O error is raised: a failed snapshot costs the undo, never the work, and is reported
+once. The agent's changes are those made while one of its calls ran, to files that the call may have changed. All
+other changes are the user's, and an undo keeps them.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from agentcli.workspace.base import (
 )
 from agentcli.workspace.diff.agent_diff import Span, agent_changes, agent_diff
 from agentcli.workspace.diff.head_diff import diff_against_head
-from agentcli.workspace.folders import Folders, Place, Roots, distinct, home_of, make_private
-from agentcli.workspace.heads import head_commit
-from agentcli.workspace.journal import Journal, PutBack, Submission
+from agentcli.workspace.folders import Roots, SnapshotFolders, SnapshotLocation, distinct, home_of, make_private
+from agentcli.workspace.head_commit import head_commit
+from agentcli.workspace.journal import SubmissionRecord, UndoJournal, UndoOutcome
 from agentcli.workspace.prune import PRUNE_EVERY_SECONDS, Pruning
 from agentcli.workspace.shadow import in_thread
-from agentcli.workspace.trees import Difference, Entry
+from agentcli.workspace.trees import Difference, TreeEntry
 from agentcli.workspace.uncovered import lost, why_uncovered
 from agentcli.workspace.undo.attribution import NamedFiles, UserCommand, authors_beside_call, users_changes
-from agentcli.workspace.undo.undoing import Undoing
-from agentcli.workspace.undo.way import Way, way_again, way_back
+from agentcli.workspace.undo.file_undo import FileUndo
+from agentcli.workspace.undo.reversal import FolderReversal, plan_redo, plan_undo
 
 T = TypeVar("T")
 _HURRY_SECONDS = 1.0
@@ -50,47 +50,47 @@ _PATH_FIELDS = ("file_path", "notebook_path")
 
 
 _Stretch = tuple[UserCommand | None, Roots, Roots]
-"""A command of the user that ran, and the folders before and after."""
+"""A command run by the user, with the folders before and after."""
 
 
 @dataclass(slots=True)
 class _Open:
-    """What is known of the submission that runs."""
+    """State of the running submission."""
 
     prompt_id: str
-    record: Submission | None = None
+    record: SubmissionRecord | None = None
     forced: dict[str, set[str]] = field(default_factory=dict)
-    """By folder, the files that calls have named: they are kept even when they are ignored."""
+    """By folder, the files named by calls: they are copied even when git ignores them."""
     settled: set[str] = field(default_factory=set)
-    """Those of them that the first snapshot is known to have if it can."""
+    """Those of `forced` that were checked against the first snapshot."""
     heads: dict[str, str | None] = field(default_factory=dict)
-    """By folder, the commit that was checked out before."""
+    """By folder, the commit checked out at the start."""
     uncovered: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    """By folder, the files without a copy that were there when it was last looked at."""
+    """By folder, the files without a copy in the last snapshot."""
     given_up: set[str] = field(default_factory=set)
-    """Folders that failed: one long wait in a submission is enough."""
+    """Folders whose snapshot failed; they are skipped for the rest of the submission."""
     begun: Roots = field(default_factory=dict)
-    """The folders before the call that runs."""
+    """Snapshots from before the running call."""
     idle: Roots = field(default_factory=dict)
-    """The folders after the last call, while none runs: what changes then is the user's."""
-    written: dict[str, dict[str, Entry]] = field(default_factory=dict)
-    """By folder, the files that the last call wrote, where `idle` is from before it."""
+    """Snapshots from after the last call; changes since then are the user's."""
+    written: dict[str, dict[str, TreeEntry]] = field(default_factory=dict)
+    """By folder, the files written by the last call, if `idle` is from before it."""
     background: bool = False
-    """A background command runs, whose changes nobody can tell from the user's."""
+    """A background command is running; its changes cannot be told from the user's."""
     named: NamedFiles = field(default_factory=NamedFiles)
-    """What the calls so far have named."""
+    """Files named by the calls so far."""
     input: Json = field(default_factory=dict)
-    """Of the call that runs."""
+    """Input of the running call."""
     stretches: list[_Stretch] = field(default_factory=list)
-    """The earlier parts of the call that runs, where commands of the user began and ended meanwhile."""
+    """Earlier stretches of the running call, split where commands of the user began or ended."""
 
 
-class History:
-    def __init__(self, place: Place) -> None:
+class WorkspaceHistory:
+    def __init__(self, place: SnapshotLocation) -> None:
         self._place = place
         self._lock = asyncio.Lock()
-        self._folders = Folders(place)
-        self._journal: Journal | None = None
+        self._folders = SnapshotFolders(place)
+        self._journal: UndoJournal | None = None
         self._open: _Open | None = None
         self._notices: list[str] = []
         self._told: set[str] = set()
@@ -101,13 +101,13 @@ class History:
     # ------------------------------------------------------------------------------------------------ the loop's side
 
     def begin(self, prompt_id: str) -> None:
-        """A submission begins. Nothing is looked at before something may change (S1)."""
+        """Start a submission. No folder is read before something may change (S1)."""
         self._open = _Open(prompt_id)
 
     async def warm(self, working_dirs: Sequence[Path]) -> None:
-        """Look through the folders ahead of time: only the first look at one takes long. May be cancelled.
+        """Index the folders ahead of time, because the first snapshot takes long. May be cancelled.
 
-        Runs git in the folder, if one that obeys nothing of it: only for a folder that is trusted (S1)."""
+        Runs git in the folder, isolated from its settings: only for trusted folders (S1)."""
         if self._warming is None:
             work = self._looked_through(distinct(working_dirs))
             self._warming = asyncio.get_running_loop().create_task(work, name="look through the folders")
@@ -123,7 +123,7 @@ class History:
 
     async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
         if self._warming is not None and not self._warming.done():
-            # What it has taken in so far need not be done again.
+            # Files indexed so far need not be indexed again.
             await asyncio.wait({self._warming}, timeout=self._place.patience)
             await cancel_and_wait([self._warming])
         async with self._lock:
@@ -145,7 +145,7 @@ class History:
         if record.before:
             fresh |= await self._amended(record, snapshots, opened)
             for root in fresh.keys() - record.before.keys() - {str(root) for root in roots}:
-                journal.note_missed(record, f"{root} was made meanwhile and is a repository of its own: it stays.")
+                journal.note_missed(record, f"{root} was created meanwhile and is a separate repository: it stays.")
         if fresh:
             await in_thread(lambda: journal.note_before(record, fresh))
         await self._tell_lost(opened, snapshots)
@@ -157,8 +157,8 @@ class History:
         self._start_pruning()
 
     async def after_change(self, only: Sequence[str] | None = None, background: bool = False) -> None:
-        """A call has ended that may have changed the paths in `only` (absolute) and what is below them; None: any.
-        `background`: commands of the agent go on, so that later changes may be theirs."""
+        """Record the end of a call that may have changed `only` (absolute paths and everything below); None: any file.
+        `background`: commands of the agent are still running and may cause later changes."""
         async with self._lock:
             await self._quietly(self._after_change(only, background))
 
@@ -176,7 +176,7 @@ class History:
             begun = stretches[0][1]
         written = await self._folders.store_written(begun, only) if only is not None else None
         if written is not None:
-            # What else has changed is found by the next look, and is the user's.
+            # Other changes are found by the next snapshot and are the user's.
             opened.idle, opened.written, opened.background = begun, written, background
             return
         now = await self._take([Path(root) for root in begun], opened, record)
@@ -188,8 +188,8 @@ class History:
                 await self._note_users(opened, record, (root, begun[root], now[root]), except_below=only)
         opened.idle, opened.background = now, background
 
-    async def _note_stretch(self, opened: _Open, record: Submission, stretch: _Stretch) -> None:
-        """Note what the user changed while a call ran that may change any file."""
+    async def _note_stretch(self, opened: _Open, record: SubmissionRecord, stretch: _Stretch) -> None:
+        """Record the user's changes during a call that may change any file."""
         line, begun, now = stretch
         for root in now.keys() & begun.keys():
             span = (root, begun[root], now[root])
@@ -202,7 +202,7 @@ class History:
             await self._note_users(opened, record, span, authors.may_be_users, doubtful=True)
 
     async def before_user_command(self, command: str, only: Sequence[str] | None) -> None:
-        """The user runs a command of their own, which may change the paths in `only`; None: any file."""
+        """Record the start of a user's command that may change the paths in `only`; None: any file."""
         async with self._lock:
             await self._quietly(self._split())
             self._line = UserCommand.of(command, only)
@@ -213,15 +213,15 @@ class History:
             self._line = None
 
     async def _split(self) -> None:
-        """A command of the user begins or ends: keep apart what changed before in the call that runs."""
+        """Split the running call where a command of the user begins or ends."""
         opened = self._open
         if opened is not None and opened.record is not None and opened.begun:
             now = await self._take([Path(root) for root in opened.begun], opened, opened.record)
             opened.stretches.append((self._line, opened.begun, now))
             opened.begun = now
 
-    async def _note_idle(self, opened: _Open, record: Submission, now: Roots) -> None:
-        """What changed since the last call ended is the user's."""
+    async def _note_idle(self, opened: _Open, record: SubmissionRecord, now: Roots) -> None:
+        """Record changes since the last call as the user's."""
         idle, opened.idle = opened.idle, {}
         written, opened.written = opened.written, {}
         for root in now.keys() & idle.keys():
@@ -229,12 +229,12 @@ class History:
             await self._note_users(opened, record, span, written=written.get(root))
 
     async def _note_users(
-        self, opened: _Open, record: Submission, span: tuple[str, Snapshot, Snapshot],
+        self, opened: _Open, record: SubmissionRecord, span: tuple[str, Snapshot, Snapshot],
         among: Callable[[str, Difference], bool] | None = None, except_below: Sequence[str] | None = None,
-        written: Mapping[str, Entry] | None = None, doubtful: bool | None = None,
+        written: Mapping[str, TreeEntry] | None = None, doubtful: bool | None = None,
     ) -> None:  # fmt: skip
-        """Write down what the user changed in one folder: everything, only what `among` accepts, or nothing that a call
-        may have changed. `written` are files that the call before has left like this."""
+        """Record the user's changes in one folder: all, only those that `among` accepts, or none that a call
+        may have made. `written`: files as the previous call left them."""
         root, before, after = span
         if before == after and not written:
             return
@@ -250,7 +250,7 @@ class History:
             journal = await self._journal_read()
             await in_thread(lambda: journal.note_user_changes(record, root, changes))
 
-    async def _amended(self, record: Submission, now: Roots, opened: _Open) -> Roots:
+    async def _amended(self, record: SubmissionRecord, now: Roots, opened: _Open) -> Roots:
         """An ignored file that is first named by a later call was no part of the first snapshot: it is added to it as
         it is now. Else an undo would take it for a new one and remove it."""
         amended: Roots = {}
@@ -271,28 +271,28 @@ class History:
         return amended
 
     async def end(self, hurry: bool = False) -> None:
-        """The submission is over: what changes from here on is the person's."""
+        """End the submission: later changes are the user's."""
         opened, self._open = self._open, None
         if opened is None or opened.record is None or not opened.record.before:
             return
         async with self._lock:
             await self._quietly(self._end(opened, opened.record, hurry))
 
-    async def _end(self, opened: _Open, record: Submission, hurry: bool) -> None:
+    async def _end(self, opened: _Open, record: SubmissionRecord, hurry: bool) -> None:
         journal = await self._journal_read()
         after = await self._take([Path(root) for root in record.before], opened, record, hurry)
         await self._tell_lost(opened, after)
         await self._note_idle(opened, record, after)
         await self._note_commits(opened, record, journal)
         for root in after.keys() - record.before.keys():
-            journal.note_missed(record, f"{root} was made meanwhile and is a repository of its own: it stays.")
+            journal.note_missed(record, f"{root} was created meanwhile and is a separate repository: it stays.")
         if record.before.keys() <= after.keys():
-            # Else it stays open, and what is there at the next chance counts as its end.
+            # Else it stays open, and the state at the next opportunity counts as its end.
             whole = {root: after[root] for root in record.before}
             await in_thread(lambda: journal.note_after(record, whole))
 
-    async def _note_commits(self, opened: _Open, record: Submission, journal: Journal) -> None:
-        """Files come back with an undo, commits do not: that has to be said, or the two are thought to agree."""
+    async def _note_commits(self, opened: _Open, record: SubmissionRecord, journal: UndoJournal) -> None:
+        """Note new commits: undo restores files but not commits, which the user must know."""
         told = set()
         for root, was in opened.heads.items():
             now = await in_thread(partial(head_commit, Path(root)))
@@ -301,7 +301,7 @@ class History:
             told.add((was, now))
             since = f"went from commit {was[:10]} to {now[:10]}" if was else f"got its first commit, {now[:10]},"
             text = f"The repository of {root} {since} meanwhile: "
-            text += "commits and branches stay as they are; use git to take them back."
+            text += "undo does not change commits and branches; use git for that."
             await in_thread(partial(journal.note_missed, record, text))
 
     def take_notice(self) -> str | None:
@@ -315,7 +315,7 @@ class History:
     # -------------------------------------------------------------------------------------------------- the user's side
 
     async def changes(self) -> list[FileChange]:
-        """What the last submission changed that has not been undone."""
+        """Changes of the last submission that was not undone."""
         async with self._lock:
             found = await self._asked(self._changes())
             return found if isinstance(found, list) else []
@@ -329,9 +329,9 @@ class History:
         return changes
 
     async def diff(self, scope: DiffScope, working_dirs: Sequence[Path]) -> WorkspaceDiff:
-        """Changes as unified diffs. Never raises for what happens in the world: `problem` says what went wrong."""
+        """Changes as unified diffs. I/O errors are reported in `problem`, not raised."""
         async with self._lock:
-            found = await self._asked(self._diff(scope, working_dirs), "The changes cannot be shown")
+            found = await self._asked(self._diff(scope, working_dirs), "Changes cannot be shown")
             return found if isinstance(found, WorkspaceDiff) else WorkspaceDiff(problem=found)
 
     async def _diff(self, scope: DiffScope, working_dirs: Sequence[Path]) -> WorkspaceDiff:
@@ -349,13 +349,13 @@ class History:
         return await self._put_back(True, choices or Choices())
 
     async def plan(self, again: bool, choices: Choices | None = None) -> UndoPlan:
-        """What an undo (`again`: a redo) would have to ask about beyond `choices`. Changes nothing."""
+        """The questions that an undo (`again`: a redo) has beyond `choices`. Changes nothing."""
         async with self._lock:
             found = await self._asked(self._planned(again, choices or Choices()))
             return found if isinstance(found, UndoPlan) else UndoPlan()
 
     async def take_undo_news(self) -> list[UndoNews]:
-        """What was undone and redone since this was last asked, all in all."""
+        """The net effect of undos and redos since the last call."""
         async with self._lock:
             journal = await self._journal_read()
             return await in_thread(journal.take_news)
@@ -369,12 +369,12 @@ class History:
         journal = await self._journal_read()
         await self._settle(journal)
         for target in journal.to_redo() if again else journal.to_undo():
-            undoing, conflicts, is_work = Undoing(target.prompt_id, choices), [], False
+            undoing, conflicts, is_work = FileUndo(target.prompt_id, choices), [], False
             doubtful: list[str] = []
-            for way in await self._ways(undoing, target, again, choices):
-                decided = await undoing.decide(way, await way.shadow.take(self._place.patience))
+            for reversal in await self._reversals(undoing, target, again, choices):
+                decided = await undoing.decide(reversal, await reversal.shadow.take(self._place.patience))
                 conflicts += decided.conflicts
-                doubtful += [str(way.shadow.root / path) for path in sorted(decided.doubtful & decided.unresolved)]
+                doubtful += [str(reversal.shadow.root / path) for path in sorted(decided.doubtful & decided.unresolved)]
                 is_work = is_work or bool(decided.changes or decided.kept)
             if is_work:
                 commands = dict.fromkeys(one.command for _root, one in target.user_changes if one.command)
@@ -382,36 +382,38 @@ class History:
         return UndoPlan()
 
     async def _reversed(self, again: bool, choices: Choices) -> UndoReport:
-        """The first submission in which there is something to do: one whose files are as wanted is passed over."""
+        """Undo or redo the first submission that has something to change."""
         journal = await self._journal_read()
         await self._settle(journal)
         if choices.otherwise is not None and (left := journal.unresolved(again)) is not None:
             return await self._resolved(journal, left, again, choices)
         for target in journal.to_redo() if again else journal.to_undo():
-            undoing = Undoing(target.prompt_id, choices)
-            for way in await self._ways(undoing, target, again, choices):
-                await self._walk(undoing, way)
+            undoing = FileUndo(target.prompt_id, choices)
+            for reversal in await self._reversals(undoing, target, again, choices):
+                await self._apply(undoing, reversal)
             if again:
-                # What the undo did stays known: a file that is left alone now may be done again later.
+                # Keep the record of the undo: a file that is skipped now may be redone later.
                 for root, done in target.put_back.items():
-                    fresh = undoing.put_back.get(root, PutBack())
-                    undoing.put_back[root] = PutBack(done.files, done.untouched, fresh.unresolved)
+                    fresh = undoing.put_back.get(root, UndoOutcome())
+                    undoing.put_back[root] = UndoOutcome(done.files, done.untouched, fresh.unresolved)
             report = undoing.report(() if again else target.missed)
             await in_thread(partial(journal.note_undone, target, not again, report, undoing.put_back))
             if not undoing.found_nothing:
                 return report
         return UndoReport(False, self._nothing(journal, again))
 
-    async def _resolved(self, journal: Journal, target: Submission, again: bool, choices: Choices) -> UndoReport:
-        """Decide about the files that the last undo or redo has left alone."""
+    async def _resolved(
+        self, journal: UndoJournal, target: SubmissionRecord, again: bool, choices: Choices
+    ) -> UndoReport:
+        """Resolve the files that the last undo or redo skipped."""
         only = {root: done.unresolved for root, done in target.put_back.items()}
-        undoing = Undoing(target.prompt_id, choices, only)
-        for way in await self._ways(undoing, target, again, choices):
-            await self._walk(undoing, way)
+        undoing = FileUndo(target.prompt_id, choices, only)
+        for reversal in await self._reversals(undoing, target, again, choices):
+            await self._apply(undoing, reversal)
         put_back = {}
         for root, done in target.put_back.items():
-            fresh = undoing.put_back.get(root, PutBack()) if not again else PutBack()
-            put_back[root] = PutBack({**done.files, **fresh.files}, done.untouched - fresh.files.keys())
+            fresh = undoing.put_back.get(root, UndoOutcome()) if not again else UndoOutcome()
+            put_back[root] = UndoOutcome({**done.files, **fresh.files}, done.untouched - fresh.files.keys())
         report = undoing.report(())
         earlier = target.news
         whole = report if earlier is None else replace(
@@ -422,44 +424,46 @@ class History:
         await in_thread(partial(journal.note_undone, target, not again, whole, put_back))
         return report
 
-    async def _ways(self, undoing: Undoing, target: Submission, again: bool, choices: Choices) -> list[Way]:
-        """Raises `SnapshotError` where a folder cannot be put back, before anything has changed."""
+    async def _reversals(
+        self, undoing: FileUndo, target: SubmissionRecord, again: bool, choices: Choices
+    ) -> list[FolderReversal]:
+        """One reversal per changed folder. Raises `SnapshotError` before any change if a folder cannot be restored."""
         assert target.after is not None
-        ways = []
+        reversals = []
         for root, was in target.before.items():
             became = target.after.get(root, was)
             users = [one.without(root, choices) for one in target.user_changes_in(root)]
             if became != was or any(users):
                 shadow = await self._folders.shadow(Path(root))
                 await undoing.check(shadow, was, became)
-                done = target.put_back.get(root, PutBack())
-                ways.append(
-                    await (way_again(shadow, was, became, done) if again else way_back(shadow, was, became, users))
+                done = target.put_back.get(root, UndoOutcome())
+                reversals.append(
+                    await (plan_redo(shadow, was, became, done) if again else plan_undo(shadow, was, became, users))
                 )
-        return ways
+        return reversals
 
-    async def _walk(self, undoing: Undoing, way: Way) -> None:
-        """Put one folder back. What was merged has to stay in the store for a redo, and so has what it was before."""
-        before = await undoing.folder(way, self._place.patience)
+    async def _apply(self, undoing: FileUndo, reversal: FolderReversal) -> None:
+        """Apply one reversal. The snapshots before and after are kept for a redo."""
+        before = await undoing.folder(reversal, self._place.patience)
         if before is not None:
-            after = await way.shadow.take(self._place.patience)
+            after = await reversal.shadow.take(self._place.patience)
             for snapshot in (before, after):
-                await self._folders.hold(way.shadow, snapshot.tree)
+                await self._folders.hold(reversal.shadow, snapshot.tree)
 
-    def _nothing(self, journal: Journal, again: bool) -> str:
+    def _nothing(self, journal: UndoJournal, again: bool) -> str:
         if again:
-            return "There is nothing to do again."
+            return "Nothing to redo."
         missed = [text for one in journal.submissions if not one.undone for text in one.missed]
         if missed:
-            return f"There is nothing that can be undone. {missed[-1]}"
+            return f"Nothing can be undone. {missed[-1]}"
         if any(one.undone for one in journal.submissions):
-            return "There is nothing more to undo in this session."
-        return "There is nothing to undo: no files were changed in this session."
+            return "Nothing more to undo in this session."
+        return "Nothing to undo: no files were changed in this session."
 
     # ------------------------------------------------------------------------------------------------------ snapshots
 
-    async def _take(self, roots: Iterable[Path], opened: _Open, record: Submission, hurry: bool = False) -> Roots:
-        """Snapshots of these folders. Those that fail are left out, noted, and told once."""
+    async def _take(self, roots: Iterable[Path], opened: _Open, record: SubmissionRecord, hurry: bool = False) -> Roots:
+        """Take snapshots of these folders. Failed ones are left out, noted, and reported once."""
         taken = await self._folders.take(roots, opened.forced, opened.given_up, _HURRY_SECONDS if hurry else None)
         opened.given_up |= taken.failed.keys()
         journal = await self._journal_read()
@@ -470,7 +474,7 @@ class History:
         return taken.snapshots
 
     async def _tell_lost(self, opened: _Open, now: Roots) -> None:
-        """A file that no copy was kept of and that a call has removed is told when it is seen, not only at an undo."""
+        """Report removed files without a copy at once, not only at an undo."""
         for root, snapshot in now.items():
             was = opened.uncovered.get(root, {})
             opened.uncovered[root] = snapshot.uncovered
@@ -479,7 +483,7 @@ class History:
                 first = plain_line(os.fsencode(Path(root) / gone[0]).decode("utf-8", "replace"), 300)
                 more = f" and {len(gone) - 1} more were" if len(gone) > 1 else " was"
                 reason = why_uncovered([was[path] for path in gone])
-                self._tell(f"{first}{more} removed and cannot be put back: {reason}.")
+                self._tell(f"{first}{more} removed and cannot be restored: {reason}.")
 
     def _tell(self, text: str) -> None:
         if text not in self._told:
@@ -487,9 +491,9 @@ class History:
             self._notices.append(text)
 
     def _note_target(
-        self, input: Json, cwd: Path, roots: Sequence[Path], opened: _Open, journal: Journal
+        self, input: Json, cwd: Path, roots: Sequence[Path], opened: _Open, journal: UndoJournal
     ) -> None:  # fmt: skip
-        """A file that a call names is kept even when it is ignored; one outside the folders cannot be."""
+        """Note the file that a call names: it is copied even when ignored, unless it is outside the folders."""
         given = next((input[name] for name in _PATH_FIELDS if isinstance(input.get(name), str)), None)
         if not given or "\0" in given:
             return
@@ -500,10 +504,10 @@ class History:
             opened.forced.setdefault(str(root), set()).add(real.relative_to(root).as_posix())
             return
         if opened.record is not None:
-            journal.note_missed(opened.record, f"{real} is outside the working directories and stays as it is.")
+            journal.note_missed(opened.record, f"{real} is outside the working directories and is not undone.")
 
-    async def _settle(self, journal: Journal) -> None:
-        """End what a killed process left open: its changes count up to now, because nobody knows better."""
+    async def _settle(self, journal: UndoJournal) -> None:
+        """Close submissions of a killed process: all changes up to now count as theirs."""
         for one in journal.open_ended():
             if self._open is not None and one is self._open.record:
                 continue
@@ -512,8 +516,8 @@ class History:
             await in_thread(partial(journal.note_after, one, whole))
 
     async def _spans(self, scope: DiffScope) -> dict[str, list[Span]]:
-        """By folder, the snapshots around each submission that counts, and what is the user's. What is doubtful is not
-        left out: nothing is lost by showing it."""
+        """By folder, the snapshots around each submission in scope, with the user's changes. Doubtful changes are not
+        excluded, since showing them does no harm."""
         journal = await self._journal_read()
         running = self._open.record if self._open is not None else None
         await self._settle(journal)
@@ -538,10 +542,10 @@ class History:
 
     # -------------------------------------------------------------------------------------------------------- plumbing
 
-    async def _journal_read(self) -> Journal:
+    async def _journal_read(self) -> UndoJournal:
         if self._journal is None:
             folder = self._place.folder / "sessions"
-            journal = Journal(folder / f"{self._place.session_id}.jsonl")
+            journal = UndoJournal(folder / f"{self._place.session_id}.jsonl")
 
             def opened() -> None:
                 make_private(folder)
@@ -559,7 +563,7 @@ class History:
             self._tell(result)
 
     async def _asked(self, work: Awaitable[T], failed: str = "Changes cannot be undone") -> T | str:
-        """What comes of it, or a sentence about what went wrong."""
+        """The result, or an error message."""
         try:
             return await work
         except SnapshotError as error:
@@ -568,7 +572,7 @@ class History:
             return f"{failed}: {(error.strerror or str(error)).lower()}."
 
     def _start_pruning(self) -> None:
-        """Once a process, beside the work, and seldom: it may take a while."""
+        """Prune old snapshots in the background, once per process."""
         if self._pruning is None:
             pruning = Pruning(self._place.folder, PRUNE_EVERY_SECONDS)
             self._pruning = asyncio.get_running_loop().create_task(

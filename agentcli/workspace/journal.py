@@ -1,4 +1,4 @@
-"""Which snapshots belong to which submission of a session, kept on disk so that a later process can undo too.
+"""Journal of a session's submissions and their snapshots, on disk so that a later process can undo them.
 
 One file of JSON lines per session, appended to as things happen. A line that cannot be read is skipped: at worst a
 submission cannot be undone. Owns the file and its form; takes no snapshots.
@@ -17,10 +17,10 @@ from typing import Any
 from agentcli.core.bounded_json import parse_json
 from agentcli.core.bounded_read import read_bounded
 from agentcli.workspace.base import Choices, Snapshot, UndoNews, UndoReport
-from agentcli.workspace.trees import Entry
+from agentcli.workspace.trees import TreeEntry
 
 Roots = dict[str, Snapshot]
-Step = tuple[Entry, Entry]
+EntryChange = tuple[TreeEntry, TreeEntry]
 """A file before and after a change."""
 _MOST_NAMED = 500
 
@@ -29,21 +29,21 @@ _MOST_NAMED = 500
 class UserChanges:
     """What the user changed in one folder while a submission ran. Paths are relative to the folder."""
 
-    files: dict[str, Step] = field(default_factory=dict)
+    files: dict[str, EntryChange] = field(default_factory=dict)
     made: list[str] = field(default_factory=list)
     """Empty folders that appeared."""
     gone: list[str] = field(default_factory=list)
     """Empty folders that disappeared."""
     doubtful: bool = False
-    """A command ran meanwhile that may have changed them too, and nothing tells which of the two it was."""
+    """Whether a command that ran at the time may have made these changes instead."""
     command: str = ""
-    """That command, where it is known."""
+    """That command, if known."""
 
     def __bool__(self) -> bool:
         return bool(self.files or self.made or self.gone)
 
     def without(self, root: str, choices: Choices) -> UserChanges:
-        """What is left as the user's after their choices about what was doubtful; "replace" gives it up."""
+        """The changes that remain the user's after their choices; "replace" drops doubtful ones."""
         if not self.doubtful:
             return self
         files = {path: step for path, step in self.files.items() if choices.get(f"{root}/{path}") != "replace"}
@@ -53,19 +53,19 @@ class UserChanges:
 
 
 @dataclass(slots=True)
-class PutBack:
-    """What an undo did in one folder that the snapshots of its submission do not show."""
+class UndoOutcome:
+    """Effects of an undo in one folder beyond restoring the snapshot."""
 
-    files: dict[str, Step] = field(default_factory=dict)
+    files: dict[str, EntryChange] = field(default_factory=dict)
     """Files that were merged."""
     untouched: set[str] = field(default_factory=set)
-    """Files that it left as they were."""
+    """Files that the undo skipped."""
     unresolved: set[str] = field(default_factory=set)
-    """Those of them that a choice of the user could still decide."""
+    """Those of `untouched` that a choice of the user can still resolve."""
 
 
 @dataclass(slots=True)
-class Submission:
+class SubmissionRecord:
     """The folders before and after one prompt. `calls` are the states before each call, for going back to any."""
 
     number: int
@@ -74,18 +74,18 @@ class Submission:
     after: Roots | None = None
     calls: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
-    """Sentences about what no copy was kept of."""
+    """Messages about changes that cannot be undone."""
     user_changes: list[tuple[str, UserChanges]] = field(default_factory=list)
     """With the folder, in the order in which they happened."""
     undone: bool = False
     told: bool = False
     """The value of `undone` that the model knows."""
-    put_back: dict[str, PutBack] = field(default_factory=dict)
-    """By folder, about the last undo."""
+    put_back: dict[str, UndoOutcome] = field(default_factory=dict)
+    """Outcome of the last undo, by folder."""
     news: UndoNews | None = None
-    """What the last undo or redo did."""
+    """Report of the last undo or redo."""
     dropped: bool = False
-    """Undone, and then something else was changed: it cannot be done again."""
+    """Undone and followed by other changes, so it cannot be redone."""
 
     @property
     def changed(self) -> bool:
@@ -99,15 +99,15 @@ _LARGEST = 64 * 1024 * 1024
 """Bytes of one session's notes: more than a million submissions."""
 
 
-class Journal:
+class UndoJournal:
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.submissions: list[Submission] = []
-        self._last: Submission | None = None
+        self.submissions: list[SubmissionRecord] = []
+        self._last: SubmissionRecord | None = None
         """The submission of the last undo or redo, until another one changes files."""
 
     def inherit(self, other: Path) -> None:
-        """Begin with what another session has noted, unless there are notes already."""
+        """Start with a copy of another session's journal, unless this one exists."""
         with contextlib.suppress(OSError), self._path.open("xb") as stream:
             self._path.chmod(0o600)
             stream.write(read_bounded(other, _LARGEST) or b"")
@@ -117,33 +117,33 @@ class Journal:
             with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
                 self._apply(parse_json(line))
 
-    def begin(self, prompt_id: str) -> Submission:
+    def begin(self, prompt_id: str) -> SubmissionRecord:
         number = self.submissions[-1].number + 1 if self.submissions else 1
-        submission = Submission(number, prompt_id)
+        submission = SubmissionRecord(number, prompt_id)
         self.submissions.append(submission)
         return submission
 
-    def note_before(self, submission: Submission, roots: Mapping[str, Snapshot]) -> None:
+    def note_before(self, submission: SubmissionRecord, roots: Mapping[str, Snapshot]) -> None:
         self._keep(submission, "before", prompt=submission.prompt_id, roots=_roots_to_json(roots))
 
-    def note_call(self, submission: Submission, call_id: str, trees: dict[str, str]) -> None:
+    def note_call(self, submission: SubmissionRecord, call_id: str, trees: dict[str, str]) -> None:
         if not submission.calls or submission.calls[-1][1] != trees:
             self._keep(submission, "call", call=call_id, trees=trees)
 
-    def note_after(self, submission: Submission, roots: Mapping[str, Snapshot]) -> None:
+    def note_after(self, submission: SubmissionRecord, roots: Mapping[str, Snapshot]) -> None:
         self._keep(submission, "after", roots=_roots_to_json(roots))
 
-    def note_missed(self, submission: Submission, text: str) -> None:
+    def note_missed(self, submission: SubmissionRecord, text: str) -> None:
         if text not in submission.missed:
             self._keep(submission, "missed", text=text)
 
-    def note_user_changes(self, submission: Submission, root: str, changes: UserChanges) -> None:
+    def note_user_changes(self, submission: SubmissionRecord, root: str, changes: UserChanges) -> None:
         files = {path: [one.mode, one.oid, two.mode, two.oid] for path, (one, two) in changes.files.items()}
         fields = {"files": files, "made": changes.made, "gone": changes.gone, "doubtful": changes.doubtful}
         self._keep(submission, "user", root=root, **fields, command=changes.command)
 
     def note_undone(
-        self, submission: Submission, undone: bool, report: UndoReport, put_back: Mapping[str, PutBack]
+        self, submission: SubmissionRecord, undone: bool, report: UndoReport, put_back: Mapping[str, UndoOutcome]
     ) -> None:
         roots = {
             root: {
@@ -161,7 +161,7 @@ class Journal:
         self._keep(submission, "undone" if undone else "redone", roots=roots, news=named)
 
     def take_news(self) -> list[UndoNews]:
-        """The net effect of what was undone and redone since this was last asked."""
+        """The net effect of undos and redos since the last call."""
         news: list[UndoNews] = []
         for one in self.submissions:
             if one.undone != one.told:
@@ -170,7 +170,7 @@ class Journal:
                     news.append(one.news)
         return news
 
-    def _keep(self, submission: Submission, kind: str, **fields: Any) -> None:
+    def _keep(self, submission: SubmissionRecord, kind: str, **fields: Any) -> None:
         record = {"type": kind, "n": submission.number, **fields}
         self._apply(record)
         data = json.dumps(record).encode() + b"\n"
@@ -187,7 +187,7 @@ class Journal:
         number = int(record["n"])
         submission = next((one for one in reversed(self.submissions) if one.number == number), None)
         if submission is None:
-            submission = Submission(number, str(record.get("prompt", "")))
+            submission = SubmissionRecord(number, str(record.get("prompt", "")))
             self.submissions.append(submission)
         match record["type"]:
             case "before":
@@ -214,14 +214,14 @@ class Journal:
             case "told":
                 submission.told = bool(record["undone"])
 
-    def _apply_put_back(self, submission: Submission, record: Mapping[str, Any]) -> None:
+    def _apply_put_back(self, submission: SubmissionRecord, record: Mapping[str, Any]) -> None:
         if "news" not in record:
-            # Written before undos were told with the next prompt: the model knows.
+            # Older journals: the model was notified immediately.
             submission.told = submission.undone
             submission.put_back = {}
             return
         submission.put_back = {
-            root: PutBack(_steps(one["files"]), set(one["untouched"]), set(one["unresolved"]))
+            root: UndoOutcome(_steps(one["files"]), set(one["untouched"]), set(one["unresolved"]))
             for root, one in record["roots"].items()
         }
         named = {name: tuple(map(str, record["news"][name])) for name in ("restored", "deleted", "kept")}
@@ -229,28 +229,28 @@ class Journal:
 
     # ------------------------------------------------------------------------------------------------- which one
 
-    def open_ended(self) -> list[Submission]:
-        """Submissions whose end nobody saw: the process was killed."""
+    def open_ended(self) -> list[SubmissionRecord]:
+        """Submissions without an end, because the process was killed."""
         return [one for one in self.submissions if one.before and one.after is None]
 
-    def to_undo(self) -> list[Submission]:
-        """The latest first."""
+    def to_undo(self) -> list[SubmissionRecord]:
+        """Submissions that can be undone, latest first."""
         return [one for one in reversed(self.submissions) if one.changed and not one.undone]
 
-    def to_redo(self) -> list[Submission]:
-        """The one that was undone last first."""
+    def to_redo(self) -> list[SubmissionRecord]:
+        """Submissions that can be redone, last undone first."""
         return [one for one in self.submissions if one.undone and not one.dropped]
 
-    def unresolved(self, again: bool) -> Submission | None:
-        """The submission whose undo (`again`: redo) has just left files alone that a choice could decide."""
+    def unresolved(self, again: bool) -> SubmissionRecord | None:
+        """The submission whose last undo (`again`: redo) skipped files that a choice can resolve."""
         last = self._last
         if last is None or last.undone == again or not any(one.unresolved for one in last.put_back.values()):
             return None
         return last
 
 
-def _steps(data: Mapping[str, Any]) -> dict[str, Step]:
-    return {str(path): (Entry(str(a), str(b)), Entry(str(c), str(d))) for path, (a, b, c, d) in data.items()}
+def _steps(data: Mapping[str, Any]) -> dict[str, EntryChange]:
+    return {str(path): (TreeEntry(str(a), str(b)), TreeEntry(str(c), str(d))) for path, (a, b, c, d) in data.items()}
 
 
 def _roots_to_json(roots: Mapping[str, Snapshot]) -> dict[str, Any]:

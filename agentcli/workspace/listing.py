@@ -1,4 +1,4 @@
-"""Sorts out what git lists of a folder: what is new, changed, gone, empty, too large or a repository of its own.
+"""Classifies the files that git lists in a folder: new, changed, removed, empty, too large or a nested repository.
 
 Looks at the disk and changes nothing. Blocking; called in a thread.
 """
@@ -20,11 +20,11 @@ LARGE_TOGETHER = 100 * 1024 * 1024
 """How much of files over `ALWAYS_COPIED` a process copies for a folder, old versions included. That takes one to two
 seconds; with much more the first snapshot could run out of time, and then nothing could be undone at all."""
 _DEEPEST_LOOK = 2_000
-"""How many entries of new folders are looked at to tell whether they are empty."""
+"""Maximum entries of new folders that are checked for emptiness."""
 
 
 @dataclass(slots=True)
-class Listed:
+class FileListing:
     """`git ls-files -t`, by kind. Folders are listed without the slash at their end."""
 
     others: list[str] = field(default_factory=list)
@@ -33,8 +33,8 @@ class Listed:
     removed: list[str] = field(default_factory=list)
 
 
-def parse_listing(output: bytes) -> Listed:
-    listed = Listed()
+def parse_listing(output: bytes) -> FileListing:
+    listed = FileListing()
     for entry in output.split(b"\0"):
         if len(entry) < 3:
             continue
@@ -51,16 +51,16 @@ def parse_listing(output: bytes) -> Listed:
 
 
 @dataclass(slots=True)
-class Folders:
+class FolderKinds:
     nested: list[str] = field(default_factory=list)
-    """Repositories of their own."""
+    """Nested repositories."""
     empty: list[str] = field(default_factory=list)
     filled: list[str] = field(default_factory=list)
 
 
-def sort_folders(root: Path, folders: Iterable[str]) -> Folders:
-    """Untracked folders by what they are. An empty one is named by its deepest folders."""
-    found = Folders()
+def sort_folders(root: Path, folders: Iterable[str]) -> FolderKinds:
+    """Sort untracked folders by kind. An empty one is named by its deepest folders."""
+    found = FolderKinds()
     looks = _DEEPEST_LOOK
     for folder in folders:
         if os.path.lexists(root / folder / ".git"):
@@ -99,7 +99,7 @@ def folders_among(root: Path, paths: Iterable[str]) -> list[str]:
 
 
 def is_own_file(path: str) -> bool:
-    """Whether agentcli itself writes this file into projects: it is no part of what a prompt has changed."""
+    """Whether agentcli itself writes this file into projects; such changes are not the prompt's."""
     folder, _slash, name = path.rpartition("/")
     return folder.rpartition("/")[2] == PROJECT_FOLDER and name in PROJECT_FILES
 
@@ -109,21 +109,21 @@ def is_ignore_file(path: str) -> bool:
 
 
 def stamp_of(status: os.stat_result) -> str:
-    """Changes when the file does."""
+    """A text that changes when the file does."""
     return f"{status.st_size} {status.st_mtime_ns}"
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CopyLimits:
     room: int
-    """How much there may be of large files."""
+    """Bytes of large files that may still be copied."""
     refused: Mapping[str, str] = field(default_factory=dict)
     """Files that there was no copy of before. As long as they stay the same they get none now either: a file that is
     in the second of two snapshots only would seem to have changed."""
 
 
 @dataclass(slots=True)
-class Sorted:
+class IndexChanges:
     add: list[str] = field(default_factory=list)
     remove: list[str] = field(default_factory=list)
     large: dict[str, int] = field(default_factory=dict)
@@ -132,11 +132,11 @@ class Sorted:
 
 
 def sort_files(
-    root: Path, new: Sequence[str], changed: Sequence[str], removed: Iterable[str], limits: Limits
-) -> Sorted:
-    """What the index has to take in and let go. A file that is too large or unreadable is let go: no copy is better
-    than a wrong one."""
-    result = Sorted(remove=list(removed))
+    root: Path, new: Sequence[str], changed: Sequence[str], removed: Iterable[str], limits: CopyLimits
+) -> IndexChanges:
+    """The files to add to and remove from the index. A file that is too large or unreadable is removed: no copy is
+    better than a wrong one."""
+    result = IndexChanges(remove=list(removed))
     tracked = set(changed)
     for path in dict.fromkeys((*new, *changed)):
         try:
@@ -155,7 +155,7 @@ def sort_files(
                 keep = False
             elif is_large:
                 result.large[path] = size
-                limits = Limits(limits.room - size, limits.refused)
+                limits = CopyLimits(limits.room - size, limits.refused)
         if keep:
             result.add.append(path)
         elif path in tracked:

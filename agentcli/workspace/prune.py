@@ -1,6 +1,6 @@
-"""Throws old snapshots away: sessions of more than 30 days, folders nobody has worked in since, and excess.
+"""Deletes old snapshots: sessions older than 30 days, unused folders, and those above the size limit.
 
-Runs beside the work, at most once a day for all folders together, and may be cancelled at any point.
+Runs in the background, at most once a day for all folders together, and may be cancelled at any point.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Pruning:
                 if await in_thread(partial(shrink, shadow.place, time.time())):
                     await shadow.tidy(_TIDY_SECONDS)
         except (OSError, SnapshotError):
-            # Old copies take room and do no harm; the next day brings another chance.
+            # Old copies only take space; pruning is tried again the next day.
             return
 
     def _due(self, now: float) -> bool:
@@ -65,7 +65,7 @@ class Pruning:
 
 
 def shrink(place: Path, now: float) -> bool:
-    """Let go of old sessions of one shadow; true if there is now something to collect."""
+    """Drop old sessions of one shadow repository; true if git should collect garbage."""
     limit = KEEP_WHEN_LARGE_SECONDS if _size(place / "objects") > LARGEST_SHADOW else KEEP_SECONDS
     dropped = False
     for session in _children(place / "refs" / "snapshots"):

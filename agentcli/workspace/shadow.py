@@ -25,15 +25,15 @@ from agentcli.core.bounded_read import read_bounded
 from agentcli.workspace import listing
 from agentcli.workspace.base import Snapshot, SnapshotError, TooManyFiles
 from agentcli.workspace.git import EMPTY_TREE, Git
-from agentcli.workspace.listing import Limits, Listed, folders_among, parse_listing, sort_files, sort_folders
-from agentcli.workspace.trees import Difference, Entry, blobs, differences, tree_entries
-from agentcli.workspace.undo.restore import OldFile, Restoring, parents, unusual_modes
-from agentcli.workspace.undo.written import store_written
+from agentcli.workspace.listing import CopyLimits, FileListing, folders_among, parse_listing, sort_files, sort_folders
+from agentcli.workspace.trees import Difference, TreeEntry, blobs, differences, tree_entries
+from agentcli.workspace.undo.restore import FolderRestorer, OldFile, parents, unusual_modes
+from agentcli.workspace.undo.written_files import store_written
 
 T = TypeVar("T")
 MOST_FILES = 50_000
 _MANY = 64
-"""From so many new files on they go into one pack instead of a file each: ten times less to write for a first look."""
+"""From this many new files on, one pack is written instead of loose objects: ten times less to write at first."""
 _AT_ONCE = 5_000
 """Files per update of the index; what is in it stays there when the time is up and need not be done again."""
 _LARGE = ("core.looseCompression=0",)
@@ -59,11 +59,11 @@ class Shadow:
         self._git = Git(program, place, top, root, place / index_name)
         self._leave_out = leave_out
         self._last_tree: str | None = None
-        self._begun_anew = False
+        self._was_reset = False
         self._modes: dict[str, int] = {}
-        self._limits = Limits(listing.LARGE_TOGETHER)
+        self._limits = CopyLimits(listing.LARGE_TOGETHER)
         self._named: set[str] = set()
-        """Ignored files in the index because a call named them; from then on git sees their changes by itself."""
+        """Ignored files in the index because a call named them; from then on git lists their changes."""
 
     # ------------------------------------------------------------------------------------------------- snapshots
 
@@ -89,7 +89,7 @@ class Shadow:
 
     def _excludes(self) -> str:
         lines = []
-        # What the person excludes without telling the repository; read as patterns, nothing else.
+        # The user's local exclude patterns.
         own = read_bounded(self._git.work_tree / ".git" / "info" / "exclude", 100_000, beginning=True)
         lines.append((own or b"").decode("utf-8", "surrogateescape"))
         if self._leave_out is not None and self._leave_out.is_relative_to(self._git.work_tree):
@@ -105,23 +105,23 @@ class Shadow:
             raise SnapshotError(f"it took longer than {seconds:g} seconds") from error
 
     async def _repaired(self, forced: Iterable[str]) -> Snapshot:
-        """An index or objects that a crash has left broken would fail for ever: once, it is begun anew."""
+        """Take a snapshot with a new index, once, because a crash may have left a broken one."""
         try:
             return await self._take(forced)
         except TooManyFiles:
             raise
         except SnapshotError:
-            if self._begun_anew:
+            if self._was_reset:
                 raise
-            self._begun_anew = True
+            self._was_reset = True
         self._last_tree = None
         self._named.clear()
-        self._limits = Limits(listing.LARGE_TOGETHER)
+        self._limits = CopyLimits(listing.LARGE_TOGETHER)
         await in_thread(lambda: self._git.index.unlink(missing_ok=True))
         return await self._take(forced)
 
     def make_root(self) -> None:
-        """A repository inside that is gone altogether is made anew, where no link leads elsewhere. Raises OSError."""
+        """Recreate the folder of a removed nested repository, unless a link leads elsewhere. Raises OSError."""
         if not self.root.exists() and os.path.realpath(self.root) == str(self.root):
             self.root.mkdir(parents=True)
 
@@ -149,18 +149,18 @@ class Shadow:
             await self._update(list(files.large), (), _LARGE)
             self._last_tree = await self._written_tree()
             self._named = (self._named | {path for path in named if path in files.add}) - set(files.remove)
-        self._limits = Limits(limits.room - sum(files.large.values()), files.uncovered)
+        self._limits = CopyLimits(limits.room - sum(files.large.values()), files.uncovered)
         if folders.filled and files.add:
-            # Only now that their siblings are known are empty folders inside new ones listed by themselves.
+            # Only now that their siblings are known are empty folders inside new ones listed separately.
             again = parse_listing(await self._list("--directory"))
             folders.empty = (await in_thread(lambda: sort_folders(self.root, self._ours(again.folders)))).empty
         return Snapshot(self._last_tree, frozenset(folders.empty), files.uncovered, frozenset(folders.nested))
 
-    async def store_written(self, paths: Sequence[str]) -> dict[str, Entry] | None:
+    async def store_written(self, paths: Sequence[str]) -> dict[str, TreeEntry] | None:
         """These files as they are now, stored without a snapshot; None where that is not enough."""
         return await in_thread(lambda: store_written(self.root, self.place / "objects", paths))
 
-    async def _listed(self) -> Listed:
+    async def _listed(self) -> FileListing:
         listed = parse_listing(await self._list("-m", "-d", "--directory"))
         replaced = await in_thread(lambda: folders_among(self.root, (*listed.changed, *listed.removed)))
         if replaced:
@@ -215,14 +215,14 @@ class Shadow:
         return (await self._run(*arguments)).decode().strip()
 
     def hold(self, session_id: str, tree: str) -> None:
-        """Keep a tree from being thrown away, for as long as its session is kept."""
+        """Keep a tree from garbage collection while its session is kept."""
         reference = self.place / "refs" / "snapshots" / session_id / tree
         if tree != EMPTY_TREE and not reference.exists():
             reference.parent.mkdir(parents=True, exist_ok=True)
             _write(reference, f"{tree}\n")
 
     def close(self) -> None:
-        """Hand the index on to the next process that works in this folder."""
+        """Leave the index for the next process in this folder."""
         with contextlib.suppress(OSError):
             self._git.index.replace(self.place / "index")
 
@@ -245,7 +245,7 @@ class Shadow:
         )  # fmt: skip
         return output.decode("utf-8", "replace")
 
-    async def tree_of(self, entries: Mapping[str, Entry]) -> str:
+    async def tree_of(self, entries: Mapping[str, TreeEntry]) -> str:
         """A tree that has these paths and nothing else."""
         return await self.with_entries(EMPTY_TREE, entries) if entries else EMPTY_TREE
 
@@ -257,7 +257,7 @@ class Shadow:
         return frozenset(os.fsdecode(name) for name in output.split(b"\0") if name)
 
     async def holds(self, tree: str) -> bool:
-        """Whether the tree is still there: old ones are thrown away."""
+        """Whether the tree still exists: old ones are deleted."""
         if tree == EMPTY_TREE:
             return True
         try:
@@ -270,28 +270,28 @@ class Shadow:
         """One stored file. Raises `SnapshotError`."""
         contents = blobs(await self._run("cat-file", "--batch", input=f"{oid}\n".encode(), limited=False))
         if not contents:
-            raise SnapshotError("the stored content is not complete")
+            raise SnapshotError("the stored content is incomplete")
         return contents[0]
 
-    async def old_files(self, entries: Mapping[str, Entry]) -> AsyncIterator[list[OldFile]]:
-        """Content for each path, in handfuls that fit into memory."""
+    async def old_files(self, entries: Mapping[str, TreeEntry]) -> AsyncIterator[list[OldFile]]:
+        """Content for each path, in batches that fit into memory."""
         async for part in self._handfuls(list(entries.items())):
             input = "".join(f"{entry.oid}\n" for _path, entry in part).encode()
             contents = blobs(await self._run("cat-file", "--batch", input=input, limited=False))
             if len(contents) != len(part):
-                raise SnapshotError("the stored content is not complete")
+                raise SnapshotError("the stored content is incomplete")
             # What is put back is stored already: to take it in again costs no room.
             again = sum(len(content) for content in contents if len(content) > listing.ALWAYS_COPIED)
-            self._limits = Limits(self._limits.room + again, self._limits.refused)
+            self._limits = CopyLimits(self._limits.room + again, self._limits.refused)
             yield [
                 OldFile(path, content, entry.mode == "100755", entry.mode == "120000", self._modes.get(path))
                 for (path, entry), content in zip(part, contents, strict=True)
             ]
 
-    async def _handfuls(self, wanted: Sequence[tuple[str, Entry]]) -> AsyncIterator[list[tuple[str, Entry]]]:
+    async def _handfuls(self, wanted: Sequence[tuple[str, TreeEntry]]) -> AsyncIterator[list[tuple[str, TreeEntry]]]:
         input = "".join(f"{entry.oid}\n" for _path, entry in wanted).encode()
         sizes = (await self._run("cat-file", "--batch-check=%(objectsize)", input=input)).split(b"\n")
-        part: list[tuple[str, Entry]] = []
+        part: list[tuple[str, TreeEntry]] = []
         room = _BYTES_AT_ONCE
         for one, size in zip(wanted, sizes, strict=False):
             # A missing one has no size; reading it is what fails then.
@@ -303,16 +303,16 @@ class Shadow:
         if part:
             yield part
 
-    async def entries(self, tree: str, paths: Sequence[str]) -> dict[str, Entry]:
+    async def entries(self, tree: str, paths: Sequence[str]) -> dict[str, TreeEntry]:
         """These paths as they are in a tree; those that are not in it are left out."""
-        found: dict[str, Entry] = {}
+        found: dict[str, TreeEntry] = {}
         for start in range(0, len(paths) if tree != EMPTY_TREE else 0, _MOST_PATHSPECS):
             part = paths[start : start + _MOST_PATHSPECS]
             found |= tree_entries(await self._run("ls-tree", "-z", "--full-tree", tree, "--", *part))
         return found
 
-    async def with_entries(self, tree: str, entries: Mapping[str, Entry]) -> str:
-        """A tree with these paths like this; those that are absent are taken out."""
+    async def with_entries(self, tree: str, entries: Mapping[str, TreeEntry]) -> str:
+        """A copy of a tree with these entries; absent ones are removed."""
         index = self.place / f"{self._git.index.name}.amended"
         git = replace(self._git, folder=self._git.work_tree, index=index)
         rows = b"".join(
@@ -345,7 +345,7 @@ class Shadow:
         try:
             await in_thread(begun)
             async for files in self.old_files(rules):
-                await in_thread(partial(Restoring(folder).write, files))
+                await in_thread(partial(FolderRestorer(folder).write, files))
             return await self.ignored(paths, replace(self._git, work_tree=top, folder=folder))
         except (OSError, SnapshotError):
             return set(paths)

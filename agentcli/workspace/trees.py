@@ -1,4 +1,4 @@
-"""What git says of trees, as values. Pure: reads its output, runs nothing."""
+"""Parsers for git's output about trees. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentcli.workspace.base import ChangeKind
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TreeEntry:
     """A path in one of two snapshots; `mode` is "000000" where it is not there."""
 
     mode: str
@@ -25,19 +25,19 @@ class Entry:
         return self.mode.startswith("100")
 
 
-ABSENT = Entry("000000", "0" * 40)
+ABSENT = TreeEntry("000000", "0" * 40)
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     path: str
-    before: Entry
-    after: Entry
+    before: TreeEntry
+    after: TreeEntry
     added: int | None = None
     removed: int | None = None
 
     def turned(self) -> Difference:
-        """The way back."""
+        """The reverse difference."""
         return Difference(self.path, self.after, self.before, self.removed, self.added)
 
     @property
@@ -47,14 +47,14 @@ class Difference:
         return "modified" if self.after.exists else "deleted"
 
 
-def tree_entries(output: bytes) -> dict[str, Entry]:
+def tree_entries(output: bytes) -> dict[str, TreeEntry]:
     """`ls-tree -z`: files and links by path."""
     found = {}
     for row in output.split(b"\0"):
         about, tab, name = row.partition(b"\t")
         if tab and about.split(b" ")[1] == b"blob":
             mode, _kind, oid = about.decode().split(" ")
-            found[os.fsdecode(name)] = Entry(mode, oid)
+            found[os.fsdecode(name)] = TreeEntry(mode, oid)
     return found
 
 
@@ -68,7 +68,7 @@ def differences(output: bytes) -> dict[str, Difference]:
         if field.startswith(b":") and place + 1 < len(fields):
             old_mode, new_mode, old, new, _status = field[1:].decode().split(" ")
             path = os.fsdecode(fields[place + 1])
-            found[path] = Difference(path, Entry(old_mode, old), Entry(new_mode, new))
+            found[path] = Difference(path, TreeEntry(old_mode, old), TreeEntry(new_mode, new))
             place += 2
             continue
         counts = field.split(b"\t", 2)

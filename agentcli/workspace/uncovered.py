@@ -1,4 +1,4 @@
-"""Files of which no copy is kept: what became of them between two snapshots, told by their stamps.
+"""Changes between two snapshots to files without a copy, detected by their stamps.
 
 Looks at the disk and changes nothing. Blocking where it says so; called in a thread.
 """
@@ -19,7 +19,7 @@ from agentcli.workspace.trees import Difference
 def uncovered_changes(
     root: Path, before: Snapshot, after: Snapshot, trees: Mapping[str, Difference]
 ) -> dict[str, ChangeKind]:
-    """What happened to files that one of two snapshots has no copy of; `trees` is how their trees differ. Blocking.
+    """Changes to files that one of two snapshots has no copy of; `trees`: the difference of their trees. Blocking.
 
     A file that an ignore file has hidden since is not gone, and one that is copied now and was not then need not have
     changed: that is seen by its stamp on disk."""
@@ -39,7 +39,7 @@ def uncovered_changes(
 
 
 def lost(root: Path, before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Files without a copy that are gone. One that was moved is not: its stamp is found elsewhere. Blocking."""
+    """Removed files without a copy. A moved file does not count: its stamp is found elsewhere. Blocking."""
     moved = {stamp for path, stamp in now.items() if path not in before}
     return [
         path
@@ -49,7 +49,7 @@ def lost(root: Path, before: Mapping[str, str], now: Mapping[str, str]) -> list[
 
 
 def disk_stamp(path: Path) -> str | None:
-    """The stamp of a file as it is now; None where there is none. Blocking."""
+    """The current stamp of a file; None if there is none. Blocking."""
     try:
         status = os.lstat(path)
     except OSError:

@@ -24,11 +24,11 @@ from agentcli.context.edits import WRITTEN, block_id, edit_from_dict
 from agentcli.context.microcompact import Microcompact
 from agentcli.context.pipeline import Pipeline
 from agentcli.context.snip import Snip
-from agentcli.context.steps import Step
-from agentcli.context.view import View
+from agentcli.context.steps import ContextStep
+from agentcli.context.view import ContextView
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Message, Origin, TextBlock
-from agentcli.session.base import Workplace
+from agentcli.session.base import SessionContext
 from agentcli.session.load import load_session
 from agentcli.session.store import SessionStore
 from agentcli.tools.base import Output
@@ -46,11 +46,11 @@ class Anything:
     """An engine on any conversation, to which anything can be done."""
 
     def __init__(self, folder: Path, log: list[Message], order: list[int], window: int) -> None:
-        workplace = Workplace(folder, Path("/work"), LoopClock(), SequentialIds(), "test")
+        workplace = SessionContext(folder, Path("/work"), LoopClock(), SequentialIds(), "test")
         self.store = SessionStore.create(workplace, "00000000-0000-4000-8000-000000000abc")
         self.step = Collapse()
-        view, pins = View("The rules."), Pins()
-        steps: list[Step] = [ToolResultBudget(lambda name, _text: f"/{name}", 2_000, 4_000), Snip()]
+        view, pins = ContextView("The rules."), Pins()
+        steps: list[ContextStep] = [ToolResultBudget(lambda name, _text: f"/{name}", 2_000, 4_000), Snip()]
         steps += [Microcompact(keep=1, threshold=0.1), self.step]
         summary = reply("1. Intent: to go on.", match=HANDOVER, repeat=True)
         looks = [reply(call("Look", what=str(number)), match=f"look {number}$") for number in range(12)]
@@ -125,7 +125,7 @@ class Anything:
         """The session file knows all of it; what it was begun with is not in it."""
         if not self.store.path or not self.store.path.exists():
             return
-        loaded, view = load_session(self.store.path), View("The rules.")
+        loaded, view = load_session(self.store.path), ContextView("The rules.")
         for after, edit in loaded.edits:
             view.edit([edit_from_dict(edit)], after)
         log = [*self.log, *loaded.messages]

@@ -11,7 +11,7 @@ from agentcli.agent.loop.state import LoopState
 from agentcli.agent.updates.attachments import Composite, PlanModeNotice, TaskListReminder, Whereabouts
 from agentcli.context.edits import Edit
 from agentcli.context.prompt import system_context
-from agentcli.context.view import View
+from agentcli.context.view import ContextView
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message
 from agentcli.core.permission import PermissionMode
@@ -58,12 +58,12 @@ BOUNDARY = Message("user", (TextBlock("compacted"),), "b", Origin.BOUNDARY)
 async def test_the_task_list_is_shown_again_when_it_is_out_of_mind(
     messages: tuple[Message, ...], reminds: bool
 ) -> None:
-    found = await TaskListReminder(SequentialIds(), View().messages).collect(state(*messages))
+    found = await TaskListReminder(SequentialIds(), ContextView().messages).collect(state(*messages))
     assert bool(found) is reminds
 
 
 async def test_one_reminder_is_enough_until_the_list_is_stale_again() -> None:
-    reminder = TaskListReminder(SequentialIds(), View().messages)
+    reminder = TaskListReminder(SequentialIds(), ContextView().messages)
     messages: tuple[Message, ...] = (prompt(), *tasks("completed", "in_progress"), *turn() * 15)
     (shown,) = await reminder.collect(state(*messages))
     assert shown.text.splitlines()[1:] == ["- completed: task 0", "- in_progress: task 1]"]
@@ -72,20 +72,20 @@ async def test_one_reminder_is_enough_until_the_list_is_stale_again() -> None:
 
 
 async def test_a_long_list_is_cut() -> None:
-    reminder = TaskListReminder(SequentialIds(), View().messages)
+    reminder = TaskListReminder(SequentialIds(), ContextView().messages)
     (shown,) = await reminder.collect(state(*tasks(*["pending"] * 90), BOUNDARY))
     assert shown.text.endswith("- and 40 more]")
 
 
 async def test_plan_mode_is_told_again_after_a_compaction() -> None:
-    notice = PlanModeNotice(lambda: PermissionMode.PLAN, SequentialIds(), View().messages)
+    notice = PlanModeNotice(lambda: PermissionMode.PLAN, SequentialIds(), ContextView().messages)
     (told,) = await notice.collect(state(prompt()))
     assert await notice.collect(state(prompt(), told, *turn())) == ()
     assert len(await notice.collect(state(prompt(), told, BOUNDARY, prompt("summary")))) == 1
 
 
 async def test_the_folder_is_told_again_after_a_compaction_and_known_again_when_that_is_undone() -> None:
-    view = View()
+    view = ContextView()
     began, now = Path("/began/here"), Path("/work")
     told = system_context(began, (began,), "Linux", "2026-01-01")
     whereabouts = Whereabouts(told, now, (now,), SequentialIds(), view.messages)
@@ -100,7 +100,7 @@ async def test_the_folder_is_told_again_after_a_compaction_and_known_again_when_
 
 
 async def test_a_folder_that_was_told_is_told_again_when_its_message_is_collapsed() -> None:
-    view = View()
+    view = ContextView()
     began = Path("/began/here")
     told = system_context(began, (began,), "Linux", "2026-01-01")
     whereabouts = Whereabouts(told, Path("/work"), (Path("/work"),), SequentialIds(), view.messages)
@@ -110,7 +110,7 @@ async def test_a_folder_that_was_told_is_told_again_when_its_message_is_collapse
 
 
 async def test_plan_mode_is_known_again_when_a_compaction_is_undone() -> None:
-    view = View()
+    view = ContextView()
     notice = PlanModeNotice(lambda: PermissionMode.PLAN, SequentialIds(), view.messages)
     (told,) = await notice.collect(state(prompt()))
     log = (prompt(), told, BOUNDARY, user_message("so far", "s", Origin.SUMMARY))
@@ -119,7 +119,7 @@ async def test_plan_mode_is_known_again_when_a_compaction_is_undone() -> None:
 
 
 async def test_the_task_list_is_in_sight_again_when_a_compaction_is_undone() -> None:
-    view = View()
+    view = ContextView()
     reminder = TaskListReminder(SequentialIds(), view.messages)
     log = (prompt(), *tasks("in_progress"), BOUNDARY, user_message("so far", "s", Origin.SUMMARY))
     assert len(await reminder.collect(state(*log))) == 1

@@ -13,12 +13,12 @@ from agentcli.agent.cache.watch import UNKNOWN
 from agentcli.agent.context import pins as pinning
 from agentcli.agent.context.pins import Dropped, Restored
 from agentcli.context.edits import edit_from_dict
-from agentcli.context.view import View
+from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Origin
-from agentcli.session.base import Workplace
+from agentcli.session.base import SessionContext
 from agentcli.session.load import load_session
 from agentcli.session.store import SessionStore
 from tests.support.cacheserver import PromptCache
@@ -173,7 +173,7 @@ def test_a_request_that_comes_to_nothing_does_not_lose_the_change(ending: Any) -
 @pytest.mark.parametrize("how", ["abort", "leave"])
 def test_neither_does_one_that_is_broken_off_and_the_session_file_knows(tmp_path: Path, how: str) -> None:
     async def main() -> None:
-        workplace = Workplace(tmp_path, Path("/work"), LoopClock(), SequentialIds(), "test")
+        workplace = SessionContext(tmp_path, Path("/work"), LoopClock(), SequentialIds(), "test")
         store = SessionStore.create(workplace, "00000000-0000-4000-8000-000000000abc")
         b, _cache = looked(store=store)
         async with b.engine:
@@ -187,7 +187,7 @@ def test_neither_does_one_that_is_broken_off_and_the_session_file_knows(tmp_path
                     b.engine.abort(AbortReason.USER_CANCEL)
             await stream.aclose()
             assert store.path is not None
-            loaded, view = load_session(store.path), View()
+            loaded, view = load_session(store.path), ContextView()
             for after, edit in loaded.edits:
                 view.edit([edit_from_dict(edit)], after)
             assert view.wire(loaded.messages) == b.engine._state.conversation.view.wire(b.engine.messages)

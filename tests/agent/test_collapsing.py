@@ -18,7 +18,7 @@ from agentcli.assemble import Options, build_engine
 from agentcli.context.collapse import Collapse
 from agentcli.context.edits import Edit, edit_from_dict
 from agentcli.context.pipeline import Pipeline
-from agentcli.context.view import View
+from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortReason, AbortSignal
 from agentcli.core.ids import SequentialIds
@@ -27,7 +27,7 @@ from agentcli.providers.credentials import Credentials
 from agentcli.providers.script import Reply, Script
 from agentcli.providers.scripted import ScriptedTransport
 from agentcli.providers.sdk import SdkTransport
-from agentcli.session.base import Workplace
+from agentcli.session.base import SessionContext
 from agentcli.session.load import load_session
 from agentcli.session.store import SessionStore
 from agentcli.tools.base import Output, Progress, ToolContext
@@ -68,7 +68,7 @@ class Stage:
     """An engine with a collapser, on a model with a window."""
 
     def __init__(self, *replies: Json | str, most: int = 10**9, transport: Any = None, **rest: Any) -> None:
-        self.view = rest.pop("view", None) or View()
+        self.view = rest.pop("view", None) or ContextView()
         self.collapsing = Collapsing(self.view, Collapse())
         self.refused: list[str] = []
         if transport is None:
@@ -474,7 +474,7 @@ def test_where_a_repair_ends_stays_in_the_request() -> None:
 
 def test_a_resumed_session_sends_the_same_bytes(tmp_path: Path) -> None:
     async def main() -> None:
-        workplace = Workplace(tmp_path, tmp_path, LoopClock(), SequentialIds(), "1")
+        workplace = SessionContext(tmp_path, tmp_path, LoopClock(), SequentialIds(), "1")
         store = SessionStore.create(workplace, "00000000-0000-4000-8000-000000000001")
         s = Stage(SUMMARY, *PARTS, store=store)
         async with s.engine:
@@ -483,7 +483,7 @@ def test_a_resumed_session_sends_the_same_bytes(tmp_path: Path) -> None:
             wire = s.view.wire(s.engine.messages)
         assert store.path is not None
         loaded = load_session(store.path)
-        view = View()
+        view = ContextView()
         for after, edit in loaded.edits:
             view.edit([edit_from_dict(edit)], after)
         assert view.wire(loaded.messages) == wire

@@ -12,7 +12,7 @@ import pytest
 from agentcli.agent.ports import Extensions, NoHooks
 from agentcli.agent.profile import Profile, Tuning
 from agentcli.context.compact import RESTORED
-from agentcli.context.view import View
+from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Message, Origin, TextBlock
 from agentcli.core.permission import Answer
@@ -59,7 +59,7 @@ def test_the_request_shares_every_byte_with_the_one_before(trigger: str) -> None
             turns += [reply("A summary."), reply("On.")]
         else:
             turns += [reply("There."), reply("A summary.")]
-        b = bench(*turns, tools=[tool()], profile=profile, view=View("The rules."))
+        b = bench(*turns, tools=[tool()], profile=profile, view=ContextView("The rules."))
         async with b.engine:
             events = await b.run("go")
             if trigger == "manual":

@@ -31,7 +31,7 @@ from agentcli.agent.updates.attachments import TaskListReminder
 from agentcli.assemble import Options, build_engine
 from agentcli.context.compact import RESTORED
 from agentcli.context.estimate import block_tokens, message_tokens
-from agentcli.context.view import View
+from agentcli.context.view import ContextView
 from agentcli.core.abort import AbortController, Aborted, AbortSignal
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
@@ -138,7 +138,7 @@ async def test_a_restored_task_list_is_not_told_again_by_the_reminder() -> None:
     boundary = Message("user", (), "b", Origin.BOUNDARY)
     shown = Message("user", back.blocks, "m", Origin.ATTACHMENT, meta=back.meta)
     context = ToolContext(cwd=Path("/work"), working_dirs=())
-    reminder = TaskListReminder(SequentialIds(), View().messages)
+    reminder = TaskListReminder(SequentialIds(), ContextView().messages)
     assert await reminder.collect(LoopState((*log, boundary), context))
     assert not await reminder.collect(LoopState((*log, boundary, shown), context))
 

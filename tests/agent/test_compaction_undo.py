@@ -8,11 +8,11 @@ import pytest
 
 from agentcli.agent.profile import Profile
 from agentcli.context.edits import edit_from_dict
-from agentcli.context.view import View
+from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json
-from agentcli.session.base import Workplace
+from agentcli.session.base import SessionContext
 from agentcli.session.load import load_session
 from agentcli.session.store import SessionStore
 from tests.support.compacting import LONG, USED, told, tool
@@ -150,13 +150,13 @@ def test_an_undo_past_the_mark_of_auto_compaction_says_so() -> None:
 
 
 def stored(folder: Path) -> SessionStore:
-    workplace = Workplace(folder, Path("/work"), LoopClock(), SequentialIds(), "test")
+    workplace = SessionContext(folder, Path("/work"), LoopClock(), SequentialIds(), "test")
     return SessionStore.create(workplace, "00000000-0000-4000-8000-000000000abc")
 
 
 def resumed(path: Path, *replies: Json | str) -> Bench:
     loaded = load_session(path)
-    view = View()
+    view = ContextView()
     for after, edit in loaded.edits:
         view.edit([edit_from_dict(edit)], after)
     return bench(*replies, tools=[tool()], log=tuple(loaded.messages), view=view)
@@ -197,17 +197,17 @@ def test_a_session_file_that_ends_anywhere_in_a_compaction_loads_to_before_or_af
         async with b.engine:
             await b.run("tell")
             await b.run("look")
-            before = View().wire(b.engine.messages)
+            before = ContextView().wire(b.engine.messages)
             assert store.path is not None
             begun = len(store.path.read_bytes().splitlines())
             await collect(b.engine.compact())
-            after = View().wire(b.engine.messages)
+            after = ContextView().wire(b.engine.messages)
         lines = store.path.read_bytes().splitlines(keepends=True)
         seen = []
         for end in range(begun, len(lines) + 1):
             copy = tmp_path / "cut.jsonl"
             copy.write_bytes(b"".join(lines[:end]))
-            wire = View().wire(load_session(copy).messages)
+            wire = ContextView().wire(load_session(copy).messages)
             assert wire in (before, after)
             seen.append(wire == after)
         assert seen == sorted(seen)

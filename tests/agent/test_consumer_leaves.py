@@ -11,12 +11,12 @@ import pytest
 
 from agentcli.context.edits import Edit, block_id, edit_from_dict
 from agentcli.context.pipeline import Pipeline
-from agentcli.context.steps import Plan, Situation
-from agentcli.context.view import View
+from agentcli.context.steps import ContextState, StepPlan
+from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Message
-from agentcli.session.base import Workplace
+from agentcli.session.base import SessionContext
 from agentcli.session.load import load_session
 from agentcli.session.store import SessionStore
 from tests.support.fakes import Bench, FakeTool, LoopClock, bench, result_of
@@ -25,7 +25,7 @@ from tests.support.virtual import run_virtual
 
 
 def stored(folder: Path, *replies: Any, **rest: Any) -> Bench:
-    workplace = Workplace(folder, Path("/work"), LoopClock(), SequentialIds(), "test")
+    workplace = SessionContext(folder, Path("/work"), LoopClock(), SequentialIds(), "test")
     store = SessionStore.create(workplace, "00000000-0000-4000-8000-000000000abc")
     return bench(*replies, store=store, **rest)
 
@@ -49,7 +49,7 @@ def check_file(b: Bench) -> None:
         return
     loaded = load_session(b.store.path)
     assert loaded.messages == list(b.engine.messages)
-    view = View()
+    view = ContextView()
     for after, edit in loaded.edits:
         view.edit([edit_from_dict(edit)], after)
     for redaction in loaded.redactions:
@@ -115,12 +115,12 @@ class Clears:
         self.name = name
         self._number = number
 
-    def plan(self, shown: Sequence[Message], situation: Situation) -> Plan | None:
+    def plan(self, shown: Sequence[Message], situation: ContextState) -> StepPlan | None:
         blocks = [block_id(message, n) for message in shown for n in range(len(message.tool_results))]
         target = blocks[self._number] if len(blocks) > self._number else ""
         if not target or not situation.is_free(target):
             return None
-        return Plan((Edit(kind="replace", target=target, text="[cleared]", freed=9),), "cleared one", must=True)
+        return StepPlan((Edit(kind="replace", target=target, text="[cleared]", freed=9),), "cleared one", must=True)
 
 
 @pytest.mark.parametrize("seen", [1, 2, 3])

@@ -11,7 +11,7 @@ import pytest
 from agentcli.agent.context import pins as pinning
 from agentcli.agent.context.pins import Dropped, Restored, planned_drop, price_of_drop
 from agentcli.context.edits import Edit
-from agentcli.context.view import View
+from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.messages import Message, Origin, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from tests.context.logs import Talk
@@ -172,7 +172,7 @@ def test_thinking_stays_while_its_results_wait_for_an_answer_also_when_nothing_r
         talk._add("assistant", [ThinkingBlock(f"hm {number}", "s"), use], Origin.REPLY)
         talk._add("user", [ToolResultBlock(use.id, (TextBlock("seen"),))], Origin.TOOL_RESULTS)
     # Interrupted here: the next prompt joins the results.
-    view = View()
+    view = ContextView()
     for prompted in (False, True):
         if prompted:
             talk.prompt("and now?")
@@ -253,7 +253,7 @@ def test_a_call_whose_id_came_before_is_paired_with_its_own_result() -> None:
     talk.prompt("last")
     same = {block.id: "toolu_same" for message in talk.log for block in message.tool_uses}
     log = [_renamed(message, same) for message in talk.log]
-    view = View()
+    view = ContextView()
     change = planned_drop(view, log, f"{log[6].id}:0", situation(), running=False)
     assert not isinstance(change, str)
     assert {edit.target for edit in change.edits} == {f"{log[5].id}:0", f"{log[6].id}:0"}

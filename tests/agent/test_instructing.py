@@ -13,11 +13,11 @@ from agentcli.agent.updates.attachments import Composite
 from agentcli.agent.updates.changed_files import ChangedFiles
 from agentcli.agent.updates.instructions import CHANGED, INSTRUCTIONS, NEW, Instructing
 from agentcli.context.edits import Edit as ContextEdit
-from agentcli.context.view import View
+from agentcli.context.view import ContextView
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message
 from agentcli.core.usage import Usage
-from agentcli.memory.instructions import InstructionFiles, Places, UserContext
+from agentcli.memory.instructions import InstructionFiles, InstructionFolders, UserContext
 from agentcli.tools.base import ToolContext
 from agentcli.tools.files.edit import Edit
 from agentcli.tools.files.read import Read
@@ -57,9 +57,9 @@ class Project:
         path.write_text(text)
 
     def begin(self, told: UserContext | None = None) -> Instructing:
-        files = InstructionFiles(Places.around(self.folder))
+        files = InstructionFiles(InstructionFolders.around(self.folder))
         told = told or files.always().as_context()
-        self.view = View(told.text)
+        self.view = ContextView(told.text)
         self.instructing = Instructing(files, {"": told}, self.ids, self.view, self.renew, self.notices.append)
         return self.instructing
 
@@ -112,7 +112,7 @@ async def test_touching_a_file_brings_the_instructions_on_the_way_to_it(
     assert first.startswith(NEW)
     assert ("use tabs" in first, "no jquery" in second) == (True, True)
     assert project.log[-1].meta[INSTRUCTIONS] == {
-        str(project.folder / "web/app/CLAUDE.md"): InstructionFiles(Places.around(project.folder))
+        str(project.folder / "web/app/CLAUDE.md"): InstructionFiles(InstructionFolders.around(project.folder))
         .near([str(project.folder / "web/app")])
         .files[1]
         .digest
@@ -270,7 +270,7 @@ async def test_a_resumed_session_knows_what_was_told(project: Project) -> None:
     project.put("AGENTS.md", "be brief")
     project.put("web/AGENTS.md", "use tabs")
     project.begin()
-    told = InstructionFiles(Places.around(project.folder)).always().as_context()
+    told = InstructionFiles(InstructionFolders.around(project.folder)).always().as_context()
     await project.told(*turn("Read", file_path="web/x.ts"))
     project.begin(UserContext(told.text, told.sources))
     assert await project.told() == []
@@ -323,9 +323,9 @@ async def test_in_the_engine_the_front_is_the_same_bytes_in_every_request(tmp_pa
     (tmp_path / "web").mkdir()
     (tmp_path / "web" / "AGENTS.md").write_text("use tabs\n")
     (tmp_path / "web" / "x.ts").write_text("x\n")
-    files, ids = InstructionFiles(Places.around(tmp_path)), SequentialIds(5)
+    files, ids = InstructionFiles(InstructionFolders.around(tmp_path)), SequentialIds(5)
     told = files.always().as_context()
-    view = View(told.text)
+    view = ContextView(told.text)
     instructing = Instructing(
         files, {"": told}, ids, view, lambda context, boundary: view.set_user_context(context.text, boundary)
     )

@@ -17,7 +17,7 @@ from agentcli.agent.ports import Extensions, NoHooks
 from agentcli.agent.profile import Profile, Tuning
 from agentcli.context.collapse import Collapse, find_spans
 from agentcli.context.estimate import message_tokens
-from agentcli.context.view import View
+from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.messages import Json, Message
@@ -67,7 +67,7 @@ class Ladder:
             talk.prompt(f"question {number}")
         talk.answer("The last answer.")
         self.log: tuple[Message, ...] = tuple(talk.log)
-        view, step = View(), Collapse()
+        view, step = ContextView(), Collapse()
         spans = find_spans(talk.log, lambda m: SECRET in str(m.content) or bool(m.tool_uses), message_tokens)
         for span in list(spans)[:2] if staged else ():
             step.stage(span, "They talked.")

@@ -9,7 +9,7 @@ import pytest
 
 from agentcli.agent.profile import Profile, Tuning
 from agentcli.context.estimate import text_tokens
-from agentcli.context.view import View
+from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.providers.script import Reply, Script, last_user_text
@@ -69,7 +69,7 @@ def long_bench(model: Any, refused: list[str], **rest: Any) -> Bench:
     text = "見たファイルの一行とその次の行\n" * 100  # many tokens in few bytes: what is checked here costs by the byte
     tool = FakeTool(output=lambda given: Output(f"{given['what']}\n{text}"))
     profile = Profile(model=MODEL, small_model="claude-haiku-5-5", system=("Be good.",), context_window=WINDOW)
-    return bench(transport=transport, tools=[tool], profile=profile, view=View(RULES), **rest)
+    return bench(transport=transport, tools=[tool], profile=profile, view=ContextView(RULES), **rest)
 
 
 def test_three_hundred_turns_in_a_small_window_lose_no_instruction() -> None:

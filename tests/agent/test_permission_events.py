@@ -6,7 +6,7 @@ import pytest
 
 from agentcli.core import events as ev
 from agentcli.core.permission import Answer, PermissionMode
-from agentcli.permissions.commands.parts import runs_beside_others
+from agentcli.permissions.commands.command_parts import runs_beside_others
 from agentcli.tools.shell.bash import Bash
 from tests.support.fakes import bench, only
 from tests.support.scripts import call, reply
@@ -34,11 +34,11 @@ async def run(command: str, answer: Answer, interactive: bool = True) -> list[ev
 async def test_a_question_says_why_part_by_part_and_what_would_be_saved() -> None:
     events = await run("echo a && mkdir b && npm test", Answer("deny", "no"))
     (asked,) = only(events, ev.PermissionRequested)
-    assert asked.reason == "asked because mkdir may change files or run code (in `mkdir b`)"
+    assert asked.reason == "Needs approval: mkdir may change files or run code (in `mkdir b`)"
     assert asked.details == [
-        "echo a: allowed because it only reads",
-        "mkdir b: asks because mkdir may change files or run code",
-        "npm test: asks because npm test may change files or run code",
+        "echo a: allowed because it is read-only",
+        "mkdir b: needs approval because mkdir may change files or run code",
+        "npm test: needs approval because npm test may change files or run code",
     ]
     assert asked.suggestions == ["Bash(mkdir b)", "Bash(npm test)"]
     exact, wider = asked.rule_choices
@@ -49,7 +49,7 @@ async def test_a_question_says_why_part_by_part_and_what_would_be_saved() -> Non
 async def test_every_call_has_a_decision_that_says_what_decided() -> None:
     events = await run("echo a | wc -c", Answer("deny"))
     (decided,) = only(events, ev.PermissionDecided)
-    assert (decided.behavior, decided.reason) == ("allow", "allowed because it only reads what it may")
+    assert (decided.behavior, decided.reason) == ("allow", "allowed because it is read-only")
     assert len(decided.details) == 2
 
 

@@ -18,12 +18,12 @@ from agentcli.context.compact import pin_name, pinned_now
 from agentcli.context.edits import Edit, block_id, edit_from_dict
 from agentcli.context.estimate import message_tokens
 from agentcli.context.pipeline import Pipeline
-from agentcli.context.steps import Plan, Situation
-from agentcli.context.view import View
+from agentcli.context.steps import ContextState, StepPlan
+from agentcli.context.view import ContextView
 from agentcli.core.abort import AbortController
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Message, Origin
-from agentcli.session.base import Workplace
+from agentcli.session.base import SessionContext
 from agentcli.session.load import load_session
 from agentcli.session.store import SessionStore
 from tests.context.logs import PIXEL, Talk, refused, talks
@@ -123,12 +123,12 @@ class ClearsAll:
 
     name = "microcompact"
 
-    def plan(self, shown: Sequence[Message], situation: Situation) -> Plan | None:
+    def plan(self, shown: Sequence[Message], situation: ContextState) -> StepPlan | None:
         targets = [block_id(m, n) for m in shown for n in range(len(m.tool_results))]
         edits = [
             Edit(kind="replace", target=one, text="[cleared]", freed=9) for one in targets if situation.is_free(one)
         ]
-        return Plan(tuple(edits), "cleared all", must=True) if edits else None
+        return StepPlan(tuple(edits), "cleared all", must=True) if edits else None
 
 
 def test_no_step_touches_what_is_pinned() -> None:
@@ -177,7 +177,7 @@ def test_what_comes_back_of_a_collapsed_span_is_sized_as_it_will_be_shown() -> N
     refused_picture = talk.prompt("see", PIXEL)
     talk.answer("Seen.")
     end = talk.prompt("and?")
-    view = View()
+    view = ContextView()
     view.edit([Edit(kind="replace", target=cleared, text="[cleared]")])
     view.edit([Edit(kind="drop", target=dropped), Edit(kind="drop", target=f"{talk.log[3].id}:0")])
     view.repair("drop_images", end)
@@ -204,7 +204,7 @@ def test_what_comes_back_of_a_collapsed_span_is_sized_as_it_will_be_shown() -> N
 
 def test_pins_and_drops_survive_a_resume(tmp_path: Path) -> None:
     async def main() -> None:
-        workplace = Workplace(tmp_path, Path("/work"), LoopClock(), SequentialIds(), "test")
+        workplace = SessionContext(tmp_path, Path("/work"), LoopClock(), SequentialIds(), "test")
         store = SessionStore.create(workplace, "00000000-0000-4000-8000-000000000abc")
         turns: list[Any] = [reply(call("Look", what="far")), "One.", "Two.", "Three."]
         b = bench(*turns, tools=[looking()], store=store)
@@ -216,7 +216,7 @@ def test_pins_and_drops_survive_a_resume(tmp_path: Path) -> None:
             pins, dropped = b.engine.context.pins, b.engine.context.dropped_items()
             assert store.path is not None
             loaded = load_session(store.path)
-            view = View()
+            view = ContextView()
             for after, edit in loaded.edits:
                 view.edit([edit_from_dict(edit)], after)
             other = bench("Three.", tools=[looking()], log=tuple(loaded.messages), view=view, pins=Pins(loaded.pinned))
@@ -239,7 +239,7 @@ def test_pins_and_drops_survive_a_resume(tmp_path: Path) -> None:
 @given(st.data())
 def test_after_any_drops_pins_and_restores_the_request_is_valid_and_has_what_must_stay(data: st.DataObject) -> None:
     log: list[Message] = data.draw(talks())
-    view, pins = View(), Pins()
+    view, pins = ContextView(), Pins()
     everything = [block_id(message, n) for message in log for n in range(len(message.content))]
     if not everything:
         return
@@ -268,7 +268,7 @@ def test_after_any_drops_pins_and_restores_the_request_is_valid_and_has_what_mus
         change = planned_restore(view, log, name, situation(estimate=0, usable=10**9))
         if not isinstance(change, str):
             view.edit(change.edits, log[-1].id)
-    assert view.wire(log) == View().wire(log)
+    assert view.wire(log) == ContextView().wire(log)
     assert view.estimate(log, 0) == sizes
 
 

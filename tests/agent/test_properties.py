@@ -26,7 +26,7 @@ from agentcli.core.messages import Json, Message, Origin, TextBlock, ThinkingBlo
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.core.usage import Usage
 from agentcli.providers.retry import RetryPolicy
-from agentcli.session.base import Workplace
+from agentcli.session.base import SessionContext
 from agentcli.session.load import load_session
 from agentcli.session.store import SessionStore
 from agentcli.tools.base import Output
@@ -260,7 +260,7 @@ def test_a_consumer_that_goes_away_leaves_nothing_behind(setup: Setup, after: in
 
     async def main(folder: Path) -> None:
         tools = setup.tools()
-        workplace = Workplace(folder, Path("/work"), LoopClock(), SequentialIds(), "test")
+        workplace = SessionContext(folder, Path("/work"), LoopClock(), SequentialIds(), "test")
         store = SessionStore.create(workplace, "00000000-0000-4000-8000-000000000abc")
         b = setup.bench(tools, store=store)
 
@@ -335,7 +335,7 @@ def test_a_crash_at_any_point_loses_nothing_that_was_shown_as_done(setup: Setup,
 
     async def main(folder: Path) -> None:
         clock = LoopClock()
-        workplace = Workplace(folder, Path("/work"), clock, SequentialIds(), "test")
+        workplace = SessionContext(folder, Path("/work"), clock, SequentialIds(), "test")
         store = SessionStore.create(workplace, "00000000-0000-4000-8000-000000000abc")
         b = setup.bench(setup.tools(), store=store)
         taken: list[tuple[bytes, list[ev.Event]]] = []

@@ -20,7 +20,7 @@ NAME = "a),Bash,Edit(b"
 
 
 def refusal(command: str, rule: str = "") -> str:
-    decision = Decision("ask", "asked because x is not known", rule, cause="x is not known")
+    decision = Decision("ask", "Needs approval: x is not known", rule, cause="x is not known")
     return unattended_refusal(f"Bash {command}", {"command": command}, decision, [])
 
 
@@ -28,8 +28,8 @@ def refusal(command: str, rule: str = "") -> str:
     ("decision", "said"),
     [
         (
-            Decision("ask", "asked because of the variable $X", cause="of the variable $X"),
-            "it needs approval because of the variable $X, and nobody is there to ask.",
+            Decision("ask", "Needs approval: the value of $X is unknown", cause="the value of $X is unknown"),
+            "it needs approval because the value of $X is unknown, and nobody is there to ask.",
         ),
         (Decision("ask", "this would remove /x."), "this would remove /x, and nobody is there to ask."),
     ],
@@ -210,7 +210,7 @@ def test_a_missing_structured_output_is_not_blamed_on_a_hook(
 @pytest.mark.parametrize("rules", [[], ["Bash(rm -rf work)"]])
 def test_the_part_that_needs_approval_is_named(rules: list[str]) -> None:
     cause = "it removes more than 10 files (in `rm -rf work`)"
-    decision = Decision("ask", f"asked because {cause}", cause=cause, part="rm -rf work")
+    decision = Decision("ask", f"Needs approval: {cause}", cause=cause, part="rm -rf work")
     text = unattended_refusal("Bash x", {"command": "rm -rf work && make"}, decision, rules)
     assert "`rm -rf work` needs approval: run the other parts without it" in text
 

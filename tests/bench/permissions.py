@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 from agentcli.core.permission import Need
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules.rule import parse_rules
-from agentcli.permissions.shell import loose
-from agentcli.permissions.shell import strict as shell
+from agentcli.permissions.shell import loose_parser
+from agentcli.permissions.shell import strict_parser as shell
 from agentcli.permissions.shell.syntax_tree import warm
 from tests.bench.measure import Measure, Report
 
@@ -54,7 +54,7 @@ def permissions(runs: int) -> Report:
 def _times(policy: Policy, command: str, folder: Path, runs: int) -> tuple[float, ...]:
     values: list[float] = []
     for _ in range(runs):
-        for remembered in (shell.plain_steps, loose.loose_segments, loose.loose_words):
+        for remembered in (shell.plain_steps, loose_parser.loose_segments, loose_parser.loose_words):
             remembered.cache_clear()
         began = time.perf_counter()
         policy.decide("Bash", {"command": command}, [Need("execute", command)], folder, [folder])

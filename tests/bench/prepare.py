@@ -9,8 +9,8 @@ from agentcli.context.collapse import Collapse, find_spans
 from agentcli.context.microcompact import Microcompact
 from agentcli.context.pipeline import Pipeline
 from agentcli.context.snip import Snip
-from agentcli.context.steps import Situation
-from agentcli.context.view import View
+from agentcli.context.steps import ContextState
+from agentcli.context.view import ContextView
 from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
 from agentcli.core.usage import Usage
 from tests.bench.measure import Measure, Report
@@ -56,7 +56,7 @@ class _Conversation:
         self.characters = 0
         self.edits = 0
         self._turns = 0
-        self._view = View("The instructions of the project.\n" * 20)
+        self._view = ContextView("The instructions of the project.\n" * 20)
         self._collapse = Collapse()
         self._pipeline = Pipeline(
             [
@@ -92,7 +92,7 @@ class _Conversation:
         running = self._pipeline.run(
             self._view,
             self.log,
-            lambda freed: Situation(estimate=estimate - freed, usable=_USABLE, cached=estimate - 2_000),
+            lambda freed: ContextState(estimate=estimate - freed, usable=_USABLE, cached=estimate - 2_000),
         )
         events = list(running)
         self._view.estimate(self.log, 10_000)

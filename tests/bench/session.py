@@ -9,7 +9,7 @@ from agentcli.core.events import BlockFinished, LoopContinued, MessageAppended, 
 from agentcli.core.ids import RandomIds, SystemClock
 from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
 from agentcli.core.usage import Usage
-from agentcli.session.base import Workplace
+from agentcli.session.base import SessionContext
 from agentcli.session.load import load_session
 from agentcli.session.store import SessionStore
 from tests.bench.measure import Measure, Report
@@ -45,7 +45,7 @@ def session(runs: int, records: int = RECORDS) -> Report:
 
 def _write(folder: Path, records: int, appended: list[float], synced: list[float]) -> Path:
     ids, clock = RandomIds(), SystemClock()
-    store = SessionStore.create(Workplace(folder, folder, clock, ids, "bench"), ids.new())
+    store = SessionStore.create(SessionContext(folder, folder, clock, ids, "bench"), ids.new())
     store.record(MessageAppended(message=Message("user", (TextBlock("hi"),), ids.new(), Origin.PROMPT)))
     for turn in range(records // RECORDS_A_TURN):
         began = time.perf_counter()

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from agentcli.workspace.folders import Place
-from agentcli.workspace.history import History
+from agentcli.workspace.folders import SnapshotLocation
+from agentcli.workspace.history import WorkspaceHistory
 from tests.bench.measure import Measure, Report
 
 PER_FOLDER = 50
@@ -42,7 +42,7 @@ def _plant(root: Path, files: int) -> None:
 
 
 async def _measure(root: Path, runs: int) -> tuple[float, list[float], list[float]]:
-    history = History(Place(root.parent / "state", "bench", os.environ["PATH"], patience=120))
+    history = WorkspaceHistory(SnapshotLocation(root.parent / "state", "bench", os.environ["PATH"], patience=120))
     same: list[float] = []
     changed: list[float] = []
     try:
@@ -59,7 +59,7 @@ async def _measure(root: Path, runs: int) -> tuple[float, list[float], list[floa
     return first, same, changed
 
 
-async def _timed(history: History, root: Path) -> float:
+async def _timed(history: WorkspaceHistory, root: Path) -> float:
     began = time.perf_counter()
     await history.before_change("call", {}, root, [root])
     return (time.perf_counter() - began) * 1000

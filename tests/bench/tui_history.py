@@ -8,7 +8,7 @@ from agentcli.core.events import BlockFinished, Event, LoopContinued, MessageApp
 from agentcli.core.ids import RandomIds, SystemClock
 from agentcli.core.messages import Block, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
 from agentcli.core.usage import Usage
-from agentcli.session.base import Workplace
+from agentcli.session.base import SessionContext
 from agentcli.session.store import SessionStore
 from tests.bench.loopback import MODEL
 from tests.bench.program import Workshop
@@ -34,7 +34,7 @@ def write_session(place: Workshop, turns: int) -> str:
     """Its id. A turn is a prompt, a call of a tool, its result and an answer."""
     ids = RandomIds()
     state = Path(place.home) / ".local/state/agentcli"
-    store = SessionStore.create(Workplace(state, Path(place.project), SystemClock(), ids, "bench"), ids.new())
+    store = SessionStore.create(SessionContext(state, Path(place.project), SystemClock(), ids, "bench"), ids.new())
     for turn in range(turns):
         for event in _turn(ids, turn, LAST_WORDS if turn == turns - 1 else f"Turn {turn} is done."):
             store.record(event)

@@ -14,7 +14,7 @@ import pytest
 from agentcli.cli.complete import WANTS_FILES, Files, offers
 from agentcli.cli.flags import COMMANDS, FLAGS, SHELLS
 from agentcli.cli.main import main
-from agentcli.session.places import session_path
+from agentcli.session.paths import session_path
 from tests.support.terminal import TerminalProgram
 
 ROOT = Path(__file__).parents[2]

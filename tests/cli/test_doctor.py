@@ -15,10 +15,10 @@ from agentcli.assemble import Options
 from agentcli.cli.main import main
 from agentcli.config.credentials import KeyStore
 from agentcli.doctor import machine, model, settings, terminal
-from agentcli.doctor.asking import QUESTION, ask_for_keyboard_protocol, understood
-from agentcli.doctor.examine import CHECKS, examine
+from agentcli.doctor.check_context import CheckContext, OutputScreen
+from agentcli.doctor.checks import CHECKS, run_checks
 from agentcli.doctor.finding import Finding, finding_lines, summary
-from agentcli.doctor.patient import Patient, Screen
+from agentcli.doctor.keyboard_query import QUESTION, ask_for_keyboard_protocol, understood
 from agentcli.permissions.sandbox.linux.probe import probe
 from tests.support.terminal import TerminalProgram
 
@@ -115,7 +115,7 @@ def test_a_missing_key_fails_and_broken_settings_warn(
 def test_the_lines_begin_with_how_it_is(capfd: pytest.CaptureFixture[str], place: Path) -> None:
     assert main(["doctor", "--sandbox", "off"], os.environ) == 0
     lines = capfd.readouterr().out.splitlines()
-    assert lines[-1] == "1 warning; the arrows say what to do."
+    assert lines[-1] == "1 warning; follow the arrows to fix them."
     heads = [line for line in lines[:-2] if not line.startswith(" ")]
     assert len(heads) > 8
     assert all(line.split()[0] in ("ok", "warn", "fail") for line in heads)
@@ -147,7 +147,7 @@ def test_programs_that_are_asked_for_their_version_get_no_key(place: Path) -> No
     program.chmod(0o755)
     found = {
         finding.name: finding.text
-        for finding in machine.programs(patient(place, PATH=str(program.parent), ANTHROPIC_API_KEY=KEY))
+        for finding in machine.programs(context(place, PATH=str(program.parent), ANTHROPIC_API_KEY=KEY))
     }
     assert found["git"] == f"git 1 key:: ({program})"
 
@@ -177,7 +177,7 @@ def test_colour_is_for_the_status_alone_and_text_never_brings_its_own() -> None:
 
 def test_the_summary_counts_what_is_not_well() -> None:
     ok, warn, failed = Finding("ok", "a", ""), Finding("warn", "b", ""), Finding("fail", "c", "")
-    assert summary([ok]) == "All is well."
+    assert summary([ok]) == "No problems found."
     assert summary([ok, warn, warn]).startswith("2 warnings;")
     assert summary([failed, warn]).startswith("1 failure and 1 warning;")
 
@@ -185,33 +185,35 @@ def test_the_summary_counts_what_is_not_well() -> None:
 # --------------------------------------------------------------------------------------------------------- the checks
 
 
-def patient(place: Path, columns: int = 100, may_ask: bool = False, encoding: str = "utf-8", **more: str) -> Patient:
+def context(
+    place: Path, columns: int = 100, may_ask: bool = False, encoding: str = "utf-8", **more: str
+) -> CheckContext:
     environ = {"HOME": str(place / "home"), "PATH": os.environ["PATH"], "TERM": "xterm-256color", **more}
     options = Options(cwd=place / "work", environ=environ, sandbox="off")
-    return Patient(options, environ, Screen(True, columns, 30, encoding, may_ask))
+    return CheckContext(options, environ, OutputScreen(True, columns, 30, encoding, may_ask))
 
 
 def test_a_check_that_breaks_is_a_finding(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_patient: Patient) -> Iterator[Finding]:
+    def broken(_patient: CheckContext) -> Iterator[Finding]:
         raise OSError("the disk is on fire")
         yield
 
-    monkeypatch.setattr("agentcli.doctor.examine.CHECKS", (("versions", broken), *CHECKS[-1:]))
-    found = list(examine(patient(place), online=False))
+    monkeypatch.setattr("agentcli.doctor.checks.CHECKS", (("versions", broken), *CHECKS[-1:]))
+    found = list(run_checks(context(place), online=False))
     assert (found[0].status, found[0].name, found[0].text) == ("fail", "versions", "the disk is on fire")
     assert len(found) > 1 or not Path("/proc/sys/fs/inotify/max_user_watches").exists()
 
 
 def test_the_terminal_line_says_what_it_can_show(place: Path) -> None:
-    [line] = terminal.terminal(patient(place, COLORTERM="truecolor", TMUX="x", SSH_TTY="/dev/pts/1"))
+    [line] = terminal.terminal(context(place, COLORTERM="truecolor", TMUX="x", SSH_TTY="/dev/pts/1"))
     assert line.text == "a terminal, TERM=xterm-256color, 100x30, all colours, UTF-8, ssh, tmux"
-    [line] = terminal.terminal(patient(place, encoding="ANSI_X3.4-1968"))
+    [line] = terminal.terminal(context(place, encoding="ANSI_X3.4-1968"))
     assert (line.status, "LANG=C.UTF-8" in line.advice) == ("warn", True)
-    [line] = terminal.terminal(patient(place, TERM="dumb"))
+    [line] = terminal.terminal(context(place, TERM="dumb"))
     assert (line.status, "no colours" in line.text) == ("warn", True)
-    [line] = terminal.terminal(patient(place, columns=30))
+    [line] = terminal.terminal(context(place, columns=30))
     assert (line.status, "40x10" in line.advice) == ("warn", True)
-    [line] = terminal.terminal(patient(place, NO_COLOR="1"))
+    [line] = terminal.terminal(context(place, NO_COLOR="1"))
     assert "NO_COLOR" in line.text
 
 
@@ -220,11 +222,11 @@ def test_the_clipboard_line_names_the_way_that_a_copy_takes(place: Path) -> None
     programs.mkdir()
     (programs / "xclip").write_text("#!/bin/sh\n")
     (programs / "xclip").chmod(0o755)
-    [line] = terminal.clipboard(patient(place, DISPLAY=":0", PATH=str(programs)))
+    [line] = terminal.clipboard(context(place, DISPLAY=":0", PATH=str(programs)))
     assert line.text == "by xclip"
-    [line] = terminal.clipboard(patient(place, DISPLAY=":0", PATH=str(programs), SSH_TTY="x"))
+    [line] = terminal.clipboard(context(place, DISPLAY=":0", PATH=str(programs), SSH_TTY="x"))
     assert line.text == "through the terminal (OSC 52)"
-    [line] = terminal.clipboard(patient(place, TERM="linux"))
+    [line] = terminal.clipboard(context(place, TERM="linux"))
     assert line.status == "warn"
 
 
@@ -249,7 +251,7 @@ def test_nobody_is_asked_where_there_is_no_terminal() -> None:
 @pytest.mark.anyio
 async def test_a_real_terminal_is_asked_and_left_as_it_was(tmp_path: Path) -> None:
     code = (
-        "import termios; from agentcli.doctor.asking import ask_for_keyboard_protocol as ask;"
+        "import termios; from agentcli.doctor.keyboard_query import ask_for_keyboard_protocol as ask;"
         "before = termios.tcgetattr(0); print(ask(seconds=20), termios.tcgetattr(0) == before)"
     )
     async with TerminalProgram(tmp_path, command=("-c", code)) as program:
@@ -260,24 +262,24 @@ async def test_a_real_terminal_is_asked_and_left_as_it_was(tmp_path: Path) -> No
 
 
 def test_a_project_file_for_mcp_is_said_to_be_unread(place: Path) -> None:
-    assert list(settings.servers(patient(place))) == []
+    assert list(settings.servers(context(place))) == []
     (place / "work" / ".mcp.json").write_text("{}")
-    [line] = settings.servers(patient(place))
+    [line] = settings.servers(context(place))
     assert line.status == "warn"
     assert "not read" in line.text
 
 
 def test_a_folder_whose_settings_are_not_trusted_is_told(place: Path) -> None:
-    assert list(settings.trust(patient(place))) == []
+    assert list(settings.trust(context(place))) == []
     (place / "work" / ".agentcli").mkdir()
     (place / "work" / ".agentcli" / "settings.json").write_text('{"model": "haiku"}')
-    [line] = settings.trust(patient(place))
+    [line] = settings.trust(context(place))
     assert "not trusted" in line.text
     assert "agentcli trust" in line.advice
 
 
 def test_stored_sessions_are_counted_and_cut_off_ones_named(place: Path) -> None:
-    [line] = settings.sessions(patient(place))
+    [line] = settings.sessions(context(place))
     assert line.text == "none stored yet"
     folder = place / "home" / ".local" / "state" / "agentcli" / "sessions" / "key"
     folder.mkdir(parents=True)
@@ -285,13 +287,13 @@ def test_stored_sessions_are_counted_and_cut_off_ones_named(place: Path) -> None
     whole, cut = (folder / f"{digit * 8}-0000-4000-8000-000000000000.jsonl" for digit in "ab")
     whole.write_text('{"type":"session"}\n')
     cut.write_text('{"type":"session"}\n{"type":"us')
-    found = list(settings.sessions(patient(place)))
+    found = list(settings.sessions(context(place)))
     assert (found[0].status, "chmod 700" in found[0].advice) == ("warn", True)
     assert found[1].text.startswith("2 stored, 0 of this folder")
     assert "bbbbbbbb" in found[1].text
     assert "aaaaaaaa" not in found[1].text
     folder.parent.chmod(0o700)
-    assert len(list(settings.sessions(patient(place)))) == 1
+    assert len(list(settings.sessions(context(place)))) == 1
 
 
 # --------------------------------------------------------------------------------------------------------- the endpoint
@@ -332,7 +334,7 @@ class Endpoint:
 
 def asked(place: Path, endpoint: Endpoint, **more: str) -> Finding:
     environ = {"ANTHROPIC_BASE_URL": endpoint.url, "ANTHROPIC_API_KEY": KEY, **more}
-    [line] = model.endpoint(patient(place, **environ))
+    [line] = model.endpoint(context(place, **environ))
     assert KEY not in repr(line)
     return line
 
@@ -341,7 +343,7 @@ def test_online_the_server_is_asked_for_its_models(place: Path) -> None:
     with Endpoint(200, '{"data": [{"id": "one"}, {"id": "two"}]}') as server:
         line = asked(place, server, ANTHROPIC_MODEL="two")
         assert line.status == "ok"
-        assert line.text.endswith("has 2 models, two among them")
+        assert line.text.endswith("has 2 models, including two")
         assert server.seen == [("/v1/models?limit=1000", f"Bearer {KEY}")]
         line = asked(place, server, ANTHROPIC_MODEL="three")
         assert (line.status, "one, two" in line.advice) == ("warn", True)
@@ -368,7 +370,7 @@ def test_the_key_does_not_follow_a_redirect(place: Path) -> None:
 
 
 def test_the_scripted_model_needs_no_key_and_no_server(place: Path) -> None:
-    scripted = patient(place, AGENTCLI_SCRIPT="x.json")
+    scripted = context(place, AGENTCLI_SCRIPT="x.json")
     for check in (model.key, model.endpoint):
         [line] = check(scripted)
         assert line.status == "ok"
@@ -379,7 +381,7 @@ def test_a_key_that_was_kept_is_told_by_where_it_is_kept(place: Path) -> None:
     url = "http://127.0.0.1:9"
     state = place / "home" / ".local" / "state" / "agentcli"
     KeyStore(state, vault=lambda: None).keep(url, KEY)
-    [line] = model.key(patient(place, ANTHROPIC_BASE_URL=url))
+    [line] = model.key(context(place, ANTHROPIC_BASE_URL=url))
     assert line.status == "ok"
     assert str(state) in line.text
     assert KEY not in repr(line)

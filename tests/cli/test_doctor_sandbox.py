@@ -71,16 +71,16 @@ def test_every_promise_is_tried_and_nothing_of_the_user_is_touched(
         ("secrets", "credential files cannot be read"),
         ("secrets", "keys in environment variables are left out"),
         ("secrets", "~/.npmrc shows its registry without the token"),
-        ("quarantine", "planted files that other programs obey do not stay"),
-        ("quarantine", "planted git repositories that run programs do, too"),
+        ("quarantine", "planted files that other programs obey are removed"),
+        ("quarantine", "planted git repositories that run programs go to quarantine"),
         ("isolation", "other processes are not visible"),
         ("isolation", "commands cannot type into your terminal"),
         ("limits", "too many processes"),
         ("limits", "too much memory"),
         ("limits", "processor time is limited"),
         ("network", "in auto mode commands have no network"),
-        ("network", "a proxy lets them reach allowed hosts only"),
-        ("clean-up", "it is removed at the end; nothing else is left in the project"),
+        ("network", "with allowed hosts, a proxy blocks all others"),
+        ("clean-up", "the private /tmp is removed at the end; no other files are left in the project"),
     ):
         assert promise in texts[name], found
     assert files_in(place / "work") == set()
@@ -102,7 +102,7 @@ def test_strict_also_closes_unix_sockets(
 
 def only(patch: pytest.MonkeyPatch, *topics: str) -> None:
     """Leave the other checks and topics out, which take most of the time."""
-    patch.setattr("agentcli.doctor.examine.CHECKS", (("sandbox", sandbox.sandbox),))
+    patch.setattr("agentcli.doctor.checks.CHECKS", (("sandbox", sandbox.sandbox),))
     all_of_them = sandbox_trial._LinuxTrial.topics
     patch.setattr(
         sandbox_trial._LinuxTrial, "topics", lambda trial: [topic for topic in all_of_them(trial) if topic[0] in topics]
@@ -132,8 +132,12 @@ def _attribute(owner: Any, name: str, value: Any) -> Break:
         (_everything_writable, "secrets", "credential files cannot be read"),
         (_everything_writable, "secrets", "~/.npmrc shows its registry without the token"),
         (_attribute(sandbox_trial, "child_environment", dict), "secrets", "keys in environment variables are left out"),
-        (_attribute(Guard, "finish", lambda _: ()), "quarantine", "planted files that other programs obey do not stay"),
-        (_attribute(Guard, "finish", lambda _: ()), "quarantine", "planted git repositories that run programs do, too"),
+        (_attribute(Guard, "finish", lambda _: ()), "quarantine", "planted files that other programs obey are removed"),
+        (
+            _attribute(Guard, "finish", lambda _: ()),
+            "quarantine",
+            "planted git repositories that run programs go to quarantine",
+        ),
         (
             _attribute(BubblewrapLauncher, "_system_call_filter", lambda *_: -1),
             "isolation",
@@ -149,9 +153,9 @@ def _attribute(owner: Any, name: str, value: Any) -> Break:
         (
             _attribute(host_proxy, "host_matches", lambda *_: True),
             "network",
-            "a proxy lets them reach allowed hosts only",
+            "with allowed hosts, a proxy blocks all others",
         ),
-        (_attribute(SessionFolder, "remove", lambda _: None), "clean-up", "it is removed at the end"),
+        (_attribute(SessionFolder, "remove", lambda _: None), "clean-up", "the private /tmp is removed at the end"),
     ],
 )
 def test_a_promise_that_does_not_hold_fails(
@@ -183,7 +187,7 @@ def test_what_this_machine_cannot_do_is_named_and_does_not_count_as_proven(
     only(monkeypatch, "isolation", "network")
     code, found = checks(capfd)
     assert code == 0
-    for topic, reason in (("isolation", "system call filters"), ("network", "cannot be taken away")):
+    for topic, reason in (("isolation", "system call filters"), ("network", "cannot be blocked")):
         [row] = [row for row in found[topic] if row["status"] == "warn"]
         assert row["text"].startswith("not tried: ")
         assert reason in row["text"]
@@ -209,7 +213,7 @@ def test_without_bubblewrap_it_says_what_to_install_and_what_that_means(
     assert row["status"] == "warn"
     assert "apt install bubblewrap" in row["text"]
     assert "doctor" not in row["text"]
-    assert "can do whatever you can" in row["advice"]
+    assert "can do anything you can" in row["advice"]
 
 
 def test_where_no_command_works_nothing_else_is_called_proven(

@@ -21,7 +21,7 @@ from agentcli.cli.output import echo, echo_json, echo_styled
 from agentcli.config.paths import Paths
 from agentcli.permissions.sandbox.planted.quarantine import Quarantine
 from agentcli.session.find import list_sessions
-from agentcli.session.places import project_dir
+from agentcli.session.paths import project_dir
 
 HOSTILE = (
     "x\x1b[2J\x1b]0;t\x07\x9b31m\x85\x7f\u202e\u2066\u200f\u061c\u200b\u200d\u2060\ufeff\u00ad\u2028\U000e0041\ufe0f"

@@ -28,10 +28,10 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("command", "code", "first"),
     [
-        ("ls -la", 0, "allow: allowed because it only reads what it may"),
-        ("npm publish", 3, "ask: asked because npm publish may change files or run code"),
+        ("ls -la", 0, "allow: allowed because it is read-only"),
+        ("npm publish", 3, "ask: Needs approval: npm publish may change files or run code"),
         ("ls && git push", 4, "deny: denied by rule Bash(git push *) from "),
-        ("echo x > out.txt", 3, "ask: asked because of the redirection to out.txt"),
+        ("echo x > out.txt", 3, "ask: Needs approval: it redirects output to out.txt"),
         ("ls \x1b[2J", 4, "deny: the command contains control characters"),
     ],
 )
@@ -49,11 +49,11 @@ def test_each_part_is_explained_with_the_file_of_its_rule(work: Path, capfd: pyt
     lines = capfd.readouterr().out.splitlines()
     file = work.parent / "home" / ".config" / "agentcli" / "settings.json"
     assert lines == [
-        "ask: asked because make may change files or run code",
-        "  cd src: allowed because it only reads",
-        f"  npm test: allowed because of rule Bash(npm test *) from {file}",
-        "  tail -5: allowed because it only reads",
-        "  make: asks because make may change files or run code",
+        "ask: Needs approval: make may change files or run code",
+        "  cd src: allowed because it is read-only",
+        f"  npm test: allowed because it matches rule Bash(npm test *) from {file}",
+        "  tail -5: allowed because it is read-only",
+        "  make: needs approval because make may change files or run code",
         "To allow it: Bash(make)",
     ]
 

@@ -71,13 +71,13 @@ async def test_undo_redo_and_diff_tell_what_happened_to_which_file(tmp_path: Pat
         undone = await said(engine, "/undo")
         assert undone == "Undid the changes of “make two files”: 2 files removed.\n  D a.txt\n  D b.bin"
         assert engine.messages[-1].text == "Done.", "the model learns of it with the next prompt"
-        assert await refused(engine, "/undo") == "There is nothing more to undo in this session."
+        assert await refused(engine, "/undo") == "Nothing more to undo in this session."
         assert (await said(engine, "/diff")).startswith("agentcli has not changed any files in this session.")
         assert (await said(engine, "/redo")).startswith(
             "Redid the changes of “make two files”: 2 files created again.\n  A a.txt\n  A b.bin"
         )
         (tmp_path / "project" / "a.txt").write_text("mine\n")
-        assert "! a.txt: left alone, it was changed since" in await said(engine, "/undo")
+        assert "! a.txt: left alone, it was changed later" in await said(engine, "/undo")
         assert await refused(engine, "/diff all") == NO_REPOSITORY
         assert (await refused(engine, "/diff some")).startswith("/diff shows what agentcli changed in this session")
         assert not result_of(await collect(engine.submit("go on"))).is_error
@@ -120,7 +120,7 @@ async def test_diff_does_not_call_a_file_new_that_was_only_hidden(tmp_path: Path
         (tmp_path / "project" / ".env").write_text("KEY=1\n")
         await collect(engine.submit("move"))
         rows = (await said(engine, "/diff")).splitlines()
-    assert "  ? .env  was ignored before, so whether it is new is not known" in rows
+    assert "  ? .env  was ignored before and may not be new" in rows
 
 
 async def test_effort_shows_what_is_in_force_and_takes_the_nearest_level(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_a_command_prints_its_answer_and_exits_by_its_result(project: Path) -> N
     assert (code, out, err) == (0, "Undid the changes of “write it”: 1 file removed.\n  D new.txt\n", "")
     assert not (project / "new.txt").exists()
     code, out, err = headless(project, prompt="/undo", goes_on=True)
-    assert (code, out, err) == (1, "", "agentcli: There is nothing more to undo in this session.\n")
+    assert (code, out, err) == (1, "", "agentcli: Nothing more to undo in this session.\n")
     assert headless(project, prompt="/redo", goes_on=True)[0] == 0
     assert (project / "new.txt").read_text() == "x\n"
 

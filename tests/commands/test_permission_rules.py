@@ -93,7 +93,7 @@ async def test_a_broken_settings_file_is_never_overwritten(tmp_path: Path) -> No
     async with interactive(tmp_path) as engine:
         path.parent.mkdir(parents=True)
         path.write_text('{"permissions": ')
-        assert "mend the file first" in await refused(engine, "/permissions add deny 'Bash(make)' --scope user")
+        assert "fix the file first" in await refused(engine, "/permissions add deny 'Bash(make)' --scope user")
         assert path.read_text() == '{"permissions": '
         assert (await said(engine, "/permissions test ls")).startswith("ask: "), "it may have forbidden something"
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from agentcli.cli.main import main
-from agentcli.permissions.sandbox.planted.quarantine import Item, Quarantine
+from agentcli.permissions.sandbox.planted.quarantine import Quarantine, QuarantinedItem
 from tests.commands.test_commands import engine_on, refused, said
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def item(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Item:
+def item(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> QuarantinedItem:
     for name in [name for name in os.environ if name.startswith(("AGENTCLI", "XDG"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -28,7 +28,7 @@ def item(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Item:
     return store.take(planted, "make\x1b[2J", "other programs obey it")
 
 
-async def test_items_are_listed_and_restored_from_a_session(tmp_path: Path, item: Item) -> None:
+async def test_items_are_listed_and_restored_from_a_session(tmp_path: Path, item: QuarantinedItem) -> None:
     async with engine_on(tmp_path) as engine:
         text = await said(engine, "/quarantine")
         assert item.id in text
@@ -39,7 +39,7 @@ async def test_items_are_listed_and_restored_from_a_session(tmp_path: Path, item
         assert await said(engine, "/quarantine list") == "Quarantine is empty."
 
 
-async def test_what_is_in_the_way_is_never_overwritten(tmp_path: Path, item: Item) -> None:
+async def test_what_is_in_the_way_is_never_overwritten(tmp_path: Path, item: QuarantinedItem) -> None:
     Path(item.path).write_text("mine")
     async with engine_on(tmp_path) as engine:
         assert "exists. Move it away first." in await refused(engine, f"/quarantine restore {item.id}")
@@ -49,13 +49,15 @@ async def test_what_is_in_the_way_is_never_overwritten(tmp_path: Path, item: Ite
 
 
 @pytest.mark.parametrize("line", ["restore", "rm", "list x", "nonsense", "restore ../../x", "rm nothing"])
-async def test_what_it_cannot_do_is_refused_and_changes_nothing(tmp_path: Path, item: Item, line: str) -> None:
+async def test_what_it_cannot_do_is_refused_and_changes_nothing(
+    tmp_path: Path, item: QuarantinedItem, line: str
+) -> None:
     async with engine_on(tmp_path) as engine:
         assert "quarantine" in await refused(engine, f"/quarantine {line}")
         assert item.id in await said(engine, "/quarantine")
 
 
-async def test_the_command_line_shows_the_same(item: Item, capfd: pytest.CaptureFixture[str]) -> None:
+async def test_the_command_line_shows_the_same(item: QuarantinedItem, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["quarantine", "list"], os.environ) == 0
     shown = capfd.readouterr().out
     assert item.id in shown

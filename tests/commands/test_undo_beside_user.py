@@ -85,7 +85,7 @@ async def test_a_file_that_a_command_does_not_name_is_the_users(
         said_then = await said(engine, "/undo")
         assert notes.read_text() == NOTES
         assert other.read_text() == "mine\n"
-        assert ("may be yours" in said_then) is not is_named_only
+        assert ("may be your change" in said_then) is not is_named_only
         if not is_named_only:
             assert "1 file put back." in await said(engine, "/undo replace")
             assert other.read_text() == "before\n"
@@ -117,7 +117,7 @@ async def test_an_edit_beside_a_long_command_is_left_alone_and_reported(tmp_path
         await submitted(engine, "test it", ev.ToolStarted, "Bash", lambda: notes.write_text("mine\n"))
         assert await said(engine, "/undo") == (
             "Undid the changes of “test it”: 1 file removed, 1 file left alone.\n"
-            "  ! notes.txt: left alone, it changed while a command ran and may be yours\n"
+            "  ! notes.txt: left alone, it changed while a command ran and may be your change\n"
             "  D made.txt\n"
             "To decide about files left alone: /undo keep leaves your lines, /undo replace puts the version before the "
             "prompt in their place."
@@ -151,7 +151,7 @@ async def test_what_the_user_runs_beside_a_command_of_the_agent_stays(
         assert (project / "mine.txt").read_text() == "mine\n"
         assert not (project / "first.made").exists()
         assert not (project / "second.made").exists()
-        assert ("notes.txt: left alone, it changed while a command ran and may be yours" in text) is is_reported
+        assert ("notes.txt: left alone, it changed while a command ran and may be your change" in text) is is_reported
         if is_reported:
             await said(engine, "/undo replace")
             assert notes.read_text() == NOTES
@@ -206,7 +206,7 @@ async def test_headless_a_file_with_the_same_lines_is_left_alone_and_can_be_forc
         notes.write_text("one\nmine\nthree\nfour\n")
         assert await said(engine, "/undo") == (
             "Undid the changes of “improve it”: 1 file left alone.\n"
-            "  ! notes.txt: left alone, it was changed since, in the same lines\n"
+            "  ! notes.txt: left alone, the same lines were changed later\n"
             "To decide about files left alone: /undo keep leaves your lines, /undo replace puts the version before the "
             "prompt in their place."
         )
@@ -261,9 +261,9 @@ async def test_an_undo_with_nothing_to_do_names_the_prompt_that_it_undid(tmp_pat
         await collect(engine.submit("improve it"))
         notes.write_text(NOTES)
         assert (await said(engine, "/undo")).startswith("Undid the changes of “make it”: 1 file removed.")
-        assert await refused(engine, "/undo") == "There is nothing more to undo in this session."
+        assert await refused(engine, "/undo") == "Nothing more to undo in this session."
         assert (await said(engine, "/redo")).startswith("Redid the changes of “make it”")
-        assert await refused(engine, "/redo") == "There is nothing to do again."
+        assert await refused(engine, "/redo") == "Nothing to redo."
 
 
 # --------------------------------------------------------------------------------------------------- the model's note

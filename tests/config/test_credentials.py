@@ -86,12 +86,12 @@ def test_a_link_is_neither_read_nor_written_through(tmp_path: Path) -> None:
     before = target.read_bytes()
     keys.path.symlink_to(target)
     for attempt in (lambda: keys.find(HERE), lambda: keys.keep(HERE, "new"), lambda: keys.forget(HERE)):
-        with pytest.raises(CredentialError, match=r"is a link.*rm "):
+        with pytest.raises(CredentialError, match=r"is a symbolic link.*rm "):
             attempt()
     assert target.read_bytes() == before
     keys.path.unlink()
     keys.path.symlink_to(tmp_path / "not there")
-    with pytest.raises(CredentialError, match="is a link"):
+    with pytest.raises(CredentialError, match="is a symbolic link"):
         keys.keep(HERE, KEY)
     assert not (tmp_path / "not there").exists()
 
@@ -101,7 +101,7 @@ def test_a_lock_that_is_a_link_makes_no_file_elsewhere(tmp_path: Path) -> None:
     assert keys.path is not None
     keys.path.parent.mkdir(mode=0o700)
     keys.path.with_suffix(".lock").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(CredentialError, match="cannot be kept"):
+    with pytest.raises(CredentialError, match="cannot be stored"):
         keys.keep(HERE, KEY)
     assert not (tmp_path / "elsewhere").exists()
 
@@ -125,11 +125,11 @@ def test_what_belongs_to_somebody_else_is_not_used(tmp_path: Path, monkeypatch: 
     assert keys.path is not None
     if os.geteuid() == 0:
         os.chown(keys.path, 12345, -1)
-        with pytest.raises(CredentialError, match="belongs to somebody else"):
+        with pytest.raises(CredentialError, match="belongs to another user"):
             keys.find(HERE)
         os.chown(keys.path, 0, -1)
     monkeypatch.setattr(credentials.os, "geteuid", lambda: 54321)
-    with pytest.raises(CredentialError, match="belongs to somebody else"):
+    with pytest.raises(CredentialError, match="belongs to another user"):
         keys.find(HERE)
     with pytest.raises(CredentialError, match="chown"):
         keys.keep(HERE, KEY)
@@ -163,7 +163,7 @@ def test_a_pipe_in_the_place_of_the_file_holds_nobody_up(tmp_path: Path) -> None
     assert keys.path is not None
     keys.path.parent.mkdir(mode=0o700)
     os.mkfifo(keys.path, 0o600)
-    with pytest.raises(CredentialError, match="no file of ours"):
+    with pytest.raises(CredentialError, match="not a regular file"):
         keys.find(HERE)
 
 

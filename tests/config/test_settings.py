@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from agentcli.config.paths import Paths, project_folder
 from agentcli.config.schema import KEYS
 from agentcli.config.settings import Layer, Settings, SettingsRequest, load_settings
-from agentcli.config.values import fit
+from agentcli.config.values import parse_value
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import PermissionMode
 
@@ -160,7 +160,7 @@ def test_describe_lists_every_key_with_its_source_and_hides_the_values_of_variab
 @pytest.mark.parametrize(
     ("content", "line", "column", "words"),
     [
-        ('{\n  "model": "x",\n}', 3, 1, "comma too many"),
+        ('{\n  "model": "x",\n}', 3, 1, "remove the comma"),
         ('{\n  // no\n  "model": "x"\n}', 2, 3, "comments are not allowed"),
         ('{"model": }', 1, 11, "expecting value"),
         ("{'model': 1}", 1, 2, "double quotes"),
@@ -300,7 +300,7 @@ def test_even_a_trusted_project_cannot_say_where_requests_keys_and_state_go(worl
     found = world.load()
     assert found.text("model") == "fine"
     assert all(found.where(name).layer is Layer.DEFAULT for name in barred)
-    assert sum("cannot be set by a project" in text for text in texts(found)) == 2 * len(barred)
+    assert sum("cannot be set by project settings" in text for text in texts(found)) == 2 * len(barred)
 
 
 @pytest.mark.parametrize("layer", ["project", "local"])
@@ -353,13 +353,13 @@ def test_whatever_a_file_says_loading_works_and_values_have_their_type(
     found = world.load(trusted=trusted)
     for key in KEYS:
         value = found.get(key.name)
-        assert value is None or fit(key, value) == value
+        assert value is None or parse_value(key, value) == value
     assert len(found.describe()) == len(KEYS)
 
 
 def test_every_default_fits_its_own_key() -> None:
     for key in KEYS:
-        assert key.default is None or fit(key, key.default) == key.default
+        assert key.default is None or parse_value(key, key.default) == key.default
 
 
 def test_paths_follow_the_variables_and_ignore_relative_ones() -> None:

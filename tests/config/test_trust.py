@@ -320,7 +320,7 @@ def test_an_answer_for_a_project_is_not_kept_outside_of_it(
         (folder / name).symlink_to(outside / name)
     before = [path.read_text() for path in outside.glob("*")]
     keeper = RuleKeeper({"local": folder / name, "user": tmp_path / "user.json"}, store, repository)
-    with pytest.raises(AgentError, match="is a link that leads to"):
+    with pytest.raises(AgentError, match="is a link to"):
         keeper.save(["Edit"], "local")
     assert [path.read_text() for path in outside.glob("*")] == before
     assert keeper.save(["Edit"], "user") == str(tmp_path / "user.json")

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from hypothesis import strategies as st
 
 from agentcli.context.pipeline import Pipeline
-from agentcli.context.steps import Situation
-from agentcli.context.view import View
+from agentcli.context.steps import ContextState
+from agentcli.context.view import ContextView
 from agentcli.core.events import ContextEdited
 from agentcli.core.messages import (
     Block,
@@ -68,24 +68,24 @@ class Talk:
         return [f"{message}:{number}" for number in range(len(results))]
 
 
-def shown_block(view: View, log: Sequence[Message], block: str) -> Block:
+def shown_block(view: ContextView, log: Sequence[Message], block: str) -> Block:
     """As a request shows it, for views that drop nothing."""
     message_id, _colon, number = block.rpartition(":")
     return next(message for message in view.messages(log) if message.id == message_id).content[int(number)]
 
 
-def shown_text(view: View, log: Sequence[Message], block: str) -> str:
+def shown_text(view: ContextView, log: Sequence[Message], block: str) -> str:
     found = shown_block(view, log, block)
     assert isinstance(found, TextBlock | ToolResultBlock)
     return found.text
 
 
-def refused(view: View, log: Sequence[Message]) -> list[str]:
+def refused(view: ContextView, log: Sequence[Message]) -> list[str]:
     return problems({"model": "m", "max_tokens": 10, "messages": list(view.wire(log))})
 
 
 def ran(
-    pipeline: Pipeline, view: View, log: Sequence[Message], situation: Callable[[int], Situation]
+    pipeline: Pipeline, view: ContextView, log: Sequence[Message], situation: Callable[[int], ContextState]
 ) -> list[ContextEdited]:
     """Run to its end, as somebody does who does not go away."""
     return list(pipeline.run(view, log, situation))

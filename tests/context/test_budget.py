@@ -7,13 +7,13 @@ import pytest
 from agentcli.context.budget import HEAD, ToolResultBudget, file_name, note_of
 from agentcli.context.edits import Edits
 from agentcli.context.pipeline import Pipeline
-from agentcli.context.steps import Situation
-from agentcli.context.view import View
+from agentcli.context.steps import ContextState
+from agentcli.context.view import ContextView
 from agentcli.core.events import ContextEdited
 from agentcli.core.messages import TextBlock, ToolResultBlock
 from tests.context.logs import PIXEL, Talk, ran, refused, shown_block, shown_text
 
-SITUATION = Situation(estimate=1_000, usable=100_000)
+SITUATION = ContextState(estimate=1_000, usable=100_000)
 
 
 class Folder:
@@ -25,8 +25,8 @@ class Folder:
         return f"/results/{name}"
 
 
-def prepared(talk: Talk, budget: ToolResultBudget, view: View | None = None) -> tuple[View, list[object]]:
-    view = view or View()
+def prepared(talk: Talk, budget: ToolResultBudget, view: ContextView | None = None) -> tuple[ContextView, list[object]]:
+    view = view or ContextView()
     return view, ran(Pipeline([budget]), view, talk.log, lambda _freed: SITUATION)
 
 
@@ -79,7 +79,7 @@ def test_planning_again_does_nothing_and_pinned_results_stay() -> None:
     first, second = talk.calls(("A", {}, "a" * 60_000, False), ("B", {}, "b" * 70_000, False))
     budget = ToolResultBudget(folder.save)
     edits = Edits()
-    pinned = Situation(estimate=1, usable=100_000, pinned=frozenset([first]), edited=edits.edited)
+    pinned = ContextState(estimate=1, usable=100_000, pinned=frozenset([first]), edited=edits.edited)
     plan = budget.plan(talk.log, pinned)
     assert plan is not None
     assert plan.must

@@ -19,8 +19,8 @@ from agentcli.context.estimate import block_tokens, message_tokens
 from agentcli.context.microcompact import Microcompact
 from agentcli.context.pipeline import Pipeline
 from agentcli.context.snip import Snip
-from agentcli.context.steps import Situation, Step
-from agentcli.context.view import View
+from agentcli.context.steps import ContextState, ContextStep
+from agentcli.context.view import ContextView
 from agentcli.core.events import ContextEdited
 from agentcli.core.messages import Block, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message
 from tests.context.logs import PIXEL, Talk, numbered, ran, refused, talks
@@ -109,7 +109,7 @@ def test_an_exchange_that_was_interrupted_is_over_when_something_was_said() -> N
     assert spans(without_result) == []
 
 
-def test_what_was_told_before_a_prompt_belongs_to_it() -> None:
+def test_attachments_before_a_prompt_belong_to_its_exchange() -> None:
     talk = Talk()
     exchange(talk, 0)
     note = talk._add("user", [TextBlock("The user ran: make")], Origin.ATTACHMENT)
@@ -184,7 +184,7 @@ def test_no_summary_and_one_longer_than_half_of_what_it_replaces_are_none(summar
     assert words.stand_in(only_span(long_talk(3).log), summary) is None
 
 
-def test_what_still_holds_of_what_was_told_is_kept_word_for_word() -> None:
+def test_notes_that_still_apply_are_kept_verbatim() -> None:
     talk = long_talk(1)
     plan, old, long = (
         user_message(text, id, Origin.ATTACHMENT, {kind: True})
@@ -210,8 +210,8 @@ def staged(log: Sequence[Message], thresholds: Thresholds | None = None) -> Coll
     return step
 
 
-def at(estimate: int, **rest: object) -> Situation:
-    return Situation(estimate=estimate, usable=100_000, **rest)  # type: ignore[arg-type]
+def at(estimate: int, **rest: object) -> ContextState:
+    return ContextState(estimate=estimate, usable=100_000, **rest)  # type: ignore[arg-type]
 
 
 def test_nothing_is_committed_before_the_threshold_or_when_nothing_is_staged() -> None:
@@ -224,7 +224,7 @@ def test_the_oldest_are_committed_first_and_no_more_than_it_takes() -> None:
     talk = long_talk(8)
     step = staged(talk.log)
     size = next(iter(step.staged.values())).freed
-    plan = step.plan(talk.log, Situation(estimate=9 * size, usable=10 * size))
+    plan = step.plan(talk.log, ContextState(estimate=9 * size, usable=10 * size))
     assert plan is not None
     assert [(edit.target, edit.through, edit.text) for edit in plan.edits] == [
         (f"m{4 * n}", f"m{4 * n + 3}", f"summary {n}") for n in range(5)
@@ -249,10 +249,10 @@ def test_what_is_pinned_since_is_passed_over_and_stays_ready() -> None:
     assert "m0" in step.staged
 
 
-def test_what_the_person_took_out_since_is_summarised_anew() -> None:
+def test_a_span_is_summarised_again_after_the_user_drops_a_block() -> None:
     talk = long_talk()
     step = staged(talk.log)
-    view = View()
+    view = ContextView()
     view.edit([Edit(kind="drop", target="m1:0", step="person"), Edit(kind="drop", target="m2:0", step="person")])
     view.edit([Edit(kind="replace", target="m6:0", text="[Cleared]", step="microcompact")])
     plan = step.plan(talk.log, at(99_000, edited=view.edits.edited))
@@ -265,7 +265,7 @@ def test_what_was_cleared_since_frees_less() -> None:
     talk = long_talk(3)
     step = Collapse()
     step.stage(only_span(talk.log), "word " * 60)
-    view = View()
+    view = ContextView()
     whole = step.plan_all(talk.log, frozenset(), view.edits.edited)
     view.edit([Edit(kind="replace", target="m2:0", text="[Cleared] " + "word " * 150, step="microcompact")])
     less = step.plan_all(talk.log, frozenset(), view.edits.edited)
@@ -278,7 +278,7 @@ def test_what_was_cleared_since_frees_less() -> None:
 
 def test_the_pipeline_commits_and_tells_and_then_has_nothing_left_to_do() -> None:
     talk = long_talk()
-    view, step = View(), staged(talk.log)
+    view, step = ContextView(), staged(talk.log)
     pipeline = Pipeline([step])
     events = ran(pipeline, view, talk.log, lambda freed: at(90_000 - freed, cached=90_000))
     (edited,) = events
@@ -292,10 +292,10 @@ def test_the_pipeline_commits_and_tells_and_then_has_nothing_left_to_do() -> Non
 def test_what_is_compacted_away_is_staged_no_more() -> None:
     talk = long_talk()
     step = staged(talk.log)
-    step.prune(talk.log[1:], View().edits.edited)
+    step.prune(talk.log[1:], ContextView().edits.edited)
     assert "m0" not in step.staged
     assert len(step.staged) == 3
-    step.prune([], View().edits.edited)
+    step.prune([], ContextView().edits.edited)
     assert not step.staged
 
 
@@ -314,7 +314,7 @@ def test_for_any_conversation_and_any_commits_the_request_is_valid_and_can_be_ha
     log = log + [_again(message) for message in more]
     blocks = [block_id(message, number) for message in log for number in range(len(message.content))]
     pinned = frozenset(data.draw(st.lists(st.sampled_from(blocks), max_size=3)))
-    before, view = copy.deepcopy(log), View()
+    before, view = copy.deepcopy(log), ContextView()
     original = view.wire(log)
     step = Collapse()
     for span in find_spans(log, lambda message: words.has_any(message, pinned), message_tokens):
@@ -347,12 +347,12 @@ def test_with_the_other_steps_in_any_order_it_holds_too(
     blocks = [block_id(message, number) for message in log for number in range(len(message.content))]
     pinned = frozenset(data.draw(st.lists(st.sampled_from(blocks), max_size=3)))
     step = staged(log)
-    steps: list[Step] = data.draw(st.permutations([Snip(), Microcompact(keep=1), step]))
-    view, pipeline = View(), Pipeline(steps)
+    steps: list[ContextStep] = data.draw(st.permutations([Snip(), Microcompact(keep=1), step]))
+    view, pipeline = ContextView(), Pipeline(steps)
     before = copy.deepcopy(log)
 
-    def situation(freed: int) -> Situation:
-        return Situation(estimate=95_000 - min(freed, 10_000), usable=100_000, cached=90_000, pinned=pinned)
+    def situation(freed: int) -> ContextState:
+        return ContextState(estimate=95_000 - min(freed, 10_000), usable=100_000, cached=90_000, pinned=pinned)
 
     for _time in range(2):
         ran(pipeline, view, log, situation)

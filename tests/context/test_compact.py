@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agentcli.context import compact
 from agentcli.context.compact import (
-    Pieces,
+    CompactionParts,
     boundary,
     compacted,
     cut_middle,
@@ -27,7 +27,7 @@ from agentcli.context.compact import (
 )
 from agentcli.context.edits import Edit, Edits
 from agentcli.context.estimate import block_tokens, message_tokens
-from agentcli.context.view import View
+from agentcli.context.view import ContextView
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import (
     Block,
@@ -62,8 +62,8 @@ def results(id: str, call: str, text: str = "seen") -> Message:
     return Message("user", (ToolResultBlock(call, (TextBlock(text),)),), id, Origin.TOOL_RESULTS)
 
 
-def pieces(**given: Any) -> Pieces:
-    return Pieces(**{"summary": "They want a cat.", "pinned_meta": {}, "restored_meta": {}, **given})
+def pieces(**given: Any) -> CompactionParts:
+    return CompactionParts(**{"summary": "They want a cat.", "pinned_meta": {}, "restored_meta": {}, **given})
 
 
 def after(log: list[Message], *new: Message) -> list[Message]:
@@ -141,7 +141,7 @@ def test_of_a_long_exchange_the_last_replies_with_their_results_are_kept() -> No
     assert last_exchange(long[:7], 1_000) == ()
 
 
-def test_a_reply_at_the_end_is_kept_only_where_the_person_speaks_next() -> None:
+def test_a_reply_at_the_end_is_kept_only_where_the_user_speaks_next() -> None:
     talk = TALK[:4]
     assert last_exchange(talk, 10_000) == ()
     assert ids(last_exchange(talk, 10_000, open_end=True)) == ["p1", "c1", "r1", "a1"]
@@ -235,7 +235,7 @@ def test_everything_stands_in_its_order_behind_the_boundary() -> None:
     assert made[0].text.index("They want a cat.") < made[0].text.index("look at this")
     assert made[0].content[1] == IMAGE
     assert len({message.id for message in made}) == len(made)
-    wire = View().wire(after(TALK, *made))
+    wire = ContextView().wire(after(TALK, *made))
     assert problems({"model": "m", "max_tokens": 1, "messages": list(wire)}) == []
 
 
@@ -255,7 +255,7 @@ def test_a_compaction_that_was_not_written_whole_does_not_count(written: int) ->
     assert edits.in_force(torn) == (new if whole else (*TALK, log[len(TALK)]))
     assert (edits.boundary(torn) is not None) == whole
     later = [*torn, prompt("p9")]
-    assert View().wire(later) == View().wire([*new, prompt("p9")] if whole else [*TALK, prompt("p9")])
+    assert ContextView().wire(later) == ContextView().wire([*new, prompt("p9")] if whole else [*TALK, prompt("p9")])
 
 
 def test_an_undone_compaction_gives_back_the_one_before_it() -> None:
@@ -312,7 +312,7 @@ def test_whatever_is_compacted_the_request_is_valid_and_has_what_was_pinned(
     pinned = frozenset(data.draw(st.sets(st.sampled_from(blocks), max_size=3)))
     kept, meta = pinned_content(old[: len(old) - len(exchange)], pinned)
     new = compacted(pieces(pinned=kept, pinned_meta=meta, exchange=exchange, pending=pending), SequentialIds().new)
-    view = View()
+    view = ContextView()
     whole = after(log, *new, prompt("next", "go on"))
     whole[len(log)] = boundary("b", "auto", (9, 1), new)
     wire = view.wire(whole)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.context.edits import Edit, Edits, block_id, edit_from_dict, edit_to_dict
-from agentcli.context.view import View
+from agentcli.context.view import ContextView
 from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
 from tests.support.validate import problems
 
@@ -31,14 +31,14 @@ LOG = conversation(4)
 QUESTION = Message("user", (TextBlock("and now?"),), "last", Origin.PROMPT)
 
 
-def refused(view: View) -> list[str]:
+def refused(view: ContextView) -> list[str]:
     """What the API would not take of a request with this view of the log."""
     body = {"model": "m", "max_tokens": 10, "messages": list(view.wire([*LOG, QUESTION]))}
     return [problem for problem in problems(body) if "tool" in problem or "content" in problem or "role" in problem]
 
 
 def test_a_replaced_result_keeps_its_call_and_the_rest_stays_the_same_object() -> None:
-    view = View()
+    view = ContextView()
     view.edit([Edit(kind="replace", target="r1:0", text="[cleared]", step="microcompact", freed=150)])
     shown = view.messages(LOG)
     assert shown[6].tool_results[0].text == "[cleared]"
@@ -48,7 +48,7 @@ def test_a_replaced_result_keeps_its_call_and_the_rest_stays_the_same_object() -
 
 
 def test_a_dropped_pair_is_gone_and_the_request_is_valid() -> None:
-    view = View()
+    view = ContextView()
     view.edit([Edit(kind="drop", target="a1:1"), Edit(kind="drop", target="r1:0")])
     assert "call1" not in json.dumps(view.wire(LOG))
     assert refused(view) == []
@@ -81,7 +81,7 @@ def test_what_edits_freed_since_the_last_usage_is_taken_off_the_estimate() -> No
     from agentcli.core.usage import Usage
 
     log = [*LOG[:-1], replace(LOG[-1], usage=Usage(input_tokens=10_000, output_tokens=100))]
-    view = View()
+    view = ContextView()
     assert view.estimate(log, 0) == 10_100
     view.edit([Edit(kind="replace", target="r1:0", text="[cleared]", freed=500)], after=log[-1].id)
     assert view.estimate(log, 0) == 9_600
@@ -103,7 +103,7 @@ EDIT = st.one_of(
 
 @given(st.lists(EDIT, max_size=12))
 def test_any_edits_give_a_valid_request_and_come_back_from_a_file_as_they_were(made: list[Edit]) -> None:
-    one, other = View(), View()
+    one, other = ContextView(), ContextView()
     one.edit(made)
     other.edit([edit_from_dict(json.loads(json.dumps(edit_to_dict(edit)))) for edit in made])
     assert one.wire(LOG) == other.wire(LOG)

@@ -24,7 +24,7 @@ from agentcli.context.estimate import (
     text_tokens,
     weigh,
 )
-from agentcli.context.view import View
+from agentcli.context.view import ContextView
 from agentcli.core.messages import ImageBlock, Message, Origin, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentcli.core.usage import Usage
 from tests.context.logs import talks
@@ -146,19 +146,19 @@ def dense_log(density: float = 1.4) -> list[Message]:
 
 def test_what_was_learnt_before_a_compaction_is_known_when_the_session_is_resumed_after_it() -> None:
     log = dense_log()
-    living = View()
+    living = ContextView()
     living.estimate(log, 0)
     following = [Message("user", (TextBlock(PROSE * 30),), "s", Origin.SUMMARY), said_again(log[-1], "again")]
     log += [boundary("b", "auto", (9, 5), following), *following]
-    resumed = View()
+    resumed = ContextView()
     assert resumed.estimate(log, 100) == living.estimate(log, 100)
     assert resumed.estimator.density == living.estimator.density > 1.2
 
 
 def test_what_was_cleared_since_teaches_nothing_wrong() -> None:
-    log, true = dense_log(), View()
+    log, true = dense_log(), ContextView()
     true.estimate(log, 0)
-    resumed = View()
+    resumed = ContextView()
     cleared = [Edit(kind="replace", target=f"r{number}:0", text="[cleared]", freed=900) for number in range(4)]
     resumed.edit(cleared, after="r5")
     resumed.estimate(log, 0)

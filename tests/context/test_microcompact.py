@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentcli.context.budget import ToolResultBudget
 from agentcli.context.edits import Edit, Edits
 from agentcli.context.microcompact import Microcompact
-from agentcli.context.steps import Plan, Situation
+from agentcli.context.steps import ContextState, StepPlan
 from tests.context.logs import PIXEL, Talk
 
 
@@ -16,12 +16,12 @@ def read_much(count: int, words: int = 2_000) -> tuple[Talk, list[str]]:
     return talk, blocks
 
 
-def situation(estimate: int = 70_000, edits: Edits | None = None, **rest: object) -> Situation:
+def situation(estimate: int = 70_000, edits: Edits | None = None, **rest: object) -> ContextState:
     edits = edits or Edits()
-    return Situation(estimate=estimate, usable=100_000, edited=edits.edited, **rest)  # type: ignore[arg-type]
+    return ContextState(estimate=estimate, usable=100_000, edited=edits.edited, **rest)  # type: ignore[arg-type]
 
 
-def targets(plan: Plan | None) -> list[str]:
+def targets(plan: StepPlan | None) -> list[str]:
     return [] if plan is None else [edit.target for edit in plan.edits]
 
 
@@ -47,7 +47,7 @@ def test_below_the_threshold_only_a_cold_cache_is_a_reason() -> None:
 def test_little_is_not_worth_it() -> None:
     talk, _blocks = read_much(12, words=300)
     assert Microcompact(keep=8).plan(talk.log, situation()) is None
-    small = Situation(estimate=9_000, usable=10_000)
+    small = ContextState(estimate=9_000, usable=10_000)
     assert Microcompact(keep=8).plan(talk.log, small) is not None, "a tenth of a small window is worth it"
 
 
@@ -111,7 +111,7 @@ def test_where_a_large_result_was_put_stays_known() -> None:
     assert plan is not None
     edits.add(plan.edits[0])
     talk.call("Bash", {"command": "make"}, "ok")
-    small = Situation(estimate=1_900, usable=2_000, edited=edits.edited)
+    small = ContextState(estimate=1_900, usable=2_000, edited=edits.edited)
     cleared = Microcompact(keep=0).plan(talk.log, small)
     assert targets(cleared) == [block]
     assert cleared is not None

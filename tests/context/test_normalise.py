@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.context.normalise import Memory, check_pairing, normalise
+from agentcli.context.normalise import NormaliseCache, check_pairing, normalise
 from agentcli.core.messages import (
     Block,
     ImageBlock,
@@ -87,7 +87,7 @@ def test_normalising_twice_changes_nothing(log: list[Message]) -> None:
 
 @given(logs(), logs())
 def test_remembering_changes_nothing_but_the_work(log: list[Message], more: list[Message]) -> None:
-    memory = Memory()
+    memory = NormaliseCache()
     grown = log + more
     for shown in (log, *(grown[: len(log) + count] for count in range(len(more) + 1)), more, log):
         assert normalise(shown, memory) == normalise(shown)
@@ -95,7 +95,7 @@ def test_remembering_changes_nothing_but_the_work(log: list[Message], more: list
 
 def test_what_was_sent_stays_as_it_was_when_the_log_grows() -> None:
     """The prefix is not only equal but the same objects, so that it encodes to the same bytes for free."""
-    memory = Memory()
+    memory = NormaliseCache()
     log = [
         Message("user", (TextBlock("go"),), "1", Origin.PROMPT),
         Message("assistant", (TextBlock("ok"), ToolUseBlock("toolu_1", "Look", {})), "2", Origin.REPLY),

@@ -17,18 +17,18 @@ from agentcli.context.snip import (
     WRITTEN_WHOLE,
     Snip,
 )
-from agentcli.context.steps import Plan, Situation
+from agentcli.context.steps import ContextState, StepPlan
 from agentcli.core.abort import AbortController
 from agentcli.core.messages import TextBlock
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.files.read import Read
 from tests.context.logs import PIXEL, Talk, numbered
 
-SITUATION = Situation(estimate=1_000, usable=100_000)
+SITUATION = ContextState(estimate=1_000, usable=100_000)
 NOTHING: dict[str, str] = {}
 
 
-def planned(talk: Talk, situation: Situation = SITUATION) -> dict[str, str]:
+def planned(talk: Talk, situation: ContextState = SITUATION) -> dict[str, str]:
     """What would be replaced by what, with a whole exchange behind the conversation so far."""
     talk.call("TodoWrite", {}, "ok")
     talk.answer()
@@ -140,7 +140,7 @@ def test_the_newest_exchange_and_what_is_pinned_stay() -> None:
     talk.prompt("more")
     assert snip.plan(talk.log, SITUATION) is None, "the answer rests on it"
     talk.call("Bash", {"command": "ls"}, "a.py")
-    assert snip.plan(talk.log, Situation(estimate=1, usable=10, pinned=frozenset(["m2:0"]))) is None
+    assert snip.plan(talk.log, ContextState(estimate=1, usable=10, pinned=frozenset(["m2:0"]))) is None
     plan = snip.plan(talk.log, SITUATION)
     assert plan is not None
     assert [edit.target for edit in plan.edits] == ["m2:0"]
@@ -154,12 +154,12 @@ def test_nothing_points_to_what_is_not_shown_and_nothing_is_decided_twice() -> N
     talk.call("TodoWrite", {}, "ok")
     edits = Edits()
     edits.add(Edit(kind="drop", target=new, step="person"))
-    situation = Situation(estimate=1, usable=10, edited=edits.edited)
+    situation = ContextState(estimate=1, usable=10, edited=edits.edited)
     snip = Snip()
     assert snip.plan(talk.log, situation) is None
     edits.add(Edit(kind="restore", target=new))
     plan = snip.plan(talk.log, situation)
-    assert isinstance(plan, Plan)
+    assert isinstance(plan, StepPlan)
     for edit in plan.edits:
         edits.add(edit)
     assert snip.plan(talk.log, situation) is None
@@ -167,7 +167,7 @@ def test_nothing_points_to_what_is_not_shown_and_nothing_is_decided_twice() -> N
     assert snip.plan(talk.log, situation) is None, "the person wanted it back"
 
 
-def test_another_conversation_is_looked_at_anew() -> None:
+def test_another_conversation_is_read_from_the_start() -> None:
     one, other = Talk(), Talk()
     for talk in (one, other):
         talk.prompt("go")

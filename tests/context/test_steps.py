@@ -18,15 +18,15 @@ from agentcli.context.pipeline import Pipeline
 from agentcli.context.snip import READ_AGAIN, Snip
 from agentcli.context.steps import (
     LOOKED_BACK,
-    Plan,
-    Situation,
-    Step,
+    ContextState,
+    ContextStep,
+    StepPlan,
     expected_turns,
     newest_exchange,
     still_cached,
     worth_it,
 )
-from agentcli.context.view import View
+from agentcli.context.view import ContextView
 from agentcli.core.events import ContextEdited
 from agentcli.core.messages import Block, Message, Origin, TextBlock, ToolResultBlock
 from agentcli.core.usage import Price, Usage
@@ -35,12 +35,12 @@ from tests.context.logs import Talk, numbered, ran, refused, shown_text, talks
 # ------------------------------------------------------------------------------------------------------ the arithmetic
 
 
-def freeing(tokens: int, *, must: bool = False) -> Plan:
-    return Plan((Edit(kind="replace", target="m:0", text="x", freed=tokens),), "", must)
+def freeing(tokens: int, *, must: bool = False) -> StepPlan:
+    return StepPlan((Edit(kind="replace", target="m:0", text="x", freed=tokens),), "", must)
 
 
-def at(cached: int, **rest: object) -> Situation:
-    return Situation(estimate=50_000, usable=100_000, cached=cached, **rest)  # type: ignore[arg-type]
+def at(cached: int, **rest: object) -> ContextState:
+    return ContextState(estimate=50_000, usable=100_000, cached=cached, **rest)  # type: ignore[arg-type]
 
 
 def test_one_freed_token_pays_for_one_and_three_quarters_rewritten_ones() -> None:
@@ -58,10 +58,12 @@ def test_what_costs_nothing_is_worth_it_and_what_frees_nothing_is_not() -> None:
 
 
 def test_near_the_limit_room_counts_for_more_than_the_cache() -> None:
-    assert worth_it(freeing(1_000), 0, Situation(estimate=86_000, usable=100_000, cached=86_000))
-    assert not worth_it(freeing(156), 0, Situation(estimate=86_000, usable=100_000, cached=86_000)), "that is no room"
-    assert not worth_it(freeing(1_000), 0, Situation(estimate=84_000, usable=100_000, cached=84_000))
-    assert worth_it(freeing(10), 0, Situation(estimate=10, usable=0, cached=10)), "no window at all is a full one"
+    assert worth_it(freeing(1_000), 0, ContextState(estimate=86_000, usable=100_000, cached=86_000))
+    assert not worth_it(freeing(156), 0, ContextState(estimate=86_000, usable=100_000, cached=86_000)), (
+        "that is no room"
+    )
+    assert not worth_it(freeing(1_000), 0, ContextState(estimate=84_000, usable=100_000, cached=84_000))
+    assert worth_it(freeing(10), 0, ContextState(estimate=10, usable=0, cached=10)), "no window at all is a full one"
 
 
 def test_the_price_of_the_model_counts() -> None:
@@ -76,7 +78,7 @@ def test_the_price_of_the_model_counts() -> None:
 
 
 def test_a_step_past_a_limit_of_its_own_makes_room_before_the_limit_of_all() -> None:
-    below = Situation(estimate=76_000, usable=100_000, cached=76_000, turns_to_come=1)
+    below = ContextState(estimate=76_000, usable=100_000, cached=76_000, turns_to_come=1)
     assert not worth_it(freeing(20_000), 0, below)
     assert worth_it(replace(freeing(20_000), for_room=True), 0, below)
     assert not worth_it(replace(freeing(156), for_room=True), 0, below), "that is no room"
@@ -119,8 +121,10 @@ class Fixed:
         self.name = name
         self._edit = Edit(kind="replace", target=block, text="x", freed=freed, step=name)
 
-    def plan(self, shown: Sequence[Message], situation: Situation) -> Plan | None:
-        return None if situation.edited(self._edit.target) else Plan((self._edit,), f"shortened {self._edit.target}")
+    def plan(self, shown: Sequence[Message], situation: ContextState) -> StepPlan | None:
+        return (
+            None if situation.edited(self._edit.target) else StepPlan((self._edit,), f"shortened {self._edit.target}")
+        )
 
 
 def long_talk() -> tuple[Talk, list[str]]:
@@ -131,7 +135,7 @@ def long_talk() -> tuple[Talk, list[str]]:
 
 def test_a_change_of_what_was_sent_is_told_with_its_reason_and_is_in_the_view_at_once() -> None:
     talk, blocks = long_talk()
-    view = View()
+    view = ContextView()
     events = ran(Pipeline([Fixed("snip", blocks[8], 9_000)]), view, talk.log, lambda freed: at(25_000 - freed))
     assert events == [
         ContextEdited(
@@ -146,7 +150,7 @@ def test_a_change_of_what_was_sent_is_told_with_its_reason_and_is_in_the_view_at
 
 def test_a_change_of_what_was_never_sent_breaks_nothing() -> None:
     talk, blocks = long_talk()
-    events = ran(Pipeline([Fixed("budget", blocks[9], 10)]), View(), talk.log, lambda _freed: at(0))
+    events = ran(Pipeline([Fixed("budget", blocks[9], 10)]), ContextView(), talk.log, lambda _freed: at(0))
     assert [type(event) for event in events] == [ContextEdited]
 
 
@@ -154,9 +158,9 @@ def test_what_was_not_worth_breaking_the_prefix_for_comes_along_when_it_is_broke
     talk, blocks = long_talk()
     small = Fixed("snip", blocks[5], 50)
     large = Fixed("microcompact", blocks[1], 20_000)
-    situation = Situation(estimate=30_000, usable=100_000, cached=29_000)
-    assert ran(Pipeline([small]), View(), talk.log, lambda _freed: situation) == []
-    events = ran(Pipeline([small, large]), View(), talk.log, lambda _freed: situation)
+    situation = ContextState(estimate=30_000, usable=100_000, cached=29_000)
+    assert ran(Pipeline([small]), ContextView(), talk.log, lambda _freed: situation) == []
+    events = ran(Pipeline([small, large]), ContextView(), talk.log, lambda _freed: situation)
     assert [event.step for event in events if isinstance(event, ContextEdited)] == ["microcompact", "snip"]
 
 
@@ -164,22 +168,22 @@ def test_a_drain_has_broken_the_prefix_already() -> None:
     talk, blocks = long_talk()
     talk.prompt("more")
     talk.answer()
-    view = View()
+    view = ContextView()
     small = Fixed("snip", blocks[9], 50)
-    warm = Situation(estimate=30_000, usable=100_000, cached=29_000)
+    warm = ContextState(estimate=30_000, usable=100_000, cached=29_000)
     pipeline = Pipeline([small])
     assert ran(pipeline, view, talk.log, lambda _freed: warm) == [], "not worth breaking the prefix for"
     drained = Edit(kind="collapse", target="m3", through="m6", text="They ran things.", step="collapse")
     view.edit([drained], talk.log[-1].id)
     told = ContextEdited(edits=[edit_to_dict(drained)], step="collapse", freed_tokens=9_000)
     pipeline.broken_by(view, talk.log, told, 21_000)
-    less = Situation(estimate=21_000, usable=100_000, cached=29_000)
+    less = ContextState(estimate=21_000, usable=100_000, cached=29_000)
     assert [event.step for event in ran(pipeline, view, talk.log, lambda _freed: less)] == ["snip"]
 
 
 def test_a_step_does_nothing_before_the_one_before_it_is_on_record() -> None:
     talk, blocks = long_talk()
-    view = View()
+    view = ContextView()
     steps = [Fixed("snip", blocks[1], 9_000), Fixed("microcompact", blocks[2], 9_000)]
     running = Pipeline(steps).run(view, talk.log, lambda _freed: at(0, cache_cold=True))
     assert next(running).step == "snip"
@@ -191,18 +195,18 @@ def test_a_step_does_nothing_before_the_one_before_it_is_on_record() -> None:
 
 def test_until_the_next_reply_the_cache_has_nothing_behind_the_broken_place() -> None:
     talk, blocks = long_talk()
-    view = View()
+    view = ContextView()
     seen: list[int] = []
 
     class Watching:
         name = "watching"
 
-        def plan(self, shown: Sequence[Message], situation: Situation) -> Plan | None:
+        def plan(self, shown: Sequence[Message], situation: ContextState) -> StepPlan | None:
             seen.append(situation.cached)
             return None
 
     pipeline = Pipeline([Watching(), Fixed("microcompact", blocks[1], 20_000)])
-    situation = Situation(estimate=30_000, usable=100_000, cached=29_000)
+    situation = ContextState(estimate=30_000, usable=100_000, cached=29_000)
     assert ran(pipeline, view, talk.log, lambda _freed: situation)
     ran(pipeline, view, talk.log, lambda _freed: situation)
     talk.answer()
@@ -216,23 +220,23 @@ def test_steps_that_are_switched_off_do_not_run_and_pins_bind_every_step() -> No
     talk, blocks = long_talk()
     step = Fixed("snip", blocks[1], 9_000)
     cold = at(0, cache_cold=True)
-    assert ran(Pipeline([step], frozenset({"snip"})), View(), talk.log, lambda _freed: cold) == []
+    assert ran(Pipeline([step], frozenset({"snip"})), ContextView(), talk.log, lambda _freed: cold) == []
     pinned = at(0, cache_cold=True, pinned=frozenset([blocks[1]]))
-    assert ran(Pipeline([step]), View(), talk.log, lambda _freed: pinned) == []
-    assert ran(Pipeline([step]), View(), [], lambda _freed: cold) == []
+    assert ran(Pipeline([step]), ContextView(), talk.log, lambda _freed: pinned) == []
+    assert ran(Pipeline([step]), ContextView(), [], lambda _freed: cold) == []
 
 
 def test_what_a_step_frees_lowers_the_estimate_by_that_and_the_next_request_too() -> None:
     talk, blocks = long_talk()
     talk.answer("Done.", Usage(28_000, 20))
     talk.prompt("more")
-    view = View()
+    view = ContextView()
     before = view.estimate(talk.log, 0)
     events = ran(
         Pipeline([Microcompact(keep=3)]),
         view,
         talk.log,
-        lambda freed: Situation(estimate=before - freed, usable=30_000, cached=before),
+        lambda freed: ContextState(estimate=before - freed, usable=30_000, cached=before),
     )
     assert isinstance(events[0], ContextEdited)
     assert events[0].freed_tokens > 10_000
@@ -246,7 +250,7 @@ def test_what_was_never_sent_is_not_taken_off_the_estimate_twice() -> None:
     talk.answer("I look.", Usage(5_000, 20))
     talk.prompt("more")
     talk.call("Bash", {"command": "seq"}, "output of a command\n" * 10_000)
-    view = View()
+    view = ContextView()
     ran(Pipeline([ToolResultBudget(lambda name, _text: name)]), view, talk.log, lambda _freed: at(0))
     assert 5_020 < view.estimate(talk.log, 0) < 6_500
 
@@ -258,7 +262,7 @@ def test_messages_under_a_collapse_are_not_looked_at() -> None:
     second = talk.call("Read", {"file_path": "/a"}, numbered(1, 200))
     talk.call("Read", {"file_path": "/a"}, numbered(1, 200))
     talk.call("Bash", {"command": "ls"}, "a")
-    view = View()
+    view = ContextView()
     view.edit([Edit(kind="collapse", target="m0", through="m2", text="They read /a.")])
     events = ran(Pipeline([Snip()]), view, talk.log, lambda _freed: at(0, cache_cold=True))
     assert isinstance(events[0], ContextEdited)
@@ -273,9 +277,9 @@ def test_messages_under_a_collapse_are_not_looked_at() -> None:
 CHECKS = settings(max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "40")))
 
 
-def steps_in(order: Sequence[int]) -> list[Step]:
+def steps_in(order: Sequence[int]) -> list[ContextStep]:
     """Eager ones, so that small conversations are enough."""
-    made: list[Step] = [
+    made: list[ContextStep] = [
         ToolResultBudget(lambda name, _text: f"/results/{name}", limit=3_000, per_message=7_000),
         Snip(picture_replies=1, picture_prompts=1),
         Microcompact(keep=1, threshold=0.0),
@@ -288,7 +292,7 @@ def all_blocks(log: Sequence[Message]) -> dict[str, Block]:
 
 
 situations = st.builds(
-    Situation,
+    ContextState,
     estimate=st.integers(0, 5_000),
     usable=st.integers(1, 5_000),
     cached=st.integers(0, 5_000),
@@ -299,16 +303,16 @@ situations = st.builds(
 @CHECKS
 @given(talks(), st.permutations(range(3)), st.data(), situations)
 def test_any_log_any_order_any_pins_give_a_valid_request_with_all_that_has_to_be_in_it(
-    log: list[Message], order: list[int], data: st.DataObject, basis: Situation
+    log: list[Message], order: list[int], data: st.DataObject, basis: ContextState
 ) -> None:
     kept = copy.deepcopy(log)
     blocks = all_blocks(log)
     pinned = frozenset(data.draw(st.sets(st.sampled_from(sorted(blocks)))))
-    pipeline, view = Pipeline(steps_in(order)), View()
-    resumed = View()
+    pipeline, view = Pipeline(steps_in(order)), ContextView()
+    resumed = ContextView()
 
-    def situation(freed: int) -> Situation:
-        return Situation(
+    def situation(freed: int) -> ContextState:
+        return ContextState(
             estimate=max(0, basis.estimate - freed),
             usable=basis.usable,
             cached=basis.cached,
@@ -339,8 +343,8 @@ def test_any_log_any_order_any_pins_give_a_valid_request_with_all_that_has_to_be
 
 @CHECKS
 @given(talks(), st.permutations(range(3)))
-def test_what_was_sent_changes_only_where_it_is_told(log: list[Message], order: list[int]) -> None:
-    pipeline, view = Pipeline(steps_in(order)), View()
+def test_sent_messages_change_only_with_a_reported_edit(log: list[Message], order: list[int]) -> None:
+    pipeline, view = Pipeline(steps_in(order)), ContextView()
     sent: tuple[object, ...] = ()
     for end in [p for p, message in enumerate(log) if message.role == "assistant"]:
         events = ran(pipeline, view, log[:end], lambda _freed: at(40_000))

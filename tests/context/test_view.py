@@ -6,7 +6,7 @@ from agentcli.context.compact import without_oldest
 from agentcli.context.edits import Edits
 from agentcli.context.estimate import context_tokens, message_tokens
 from agentcli.context.prompt import default_prompt, git_branch, system_context, system_parts
-from agentcli.context.view import View
+from agentcli.context.view import ContextView
 from agentcli.core.messages import (
     ImageBlock,
     Message,
@@ -35,12 +35,12 @@ def test_only_what_follows_the_last_boundary_is_shown() -> None:
 
 
 def test_user_context_stands_in_front_and_not_in_the_log() -> None:
-    wire = View("House rules.").wire(LOG[:1])
+    wire = ContextView("House rules.").wire(LOG[:1])
     assert [block["text"] for block in wire[0]["content"]] == ["House rules.", "look at this"]
 
 
 def test_a_repair_reaches_back_and_leaves_what_comes_later_alone() -> None:
-    view = View()
+    view = ContextView()
     view.repair("strip_thinking", "2")
     wire = view.wire(LOG)
     assert [block["type"] for block in wire[1]["content"]] == ["tool_use"]
@@ -49,21 +49,21 @@ def test_a_repair_reaches_back_and_leaves_what_comes_later_alone() -> None:
 
 
 def test_refused_images_become_a_note() -> None:
-    view = View()
+    view = ContextView()
     view.repair("drop_images", "4")
     content = view.wire(LOG)[2]["content"][0]["content"]
     assert [block["type"] for block in content] == ["text", "text"]
 
 
 def test_refused_pairing_turns_calls_into_text() -> None:
-    view = View()
+    view = ContextView()
     view.repair("flatten_tools", "4")
     assert "tool_use" not in str(view.wire(LOG))
     assert "Called Read" in str(view.wire(LOG))
 
 
 def test_a_declined_prompt_alone_is_left_out() -> None:
-    view = View()
+    view = ContextView()
     view.repair("leave_out_prompt", "1")
     assert "look at this" not in str(view.wire(LOG))
     assert "A cat." in str(view.wire(LOG))
@@ -90,7 +90,7 @@ def test_shedding_drops_about_a_fifth_and_never_splits_a_call_from_its_result() 
     while left is not None and len(left) > 4:
         rounds += 1
         assert left[0].origin in (Origin.PROMPT, Origin.REPLY)
-        View().wire(left)
+        ContextView().wire(left)
         shorter = without_oldest(left)
         assert shorter is None or len(shorter) < len(left)
         left = shorter

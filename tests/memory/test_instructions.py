@@ -10,8 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentcli.memory.instructions import LONGEST_CONTEXT, InstructionFile, InstructionFiles, Instructions, Places
-from agentcli.memory.reading import LARGEST_READ, LONGEST_TOLD, read_instructions, text_of
+from agentcli.memory.instruction_text import LARGEST_READ, LONGEST_TOLD, read_instructions, text_of
+from agentcli.memory.instructions import (
+    LONGEST_CONTEXT,
+    InstructionFile,
+    InstructionFiles,
+    InstructionFolders,
+    Instructions,
+)
 from agentcli.tools.files.read_cache import digest_of
 
 
@@ -27,7 +33,7 @@ def project(tmp_path: Path) -> Path:
 
 def files_for(project: Path, cwd: str = "app", **rest: object) -> InstructionFiles:
     base = project.parent
-    places = Places.around(project / cwd, (), base / "config", base / "home")
+    places = InstructionFolders.around(project / cwd, (), base / "config", base / "home")
     return InstructionFiles(places, **rest)  # type: ignore[arg-type]
 
 
@@ -89,7 +95,7 @@ def test_a_file_of_the_project_never_counts_as_the_users_word(project: Path, nam
 def test_outside_of_a_repository_only_the_folder_itself_counts(tmp_path: Path) -> None:
     put(tmp_path / "AGENTS.md", "somebody else's")
     put(tmp_path / "here" / "AGENTS.md", "mine")
-    found = InstructionFiles(Places.around(tmp_path / "here")).always()
+    found = InstructionFiles(InstructionFolders.around(tmp_path / "here")).always()
     assert [file.text for file in found.files] == ["mine"]
 
 
@@ -172,7 +178,7 @@ def test_the_fifth_level_is_left_out_with_a_note(project: Path) -> None:
     found = files_for(project).always()
     assert names(found, project) == ["AGENTS.md", "1.md", "2.md", "3.md", "4.md"]
     assert "@5.md is left out: it is more than 4 imports deep" in found.files[-1].text
-    assert found.notices == (f"{project}/5.md is left out: imports are followed 4 files deep.",)
+    assert found.notices == (f"{project}/5.md was left out: imports are followed at most 4 files deep.",)
 
 
 def test_people_packages_and_folders_are_no_imports(project: Path) -> None:
@@ -257,7 +263,7 @@ def test_further_folders_count_as_project(project: Path) -> None:
     put(further / "AGENTS.md", "further")
     put(further / "x" / "AGENTS.md", "x @../y.md")
     put(further / "y.md", "y")
-    files = InstructionFiles(Places.around(project / "app", (further,)))
+    files = InstructionFiles(InstructionFolders.around(project / "app", (further,)))
     assert [file.text[0] for file in files.near([str(further / "x")]).files] == ["f", "x", "y"]
 
 
@@ -311,7 +317,7 @@ def test_characters_that_nobody_sees_are_left_out(project: Path) -> None:
     put(project / "AGENTS.md", "be\u200b good\U000e0041\U000e0042\x1b[31m\x00".replace("\x00", ""))
     found = files_for(project).always()
     assert found.files[0].text == "be good"
-    assert "holds 3 characters that cannot be seen" in found.notices[0]
+    assert "contains 3 invisible characters" in found.notices[0]
 
 
 def test_a_file_cannot_end_its_own_section(project: Path) -> None:
@@ -366,6 +372,6 @@ def test_whatever_is_imported_nothing_comes_from_outside(tmp_path: Path, paths: 
     put(root / "a.md", "@d/b.md @../c.md")
     put(root / "d" / "b.md", "@../a.md @../../c.md")
     put(tmp_path / "c.md", "secret")
-    found = InstructionFiles(Places.around(root, home=tmp_path)).always()
+    found = InstructionFiles(InstructionFolders.around(root, home=tmp_path)).always()
     assert all(Path(file.real).is_relative_to(root) for file in found.files)
     assert len({file.real for file in found.files}) == len(found.files)

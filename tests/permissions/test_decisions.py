@@ -127,7 +127,7 @@ def test_the_target_of_a_redirection_is_a_write(command: str, mode: str, behavio
 def test_an_edit_rule_lets_a_redirection_pass(tree: Path) -> None:
     rules = policy(allow="Edit(logs/**)\nBash(npm test *)")
     assert bash(rules, "npm test > logs/out.txt 2>&1", tree).behavior == "allow"
-    assert bash(rules, "npm test > a.txt", tree).reason == "asked because of the redirection to a.txt"
+    assert bash(rules, "npm test > a.txt", tree).reason == "Needs approval: it redirects output to a.txt"
     assert bash(policy(allow="Bash(npm test *)", deny="Edit(logs/**)"), "ls > logs/x", tree).behavior == "deny"
 
 
@@ -301,11 +301,11 @@ def test_what_a_path_led_to_is_decided_about_too(tree: Path) -> None:
 
 def test_every_part_has_its_line_in_the_details(tree: Path) -> None:
     decision = bash(policy(allow="Bash(npm test *)"), "ls && npm test && sort -o x a.txt", tree)
-    assert decision.reason == "asked because `-o` of sort writes a file (in `sort -o x a.txt`)"
+    assert decision.reason == "Needs approval: `-o` of sort writes a file (in `sort -o x a.txt`)"
     assert decision.details == (
-        "ls: allowed because it only reads",
-        "npm test: allowed because of rule Bash(npm test *) from a.json",
-        "sort -o x a.txt: asks because `-o` of sort writes a file",
+        "ls: allowed because it is read-only",
+        "npm test: allowed because it matches rule Bash(npm test *) from a.json",
+        "sort -o x a.txt: needs approval because `-o` of sort writes a file",
     )
 
 
@@ -319,8 +319,8 @@ def test_an_allowed_command_names_its_rule_and_file(tree: Path) -> None:
 
 
 def test_what_cannot_be_taken_apart_says_why(tree: Path) -> None:
-    assert bash(policy(), "echo $SECRET", tree).reason == "asked because of the variable $SECRET"
-    assert bash(policy(), "ls 'x", tree).reason == "asked because it cannot be parsed"
+    assert bash(policy(), "echo $SECRET", tree).reason == "Needs approval: the value of $SECRET is unknown"
+    assert bash(policy(), "ls 'x", tree).reason == "Needs approval: it cannot be parsed"
 
 
 def test_deny_is_found_in_a_command_that_is_too_complex_to_parse(tree: Path) -> None:

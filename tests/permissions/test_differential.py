@@ -10,8 +10,8 @@ from random import Random
 
 import pytest
 
-from agentcli.permissions.commands.parts import Place, analyse
-from agentcli.permissions.shell.strict import NotPlain, plain_commands
+from agentcli.permissions.commands.command_parts import CommandContext, analyse
+from agentcli.permissions.shell.strict_parser import NotPlain, plain_commands
 from tests.permissions.shell_lines import READ_ONLY
 
 SLOW = ("npm ", "pip ", "sleep", "lsof", "java", "docker", "go version", "cargo", "rustc")
@@ -71,7 +71,7 @@ BATCHES = [[line for line in READ_ONLY if not line.strip().startswith(SLOW)][sta
 @pytest.mark.parametrize("lines", BATCHES, ids=lambda lines: f"{len(lines)} lines from {lines[0]!r}")
 def test_no_line_that_is_allowed_changes_anything(lines: list[str], repository: Path) -> None:
     before = snapshot(repository.parent)
-    place = Place.of(repository, (repository,))
+    place = CommandContext.of(repository, (repository,))
     for line in lines:
         parts = analyse(line, place)
         if isinstance(parts, NotPlain) or not all(part.only_reads for part in parts):
@@ -185,7 +185,7 @@ def test_lines_changed_at_random_that_still_pass_change_and_leak_nothing(seed: i
         if not (repository / name).is_symlink():
             (repository / name).symlink_to(target)
     before = snapshot(repository.parent)
-    place = Place.of(repository, (repository,))
+    place = CommandContext.of(repository, (repository,))
     lines = [line for line in READ_ONLY if not line.strip().startswith(SLOW) and "seq" not in line]
     run = 0
     while run < 40:

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.permissions.commands.parts import Place, analyse
+from agentcli.permissions.commands.command_parts import CommandContext, analyse
 from agentcli.permissions.rules.rule import parse_rule
-from agentcli.permissions.shell.loose import loose_segments, loose_words
-from agentcli.permissions.shell.strict import NotPlain, plain_commands
+from agentcli.permissions.shell.loose_parser import loose_segments, loose_words
+from agentcli.permissions.shell.strict_parser import NotPlain, plain_commands
 from tests.permissions.compound_lines import COMPOUND_NOT_PROVEN, COMPOUND_READ_ONLY
 from tests.permissions.shell_lines import NOT_PROVEN, READ_ONLY
 
@@ -40,7 +40,7 @@ safe_lines = st.sampled_from(ONE_LINE)
 
 
 def only_reads(command: str, project: Path) -> bool:
-    parts = analyse(command, Place.of(project, (project,)))
+    parts = analyse(command, CommandContext.of(project, (project,)))
     return not isinstance(parts, NotPlain) and all(part.only_reads for part in parts)
 
 
@@ -93,7 +93,7 @@ def test_a_line_broken_at_random_never_passes_with_other_programs(project: Path,
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(line)))
         line = line[:at] + data.draw(st.sampled_from(PIECES)) + line[at:]
-    parts = analyse(line, Place.of(project, (project,)))
+    parts = analyse(line, CommandContext.of(project, (project,)))
     if isinstance(parts, NotPlain) or not all(part.only_reads for part in parts):
         return
     assert not parse_rule("Bash(rm *)").matches_command(parts[-1].command.text)

@@ -86,7 +86,7 @@ def test_a_call_without_needs_is_allowed_in_every_mode(mode: PermissionMode, pro
 @pytest.mark.parametrize(
     ("mode", "behavior"), [("default", "ask"), ("acceptEdits", "ask"), ("plan", "deny"), ("dontAsk", "deny")]
 )
-def test_a_tool_of_somebody_elses_asks(mode: str, behavior: str, project: Path) -> None:
+def test_a_third_party_tool_needs_approval(mode: str, behavior: str, project: Path) -> None:
     decision = policy(PermissionMode(mode)).decide("custom", {}, [Need("other", "custom")], project, [project])
     assert decision.behavior == behavior
 
@@ -265,7 +265,7 @@ def test_removing_the_project_from_a_folder_in_it_asks(project: Path) -> None:
         "ls | xargs r?",
     ],
 )
-def test_while_rules_deny_commands_a_name_that_nobody_can_read_asks(command: str, project: Path) -> None:
+def test_with_deny_rules_an_unknown_program_name_needs_approval(command: str, project: Path) -> None:
     assert bash(policy(PermissionMode.BYPASS), command, project).behavior == "allow"
     assert bash(policy(PermissionMode.BYPASS, deny="Bash(rm *)"), command, project).behavior in ("ask", "deny")
     assert bash(policy(allow="Bash", deny="Bash(rm *)"), command, project).behavior in ("ask", "deny")
@@ -505,7 +505,7 @@ def test_a_tool_denied_altogether_is_known_beforehand() -> None:
     assert not policy(deny="Bash(rm *)").refuses_always("Bash")
 
 
-def test_searches_are_told_which_files_deny_rules_hide(project: Path) -> None:
+def test_searches_skip_files_hidden_by_deny_rules(project: Path) -> None:
     rules = policy(deny="Read(.env)")
     assert rules.hides_anything
     assert rules.hides(str(project / "sub" / ".env"), project, [project])

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.commands.parts import Place, analyse
-from agentcli.permissions.shell.strict import NotPlain
+from agentcli.permissions.commands.command_parts import CommandContext, analyse
+from agentcli.permissions.shell.strict_parser import NotPlain
 
 
 def program(folder: Path, name: str, text: str = "#!/bin/sh\n") -> Path:
@@ -19,7 +19,7 @@ def program(folder: Path, name: str, text: str = "#!/bin/sh\n") -> Path:
 
 
 def why(command: str, project: Path, search_path: str = "") -> str:
-    parts = analyse(command, Place.of(project, (project,), search_path=search_path))
+    parts = analyse(command, CommandContext.of(project, (project,), search_path=search_path))
     assert not isinstance(parts, NotPlain)
     return "; ".join(part.objection for part in parts if part.objection is not None)
 
@@ -48,7 +48,7 @@ def test_a_program_of_the_project_that_a_listed_one_would_start_makes_it_ask(
     path = f"{own}:{outside}"
     assert why(command, tree, path) == ""
     program(own, started)
-    assert "is among the files of a working directory" in why(command, tree, path)
+    assert "is a file in a working directory" in why(command, tree, path)
 
 
 def test_pip_asks_where_python_would_load_code_of_the_project(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.commands.parts import Place, analyse, runs_beside_others
+from agentcli.permissions.commands.command_parts import CommandContext, analyse, runs_beside_others
 from agentcli.permissions.commands.read_only import objection
-from agentcli.permissions.shell.strict import NotPlain
+from agentcli.permissions.shell.strict_parser import NotPlain
 from tests.permissions.compound_lines import COMPOUND_NOT_PROVEN, COMPOUND_READ_ONLY
 from tests.permissions.shell_lines import NOT_PROVEN, READ_ONLY
 
 
 def why_asked(command: str, project: Path, hides: bool = False) -> str:
     """Empty: it is proven to only read."""
-    place = Place.of(project, (project,), (), (lambda path: path.endswith("a.txt")) if hides else None)
+    place = CommandContext.of(project, (project,), (), (lambda path: path.endswith("a.txt")) if hides else None)
     parts = analyse(command, place)
     if isinstance(parts, NotPlain):
         return str(parts)
-    return "; ".join(part.objection or "of a redirection" for part in parts if not part.only_reads)
+    return "; ".join(part.objection or "a redirection" for part in parts if not part.only_reads)
 
 
 @pytest.mark.parametrize("command", [*READ_ONLY, *COMPOUND_READ_ONLY])
@@ -49,26 +49,26 @@ def test_the_tables_are_large_enough_to_mean_something() -> None:
         ("find . -exec rm {} +", "`-exec` of find runs a program"),
         ("sort -o x a", "`-o` of sort writes a file"),
         ("sed -i s/a/b/ x", "`-i` of sed changes files"),
-        ("tail -n 5 -f a", "`-f` of tail does not end by itself"),
+        ("tail -n 5 -f a", "`-f` of tail never ends"),
         ("npm test", "npm test may change files or run code"),
         ("ls --zero", "`--zero` of ls may change files or run code"),
         ("cat ../outside.txt", "../outside.txt is outside the working directories"),
-        ("ls $(id)", "it is not known what ls is given"),
-        ("echo $SECRET", "of the variable $SECRET"),
-        ("ls {a,{b,c}}", "of the brace expansion"),
-        ("A=1 ls", "of the assignment A=1"),
-        ("for ((;;)); do ls; done", "of the for loop"),
-        ("while true; do ls; done", "of the loop, which may not end"),
-        ("cat <<EOF\n$x\nEOF", "of the here-document"),
-        ("cat $(ls)", "it is not known what names a substitution prints"),
-        ("x=$(cat a.txt); echo $((x))", "of the arithmetic, in which x is not known to be a number"),
-        ("ls &", "it runs something in the background"),
+        ("ls $(id)", "the arguments of ls are unknown"),
+        ("echo $SECRET", "the value of $SECRET is unknown"),
+        ("ls {a,{b,c}}", "the brace expansion cannot be checked"),
+        ("A=1 ls", "the assignment A=1 can change what programs do"),
+        ("for ((;;)); do ls; done", "the for loop cannot be checked"),
+        ("while true; do ls; done", "the loop may never end"),
+        ("cat <<EOF\n$x\nEOF", "the here-document cannot be checked"),
+        ("cat $(ls)", "the names printed by the substitution are unknown"),
+        ("x=$(cat a.txt); echo $((x))", "x is used in arithmetic and may not be a number"),
+        ("ls &", "it starts a background process"),
         ("ls 'x", "it cannot be parsed"),
-        ("cd / && ls", "`cd /` leads outside the working directories; it is not known in which folder it would run"),
+        ("cd / && ls", "`cd /` leaves the working directories; the folder it would run in is unknown"),
         ("cat *link", "the pattern *link matches link, which leads outside the working directories"),
-        ("cd dash && sort *", "the pattern * matches -o, which would be taken for an option"),
-        ("awk '{print > \"x\"}' a", "the awk program is not known to only print"),
-        ("ls | xargs cat", "xargs gives cat names that are not known beforehand"),
+        ("cd dash && sort *", "the pattern * matches -o, which would be read as an option"),
+        ("awk '{print > \"x\"}' a", "the awk program may do more than print"),
+        ("ls | xargs cat", "the names that xargs passes to cat are unknown"),
     ],
 )
 def test_the_reason_names_what_is_in_the_way(command: str, reason: str, tree: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_pattern_shows_nothing_that_a_rule_hides(tree: Path) -> None:
 def test_a_pattern_in_a_very_large_folder_is_not_expanded(tree: Path) -> None:
     for number in range(2_010):
         (tree / "src" / f"f{number}").touch()
-    assert "too much" in why_asked("ls src/f*", tree)
+    assert "too many files" in why_asked("ls src/f*", tree)
     assert why_asked("ls src", tree) == ""
 
 
@@ -165,7 +165,7 @@ def test_a_module_or_a_package_may_choose_the_program(tree: Path) -> None:
 
 def test_a_program_among_the_files_of_the_project_is_not_the_known_one(tree: Path) -> None:
     def asked(command: str, search_path: str) -> list[str | None]:
-        parts = analyse(command, Place.of(tree, (tree,), search_path=search_path))
+        parts = analyse(command, CommandContext.of(tree, (tree,), search_path=search_path))
         assert not isinstance(parts, NotPlain)
         return [part.objection for part in parts]
 

@@ -6,8 +6,8 @@ import pytest
 
 from agentcli.core.shell import has_control_characters
 from agentcli.permissions.rules.rule import parse_rule
-from agentcli.permissions.shell.loose import loose_segments, loose_words
-from agentcli.permissions.shell.strict import NotPlain, SimpleCommand, plain_commands
+from agentcli.permissions.shell.loose_parser import loose_segments, loose_words
+from agentcli.permissions.shell.strict_parser import NotPlain, SimpleCommand, plain_commands
 
 
 def parts_of(command: str) -> tuple[SimpleCommand, ...]:

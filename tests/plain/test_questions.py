@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.config.trust import UNREADABLE, Part, TrustState
+from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState
 from agentcli.core import events as ev
 from agentcli.core.errors import AgentError
 from agentcli.core.permission import Answer, PermissionMode
@@ -24,7 +24,7 @@ def requested(**changes: Any) -> ev.PermissionRequested:
         "name": "Bash",
         "input": {"command": "make all"},
         "title": "Bash make all",
-        "reason": "asked because make may change files or run code",
+        "reason": "Needs approval: make may change files or run code",
         "cause": "make may change files or run code",
         "suggestions": ["Bash(make all)"],
         "display": {"kind": "command", "command": "make all", "folder": "/w", "description": "build it"},
@@ -65,7 +65,7 @@ def test_all_of_the_command_and_all_that_would_be_saved_is_shown() -> None:
     assert "<U+200B><U+202E>;rm␛[2J -rf ~" in text
     assert "in: /w" in text
     assert "to: build it" in text
-    assert "Needs approval because make may change files or run code" in text
+    assert "Needs approval: make may change files or run code" in text
     assert "settings.local.json" in text
     assert "rule for always: Bash(make all)\n" in text
 
@@ -268,8 +268,8 @@ def test_nothing_that_is_asked_carries_control_sequences() -> None:
 # ---------------------------------------------------------------------------------------------------------------- trust
 
 
-def trust_state(*further: Part) -> TrustState:
-    parts = (Part(".agentcli/settings.json", "abc", '{"hooks": "rm\u202e"}\r\nend'), *further)
+def trust_state(*further: TrustedContent) -> TrustState:
+    parts = (TrustedContent(".agentcli/settings.json", "abc", '{"hooks": "rm\u202e"}\r\nend'), *further)
     return TrustState(Path("/w"), False, parts, tuple(part.name for part in parts))
 
 
@@ -287,7 +287,7 @@ def test_a_folder_is_trusted_only_by_its_own_word(typed: str, goes_on: bool, tru
 def test_a_folder_with_a_file_that_cannot_be_shown_cannot_be_trusted() -> None:
     kept: list[TrustState] = []
     paper = Paper("t", "r")
-    state = trust_state(Part(".mcp\n? Trust this folder?\x1b[2J.json", UNREADABLE))
+    state = trust_state(TrustedContent(".mcp\n? Trust this folder?\x1b[2J.json", UNREADABLE))
     assert asyncio.run(may_go_on(state, paper, kept.append))
     assert not kept
     assert "cannot be shown" in paper.text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.config.credentials import KeptKey
+from agentcli.config.credentials import StoredKey
 from agentcli.core.abort import AbortController
 from agentcli.core.errors import CredentialError, UsageError
 from agentcli.providers.base import Failed, FailureKind, Finished, Request
@@ -112,8 +112,8 @@ async def test_a_failing_key_helper_is_a_failure_and_no_exception() -> None:
 # ------------------------------------------------------------------------------------------------------- kept keys
 
 
-def kept_for(address: str, key: str = "sk-kept") -> Callable[[str], KeptKey | None]:
-    return lambda asked: KeptKey(key, "a file") if asked == address else None
+def kept_for(address: str, key: str = "sk-kept") -> Callable[[str], StoredKey | None]:
+    return lambda asked: StoredKey(key, "a file") if asked == address else None
 
 
 async def test_what_is_set_wins_over_what_was_kept() -> None:

@@ -31,7 +31,7 @@ from agentcli.core.messages import (
     UnknownBlock,
 )
 from agentcli.core.usage import Usage
-from agentcli.session.base import Workplace
+from agentcli.session.base import SessionContext
 
 SESSION_ID = "5e551011-0000-4000-8000-000000000001"
 OTHER_ID = "5e551011-0000-4000-8000-000000000002"
@@ -61,8 +61,8 @@ class FixedClock:
         return "2026-11-20T10:00:00.000Z"
 
 
-def workplace(folder: Path, *, first_id: int = 1_000_000, clock: FixedClock | None = None) -> Workplace:
-    return Workplace(folder / "state", folder, clock or FixedClock(), SequentialIds(first_id), "0.1.0")
+def workplace(folder: Path, *, first_id: int = 1_000_000, clock: FixedClock | None = None) -> SessionContext:
+    return SessionContext(folder / "state", folder, clock or FixedClock(), SequentialIds(first_id), "0.1.0")
 
 
 @dataclass

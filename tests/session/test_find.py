@@ -9,7 +9,7 @@ from agentcli.core.events import MessageAppended
 from agentcli.core.messages import Message, Origin, TextBlock
 from agentcli.session import find as finding
 from agentcli.session.find import describe_session, find, latest, list_sessions
-from agentcli.session.places import sessions_dir
+from agentcli.session.paths import sessions_dir
 from agentcli.session.store import SessionStore
 from tests.session.conversations import result, workplace
 
@@ -104,12 +104,12 @@ def test_folders_that_share_a_key_do_not_share_sessions(tmp_path: Path) -> None:
     from agentcli.core.events import MessageAppended
     from agentcli.core.ids import RandomIds, SystemClock
     from agentcli.core.messages import Origin, user_message
-    from agentcli.session.base import Workplace
+    from agentcli.session.base import SessionContext
     from agentcli.session.store import SessionStore
 
     one, other = Path("/x/a/b-c"), Path("/x/a/b/c")
     ids = RandomIds()
-    store = SessionStore.create(Workplace(tmp_path, one, SystemClock(), ids, "test"), ids.new())
+    store = SessionStore.create(SessionContext(tmp_path, one, SystemClock(), ids, "test"), ids.new())
     store.record(MessageAppended(message=user_message("hello", ids.new(), Origin.PROMPT)))
     store.close()
     assert latest(tmp_path, one) is not None

@@ -35,7 +35,7 @@ from agentcli.session.find import describe_session
 from agentcli.session.history import NOT_KEPT, TEXT_LIMIT, event_record
 from agentcli.session.load import UNFINISHED, load_session, read_records
 from agentcli.session.null import NullStore
-from agentcli.session.places import make_private_dir, project_key
+from agentcli.session.paths import make_private_dir, project_key
 from agentcli.session.store import SessionStore
 from tests.session.conversations import OTHER_ID, SESSION_ID, FixedClock, conversation, result, workplace
 
@@ -516,7 +516,7 @@ def test_a_torn_line_is_reported_and_cut_before_the_next_append_and_not_before(t
     path.write_bytes(whole + b'{"type":"user","uu')
     store, loaded = SessionStore.resume(place, path)
     assert loaded.torn
-    assert "cut off" in notices(store)[0]
+    assert "incomplete" in notices(store)[0]
     assert path.read_bytes() != whole
     store.record(prompt("two", "2"))
     store.close()

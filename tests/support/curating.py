@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from agentcli.context.steps import Situation
+from agentcli.context.steps import ContextState
 from agentcli.core.usage import Price
 from agentcli.tools.base import Output
 from tests.support.cacheserver import PromptCache, caching_transport
@@ -33,6 +33,6 @@ def item(b: Bench, category: str, words: str = "") -> str:
     return found[0]
 
 
-def situation(**given: Any) -> Situation:
+def situation(**given: Any) -> ContextState:
     facts: dict[str, Any] = {"estimate": 10_000, "usable": 100_000, "cached": 9_000, "price": Price.of(3.0, 15.0)}
-    return Situation(**{**facts, **given})
+    return ContextState(**{**facts, **given})

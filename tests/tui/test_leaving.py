@@ -13,7 +13,7 @@ from textual import events
 from textual.pilot import Pilot
 
 from agentcli import tui
-from agentcli.config.trust import Part, TrustState
+from agentcli.config.trust import TrustedContent, TrustState
 from agentcli.core.permission import Answer
 from agentcli.interactive.draft import Draft
 from agentcli.interactive.welcome import Welcome
@@ -79,7 +79,9 @@ DIALOGS: dict[str, Opens] = {
     "CompactPreview": lambda app: app.chat.ask(PROPOSED, 0),
     "HunkReview": pushed(hunks),
     "TrustDialog": pushed(
-        lambda app: TrustDialog(TrustState(Path("/srv/app"), False, (Part("a", "b", "{}"),), ("a",)), app.chat.palette)
+        lambda app: TrustDialog(
+            TrustState(Path("/srv/app"), False, (TrustedContent("a", "b", "{}"),), ("a",)), app.chat.palette
+        )
     ),
     "WelcomeDialog": pushed(
         lambda app: WelcomeDialog(Welcome(address=PUBLIC, public=PUBLIC), no_servers, nothing, app.chat.palette)

@@ -21,7 +21,7 @@ from textual.widgets import Static
 
 from agentcli.agent.context.report import Category, ContextItem
 from agentcli.config.schema import BY_NAME, KEYS
-from agentcli.config.settings import Row as Setting
+from agentcli.config.settings import SettingRow as Setting
 from agentcli.core.usage import Totals, Usage
 from agentcli.tools.shell.background import BackgroundTask
 from agentcli.tui.app import AgentApp

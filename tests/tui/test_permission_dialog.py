@@ -86,8 +86,8 @@ def test_a_command_is_shown_with_its_folder_its_parts_and_the_rules_that_always_
         " to Build\n"
         "\n"
         " Two parts need a rule\n"
-        "   · npm run build: asks because no rule allows it\n"
-        "   · rm -rf dist: asks because it removes files\n"
+        "   · npm run build: needs approval because no rule allows it\n"
+        "   · rm -rf dist: needs approval because it removes files\n"
         "\n"
         " “Always” would save, until agentcli is closed:\n"
         "   + Bash(npm run build)\n"
@@ -106,7 +106,7 @@ def test_nothing_is_said_twice_about_a_command_of_one_part() -> None:
     event = asked(
         "Bash",
         {"command": "git push"},
-        reason="asked because git push may change files or run code",
+        reason="Needs approval: git push may change files or run code",
         cause="git push may change files or run code",
         cause_listed=True,
         findings=[PartFinding("git push", "git push may change files or run code", allowed=False).record()],
@@ -119,7 +119,7 @@ def test_nothing_is_said_twice_about_a_command_of_one_part() -> None:
         "\n"
         " in /srv/app\n"
         "\n"
-        " Needs approval because git push may change files or run code\n"
+        " Needs approval: git push may change files or run code\n"
         "\n"
         " ❯ 1 Allow once\n"
         "   2 Always allow Bash(git push:*)  ‹\u00a0this\u00a0session\u00a0›\n"
@@ -141,33 +141,35 @@ def test_a_long_part_is_not_shown_in_full_again_where_it_is_judged() -> None:
     event = asked(
         "Bash",
         {"command": f"{echo}\n{script}"},
-        reason="asked because of the here-document (in `python`)",
-        cause="of the here-document (in `python`)",
+        reason="Needs approval: the here-document cannot be checked (in `python`)",
+        cause="the here-document cannot be checked (in `python`)",
         cause_listed=True,
         findings=[
-            PartFinding(echo, "it only reads", allowed=True).record(),
-            PartFinding(script, "of the here-document", allowed=False).record(),
+            PartFinding(echo, "it is read-only", allowed=True).record(),
+            PartFinding(script, "the here-document cannot be checked", allowed=False).record(),
             PartFinding(
-                "printf ': asks because\nno'\nrm -rf /", "it removes: allowed because x", allowed=False
+                "printf ': needs approval because\nno'\nrm -rf /", "it removes: allowed because x", allowed=False
             ).record(),
         ],
         display={"kind": "command"},
     )
-    text = look(dialog(event), (100, 40))
+    text = look(dialog(event), (110, 40))
     assert text.count("first()") == text.count("last()") == 1
     assert " Needs approval:\n" in text
-    assert f"   · echo {'x' * 55} …: allowed because it only reads\n" in text
-    assert "   · python - <<'EOF' …: asks because of the here-document\n" in text
+    assert f"   · echo {'x' * 55} …: allowed because it is read-only\n" in text
+    assert "   · python - <<'EOF' …: needs approval because the here-document cannot be checked\n" in text
     # The parts that need approval come first.
     assert text.index("· python") < text.index("· printf") < text.index("· echo")
     # Whatever a part looks like: what was found about it stays whole.
-    assert "   · printf ': asks because …: asks because it removes: allowed because x\n" in text
+    assert "   · printf ': needs approval because …: needs approval because it removes: allowed because x\n" in text
 
 
 def test_because_of_something_reads_as_a_sentence() -> None:
-    findings = [PartFinding("cat <<EOF", "of the here-document", allowed=False).record()]
-    event = asked("Bash", {"command": "x"}, cause="of the here-document", cause_listed=True, findings=findings)
-    assert "\n Needs approval because of the here-document\n" in look(dialog(event))
+    findings = [PartFinding("cat <<EOF", "the here-document cannot be checked", allowed=False).record()]
+    event = asked(
+        "Bash", {"command": "x"}, cause="the here-document cannot be checked", cause_listed=True, findings=findings
+    )
+    assert "\n Needs approval: the here-document cannot be checked\n" in look(dialog(event))
 
 
 def test_of_an_edit_it_is_not_said_that_it_needs_to_be_asked_about() -> None:

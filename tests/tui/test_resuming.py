@@ -14,7 +14,7 @@ from agentcli.core.events import BlockFinished, Event, MessageAppended, ToolFini
 from agentcli.core.ids import SequentialIds, SystemClock
 from agentcli.core.messages import Block, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
 from agentcli.core.usage import Usage
-from agentcli.session.base import Workplace
+from agentcli.session.base import SessionContext
 from agentcli.session.load import load_end_of_history, load_session
 from agentcli.session.store import SessionStore
 from agentcli.tui.blocks.make import make_block
@@ -30,7 +30,7 @@ from tests.tui.test_transcript import finish
 def write(folder: Path, turns: int) -> Path:
     ids = SequentialIds()
     store = SessionStore.create(
-        Workplace(folder, folder, SystemClock(), ids, "test"), "11111111-1111-4111-8111-111111111111"
+        SessionContext(folder, folder, SystemClock(), ids, "test"), "11111111-1111-4111-8111-111111111111"
     )
     for turn in range(turns):
         for event in turn_of(ids, turn):

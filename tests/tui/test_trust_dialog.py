@@ -7,7 +7,7 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from agentcli.config.trust import UNREADABLE, Part, TrustState, TrustStore
+from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState, TrustStore
 from agentcli.tui.dialogs.trust import TrustDialog
 from agentcli.tui.theme.palette import Palette
 from tests.tui.dialog_host import Clock, Host, look, play, press, replies, shown
@@ -15,13 +15,15 @@ from tests.tui.dialog_host import Clock, Host, look, play, press, replies, shown
 HOOKS = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "./check.sh --all"}]}]}}
 SERVERS = {"mcpServers": {"db": {"command": "npx", "args": ["-y", "db-server"]}}}
 PARTS = (
-    Part(".agentcli/settings.json", "1", json.dumps(HOOKS)),
-    Part(".mcp.json", "2", json.dumps(SERVERS, indent=1)),
-    Part(".claude/skills/link", UNREADABLE),
+    TrustedContent(".agentcli/settings.json", "1", json.dumps(HOOKS)),
+    TrustedContent(".mcp.json", "2", json.dumps(SERVERS, indent=1)),
+    TrustedContent(".claude/skills/link", UNREADABLE),
 )
 
 
-def state(parts: tuple[Part, ...] = PARTS, known: bool = False, changed: tuple[str, ...] | None = None) -> TrustState:
+def state(
+    parts: tuple[TrustedContent, ...] = PARTS, known: bool = False, changed: tuple[str, ...] | None = None
+) -> TrustState:
     names = tuple(part.name for part in parts)
     return TrustState(Path("/srv/app"), known, parts, names if changed is None else changed)
 
@@ -99,7 +101,7 @@ def test_of_a_known_folder_what_changed_comes_first_and_is_told_from_the_rest() 
 
 
 def test_a_long_file_can_be_read_to_its_end_while_the_choices_stay() -> None:
-    long = Part(".agentcli/hooks/run.sh", "3", "".join(f"echo {number}\n" for number in range(500)))
+    long = TrustedContent(".agentcli/hooks/run.sh", "3", "".join(f"echo {number}\n" for number in range(500)))
 
     async def script(pilot: Pilot[None], host: Host) -> None:
         assert any("more lines" in row for row in shown(host))
@@ -114,9 +116,9 @@ def test_a_long_file_can_be_read_to_its_end_while_the_choices_stay() -> None:
 def test_hostile_content_is_only_text() -> None:
     evil = {"hooks": {"x": [{"command": "a\u202eb\u200b\x1b[2J; [red]rm"}]}}
     parts = (
-        Part("\x1b]0;t\x07.agentcli/\u202esettings.json", "1", json.dumps(evil, ensure_ascii=False)),
-        Part(".mcp.json", "2", "{not json \x9b31m\r\nsecond\ttab 日本語🎉"),
-        Part(".agentcli/deep.json", "3", "[" * 100_000),
+        TrustedContent("\x1b]0;t\x07.agentcli/\u202esettings.json", "1", json.dumps(evil, ensure_ascii=False)),
+        TrustedContent(".mcp.json", "2", "{not json \x9b31m\r\nsecond\ttab 日本語🎉"),
+        TrustedContent(".agentcli/deep.json", "3", "[" * 100_000),
     )
     for size in ((100, 60), (40, 10)):
         text = look(dialog(state(parts[:2])), size)

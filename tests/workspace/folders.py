@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from agentcli.workspace.folders import Place
-from agentcli.workspace.history import History
+from agentcli.workspace.folders import SnapshotLocation
+from agentcli.workspace.history import WorkspaceHistory
 
 SESSION = "11111111-1111-4111-8111-111111111111"
 
@@ -37,7 +37,7 @@ def state_of(folder: Path, leave_out: tuple[str, ...] = (".git",)) -> State:
 class Work:
     """A session in one folder: `change` is one submission in which `act` is what the agent's calls do."""
 
-    def __init__(self, history: History, *folders: Path) -> None:
+    def __init__(self, history: WorkspaceHistory, *folders: Path) -> None:
         self.history = history
         self.folders = folders
         self.calls = 0
@@ -57,8 +57,8 @@ class Work:
 @asynccontextmanager
 async def working(state: Path, *folders: Path, session: str = SESSION, **rest: object) -> AsyncIterator[Work]:
     path = rest.pop("search_path_override", None)
-    place = Place(state, session, os.environ["PATH"] if path is None else str(path), **rest)  # type: ignore[arg-type]
-    history = History(place)
+    place = SnapshotLocation(state, session, os.environ["PATH"] if path is None else str(path), **rest)  # type: ignore[arg-type]
+    history = WorkspaceHistory(place)
     try:
         yield Work(history, *folders)
     finally:

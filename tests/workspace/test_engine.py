@@ -157,7 +157,7 @@ async def test_a_snapshot_that_fails_is_a_notice_and_the_tool_runs(project: Path
         events = await collect(engine.submit("go"))
     notices = [event for event in only(events, ev.NoticeRaised) if event.code == "undo"]
     assert [notice.text for notice in notices] == [
-        f"Changes in {project} cannot be undone: git was not found; install it to be able to undo."
+        f"Changes in {project} cannot be undone: git was not found; install it to use undo."
     ]
     assert not result_of(events).is_error
     assert (project / "new.txt").exists()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.workspace.heads import head_commit
+from agentcli.workspace.head_commit import head_commit
 from tests.workspace.folders import working
 
 ONE = "1" * 40
@@ -79,10 +79,10 @@ async def test_an_undo_says_that_commits_stay(project: Path, tmp_path: Path) -> 
         report = await work.history.undo()
         assert report.text == (
             f"The repository of {project} went from commit {first[:10]} to {second[:10]} meanwhile: "
-            "commits and branches stay as they are; use git to take them back."
+            "undo does not change commits and branches; use git for that."
         )
         assert (project / "a.txt").read_text() == "1\n"
-        assert (await work.history.undo()).text == "There is nothing more to undo in this session."
+        assert (await work.history.undo()).text == "Nothing more to undo in this session."
     assert git(project, "rev-parse", "HEAD") == second
 
 
@@ -94,4 +94,4 @@ async def test_where_there_was_only_a_commit_undo_names_it(project: Path, tmp_pa
             git(project, "commit", "-q", "-a", "-m", "second")
         report = await work.history.undo()
     assert not report.done
-    assert "commits and branches stay as they are" in report.text
+    assert "undo does not change commits and branches" in report.text

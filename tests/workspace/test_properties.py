@@ -98,7 +98,7 @@ async def test_undo_gives_back_the_exact_tree_and_redo_the_other(seed: int, tmp_
 
 
 @pytest.mark.parametrize("seed", range(EXAMPLES))
-async def test_what_the_person_did_since_is_never_lost(seed: int, tmp_path: Path) -> None:
+async def test_later_changes_of_the_user_are_never_lost(seed: int, tmp_path: Path) -> None:
     rng = random.Random(1000 + seed)
     root = tmp_path / "project"
     root.mkdir()

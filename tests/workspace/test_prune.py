@@ -57,7 +57,7 @@ async def test_sessions_of_more_than_thirty_days_go_and_the_others_can_still_be_
         assert not (await work.history.undo()).done
 
 
-async def test_a_folder_that_nobody_has_worked_in_for_long_goes_altogether(project: Path, tmp_path: Path) -> None:
+async def test_snapshots_of_an_unused_folder_are_deleted(project: Path, tmp_path: Path) -> None:
     state = tmp_path / "state"
     await changed(state, project, "old")
     (place,) = (state / "snapshots" / "folders").iterdir()
@@ -92,7 +92,7 @@ async def test_a_shadow_that_has_grown_too_large_keeps_the_last_days_only(
     assert [path.name for path in (place / "refs" / "snapshots").iterdir()] == ["newer"]
 
 
-async def test_copies_that_are_gone_make_an_undo_that_says_so(project: Path, tmp_path: Path) -> None:
+async def test_undo_reports_deleted_copies(project: Path, tmp_path: Path) -> None:
     state = tmp_path / "state"
     await changed(state, project, "old")
     (place,) = (state / "snapshots" / "folders").iterdir()
@@ -102,5 +102,5 @@ async def test_copies_that_are_gone_make_an_undo_that_says_so(project: Path, tmp
     async with working(state, project, session="old") as work:
         report = await work.history.undo()
     assert not report.done
-    assert "thrown away" in report.text
+    assert "have been deleted" in report.text
     assert (project / "old.txt").exists()

@@ -55,9 +55,7 @@ async def test_everything_a_submission_did_is_put_back_and_done_again(project: P
         assert state_of(project) == after
 
 
-async def test_a_file_that_the_person_changed_since_is_shown_and_never_overwritten(
-    project: Path, tmp_path: Path
-) -> None:
+async def test_a_file_that_the_user_changed_since_is_shown_and_never_overwritten(project: Path, tmp_path: Path) -> None:
     async with working(tmp_path / "state", project) as work:
         async with work.submission():
             (project / "src" / "app.py").write_text("print(2)\n")
@@ -84,7 +82,7 @@ async def test_each_undo_goes_one_submission_further_back_until_there_is_nothing
             seen.append(file.read_text())
         assert seen == ["version 1\n", "version 0\n", "print(1)\n"]
         last = await work.history.undo()
-        assert (last.done, last.text) == (False, "There is nothing more to undo in this session.")
+        assert (last.done, last.text) == (False, "Nothing more to undo in this session.")
         assert (await work.history.redo()).done
         assert file.read_text() == "version 0\n"
         async with work.submission():
@@ -122,7 +120,7 @@ async def test_another_session_has_nothing_to_undo(project: Path, tmp_path: Path
         (project / "a.txt").write_text("a")
     async with working(tmp_path / "state", project, session="another") as work:
         report = await work.history.undo()
-    assert report.text == "There is nothing to undo: no files were changed in this session."
+    assert report.text == "Nothing to undo: no files were changed in this session."
 
 
 async def test_changes_and_diff_say_what_a_submission_did(project: Path, tmp_path: Path) -> None:
@@ -226,7 +224,7 @@ async def test_a_file_too_large_to_copy_is_reported_and_stays(
     assert (project / "crlf.txt").read_bytes() == b"n" * 400
 
 
-async def test_files_without_a_copy_that_were_deleted_or_created_are_told(
+async def test_files_without_a_copy_that_were_deleted_or_created_are_reported(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_limits(monkeypatch)
@@ -241,7 +239,7 @@ async def test_files_without_a_copy_that_were_deleted_or_created_are_told(
             (project / "gone.bin").unlink()
             await work.before()
             assert work.history.take_notice() == (
-                f"{project / 'gone.bin'} was removed and cannot be put back: too large, no copy kept."
+                f"{project / 'gone.bin'} was removed and cannot be restored: too large, no copy kept."
             )
             (project / "made.bin").write_bytes(b"m" * 200)
             (project / "grown.bin").write_bytes(b"m" * 400)
@@ -330,7 +328,7 @@ async def test_files_that_come_back_are_told_apart_from_those_that_change_back(p
         assert report.recreated == (str(project / "new.txt"),)
 
 
-async def test_a_folder_with_too_many_files_is_told_once_and_work_goes_on(
+async def test_a_folder_with_too_many_files_is_reported_once_and_work_continues(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shadow, "MOST_FILES", 3)
@@ -521,7 +519,7 @@ async def test_a_repository_that_was_made_meanwhile_stays_and_is_named(project: 
             subprocess.run(["git", "init", "-q", str(project / "clone")], check=True)
             (project / "clone" / "x").write_text("x")
         report = await work.history.undo()
-    assert f"{project}/clone was made meanwhile and is a repository of its own: it stays." in report.text
+    assert f"{project}/clone was created meanwhile and is a separate repository: it stays." in report.text
     assert (project / "clone" / "x").exists()
     assert (project / "src" / "app.py").read_text() == "print(1)\n"
 
@@ -625,11 +623,11 @@ async def test_a_file_outside_the_working_directories_is_named_as_one_that_stays
             (project / "a.txt").write_text("a")
             await work.before(file_path=str(tmp_path / "elsewhere.txt"))
         report = await work.history.undo()
-    assert report.text == f"{tmp_path}/elsewhere.txt is outside the working directories and stays as it is."
+    assert report.text == f"{tmp_path}/elsewhere.txt is outside the working directories and is not undone."
 
 
 @pytest.mark.parametrize("broken", ["index", "objects", "config", "lock"])
-async def test_what_a_crash_left_broken_is_begun_anew(project: Path, tmp_path: Path, broken: str) -> None:
+async def test_a_broken_index_is_rebuilt(project: Path, tmp_path: Path, broken: str) -> None:
     async with working(tmp_path / "state", project, session="first") as work, work.submission():
         (project / "a.txt").write_text("a")
     (place,) = (tmp_path / "state" / "snapshots" / "folders").iterdir()

@@ -130,7 +130,7 @@ async def test_what_changes_beside_a_background_command_stays_and_can_be_undone_
             (project / "other.txt").write_text("whose?\n")
         report = await work.history.undo()
         assert [(Path(kept.path).name, kept.is_open) for kept in report.kept] == [("other.txt", True)]
-        assert "may be yours" in report.kept[0].reason
+        assert "may be your change" in report.kept[0].reason
         assert (project / "other.txt").read_text() == "whose?\n"
         report = await work.history.undo(Choices(otherwise="replace"))
         assert report.restored == (str(project / "other.txt"),)

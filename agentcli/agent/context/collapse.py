@@ -28,7 +28,7 @@ from agentcli.context.collapse import (
     standing_notes,
 )
 from agentcli.context.edits import edit_to_dict
-from agentcli.context.view import REPAIRS, View
+from agentcli.context.view import REPAIRS, ContextView
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import cancel_and_wait
@@ -45,7 +45,7 @@ SUMMARY_TOKENS = 2_048
 class Collapsing:
     """Implements `Collapser`. One per conversation; `step` is for its pipeline."""
 
-    def __init__(self, view: View, step: Collapse) -> None:
+    def __init__(self, view: ContextView, step: Collapse) -> None:
         self._view = view
         self.step = step
         self._now: Staging | None = None

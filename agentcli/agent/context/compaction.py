@@ -18,7 +18,7 @@ from agentcli.agent.side_call import SideCall
 from agentcli.context import compact as words
 from agentcli.context.estimate import message_tokens
 from agentcli.context.normalise import normalise
-from agentcli.context.view import View
+from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.abort import Aborted, AbortSignal
 from agentcli.core.frozen import frozen
@@ -238,7 +238,7 @@ async def _answered(answer: Awaitable[Answer]) -> Answer:
 class _Asking:
     """One way to ask for the summary, and the next when it did not work."""
 
-    view: View
+    view: ContextView
     log: tuple[Message, ...]
     """Asked with the bytes that the next request would have, so that the cache pays for them; until it is too long."""
     pending: frozenset[str]
@@ -250,7 +250,7 @@ class _Asking:
     """Only after the model has called one: forbidding them changes the request and costs the cache of the history."""
 
     @classmethod
-    def first(cls, view: View, log: Sequence[Message], trigger: str, room: int) -> _Asking | None:
+    def first(cls, view: ContextView, log: Sequence[Message], trigger: str, room: int) -> _Asking | None:
         """None when there is nothing to summarise. After a prompt that was too long, what has no answer yet is
         left out at once: it is kept word for word anyway."""
         old, pending = words.split_pending(view.messages(log))

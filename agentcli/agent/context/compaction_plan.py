@@ -18,7 +18,7 @@ from agentcli.agent.updates.mentions import attached_paths
 from agentcli.context import compact as words
 from agentcli.context.edits import block_id
 from agentcli.context.estimate import block_tokens, message_tokens
-from agentcli.context.view import View
+from agentcli.context.view import ContextView
 from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Ids
@@ -32,7 +32,7 @@ class CompactionDependencies:
 
     provider: Provider
     requests: Requests
-    view: View
+    view: ContextView
     hooks: Hooks
     price: PriceOf
     ids: Ids
@@ -85,7 +85,7 @@ async def drafted(
     budget -= sum(map(block_tokens, pictures))
     paths = _paths(old, (*exchange, *pending), parts.around.canonical)
     back = await restored(log, paths, parts.around, max(0, budget), signal)
-    pieces = words.Pieces(
+    pieces = words.CompactionParts(
         summary=summary,
         prompts=prompts,
         pictures=pictures,
@@ -119,13 +119,13 @@ def _paths(old: Sequence[Message], shown: Sequence[Message], canonical: Callable
     return found
 
 
-def in_log(view: View, log: Sequence[Message]) -> list[Message]:
+def in_log(view: ContextView, log: Sequence[Message]) -> list[Message]:
     """The log as the next request shows it, without what a view puts in front of every request."""
     known = {message.id for message in log}
     return [m for m in view.messages(log) if m.id in known or m.origin is Origin.SUMMARY]
 
 
-def said_by(view: View, log: Sequence[Message]) -> Callable[[Message], str]:
+def said_by(view: ContextView, log: Sequence[Message]) -> Callable[[Message], str]:
     """What may be shown of a prompt's own words: nothing of what the user or a refusal has taken out, be it from the
     prompt itself or from where an earlier compaction said it again. Of results: the user's answers to questions."""
     versions: defaultdict[str, list[Message]] = defaultdict(list)

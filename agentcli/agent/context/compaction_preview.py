@@ -98,7 +98,7 @@ class Material:
     """What a compaction has decided, as far as the shares depend on it."""
 
     summarised: Sequence[Message]
-    pieces: words.Pieces
+    pieces: words.CompactionParts
     pins: AbstractSet[str]
     questions: AbstractSet[str]
     said: Callable[[Message], str]
@@ -168,7 +168,7 @@ def _has_more(message: Message, material: Material) -> bool:
     )
 
 
-def _move_earlier_words(kept: Counter[str], gone: Counter[str], pieces: words.Pieces) -> None:
+def _move_earlier_words(kept: Counter[str], gone: Counter[str], pieces: words.CompactionParts) -> None:
     """The user's words that an earlier summary holds stay too: they are no part of what goes with it."""
     if not pieces.prompts or "earlier summary" not in gone:
         return

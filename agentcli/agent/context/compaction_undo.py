@@ -11,7 +11,7 @@ from agentcli.agent.ports import ContextLimits
 from agentcli.context.compact import last_written
 from agentcli.context.edits import Edit, edit_to_dict
 from agentcli.context.estimate import message_tokens
-from agentcli.context.view import View
+from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Message
@@ -26,7 +26,7 @@ class Undoing:
     tokens_then: int
 
 
-def planned_undo(view: View, log: Sequence[Message], limits: ContextLimits) -> Undoing | str:
+def planned_undo(view: ContextView, log: Sequence[Message], limits: ContextLimits) -> Undoing | str:
     """How the last compaction that counts would be undone, or why it cannot be."""
     boundary = view.edits.boundary(log)
     if boundary is None:
@@ -51,7 +51,9 @@ def planned_undo(view: View, log: Sequence[Message], limits: ContextLimits) -> U
     return Undoing(edit, now, then)
 
 
-async def undo_compaction(view: View, log: Sequence[Message], limits: ContextLimits) -> AsyncGenerator[ev.Event, None]:
+async def undo_compaction(
+    view: ContextView, log: Sequence[Message], limits: ContextLimits
+) -> AsyncGenerator[ev.Event, None]:
     """For `Engine.perform`: what happened, and one notice for the user."""
     undoing = planned_undo(view, log, limits)
     if isinstance(undoing, str):

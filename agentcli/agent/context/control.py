@@ -44,8 +44,8 @@ from agentcli.agent.ports import ContextLimits
 from agentcli.agent.profile import ConversationRequests, ModelSettings, Profile
 from agentcli.context.compact import pin_name, pinned_now
 from agentcli.context.edits import COLLAPSED, block_id, edit_to_dict
-from agentcli.context.steps import Situation, still_cached
-from agentcli.context.view import View
+from agentcli.context.steps import ContextState, still_cached
+from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock
@@ -83,7 +83,7 @@ class ContextDependencies:
     """What the context is made of, and what its size and its price are computed from."""
 
     log: ConversationLog
-    view: View
+    view: ContextView
     pins: Pins
     watch: CacheWatch
     settings: ModelSettings
@@ -117,7 +117,7 @@ class ContextControl:
         """A request has been built and its reply is not in the log yet."""
         self._pending: list[tuple[Change, str]] = []
         """Changes made while a request is in flight, each with its reason, in order."""
-        self._view_with_pending: View | None = None
+        self._view_with_pending: ContextView | None = None
 
     # ------------------------------------------------------------------------------------------------------ inspecting
 
@@ -238,7 +238,7 @@ class ContextControl:
             self.pin(item)
         return restored
 
-    def _planned_drop(self, item: str, situation: Situation) -> Change | str:
+    def _planned_drop(self, item: str, situation: ContextState) -> Change | str:
         return planned_drop(self._view, self._log.messages, item, situation, running=self._is_model_working())
 
     def _apply(self, change: Change, reason: str, outcome: Outcome) -> Outcome:
@@ -315,7 +315,7 @@ class ContextControl:
             self._apply_now(change, reason)
 
     @property
-    def _view(self) -> View:
+    def _view(self) -> ContextView:
         """The view for the next request, with the pending changes."""
         if not self._pending:
             return self._base_view
@@ -324,9 +324,9 @@ class ContextControl:
             self._view_with_pending = self._base_view.imagined(edits, self._log.messages[-1].id)
         return self._view_with_pending
 
-    def _situation(self) -> Situation:
+    def _situation(self) -> ContextState:
         outlook, limits = self.outlook(), self._context_limits()
-        return Situation(
+        return ContextState(
             estimate=outlook.tokens,
             usable=limits.usable,
             cached=outlook.cached_tokens,

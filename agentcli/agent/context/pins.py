@@ -11,8 +11,8 @@ from collections.abc import Set as AbstractSet
 
 from agentcli.context.edits import COLLAPSED, Edit, block_id
 from agentcli.context.estimate import block_tokens, message_tokens
-from agentcli.context.steps import Situation, newest_exchange, rewriting_usd, rewritten_tokens, still_cached
-from agentcli.context.view import View
+from agentcli.context.steps import ContextState, newest_exchange, rewriting_usd, rewritten_tokens, still_cached
+from agentcli.context.view import ContextView
 from agentcli.core.format import money
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, Message, Origin, ToolResultBlock, ToolUseBlock, UnknownBlock, is_thinking
@@ -102,7 +102,9 @@ class Change:
 # ------------------------------------------------------------------------------------------------------------- drop
 
 
-def planned_drop(view: View, log: Sequence[Message], item: str, situation: Situation, *, running: bool) -> Change | str:
+def planned_drop(
+    view: ContextView, log: Sequence[Message], item: str, situation: ContextState, *, running: bool
+) -> Change | str:
     """What leaving an item out would change, or why it cannot be. `running`: a submission is under way."""
     if (always := _always_there(item)) is not None:
         return always
@@ -130,7 +132,7 @@ def planned_drop(view: View, log: Sequence[Message], item: str, situation: Situa
     return Change(edits, _position(view, shown, targets, situation.estimate), also)
 
 
-def price_of_drop(change: Change, situation: Situation) -> Dropped:
+def price_of_drop(change: Change, situation: ContextState) -> Dropped:
     tokens, usd, cost = _costs(change, situation)
     return Dropped(change.freed, tokens, usd, f"saves {_counted(change.freed)} a turn, {cost}", change.also)
 
@@ -193,7 +195,7 @@ def _reply_of(messages: Sequence[Message], place: int) -> Message | None:
 # ---------------------------------------------------------------------------------------------------------- restore
 
 
-def planned_restore(view: View, log: Sequence[Message], item: str, situation: Situation) -> Change | str:
+def planned_restore(view: ContextView, log: Sequence[Message], item: str, situation: ContextState) -> Change | str:
     """What bringing an item back whole would change, or why it cannot be."""
     if item.startswith(COLLAPSED):
         return _uncollapsed(view, log, item, situation)
@@ -218,12 +220,12 @@ def planned_restore(view: View, log: Sequence[Message], item: str, situation: Si
     return _fitting(Change(edits, first, keeps=decided.kind == "replace"), situation)
 
 
-def price_of_restore(change: Change, situation: Situation) -> Restored:
+def price_of_restore(change: Change, situation: ContextState) -> Restored:
     tokens, usd, cost = _costs(change, situation)
     return Restored(-change.freed, tokens, usd, f"adds {_counted(-change.freed)} a turn, {cost}")
 
 
-def _uncollapsed(view: View, log: Sequence[Message], item: str, situation: Situation) -> Change | str:
+def _uncollapsed(view: ContextView, log: Sequence[Message], item: str, situation: ContextState) -> Change | str:
     first = item.removeprefix(COLLAPSED).rpartition(":")[0]
     shown = view.messages(log)
     stand_in = next((message for message in shown if message.id == f"{COLLAPSED}{first}"), None)
@@ -236,7 +238,7 @@ def _uncollapsed(view: View, log: Sequence[Message], item: str, situation: Situa
     return _fitting(Change((edit,), position), situation)
 
 
-def _fitting(change: Change, situation: Situation) -> Change | str:
+def _fitting(change: Change, situation: ContextState) -> Change | str:
     then = situation.estimate - change.freed
     if then > situation.usable:
         return f"With it the context would be {then:,} tokens, and only {situation.usable:,} fit."
@@ -246,7 +248,7 @@ def _fitting(change: Change, situation: Situation) -> Change | str:
 # ------------------------------------------------------------------------------------------------------ what belongs
 
 
-def _belonging(view: View, messages: Sequence[Message], place: int, number: int) -> tuple[set[str], str]:
+def _belonging(view: ContextView, messages: Sequence[Message], place: int, number: int) -> tuple[set[str], str]:
     """The ids of what is left out with a block, itself among them, and what else that is in words."""
     block = messages[place].content[number]
     pair = {(place, number), *_partners(messages, place, number)}
@@ -262,7 +264,7 @@ def _belonging(view: View, messages: Sequence[Message], place: int, number: int)
     return targets, f"with {' and '.join(words)}" if words else ""
 
 
-def _dropped_with(view: View, messages: Sequence[Message], place: int, number: int) -> set[str]:
+def _dropped_with(view: ContextView, messages: Sequence[Message], place: int, number: int) -> set[str]:
     """The ids of what comes back with a dropped block: its pair, and the thinking of the reply."""
     pairs = {(place, number), *_partners(messages, place, number)}
     if is_thinking(messages[place].content[number]):
@@ -304,7 +306,7 @@ def _partners(messages: Sequence[Message], place: int, number: int) -> Iterator[
                     yield at, n
 
 
-def _is_dropped(view: View, name: str) -> bool:
+def _is_dropped(view: ContextView, name: str) -> bool:
     edit = view.edits.edited(name)
     return edit is not None and edit.kind == "drop"
 
@@ -312,7 +314,7 @@ def _is_dropped(view: View, name: str) -> bool:
 # ------------------------------------------------------------------------------------------------------------ places
 
 
-def _one_by_one(view: View, log: Sequence[Message]) -> list[Message]:
+def _one_by_one(view: ContextView, log: Sequence[Message]) -> list[Message]:
     """What the next request shows message by message, as the log has it."""
     shown = {message.id for message in view.messages(log)}
     return [message for message in view.edits.in_force(log) if message.id in shown and not message.origin.local]
@@ -335,7 +337,7 @@ def _blocks(messages: Iterable[Message]) -> Iterator[tuple[str, Block]]:
         yield from _named(message)
 
 
-def _position(view: View, shown: Sequence[Message], targets: AbstractSet[str], estimate: int) -> int:
+def _position(view: ContextView, shown: Sequence[Message], targets: AbstractSet[str], estimate: int) -> int:
     """Tokens that are still read from the cache when the first of these changes."""
     for place, message in enumerate(shown):
         if any(name in targets for name, _block in _named(message)):
@@ -344,7 +346,9 @@ def _position(view: View, shown: Sequence[Message], targets: AbstractSet[str], e
     return 0
 
 
-def _position_in_log(view: View, log: Sequence[Message], messages: Sequence[Message], place: int, estimate: int) -> int:
+def _position_in_log(
+    view: ContextView, log: Sequence[Message], messages: Sequence[Message], place: int, estimate: int
+) -> int:
     """The same for a message of which nothing may be shown at the moment."""
     behind = {message.id for message in messages[still_cached(messages, place) :]}
     size = sum(view.estimator.message(message) for message in view.messages(log) if message.id in behind)
@@ -358,7 +362,7 @@ def _size(block: Block | None) -> int:
 # ------------------------------------------------------------------------------------------------------------- words
 
 
-def _costs(change: Change, situation: Situation) -> tuple[int, float | None, str]:
+def _costs(change: Change, situation: ContextState) -> tuple[int, float | None, str]:
     tokens = rewritten_tokens(change.first, max(0, change.freed), situation)
     usd = rewriting_usd(tokens, situation)
     if situation.cache_cold:

@@ -14,7 +14,7 @@ from agentcli.agent.loop.dependencies import LoopDependencies
 from agentcli.agent.loop.recover import attachments_now
 from agentcli.agent.loop.state import CompactTracking, LoopState
 from agentcli.context.compact import pinned_now
-from agentcli.context.steps import MOST_TURNS, Situation, expected_turns
+from agentcli.context.steps import MOST_TURNS, ContextState, expected_turns
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Message, Origin
@@ -74,15 +74,15 @@ class Preparation:
         if tracking.failures_in_a_row == dependencies.context_limits.max_auto_failures:
             yield ev.NoticeRaised(text=self._given_up(compaction.problem), level="warning", code="compact")
 
-    def _situation(self) -> Callable[[int], Situation]:
+    def _situation(self) -> Callable[[int], ContextState]:
         dependencies, before = self._dependencies, self.estimate
         view, pins, watch = dependencies.compaction.view, dependencies.compaction.pinned, dependencies.watch
         cold = watch.cold(dependencies.turn.clock.monotonic())
         pinned = pinned_now(view.messages(self.state.messages), pins) if pins else ()
         turns = self._turns_to_come()
 
-        def situation(freed: int) -> Situation:
-            return Situation(
+        def situation(freed: int) -> ContextState:
+            return ContextState(
                 estimate=before - freed,
                 usable=dependencies.context_limits.usable,
                 cached=watch.cached_tokens,

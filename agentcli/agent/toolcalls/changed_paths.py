@@ -15,7 +15,7 @@ from agentcli.tools.base import ToolContext
 from agentcli.tools.builtin import in_thread
 
 if TYPE_CHECKING:
-    from agentcli.permissions.commands.parts import Part
+    from agentcli.permissions.commands.command_parts import CommandPart
 
 
 async def changed_paths(input: Json, needs: Sequence[Need], context: ToolContext) -> tuple[str, ...] | None:
@@ -37,10 +37,10 @@ async def changed_paths(input: Json, needs: Sequence[Need], context: ToolContext
 
 def paths_of_command(command: str, context: ToolContext) -> tuple[str, ...] | None:
     """The same for a command line. Blocking: patterns may match many files."""
-    from agentcli.permissions.commands.parts import Place, analyse
-    from agentcli.permissions.shell.strict import NotPlain
+    from agentcli.permissions.commands.command_parts import CommandContext, analyse
+    from agentcli.permissions.shell.strict_parser import NotPlain
 
-    parts = analyse(command, Place.of(context.cwd, context.working_dirs))
+    parts = analyse(command, CommandContext.of(context.cwd, context.working_dirs))
     if isinstance(parts, NotPlain):
         return None
     paths: list[str] = []
@@ -52,7 +52,7 @@ def paths_of_command(command: str, context: ToolContext) -> tuple[str, ...] | No
     return _with_links(paths)
 
 
-def _by_part(part: Part) -> list[str] | None:
+def _by_part(part: CommandPart) -> list[str] | None:
     from agentcli.permissions.commands.file_commands import part_changes
 
     written = [one.target for one in part.command.redirections if one.kind == "write"]

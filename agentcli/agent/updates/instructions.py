@@ -16,7 +16,7 @@ from typing import Protocol
 
 from agentcli.agent.loop.state import LoopState
 from agentcli.agent.updates.mentions import attached_paths
-from agentcli.context.view import View
+from agentcli.context.view import ContextView
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Message, Origin, user_message
 from agentcli.core.plaintext import plain_line
@@ -59,7 +59,7 @@ class Instructing:
         files: InstructionFiles,
         fronts: Mapping[str, UserContext],
         ids: Ids,
-        view: View,
+        view: ContextView,
         renew: Renew | None = None,
         notice: Callable[[str], None] | None = None,
     ) -> None:

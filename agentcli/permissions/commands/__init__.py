@@ -1,1 +1,1 @@
-"""What one command of a shell line does: read-only or not, which files it changes, removes or lists."""
+"""Analysis of single commands: whether they are read-only, and which files they change, remove or list."""

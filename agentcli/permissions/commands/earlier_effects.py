@@ -1,6 +1,6 @@
-"""What earlier parts of a command have changed by the time a later part runs, which no look at the disk can show now.
+"""Effects of earlier parts of a command on later ones, which are not visible on disk yet.
 
-`mv a b && cat b/x` reads what `b/x` will be, not what it is. Judges nothing but that; `policy` asks it part by part.
+`mv a b && cat b/x` reads the future `b/x`, not the current one. `policy` calls this part by part.
 """
 
 from __future__ import annotations
@@ -8,31 +8,31 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 
-from agentcli.permissions.commands.file_commands import Changes, part_changes
-from agentcli.permissions.commands.parts import Part
+from agentcli.permissions.commands.command_parts import CommandPart
+from agentcli.permissions.commands.file_commands import CommandChanges, part_changes
 from agentcli.permissions.commands.read_only_table import STEERED_BY
 from agentcli.permissions.git.obeyed_files import steers_git
 from agentcli.permissions.paths import is_below
 
 _MAKES_PLAIN_FILES = frozenset({"mkdir", "touch"})
 _CHANGES_PLAIN_FILES = frozenset({"rm", "sed", "tee"})
-"""They make no links and no folders either, but what they find counts."""
+"""They create no links or folders, but depend on existing files."""
 _COPIES = frozenset({"cp", "mv"})
 _MOVES = frozenset({"cp", "mv", "ln", "install", "rsync", "tar", "unzip"})
-"""They can put links and whole folders anywhere."""
+"""They can create links and folder trees anywhere."""
 _LOOKS_AT_NO_FILE = frozenset({"echo", "printf", "true", "false", ":", "exit", "sleep", "date", "whoami", "seq"}) | {
     *("read", "export", "set")
 }
 
 _MOST_TARGETS = 200
-_CLAUSE = "a part before it changes files, so that what this part finds is not known yet"
+_CLAUSE = "an earlier part changes files that this part may use"
 
 
-class Changed:
-    """Follows the parts of one command that are allowed, in their order."""
+class EarlierEffects:
+    """Tracks the effects of a command's allowed parts, in order."""
 
     def __init__(
-        self, resolve: Callable[[str], str], is_obeyed: Callable[[str], bool], parts: Iterable[Part] = ()
+        self, resolve: Callable[[str], str], is_obeyed: Callable[[str], bool], parts: Iterable[CommandPart] = ()
     ) -> None:
         """`is_obeyed`: whether other programs, such as git, run or obey what is at a path."""
         self._resolve = resolve
@@ -42,28 +42,28 @@ class Changed:
         """Whether git may run or obey something that a part has written, or it is not known what that part writes."""
         self._targets: list[str] = []
         self._moved: list[str] = []
-        """Below these anything may be a link by now."""
+        """Paths below which anything may have become a link."""
         for part in parts:
             # In a loop the parts that come later run before the others do so again.
             if part.command.looped:
                 self.note(part)
 
-    def objection(self, part: Part, *, by_rule: bool) -> str | None:
-        """Why a part that is allowed by what is on disk now may do something else when its turn comes."""
+    def objection(self, part: CommandPart, *, by_rule: bool) -> str | None:
+        """Reason why a part that is allowed now may act differently when it runs."""
         program = part.inner[0]
         changes = program in _MAKES_PLAIN_FILES | _CHANGES_PLAIN_FILES | _MOVES and part.objection is not None
         beside = part.command.piped or part.command.feeds or part.command.concurrent
         # `tee` writes one plain file, as a redirection does.
         if changes and program != "tee" and not by_rule and beside:
             # All parts of a pipeline run at the same time.
-            return "it changes files while other parts of the pipeline run"
+            return "it changes files while the rest of the pipeline runs"
         if not self._anything:
             return None
         if not by_rule and not self._still_proven(part, changes=changes):
             return _CLAUSE
         return None if all(map(self._is_plain, self._written(part, changes=changes and not by_rule))) else _CLAUSE
 
-    def note(self, part: Part) -> None:
+    def note(self, part: CommandPart) -> None:
         redirected = any(redirection.kind == "write" for redirection in part.command.redirections)
         program = part.inner[0]
         changes = part.objection is not None and program in _MAKES_PLAIN_FILES | _CHANGES_PLAIN_FILES | _MOVES
@@ -72,7 +72,7 @@ class Changed:
         self._anything = True
         plain = bool(part.folders) and not (changes and ((part.extended and part.known is None) or part.command.others))
         for folder in part.folders or ("/",):
-            found = part_changes(part, folder) if changes else Changes(())
+            found = part_changes(part, folder) if changes else CommandChanges(())
             if program in _MOVES and changes:
                 self._moved += [self._resolve(path) for path in found.writes] if found else ["/"]
             plain = plain and found is not None
@@ -85,7 +85,7 @@ class Changed:
         self._targets += (self._resolve(path) for path in paths)
         self._steers_git = any(map(self._is_obeyed, paths)) or steers_git(self._targets)
 
-    def _still_proven(self, part: Part, *, changes: bool) -> bool:
+    def _still_proven(self, part: CommandPart, *, changes: bool) -> bool:
         program = part.inner[0]
         if program in _LOOKS_AT_NO_FILE and not part.command.globs and not changes:
             return True
@@ -98,7 +98,7 @@ class Changed:
         # New folders, new files and other contents lead nowhere else, but these obey what files there are.
         return not self._moved and program not in STEERED_BY
 
-    def _written(self, part: Part, *, changes: bool) -> list[str]:
+    def _written(self, part: CommandPart, *, changes: bool) -> list[str]:
         paths: list[str] = []
         for folder in part.folders:
             names = (r.target for r in part.command.redirections if r.kind == "write")

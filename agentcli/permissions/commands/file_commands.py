@@ -1,8 +1,8 @@
-"""Commands that change files in a way that is as plain as an edit: `mkdir`, `touch`, `cp`, `mv`, `rm`, `sed -i`, `tee`.
+"""Simple commands that change files like an edit does: `mkdir`, `touch`, `cp`, `mv`, `rm`, `sed -i`, `tee`.
 
-For the mode in which edits are accepted. What they change is exactly the paths that come out of here. No recursion but
-for copies and archives of a folder (`Changes.tree`), which only the session's temp folder may take; no removal of
-folders or of many files, no links, no change of modes, no sed script that writes or runs something.
+For acceptEdits mode. Such a command changes exactly the paths returned here. There is no recursion except for copies
+and archives of a folder (`CommandChanges.tree`), which only the session's temp folder may receive. Not included:
+removing folders or many files, links, mode changes, and sed scripts that write files or run programs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 from agentcli.core.frozen import frozen
-from agentcli.permissions.commands.parts import Part
+from agentcli.permissions.commands.command_parts import CommandPart
 from agentcli.permissions.commands.scripts import sed_only_prints
 from agentcli.permissions.paths import expanded_pattern
 
@@ -35,25 +35,25 @@ _SED_TEXT = re.compile(r"[ ]*(?:\d+|\$|/(?:[^/\\\n\[]|\\[^\n])*/)?[ ]*[aic](?:\\
 
 
 @frozen
-class Changes:
+class CommandChanges:
     writes: tuple[str, ...]
     reads: tuple[str, ...] = ()
     removes: tuple[str, ...] = ()
-    """Names that are removed: of a link only the link itself."""
+    """Removed names; for a link, the link itself."""
     moved: tuple[str, ...] = ()
-    """Names that leave their place for `target`."""
+    """Names moved to `target`."""
     target: str = ""
     tree: str = ""
-    """A folder all of which is read, for an archive or a copy."""
+    """A folder that is read completely, for an archive or a copy."""
 
 
-def part_changes(part: Part, folder: str) -> Changes | None:
+def part_changes(part: CommandPart, folder: str) -> CommandChanges | None:
     """The changes of one part of a command that runs in a folder."""
     start = len(part.command.words) - len(part.inner)
     return file_changes(part.known or part.inner, folder, frozenset(index - start for index in part.command.globs))
 
 
-def file_changes(words: tuple[str, ...], folder: str, globs: frozenset[int] = frozenset()) -> Changes | None:
+def file_changes(words: tuple[str, ...], folder: str, globs: frozenset[int] = frozenset()) -> CommandChanges | None:
     """What the command would write, read and remove, as paths; None if it is not one of these."""
     if words[0] == "sed":
         return _sed(words, folder, globs)
@@ -62,7 +62,7 @@ def file_changes(words: tuple[str, ...], folder: str, globs: frozenset[int] = fr
     if words[0] == "tee" and "/dev/null" in words[1:] and not globs:
         words = tuple(word for word in words if word != "/dev/null")
         if words == ("tee",):
-            return Changes(())
+            return CommandChanges(())
     flags = _FLAGS.get(words[0])
     if flags is None:
         return None
@@ -80,9 +80,9 @@ def file_changes(words: tuple[str, ...], folder: str, globs: frozenset[int] = fr
         return None
     match words[0]:
         case "mkdir" | "touch" | "tee":
-            return None if globs else Changes(tuple(operands))
+            return None if globs else CommandChanges(tuple(operands))
         case "rm":
-            return Changes((), removes=tuple(operands)) if is_plain_removal(operands) else None
+            return CommandChanges((), removes=tuple(operands)) if is_plain_removal(operands) else None
         case _:
             return None if len(words) - 1 in globs else _transfer(words[0], operands)
 
@@ -96,26 +96,26 @@ def _paths(word: str, folder: str, *, is_glob: bool) -> list[str] | None:
 
 
 def is_plain_removal(paths: Sequence[str]) -> bool:
-    """Whether only a few files go, and no folder."""
+    """Whether only a few files and no folder are removed."""
     folders = any(path.endswith(("/", "/.", "/..")) or (_is_folder(path) and not _is_link(path)) for path in paths)
     return not folders and len(paths) <= MOST_REMOVED
 
 
-def _transfer(program: str, operands: list[str]) -> Changes | None:
+def _transfer(program: str, operands: list[str]) -> CommandChanges | None:
     if len(operands) < 2:
         return None
     *sources, target = operands
     # The target may be a folder by the time the command runs.
     inside = [os.path.join(target, os.path.basename(os.path.normpath(source))) for source in sources]  # noqa: PTH118, PTH119
     if program == "mv":
-        return Changes((*sources, target, *inside), moved=tuple(sources), target=target)
+        return CommandChanges((*sources, target, *inside), moved=tuple(sources), target=target)
     # A copied folder brings along whatever is in it; cp without -r refuses folders, and so does this.
     if any(map(_is_folder, sources)):
         return None
-    return Changes((target, *inside), tuple(sources))
+    return CommandChanges((target, *inside), tuple(sources))
 
 
-def _tree(words: tuple[str, ...], folder: str) -> Changes | None:
+def _tree(words: tuple[str, ...], folder: str) -> CommandChanges | None:
     """`tar czf ARCHIVE NAME`, `cp -r NAME TARGET`: one file or folder, with all that is in it."""
     if len(words) != 4 or not all(map(_PLAIN_OPERAND.fullmatch, words[2:])):
         return None
@@ -123,12 +123,12 @@ def _tree(words: tuple[str, ...], folder: str) -> Changes | None:
         return None
     first, second = (os.path.join(folder, word) for word in words[2:])  # noqa: PTH118
     if words[0] == "tar":
-        return Changes((first,), (second,), tree=second)
+        return CommandChanges((first,), (second,), tree=second)
     inside = os.path.join(second, os.path.basename(os.path.normpath(first)))  # noqa: PTH118, PTH119
-    return Changes((second, inside), (first,), target=second, tree=first)
+    return CommandChanges((second, inside), (first,), target=second, tree=first)
 
 
-def _sed(words: tuple[str, ...], folder: str, globs: frozenset[int]) -> Changes | None:
+def _sed(words: tuple[str, ...], folder: str, globs: frozenset[int]) -> CommandChanges | None:
     """`sed -i` with scripts that only compute; with a suffix, copies of the files are written too."""
     scripts: list[str] = []
     operands: list[str] = []
@@ -159,7 +159,7 @@ def _sed(words: tuple[str, ...], folder: str, globs: frozenset[int]) -> Changes 
     if suffix is None or script_next or not scripts or not harmless or not 0 < len(operands) <= _MOST_OPERANDS:
         return None
     copies = [path + suffix for path in operands] if suffix else []
-    return Changes((*operands, *copies), tuple(operands))
+    return CommandChanges((*operands, *copies), tuple(operands))
 
 
 def _is_folder(path: str) -> bool:

@@ -1,6 +1,6 @@
 """The words of a command that could name a file it changes, for the question about protected paths.
 
-Works on the strict walk only: where that gives up, `counted_text` returns None and every word counts. Left out are
+Uses the strict parser only: where that fails, `counted_text` returns None and every word counts. Left out are
 values of exclusion options, tests that keep `find` away from a folder, messages for git, what `echo` and `printf`
 print, and all words of parts that are proven to be read-only. Whatever another program may take as input counts.
 """
@@ -11,12 +11,12 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from agentcli.permissions.commands.parts import Part
+from agentcli.permissions.commands.command_parts import CommandPart
 from agentcli.permissions.shell.wrappers import unwrapped
 
 _PRINTERS = frozenset({"echo", "printf"})
 _ALWAYS_COUNTED = frozenset({"cd", "pushd", "popd", "export", "set", "read"})
-"""Read-only by themselves, but the parts that follow depend on their words."""
+"""Read-only, but later parts depend on their words."""
 _EXCLUDING = frozenset(
     "grep egrep fgrep rg tar gtar rsync du diff fd fdfind ag tree ruff mypy flake8 black isort pylint bandit codespell"  # noqa: SIM905
     " pytest cloc tokei prettier eslint".split()
@@ -44,7 +44,7 @@ _MESSAGE_COMMANDS = frozenset({"commit", "tag", "stash", "notes"})
 _READS_MESSAGE = frozenset({("-F", "-"), ("--file", "-")})
 
 
-def counted_text(parts: Sequence[Part | None]) -> str | None:
+def counted_text(parts: Sequence[CommandPart | None]) -> str | None:
     """The command without the words that cannot name what it changes; None when all of it counts."""
     known = [part for part in parts if part is not None]
     if not known or len(known) != len(parts):
@@ -77,7 +77,7 @@ def counted_text(parts: Sequence[Part | None]) -> str | None:
     return "\n".join(lines)
 
 
-def _is_taken(parts: Sequence[Part], index: int) -> bool:
+def _is_taken(parts: Sequence[CommandPart], index: int) -> bool:
     """Whether a part that is not read-only may get its output as input."""
     while True:
         command = parts[index].command
@@ -95,7 +95,7 @@ def _prints(words: Sequence[str]) -> bool:
     return words[0] in _PRINTERS or tuple(words) in (("cat",), ("cat", "-"))
 
 
-def _is_used_later(parts: Sequence[Part], index: int) -> bool:
+def _is_used_later(parts: Sequence[CommandPart], index: int) -> bool:
     """Whether a later part that is not read-only names the file that a part writes its output to."""
     targets = [r.target.rpartition("/")[2] for r in parts[index].command.redirections if r.kind == "write"]
     for later in parts[index + 1 :]:

@@ -10,7 +10,7 @@ from agentcli.permissions.commands.name_lists import plain_search
 from agentcli.permissions.shell.values import LISTED, LISTED_END, MARKED, SEPARATOR
 
 if TYPE_CHECKING:
-    from agentcli.permissions.shell.strict import SimpleCommand
+    from agentcli.permissions.shell.strict_parser import SimpleCommand
 
 Words = tuple[str, ...]
 

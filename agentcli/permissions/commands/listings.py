@@ -25,12 +25,12 @@ _SECONDS = 1.0
 _WHOLE = re.compile(r"(?![:=-])(?!.*/-)(?![A-Za-z_]\w*=)[^\s'\"\\*?\[\]\x00-\x20\x7f]+")
 """One word after splitting, no pattern, no option, no assignment of awk, no pathspec magic of git."""
 _MOST_STARS = 4
-"""Each makes matching a hostile name slower."""
+"""Maximum wildcards: each makes matching a hostile name slower."""
 _SIMPLE_PATH = re.compile(r"[\w./*-]+")
 _SIMPLE_NAME = re.compile(r"[\w.*-]+")
 
 
-class Surroundings(Protocol):
+class ListingContext(Protocol):
     @property
     def working_dirs(self) -> tuple[str, ...]: ...
     @property
@@ -42,7 +42,7 @@ class Surroundings(Protocol):
     def locate(self, path: str) -> str: ...
 
 
-def are_harmless(words: Words, patterns: frozenset[int], listed_in: str, used_in: str, place: Surroundings) -> bool:
+def are_harmless(words: Words, patterns: frozenset[int], listed_in: str, used_in: str, place: ListingContext) -> bool:
     """Whether every name that a lister prints in one folder may be an argument of a reading program in another."""
     paths = (listed_in, used_in, *(os.path.join(listed_in, word) for word in words[1:]))  # noqa: PTH118
     if any(place.locate(path) != path for path in paths):
@@ -53,7 +53,7 @@ def are_harmless(words: Words, patterns: frozenset[int], listed_in: str, used_in
     return _may_be_read(names, used_in, place)
 
 
-def _may_be_read(names: list[str], folder: str, place: Surroundings) -> bool:
+def _may_be_read(names: list[str], folder: str, place: ListingContext) -> bool:
     parents = {os.path.dirname(name) for name in names}  # noqa: PTH120
     # Looking up every folder once and only the links among the files keeps long lists fast.
     if not all(place.may_read(os.path.join(folder, parent)) for parent in parents):  # noqa: PTH118
@@ -73,7 +73,7 @@ def _may_be_read(names: list[str], folder: str, place: Surroundings) -> bool:
     return True
 
 
-def _listed(words: Words, patterns: frozenset[int], folder: str, place: Surroundings) -> list[str] | None:
+def _listed(words: Words, patterns: frozenset[int], folder: str, place: ListingContext) -> list[str] | None:
     match words[0]:
         case "find":
             search = read_search(words)
@@ -181,7 +181,7 @@ def _from_ls(words: Words, patterns: frozenset[int], folder: str) -> list[str] |
     return names
 
 
-def _from_git(words: Words, folder: str, place: Surroundings) -> list[str] | None:
+def _from_git(words: Words, folder: str, place: ListingContext) -> list[str] | None:
     """A list from git itself, asked in a way that obeys nothing in the repository and looks at no file around it.
 
     Comparing files with the index can run programs that the repository's settings name. Instead all names are taken

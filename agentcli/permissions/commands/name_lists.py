@@ -32,8 +32,8 @@ def xargs_objection(
     hidden: bool,
     folders: tuple[str, ...],
 ) -> str | None:
-    """Names that come through a pipe: they may hold blanks, lead anywhere or look like flags."""
-    program, names = words[0], f"xargs gives {words[0]} names that are not known beforehand"
+    """Reason why xargs needs approval: piped names may contain blanks, lead anywhere or look like flags."""
+    program, names = words[0], f"the names that xargs passes to {words[0]} are unknown"
     if produced_by is None or produced_by[0] not in ("find", "rg", "git", "ls", "fd"):
         return names
     if program in _SHOWS_NO_CONTENT:
@@ -67,7 +67,7 @@ def find_exec(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]
 
 def exec_objection(search: tuple[str, ...], command: tuple[str, ...], *, hidden: bool) -> str | None:
     """Each name is one word and begins with a root of the search, so that none is taken for a flag."""
-    names = f"find gives {command[0]} names that are not known beforehand"
+    names = f"the names that find passes to {command[0]} are unknown"
     if plain_search(search, None) is None or (hidden and command[0] not in _SHOWS_NO_CONTENT | _READS_LISTS):
         return names
     return None if command[0] in _SHOWS_NO_CONTENT or _may_be_given(command[0], search) else names

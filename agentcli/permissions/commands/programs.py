@@ -1,7 +1,7 @@
-"""Which file runs under a program's name, and what that file starts or loads in turn.
+"""Finds the file that runs under a program's name, and what it starts or loads.
 
 A command is read-only only if nothing that it runs can be chosen by the files of a working directory, which a model
-or a stranger may have written: programs on PATH, version managers, site hooks of interpreters, settings of git.
+or an untrusted author may have written: programs on PATH, version managers, interpreter hooks, git settings.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _SHIMS = re.compile(r"/(?:shims|\.volta/bin|\.cargo/bin|\.proto/bin|\.nodenv|\.r
 _SHIM_PROGRAMS = frozenset({"rustup", "mise", "asdf", "volta", "volta-shim", "proto", "pyenv", "rbenv", "jenv"})
 
 
-class Surroundings(Protocol):
-    """The part of `commands.Place` that is needed here."""
+class ProgramContext(Protocol):
+    """The part of `CommandContext` used here."""
 
     @property
     def working_dirs(self) -> tuple[str, ...]: ...
@@ -41,8 +41,8 @@ class Surroundings(Protocol):
     def holds(self, path: str) -> bool: ...
 
 
-def own_program(name: str, place: Surroundings) -> str | None:
-    """An objection if the files of a working directory choose what `name` runs or starts."""
+def own_program(name: str, place: ProgramContext) -> str | None:
+    """Reason if files of a working directory decide what `name` runs or starts; else None."""
     for program in (name, *STARTS.get(name, ())):
         reason = _found_inside(program, place)
         if reason is not None:
@@ -50,20 +50,20 @@ def own_program(name: str, place: Surroundings) -> str | None:
     return None
 
 
-def _found_inside(name: str, place: Surroundings) -> str | None:
+def _found_inside(name: str, place: ProgramContext) -> str | None:
     if name in _BUILT_IN or "/" in name or not place.search_path:
         return None
     for entry in place.search_path.split(os.pathsep):
         if not entry.startswith("/"):
-            return f"PATH has the entry {entry or '.'}, so that it is not known which {name} is run"
+            return f"PATH contains {entry or '.'}, so any {name} may run"
         path = os.path.join(entry, name)  # noqa: PTH118
         if os.path.isfile(path) and os.access(path, os.X_OK):  # noqa: PTH113
             inside = place.holds(entry) or place.holds(path)
-            return f"{path}, which would be run, is among the files of a working directory" if inside else None
+            return f"the program {path} is a file in a working directory" if inside else None
     return None
 
 
-def _program_path(name: str, place: Surroundings) -> str | None:
+def _program_path(name: str, place: ProgramContext) -> str | None:
     for entry in place.search_path.split(os.pathsep) if place.search_path else ():
         path = os.path.join(entry, name)  # noqa: PTH118
         if os.path.isfile(path) and os.access(path, os.X_OK):  # noqa: PTH113
@@ -74,8 +74,8 @@ def _program_path(name: str, place: Surroundings) -> str | None:
 # ------------------------------------------------------------------------------------- files that choose or configure
 
 
-def folder_objection(words: Sequence[str], folder: str, place: Surroundings) -> str | None:
-    """An objection if files in the folder, or above it, choose what really runs."""
+def folder_objection(words: Sequence[str], folder: str, place: ProgramContext) -> str | None:
+    """Reason if files in or above the folder decide what runs; else None."""
     program = words[0]
     if program == "pip" and words[1:] != ("--version",):
         reason = _site_objection(folder, place)
@@ -83,7 +83,7 @@ def folder_objection(words: Sequence[str], folder: str, place: Surroundings) -> 
             return reason
     config = os.environ.get("RIPGREP_CONFIG_PATH") if program == "rg" and "--no-config" not in words else None
     if config and place.holds(os.path.join(folder, config)):  # noqa: PTH118
-        return f"rg takes options from {config}, which can make it run programs"
+        return f"rg reads options from {config}, which can make it run programs"
     steering = STEERED_BY.get(program, ())
     if program != "git" and not steering:
         return None
@@ -91,7 +91,7 @@ def folder_objection(words: Sequence[str], folder: str, place: Surroundings) -> 
     chosen = program == "go" or _is_shim(program, place)
     for ancestor in (path, *path.parents):
         if program == "git":
-            # A repository without a folder of its own for it can be made of ordinary files, settings that run included.
+            # A bare repository consists of ordinary files, including settings that run programs.
             if _like_a_repository(str(ancestor)):
                 return f"{ancestor} is a bare repository, whose settings may run programs"
             # Git searches on above a `.git` that is no repository.
@@ -102,24 +102,24 @@ def folder_objection(words: Sequence[str], folder: str, place: Surroundings) -> 
             if reason is not None:
                 return reason
     if program == "git" and not place.trusted and (setting := runs_programs(path, place.working_dirs)):
-        return f"nobody has trusted this repository and {setting}"
+        return f"this repository is not trusted and {setting}"
     return None
 
 
 def _steering_objection(program: str, names: Sequence[str], folder: Path) -> str | None:
     for name in names:
         if (folder / name).exists():
-            return f"{name} chooses which {program} is run"
+            return f"{name} decides which {program} runs"
     if program not in ("node", "npm", "npx"):
         return None
     if names and _pins_node(folder):
-        return f"package.json chooses which {program} is run"
+        return f"package.json decides which {program} runs"
     key = _npm_setting(folder / ".npmrc")
-    return f"{key} in .npmrc can choose which programs {program} runs" if key is not None else None
+    return f"{key} in .npmrc can decide which programs {program} runs" if key is not None else None
 
 
-def _is_shim(program: str, place: Surroundings) -> bool:
-    """Whether a version manager stands in for the program. Taken for granted where PATH is not known."""
+def _is_shim(program: str, place: ProgramContext) -> bool:
+    """Whether a version manager replaces the program. Assumed if PATH is unknown."""
     path = _program_path(program, place)
     if path is None:
         return True
@@ -137,7 +137,7 @@ _HARMLESS_NPM_KEY = re.compile(
 
 
 def _npm_setting(path: Path) -> str | None:
-    """The first key of a `.npmrc` that is not known to leave alone which programs run."""
+    """The first key of a `.npmrc` that may decide which programs run."""
     text = _bounded_text(path)
     if text is None:
         return "a setting"
@@ -180,7 +180,7 @@ def _like_a_repository(folder: str) -> bool:
 # ------------------------------------------------------------------------------------------- site hooks of Python
 
 
-def _site_objection(folder: str, place: Surroundings) -> str | None:
+def _site_objection(folder: str, place: ProgramContext) -> str | None:
     """Python runs `sitecustomize` from any folder on its path before pip begins."""
     for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if os.environ.get("PYTHONPATH") else ():
         if not entry.startswith("/") or place.holds(os.path.join(folder, entry)):  # noqa: PTH118
@@ -190,7 +190,7 @@ def _site_objection(folder: str, place: Surroundings) -> str | None:
         return None
     interpreter = _interpreter(pip)
     if interpreter is None or place.holds(interpreter) or place.holds(os.path.dirname(interpreter)):  # noqa: PTH120
-        return "it is not known which Python pip runs in"
+        return "the Python that pip uses is unknown"
     library = Path(os.path.dirname(os.path.dirname(interpreter))) / "lib"  # noqa: PTH120
     sites = [*library.glob("python3*/site-packages"), *library.glob("python3*/dist-packages")]
     sites += Path("~/.local/lib").expanduser().glob("python3*/site-packages")

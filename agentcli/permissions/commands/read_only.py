@@ -1,7 +1,7 @@
-"""The proof that one plain command only reads: by program and by each of its flags (S6).
+"""Proves that a simple command is read-only, by its program and each of its flags (S6).
 
-`objection` says why it is not proven, in a clause that goes after `because`; None is the proof. Which files are read
-is not judged here but in `commands`.
+`objection` returns the reason why it is not proven, or None as the proof. Which files are read
+is checked in `command_parts`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from agentcli.permissions.shell.values import INTEGER, NAME, NOT_KNOWN, REVISION
 from agentcli.permissions.shell.wrappers import harmless_assignment
 
 Words = tuple[str, ...]
+ASSIGNMENT = "the assignment "
+"""Start of every objection to an assignment; no allow rule covers those."""
 
 
 def objection(words: Words) -> str | None:
@@ -47,18 +49,18 @@ def objection(words: Words) -> str | None:
 
 
 _ANY_ARGUMENTS = frozenset({"echo", "printf", "basename", "dirname", "true", "false", ":", "[["})
-"""They do no harm whatever they are given; of `printf` that holds for all but the format."""
+"""Harmless with any arguments; for `printf`, all but the format."""
 _UNARY = frozenset({"-n", "-z", "-f", "-d", "-e", "-s", "-r", "-w", "-x", "-L", "-h"})
 _BINARY = frozenset({"=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 
 
 def unknown_objection(words: Words) -> str | None:
-    """Why a command may do harm with the words of which the value is not known; None if it cannot, or has none."""
+    """Reason why words of unknown value may do harm in a command; None if they cannot."""
     unknown = [index for index, word in enumerate(words) if NOT_KNOWN.search(word)]
     if not unknown:
         return None
     program, numbers = words[0], all(INTEGER.fullmatch(words[index]) for index in unknown)
-    clause = f"it is not known what {program} is given"
+    clause = f"the arguments of {program} are unknown"
     if program in _ANY_ARGUMENTS:
         return clause if program == "printf" and unknown[0] == 1 else None
     unknown = [index for index in unknown if not _takes_any(words, index)]
@@ -213,7 +215,7 @@ def _git(arguments: Words) -> str | None:
         return f"`{arguments[0].partition('=')[0]}` of git can make it run other programs"
     # %G in a format has signatures checked, which runs a program that the repository's settings name.
     if any("%G" in argument or "%(signature" in argument for argument in arguments):
-        return "the format has signatures checked by another program"
+        return "the format runs another program to check signatures"
     for name in (" ".join(arguments[:2]), arguments[0]):
         flags = GIT_COMMANDS.get(name)
         if flags is not None:
@@ -227,7 +229,7 @@ def _git(arguments: Words) -> str | None:
                         and (word not in flags.long or position < len(rest))
                         and (word not in ("--color", "--column"))
                     ):
-                        return f"the value of `{word}` of git {name} is not attached to it with ="
+                        return f"`{word}` of git {name} needs its value after ="
             needed, otherwise = _NEEDED_BY_GIT.get(name, (None, ""))
             if needed is not None and not any(map(needed.fullmatch, rest)):
                 return f"git {name} {otherwise}"
@@ -273,7 +275,7 @@ def _sed(arguments: Words) -> str | None:
     scripts, rest = _script_arguments(arguments, "nErsuz", "e", _SED_FLAGS)
     if scripts is None:
         return _flag_objection("sed", rest)
-    return None if scripts and all(map(sed_only_prints, scripts)) else "the sed script is not known to only print"
+    return None if scripts and all(map(sed_only_prints, scripts)) else "the sed script may do more than print"
 
 
 def _awk(arguments: Words) -> str | None:
@@ -281,8 +283,8 @@ def _awk(arguments: Words) -> str | None:
     if program is None and position <= len(arguments) and position > 0 and arguments[position - 1].startswith("-"):
         return _flag_objection("awk", arguments[position - 1])
     if program is None or any(argument.startswith("-") for argument in arguments[position:]):
-        return "the awk program is not known to only print"
-    return None if awk_only_prints(program) else "the awk program is not known to only print"
+        return "the awk program may do more than print"
+    return None if awk_only_prints(program) else "the awk program may do more than print"
 
 
 def _awk_program(arguments: Words) -> tuple[str | None, int]:
@@ -311,7 +313,7 @@ def _jq(arguments: Words) -> str | None:
     if programs is None:
         return _flag_objection("jq", rest)
     if not programs or not all(map(jq_only_computes, programs)):
-        return "the jq program is not known to only compute"
+        return "the jq program may do more than compute"
     return None
 
 
@@ -348,19 +350,19 @@ def _test(arguments: Words) -> str | None:
     for argument in arguments:
         # They evaluate subscripts, and those may hold commands.
         if argument in ("-v", "-R"):
-            return f"`{argument}` of test evaluates what it is given"
+            return f"`{argument}` of test evaluates its operands"
     return None
 
 
 def _double_test(arguments: Words) -> str | None:
     for index, argument in enumerate(arguments):
         if argument in ("-v", "-R", "-o", "-a"):
-            return f"`{argument}` of [[ evaluates what it is given"
+            return f"`{argument}` of [[ evaluates its operands"
         # Both sides are evaluated as arithmetic, in which a subscript may hold commands.
         if argument in ("-eq", "-ne", "-lt", "-le", "-gt", "-ge"):
             sides = arguments[max(index - 1, 0) : index] + arguments[index + 1 : index + 2]
             if len(sides) != 2 or not all(map(INTEGER.fullmatch, sides)):
-                return f"`{argument}` of [[ evaluates what it is given"
+                return f"`{argument}` of [[ evaluates its operands"
     return None
 
 
@@ -369,14 +371,14 @@ def _set(arguments: Words) -> str | None:
         r"(?:[-+][eux]+|[-+][eux]*o (?:pipefail|errexit|nounset|xtrace)| )+", " ".join(arguments)
     ):
         return None
-    return "set can change how the rest of the command is read"
+    return "set can change how the rest of the command is parsed"
 
 
 def _export(arguments: Words) -> str | None:
     for argument in arguments:
         name, equals, value = argument.partition("=")
         if not equals or not harmless_assignment(name, value):
-            return f"of the assignment {argument}"
+            return f"{ASSIGNMENT}{argument} can change what programs do"
     return None if arguments else "export shows the whole environment"
 
 
@@ -424,13 +426,13 @@ def _xxd(arguments: Words) -> str | None:
     # Of a flag it looks at the first letters only; after a name there are no flags; a second name is written to.
     if re.fullmatch(r"(?:(?:-[abeiup]|-[clsg] ?\d+) )*(?:[^- ][^ ]*)? ?", " ".join(arguments) + " "):
         return None
-    return "only xxd with plain flags and one name is known to only read"
+    return "xxd is read-only only with simple flags and one file name"
 
 
 def _tar(arguments: Words) -> str | None:
     # A colon in a name makes tar call another machine.
     if not arguments or not re.fullmatch(r"-?[vzjJa]*t[vzjJa]*f?[vzjJa]*", arguments[0]):
-        return "only listing an archive (tar -tf) is known to only read"
+        return "tar is read-only only when it lists an archive (tar -tf)"
     for argument in arguments[1:]:
         if argument.startswith("-") or ":" in argument:
             return f"tar with {argument} may change files or run code"
@@ -439,7 +441,7 @@ def _tar(arguments: Words) -> str | None:
 
 def _unzip(arguments: Words) -> str | None:
     if not arguments or arguments[0] not in ("-l", "-v", "-lv", "-Z1") or any(a.startswith("-") for a in arguments[1:]):
-        return "only listing an archive (unzip -l) is known to only read"
+        return "unzip is read-only only when it lists an archive (unzip -l)"
     return None
 
 
@@ -468,7 +470,7 @@ _SPECIAL: Mapping[str, Callable[[Words], str | None]] = {
     "gawk": _awk,
     "mawk": _awk,
     "jq": _jq,
-    # Whatever it is given, it prints.
+    # It only prints its arguments.
     "echo": lambda _arguments: None,
     "printf": _printf,
     "ps": _ps,

@@ -1,7 +1,7 @@
-"""The programs and flags that are known to only read. Data for `readonly`, nothing else.
+"""Table of read-only programs and flags, used by `read_only`.
 
 A flag is here only if it can neither write, run a program, use the network, follow links out of the folder, nor
-keep the command from ending. What is missing makes a command ask; what is here by mistake is a hole.
+keep the command from ending. A missing entry makes a command need approval; a wrong entry is a security hole.
 """
 
 # A table is read along its rows.
@@ -275,7 +275,7 @@ STARTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("npm", "npx"), ("node",)),
     "pip": ("python3", "python"),
 }
-"""What a read-only program starts by name, which the shell finds on PATH: each of them counts like the program."""
+"""Programs that a read-only program starts through PATH; each is checked like the program itself."""
 
 WHY: Mapping[str, str] = {
     "find -delete": "removes files", "find -exec": "runs a program", "find -execdir": "runs a program",
@@ -285,8 +285,8 @@ WHY: Mapping[str, str] = {
     "rg --follow": "follows links out of the folder", "grep -R": "follows links out of the folder", "grep -f": "reads a further file",
     "sort -o": "writes a file", "sort --output": "writes a file", "sort --compress-program": "runs a program",
     "sed -i": "changes files", "sed --in-place": "changes files", "sed -f": "runs a script", "awk -f": "runs a script", "awk -i": "changes files",
-    "tree -o": "writes a file", "date -s": "sets the clock", "date --set": "sets the clock", "tail -f": "does not end by itself",
-    "tail -F": "does not end by itself", "tail --follow": "does not end by itself", "printf -v": "sets a variable", "xxd -r": "can write a file",
+    "tree -o": "writes a file", "date -s": "sets the clock", "date --set": "sets the clock", "tail -f": "never ends",
+    "tail -F": "never ends", "tail --follow": "never ends", "printf -v": "sets a variable", "xxd -r": "can write a file",
     "git log --output": "writes a file", "git diff --output": "writes a file", "git show --output": "writes a file",
     "git clean -f": "removes files", "git clean --force": "removes files", "git clean -i": "removes files",
     "git apply --index": "changes the index", "git apply --3way": "changes files", "git apply --apply": "changes files",
@@ -295,7 +295,7 @@ WHY: Mapping[str, str] = {
     "git branch -D": "removes a branch", "git branch -m": "renames a branch", "git tag -d": "removes a tag", "git tag -a": "makes a tag",
     "fd -x": "runs a program", "fd -X": "runs a program", "fd --exec": "runs a program", "fd --exec-batch": "runs a program",
 }  # fmt: skip
-"""What the flags that people meet most often do, for the question. Only words; what is missing asks all the same."""
+"""Descriptions of common flags for the permission question. Other flags also need approval."""
 
 GIT_COMMANDS: Mapping[str, Flags] = {
     "status": _flags("sbvz", "u", "short branch porcelain porcelain= long verbose untracked-files untracked-files= ignored "
@@ -319,7 +319,7 @@ GIT_COMMANDS: Mapping[str, Flags] = {
     "cat-file": _flags("ptse"),
     "blame": _flags("clstfnewMC", "L", "porcelain line-porcelain show-email show-name show-number root date= abbrev= since="),
     "shortlog": _flags("nsec", "w", "numbered summary email since= until= author= no-merges all"),
-    # Without --dirty, which writes the index anew.
+    # Without --dirty, which rewrites the index.
     "describe": _flags(long="tags all always long contains abbrev= match= exclude= first-parent exact-match"),
     "stash list": _flags("pn", long=f"{_DIFF} {_HISTORY}", digits=True),
     "stash show": _flags("pu", long=_DIFF),
@@ -343,7 +343,7 @@ GIT_COMMANDS: Mapping[str, Flags] = {
     "config get": Flags(words=frozenset(), most_positional=1, positional=_HARMLESS_KEY),
     "count-objects": _flags("vH", long="verbose human-readable", most=0),
     "check-attr": _flags("az", long="all cached"),
-    # Only with -n: see `readonly`.
+    # Only with -n: see `read_only`.
     "clean": _flags("ndxXq", long="dry-run quiet"),
     # Only with one of the flags after which nothing is applied.
     "apply": _flags("Rv", "p", "check stat numstat summary reverse verbose recount unidiff-zero directory= include= exclude= "

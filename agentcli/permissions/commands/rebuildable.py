@@ -1,4 +1,4 @@
-"""Folders that a tool can make again: caches, build output and virtual environments. Auto mode lets them be removed."""
+"""Folders that a tool can rebuild (caches, build output, virtual environments), which auto mode may remove."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ CACHES = frozenset(
     | {"node_modules"}
 )
 _OUTPUT = frozenset({"dist", "build", "target", ".next", "coverage"})
-"""Names that may also be somebody's own work: only where git could tell that it is not."""
+"""Names that may also hold the user's work; rebuildable only if git ignores them."""
 
 
 @frozen
 class Rebuildable:
     installation: tuple[Path, ...] = ()
-    """What runs agentcli, resolved."""
+    """The files that run agentcli, resolved."""
     search_path: str | None = None
     working_dirs: tuple[Path, ...] = ()
 

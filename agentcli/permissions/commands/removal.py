@@ -1,6 +1,6 @@
-"""Recognises commands that would remove what nobody ever means to: `/`, home, the working directory, their parents.
+"""Recognises commands that would remove essential folders: `/`, home, the working directory and their parents.
 
-Text analysis on the loose walk: it asks too often rather than too seldom, and is no substitute for a sandbox.
+Uses the loose parser: it errs towards asking, and is no substitute for a sandbox.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from agentcli.permissions.paths import expanded_pattern
-from agentcli.permissions.shell.loose import loose_segments
+from agentcli.permissions.shell.loose_parser import loose_segments
 
 _REMOVERS = frozenset({"rm", "rmdir", "unlink", "shred", "srm", "trash"})
 _TRIGGERS = _REMOVERS | {"find"}
@@ -21,7 +21,7 @@ _MOST_FINDS = 40
 _MOST_PATTERNS = 60
 _MOST_TARGETS = 2_000
 _LISTS_SOME = frozenset({"git", "rg", "grep", "egrep", "fgrep", "fd", "ag"})
-"""What they print is chosen by its contents or by what is known about it, so it is never a whole folder tree."""
+"""They select names by content or attributes, so their output is never a whole folder tree."""
 _UNKNOWN = re.compile(
     r"(?:^|[\s;&|(){}'\"`/\\])(?:rm|rmdir|unlink|shred|srm|trash)\s(?P<arguments>[^;&|\n]*)", re.MULTILINE
 )
@@ -31,7 +31,7 @@ _ASSIGNED = re.compile(r"(?:^|[\s;&|(])(\w+)=([^\s;&|]*)")
 
 
 def removed_essential(command: str, cwd: Path, keep: Iterable[Path], home: Path | None) -> str | None:
-    """What the command would remove that is, or may be, an essential folder, as it is written; None if nothing.
+    """The target of a removal that is or may be an essential folder, as written; None if there is none.
 
     `keep` are the working directories; they, `cwd`, `home` and all parents of these are essential.
     """
@@ -53,21 +53,21 @@ def removed_essential(command: str, cwd: Path, keep: Iterable[Path], home: Path 
         removes = removes or removing
         targets = list(dict.fromkeys(targets))
         if len(targets) > _MOST_TARGETS:
-            return "more than can be looked at"
+            return "more files than can be checked"
         for target in targets:
             patterns += any(character in target for character in "*?[")
             # Each costs a look into a folder.
             if patterns > _MOST_PATTERNS:
-                return "more than can be looked at"
-            if _is_somebodys_home(target) or any(_meets(base, target, cwd, home, essential) for base in bases):
+                return "more files than can be checked"
+            if _is_home_folder(target) or any(_meets(base, target, cwd, home, essential) for base in bases):
                 return target
         if removing and "xargs" in words[:-1] and not _names_are_chosen(segments):
-            return "what xargs is given"
+            return "the files that xargs receives"
     return _unknown_target(command) if removes else None
 
 
 def _targets(starts: list[str], words: list[str]) -> tuple[list[str], bool]:
-    """What is removed by a stretch of words, and whether it has a program in it that removes what it is given."""
+    """Targets of a removal in a stretch of words, and whether it contains a removing program."""
     targets: list[str] = []
     finds = 0
     for index, word in enumerate(starts):
@@ -119,7 +119,7 @@ def _names_are_chosen(segments: list[list[str]]) -> bool:
     return False
 
 
-def _is_somebodys_home(word: str) -> bool:
+def _is_home_folder(word: str) -> bool:
     return re.match(r"~[^/]", word) is not None
 
 

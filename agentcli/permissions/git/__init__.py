@@ -1,1 +1,1 @@
-"""Git as permissions see it: programs that its configuration runs, files that it obeys, files that it holds."""
+"""Git checks for permissions: programs run by its configuration, files it obeys, files it tracks."""

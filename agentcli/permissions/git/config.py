@@ -1,4 +1,4 @@
-"""Which programs a repository's configuration makes git run, as git itself reads that configuration.
+"""Finds programs that a repository's configuration makes git run, with git itself as the parser.
 
 A command such as `git status` is read-only unless the repository's configuration names programs for git to run. Only
 git knows what such a file means, so git parses it: the bytes go to `git config --file -` on standard input, with no
@@ -26,7 +26,7 @@ _SEARCH_PATH = "/usr/bin:/bin:/usr/local/bin:/opt/homebrew/bin"
 _MOST_REMEMBERED = 200
 _MOST_INDEX = 64 * 1024 * 1024
 _MOST_SUBMODULES = 20
-"""In all: each costs a run of git."""
+"""Maximum submodules checked: each costs a run of git."""
 _SUBMODULE_MODE = b"\0\0\xe0\0"
 """160000, as the index has it."""
 
@@ -166,7 +166,7 @@ def list_settings(data: bytes, program: str | None) -> tuple[Setting, ...] | Non
 
 @functools.lru_cache(maxsize=64)
 def _listed_settings(data: bytes, program: str) -> tuple[Setting, ...] | None:
-    """Raises OSError, which is not remembered: a busy machine may answer the next time."""
+    """Raises OSError, which is not cached: a busy machine may succeed the next time."""
     arguments = ("config", "--file", "-", "--no-includes", "-z", "--list")
     # No repository around it: nothing else is read.
     code, listed, _errors = _run(program, arguments, "/", data, GIT_DIR=os.devnull)
@@ -236,7 +236,7 @@ def _judge(folder: Path, program: str | None, seen: dict[str, object]) -> str | 
         if not os.path.lexists(dot_git):
             continue
         if program is None:
-            return "git cannot be asked about its configuration"
+            return "its git configuration cannot be read"
         found = pointed_at(dot_git)
         if found is None:
             return f"{dot_git} cannot be read"
@@ -270,11 +270,11 @@ def _submodule_objection(
     except OSError:
         code, listed = 1, b""
     if code != 0:
-        return "git does not say which submodules it has"
+        return "its submodules cannot be listed"
     names = [os.fsdecode(entry.partition(b"\t")[2]) for entry in listed.split(b"\0") if entry.startswith(b"160000 ")]
     left[0] -= len(names)
     if left[0] < 0:
-        return "it has too many submodules to be checked"
+        return "it has too many submodules to check"
     for name in names:
         dot_git = top / name / ".git"
         seen[str(dot_git)] = signature(dot_git)
@@ -294,7 +294,7 @@ def _asked(folder: Path, program: str) -> Path | str | None:
     try:
         code, output, errors = _run(program, ("rev-parse", "--absolute-git-dir"), str(folder), b"")
     except OSError:
-        return "git does not say which repository it uses there"
+        return "the repository that git would use is unknown"
     if code == 0:
         return Path(os.path.realpath(os.fsdecode(output.removesuffix(b"\n"))))
     return None if b"not a git repository" in errors else "git does not accept it as a repository"

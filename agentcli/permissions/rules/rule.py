@@ -19,7 +19,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import spell_hidden
 from agentcli.permissions.paths import PathPattern
-from agentcli.permissions.shell.loose import loose_segments
+from agentcli.permissions.shell.loose_parser import loose_segments
 
 _QUOTED = re.compile(r"<U\+([0-9A-Fa-f]{4,6})>")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -125,7 +125,7 @@ def parse_rules(texts: Iterable[str], source: str = "", root: Path | None = None
 def rule_text(tool: str, spec: str) -> str:
     """The rule as it is written: `parse_rule` reads exactly this spec from it, alone and in a list of rules."""
     if not spec:
-        raise ValueError("A rule without a spec would be about every use of the tool.")
+        raise ValueError("A rule without a spec would match every use of the tool.")
     return f"{tool}({_quoted(spec)})"
 
 

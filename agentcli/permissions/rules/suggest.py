@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from agentcli.core.frozen import frozen
 from agentcli.core.globs import escape_glob
 from agentcli.core.permission import Need, RuleChoice
-from agentcli.permissions.call import Call
+from agentcli.permissions.call import PermissionCall
 from agentcli.permissions.command_verdicts import CommandJudge
-from agentcli.permissions.commands.parts import Part
+from agentcli.permissions.commands.command_parts import CommandPart
 from agentcli.permissions.granting import written_paths
 from agentcli.permissions.hosts import host_of, is_private_host
 from agentcli.permissions.rules.known_programs import any_prefix, known_prefix, tool_of, ways_to_start
@@ -38,7 +38,7 @@ _RUNS_CODE = "It can run the project's own code."
 @frozen
 class Suggestions:
     policy: Policy
-    call: Call
+    call: PermissionCall
     given: tuple[Need, ...]
     """The needs as the tool stated them."""
 
@@ -46,7 +46,7 @@ class Suggestions:
     def of(
         cls, policy: Policy, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]
     ) -> Suggestions:
-        return cls(policy, Call.of(tool_name, needs, cwd, working_dirs, policy.home), tuple(needs))
+        return cls(policy, PermissionCall.of(tool_name, needs, cwd, working_dirs, policy.home), tuple(needs))
 
     def exact(self) -> list[str]:
         """The narrowest rules, one per part of a command; none if no rules can cover the call."""
@@ -137,15 +137,15 @@ class Suggestions:
         found = (known_prefix(part.inner) for part in parts)
         return list(dict.fromkeys(prefix for prefix in found if prefix is not None))
 
-    def _open_parts(self, command: str) -> list[Part]:
+    def _open_parts(self, command: str) -> list[CommandPart]:
         verdicts = self.policy.verdicts(command, self.call)
         return [verdict.part for verdict in verdicts if not verdict.allowed and verdict.part is not None]
 
-    def _needs_rule(self, part: Part) -> bool:
+    def _needs_rule(self, part: CommandPart) -> bool:
         judge = CommandJudge(self.policy, self.call)
         return part.objection is not None and judge.rule_for(part) is None and not judge.changes_accepted(part)
 
-    def _part_rules(self, part: Part, prefix: Prefix) -> list[str]:
+    def _part_rules(self, part: CommandPart, prefix: Prefix) -> list[str]:
         rules: list[str] = []
         if self._needs_rule(part):
             # A rule with a wildcard opens nothing outside, so the hint has to be exact there.
@@ -178,7 +178,7 @@ def for_need(tool_name: str, need: Need) -> list[str]:
     return [rule_text(tool_name, need.target) if named else tool_name]
 
 
-def for_part(tool_name: str, part: Part) -> list[str]:
+def for_part(tool_name: str, part: CommandPart) -> list[str]:
     """Empty when no rule could cover the part."""
     text = part.inner_text if not part.extended else part.command.text
     # A star would be a wildcard in the rule.

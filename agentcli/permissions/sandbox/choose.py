@@ -1,7 +1,7 @@
-"""Which sandbox a session gets, and the words that say so. Never weaker than asked for without a word.
+"""Chooses the sandbox of a session and its warning. It is never silently weaker than requested.
 
-off: none, and that is said. on: the best that works; when none does, that is said once. strict: no network and less of
-the kernel; where that cannot be had the session does not start.
+off: none. on: the best that works, with a warning if none does. strict: no network and less of
+the kernel; if that is not available the session does not start.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from typing import Literal, cast
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.launch import Launcher
-from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher, Places
+from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher, SandboxFolders
 from agentcli.permissions.sandbox.linux.probe import Ability, probe
 from agentcli.permissions.sandbox.plan import SandboxRules
 from agentcli.permissions.sandbox.session_folder import remove_leftovers
 from agentcli.permissions.sandbox.unsandboxed import UnsandboxedLauncher
 
 SandboxMode = Literal["off", "on", "strict"]
-MORE = " `agentcli doctor` says more; --sandbox off takes this line away."
+MORE = " Run `agentcli doctor` for details, or use --sandbox off to hide this message."
 MODES: tuple[SandboxMode, ...] = ("off", "on", "strict")
 
 
 @frozen
-class Chosen:
+class SandboxChoice:
     launcher: Launcher
     warning: str = ""
-    """Worth a line for the person: what does not hold, and what to do."""
+    """Warning for the user: what is not protected, and what to do."""
 
 
 @frozen(kw_only=True)
-class Surroundings:
+class SandboxEnvironment:
     environ: Mapping[str, str]
     temp_root: Path
     cache_dir: Path | None
@@ -42,25 +42,25 @@ class Surroundings:
     platform: str = sys.platform
 
 
-def choose(mode: str, rules: SandboxRules, around: Surroundings) -> Chosen:
-    """Raises `UsageError` when `strict` cannot be had."""
+def choose(mode: str, rules: SandboxRules, around: SandboxEnvironment) -> SandboxChoice:
+    """Choose a sandbox. Raises `UsageError` if `strict` is not available."""
     wanted = cast(SandboxMode, mode)
     if wanted == "off":
-        return Chosen(UnsandboxedLauncher(around.temp_root))
+        return SandboxChoice(UnsandboxedLauncher(around.temp_root))
     strict = wanted == "strict"
     if strict:
         rules = replace(rules, strict=True, network=False)
     if around.platform == "darwin":
         return _seatbelt(rules, around)
     if not around.platform.startswith("linux"):
-        return _none(strict, "There is no sandbox for this system.", around)
+        return _none(strict, "No sandbox is available for this system.", around)
     ability = probe(around.environ, (*rules.working_dirs, *rules.allow_write), around.cache_dir)
     if not ability.works:
         return _none(strict, ability.problem, around)
     return _bubblewrap(rules, ability, around)
 
 
-def _bubblewrap(rules: SandboxRules, ability: Ability, around: Surroundings) -> Chosen:
+def _bubblewrap(rules: SandboxRules, ability: Ability, around: SandboxEnvironment) -> SandboxChoice:
     warning = ""
     if rules.strict and not ability.seccomp:
         raise UsageError(
@@ -69,27 +69,27 @@ def _bubblewrap(rules: SandboxRules, ability: Ability, around: Surroundings) -> 
     if not rules.network and not ability.network:
         if rules.strict:
             raise UsageError("--sandbox strict needs a sandbox without network, which bubblewrap cannot give here.")
-        warning = "The network cannot be taken away from commands here, though the settings ask for it."
+        warning = "Commands have network access, although the settings turn it off: bubblewrap cannot block it here."
         rules = replace(rules, network=True)
-    places = Places(temp_root=around.temp_root, locks=around.cache_dir, quarantine=around.quarantine)
+    places = SandboxFolders(temp_root=around.temp_root, locks=around.cache_dir, quarantine=around.quarantine)
     launcher = BubblewrapLauncher(rules, ability, places)
     launcher.clean()
     remove_leftovers(around.temp_root)
-    return Chosen(launcher, warning)
+    return SandboxChoice(launcher, warning)
 
 
-def _seatbelt(rules: SandboxRules, around: Surroundings) -> Chosen:
+def _seatbelt(rules: SandboxRules, around: SandboxEnvironment) -> SandboxChoice:
     from agentcli.permissions.sandbox.seatbelt import PROGRAM, SeatbeltLauncher
 
     if not Path(PROGRAM).exists():
-        return _none(rules.strict, f"There is no {PROGRAM} on this machine.", around)
-    return Chosen(SeatbeltLauncher(rules, around.temp_root))
+        return _none(rules.strict, f"{PROGRAM} was not found.", around)
+    return SandboxChoice(SeatbeltLauncher(rules, around.temp_root))
 
 
-def _none(strict: bool, problem: str, around: Surroundings) -> Chosen:
+def _none(strict: bool, problem: str, around: SandboxEnvironment) -> SandboxChoice:
     if strict:
         raise UsageError(f"--sandbox strict needs a sandbox that works. {problem}")
-    return Chosen(
+    return SandboxChoice(
         UnsandboxedLauncher(around.temp_root, "not available"),
         f"Commands run without a sandbox. {problem}{MORE}",
     )

@@ -1,4 +1,4 @@
-"""The files that deny rules keep from being read, found on disk so that a sandbox can cover them (S7).
+"""Finds the files on disk that deny rules hide, so that a sandbox can cover them (S7).
 
 A rule is a pattern, a mount needs a path. The walk is bounded in entries and kept for some seconds, since it is asked
 for at every launch; a denied file that appears in between is covered from the next look on.
@@ -28,14 +28,14 @@ _LEAST_DEPTH = 3
 
 
 @frozen
-class Found:
+class DeniedMatches:
     paths: tuple[Path, ...]
     complete: bool = True
-    """False: there are more files than were looked at, or more matching ones than can be handled."""
+    """False if there are more files or matches than the limits allow."""
 
 
 class DeniedFiles:
-    """Callable: the denied files that are there now."""
+    """Callable that returns the denied files that currently exist."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class DeniedFiles:
         self._single = (*paths, *single)
         self._folders = (*folders, *further)
         self._now = now
-        self._found = Found(())
+        self._found = DeniedMatches(())
         self._until = float("-inf")
 
     @property
@@ -69,11 +69,11 @@ class DeniedFiles:
             self._until = self._now() + KEPT_SECONDS
         return self._found.paths
 
-    def _search(self) -> Found:
+    def _search(self) -> DeniedMatches:
         single = [path for path in self._single if path.exists() and self._hides(str(path))]
         below = walk([str(folder) for folder in self._folders], self._specs, self._hides)
         found = (*single, *below.paths)
-        return Found(found[:MOST_FOUND], below.complete and len(found) <= MOST_FOUND)
+        return DeniedMatches(found[:MOST_FOUND], below.complete and len(found) <= MOST_FOUND)
 
 
 class RestrictedFiles:
@@ -81,11 +81,11 @@ class RestrictedFiles:
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._kept: dict[tuple[str, tuple[str, ...], tuple[str, ...]], tuple[float, Found]] = {}
+        self._kept: dict[tuple[str, tuple[str, ...], tuple[str, ...]], tuple[float, DeniedMatches]] = {}
 
     def below(
         self, folder: str, specs: tuple[str, ...], hides: Callable[[str], bool], scope: tuple[str, ...] = ()
-    ) -> Found:
+    ) -> DeniedMatches:
         """`scope`: what else `hides` depends on, such as the folder that relative rules start from."""
         until, found = self._kept.get((folder, specs, scope), (float("-inf"), None))
         if found is None or self._now() >= until:
@@ -96,7 +96,7 @@ class RestrictedFiles:
         return found
 
 
-def walk(folders: list[str], specs: tuple[str, ...], hides: Callable[[str], bool]) -> Found:
+def walk(folders: list[str], specs: tuple[str, ...], hides: Callable[[str], bool]) -> DeniedMatches:
     """Links are not followed: neither does a recursive search."""
     candidates = _candidates(specs)
     skipped = frozenset() if any(".git" in spec.split("/") for spec in specs) else _SKIPPED
@@ -114,8 +114,8 @@ def walk(folders: list[str], specs: tuple[str, ...], hides: Callable[[str], bool
             elif entry.is_dir(follow_symlinks=False) and entry.name not in skipped:
                 waiting.append(entry.path)
         if looked_at > MOST_ENTRIES or len(found) >= MOST_FOUND:
-            return Found(tuple(found[:MOST_FOUND]), complete=False)
-    return Found(tuple(found))
+            return DeniedMatches(tuple(found[:MOST_FOUND]), complete=False)
+    return DeniedMatches(tuple(found))
 
 
 @functools.lru_cache(maxsize=64)

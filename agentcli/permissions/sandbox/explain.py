@@ -17,7 +17,7 @@ from agentcli.permissions.sandbox.temp_folder import SYSTEM_TEMP
 
 _MOST_TEXT = 20_000
 _WHERE = re.compile(r"^[^\s:]+: (?:eval: )?(?:line )?\d+: ")
-"""What shells begin their messages with: a program or a script, which is not what was refused."""
+"""Prefix of shell messages: a program or script, not the refused path."""
 _SURELY = re.compile(
     r"^[^\s:][^\n:]*: [^\n]*Read-only file system(?:: '[^'\n]*')?$"
     r"|^(?:\w*(?:Error|Exception)|npm ERR!|npm error)[^\n]*(?:EROFS|\[Errno 30\]|Read-only file system)"
@@ -29,7 +29,7 @@ _SURELY = re.compile(
 _NOT_ADDED = re.compile(r"^error: (?:'|\")?(.+?)(?:'|\")?: can only add regular files", re.MULTILINE)
 _READ_ONLY = re.compile(r"Read-only file system|EROFS|\[Errno 30\]|os error 30\b", re.IGNORECASE)
 _IN_THE_WAY = re.compile(r"Device or resource busy|EBUSY|\[Errno 16\]|Is a directory|EISDIR|\[Errno 21\]|os error 21\b")
-"""Of a mount."""
+"""Error of a path that is a mount point."""
 _REFUSED = re.compile(r"Permission denied|EACCES|\[Errno 13\]|os error 13\b|publickey|Host key verification failed")
 _NO_NETWORK = re.compile(
     r"could ?n[o']t resolve|Could not resolve|Temporary failure in name resolution|Network is unreachable|ENETUNREACH"
@@ -58,18 +58,18 @@ _HIDDEN = ("/tmp/", "/var/tmp/", "/run/", "/var/run/")  # noqa: S108 - names tha
 
 @frozen(kw_only=True)
 class Refusals:
-    """What the sandbox refuses."""
+    """The paths and limits that the sandbox enforces."""
 
     working_dirs: tuple[Path, ...]
     masked: tuple[Path, ...]
     home: Path | None
     network: bool
     temporary: Path | None
-    """What commands have as `/tmp`; None where they have the machine's own."""
+    """The folder behind `/tmp` for commands; None for the machine's own."""
     writable: tuple[Path, ...] = ()
     installation: tuple[Path, ...] = ()
     can_ask: bool = True
-    """Whether a user is there to approve what needs it."""
+    """Whether the session is interactive, so that the user can approve."""
 
 
 def worth_explaining(code: int, output: str) -> bool:

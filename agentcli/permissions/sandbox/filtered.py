@@ -1,4 +1,4 @@
-"""Configuration files with their secrets taken out, for commands in the sandbox. Text in, text out.
+"""Removes secrets from configuration files for commands in the sandbox. Text in, text out.
 
 `~/.npmrc` names the registry beside the token for it: without the file a build goes to the wrong server, with it the
 token is readable. What is dropped is a whole entry, so that a program falls back to no credentials at all and not to
@@ -172,7 +172,7 @@ class FilteredCopies:
         self._copies: dict[Path, tuple[tuple[int, ...], Path | None]] = {}
 
     def copy_of(self, path: Path, clean: Filter) -> Path | None:
-        """What to show instead of the file: a copy; the file itself where nothing in it is secret; None: nothing."""
+        """The file to show instead: a cleaned copy, the file itself if it has no secrets, or None."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:

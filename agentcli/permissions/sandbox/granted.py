@@ -1,4 +1,4 @@
-"""What a grant changes about one sandbox: hosts reached through a proxy, and writable paths outside."""
+"""Effects of a grant on one sandbox: hosts reached through a proxy, and writable paths outside."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _NEVER = 1_000_000_000
 """The change time, in ns, of a file that was made for a command and that it has not written."""
 
 
-class Connection:
-    """A command's way to allowed hosts; without a proxy nothing changes. To be closed when the command has ended."""
+class ProxyConnection:
+    """A command's proxy connection to allowed hosts, if any. Close it when the command has ended."""
 
     def __init__(self, proxy: HostProxy | None = None) -> None:
         self._proxy = proxy
 
     @classmethod
-    def through_proxy(cls, hosts: Iterable[str], folder: Path, upstream: Upstream | None) -> Connection:
+    def through_proxy(cls, hosts: Iterable[str], folder: Path, upstream: Upstream | None) -> ProxyConnection:
         """`folder`: private to this user. Raises OSError."""
         from agentcli.permissions.sandbox.network.host_proxy import HostProxy
 

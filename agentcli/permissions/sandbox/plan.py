@@ -1,4 +1,4 @@
-"""What a sandbox is to allow, before any question of how: folders, secrets, network. The same for every back end.
+"""What a sandbox allows (folders, secrets, network), independent of the back end.
 
 `SandboxRules` is what the settings and flags ask for; `Masks` is what of it exists on this machine right now. Reads
 the file system, never changes it.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agentcli.core.frozen import frozen
 from agentcli.permissions.sandbox.filtered import FILTERS, Filter
-from agentcli.permissions.sandbox.linux.limits import Limits
+from agentcli.permissions.sandbox.linux.limits import ResourceLimits
 from agentcli.permissions.sandbox.network.upstream import Upstream
 from agentcli.permissions.sandbox.secrets import EMPTY, FILTERED_ONLY, SYSTEM, UNREADABLE
 
@@ -39,22 +39,22 @@ class SandboxRules:
     own_folders: tuple[Path, ...] = ()
     """agentcli's own configuration and state: keys, trust, other conversations."""
     readable: tuple[Path, ...] = ()
-    """What of those may be read all the same: the results of this session."""
+    """Readable exceptions in `own_folders`: the results of this session."""
     denied_files: PathFinder = _nothing
-    """What deny rules keep from being read; asked for at every launch, so it must be quick."""
+    """Returns the files hidden by deny rules; called at every launch, so it must be fast."""
     excluded_commands: tuple[str, ...] = ()
-    """Beginnings of commands that run outside of the sandbox."""
+    """Prefixes of commands that run outside the sandbox."""
     cache_dir: Path | None = None
-    """For caches of package tools, since the person's own are read-only; None: none."""
+    """Folder for caches of package tools, since the user's own are read-only; None: none."""
     installation: tuple[Path, ...] = ()
     """What runs agentcli (`core.installation`), resolved: read-only, also inside a working directory."""
-    limits: Limits = Limits()
+    limits: ResourceLimits = ResourceLimits()
     can_ask: bool = True
-    """Whether a user is there to approve what commands may not do."""
+    """Whether the session is interactive, so that the user can approve."""
     upstream: Upstream | None = None
     """The proxy that this machine itself has to use, for connections to allowed hosts."""
 
-    def for_trial(self, folders: TrialFolders, limits: Limits | None = None) -> SandboxRules:
+    def for_trial(self, folders: TrialFolders, limits: ResourceLimits | None = None) -> SandboxRules:
         """The same rules around scratch folders."""
         return replace(
             self,

@@ -75,7 +75,7 @@ class SeatbeltLauncher:
 
     @property
     def uncontained(self) -> str:
-        return "" if not self._rules.network else "commands have network here. Set sandbox.network to false."
+        return "" if not self._rules.network else "commands have network access. Set sandbox.network to false."
 
     def lacked_network(self, code: int, output: str, grant: Grant) -> bool:
         return code != 0 and not self._rules.network and names_missing_network(output)

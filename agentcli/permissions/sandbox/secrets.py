@@ -1,4 +1,4 @@
-"""Where secrets of a person lie: what a sandboxed command must not be able to read, wherever it may look.
+"""Paths of the user's secrets, which a sandboxed command must not be able to read.
 
 Only names; nothing here touches a file. Paths are below the home folder unless they begin with a slash.
 """

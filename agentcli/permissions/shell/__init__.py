@@ -1,1 +1,1 @@
-"""The text of a shell command: its syntax tree, the strict walk that proves, and the loose walk for deny rules."""
+"""Parsing of shell commands: the syntax tree, a strict parser for proofs, and a loose parser for deny rules."""

@@ -1,4 +1,4 @@
-"""The position of the strict walk in the text of a command: every byte is accounted for."""
+"""Position of the strict parser in a command; every byte must be consumed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from agentcli.permissions.shell.expansions import Expansions
-from agentcli.permissions.shell.strict import Joint, Scope, Step
+from agentcli.permissions.shell.strict_parser import CommandStep, Joint, Scope
 from agentcli.permissions.shell.syntax_tree import text_of
 from agentcli.permissions.shell.words import Refused
 
@@ -19,29 +19,29 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _REASONS = {
-    "command_substitution": "of the command substitution",
-    "process_substitution": "of the process substitution",
-    "simple_expansion": "of the variable",
-    "expansion": "of the variable",
-    "arithmetic_expansion": "of the arithmetic",
-    "ansi_c_string": "of the $'…' string",
-    "translated_string": 'of the $"…" string',
-    "brace_expression": "of the brace expansion",
-    "variable_assignment": "of the assignment",
-    "variable_assignments": "of the assignments",
+    "command_substitution": "the command substitution cannot be checked:",
+    "process_substitution": "the process substitution cannot be checked",
+    "simple_expansion": "the value of this variable is unknown:",
+    "expansion": "the value of this variable is unknown:",
+    "arithmetic_expansion": "the arithmetic cannot be checked",
+    "ansi_c_string": "the $'…' string cannot be checked",
+    "translated_string": 'the $"…" string cannot be checked',
+    "brace_expression": "the brace expansion cannot be checked",
+    "variable_assignment": "the assignment cannot be checked:",
+    "variable_assignments": "the assignments cannot be checked",
     "function_definition": "it defines a function",
-    "c_style_for_statement": "of the for loop",
-    "heredoc_redirect": "of the here-document",
+    "c_style_for_statement": "the for loop cannot be checked",
+    "heredoc_redirect": "the here-document cannot be checked",
     "declaration_command": "it sets variables",
     "unset_command": "it unsets variables",
-    "test_command": "of the [[ … ]] or (( … )) expression",
-    "compound_statement": "of the (( … )) expression",
-    "concatenation": "of a word that is not plain",
+    "test_command": "the [[ … ]] or (( … )) expression cannot be checked",
+    "compound_statement": "the (( … )) expression cannot be checked",
+    "concatenation": "it has a word that cannot be checked",
 }
 
 
 def refusal(node: Node) -> Refused:
-    clause = _REASONS.get(node.type, "it is not made of plain words")
+    clause = _REASONS.get(node.type, "its syntax cannot be checked")
     shown = text_of(node)
     if node.type in ("simple_expansion", "expansion", "command_substitution", "variable_assignment"):
         clause += f" {shown if len(shown) <= 60 else shown[:57] + '…'}"
@@ -57,10 +57,10 @@ _WIDE_GAP = re.compile(rb"(?:[ \t\n]|(?<=[ \t\n])\\\n)*")
 class Cursor:
     source: bytes
     root: Node
-    steps: list[Step] = field(default_factory=list)
+    steps: list[CommandStep] = field(default_factory=list)
     joint: Joint = ""
     position: int = 0
-    """How far the source is accounted for."""
+    """Number of bytes consumed."""
     started: bool = False
     """The list of commands that is being read has a command already."""
     concurrent: bool = False
@@ -75,26 +75,26 @@ class Cursor:
         between = self.source[self.position : end]
         gap = (_WIDE_GAP if wide else _GAP).fullmatch(between)
         if gap is None or (blank and not between):
-            raise Refused("it is not made of plain words")
+            raise Refused("its syntax cannot be checked")
         self.position = end
 
     def token(self, node: Node, *expected: str) -> None:
         text = text_of(node)
         if text not in expected:
-            raise Refused("it is not made of plain words")
+            raise Refused("its syntax cannot be checked")
         self.skip(node.start_byte, wide=True)
         self.position = node.end_byte
 
     @contextmanager
     def nested(self, kind: Literal["subshell", "branch", "loop"]) -> Iterator[None]:
-        """A command list of its own: what it defines is not certain after it, and it must be complete."""
+        """A nested command list: its assignments are uncertain afterwards, and it must be complete."""
         variables = self.expansions.variables
         joint, started, defined, looped = self.joint, self.started, set(variables.defined), self.looped
         self.joint, self.started, self.looped = "", False, looped or kind == "loop"
         self.steps.append(Scope(kind, begins=True))
         yield
         if self.joint not in ("", ";") or not self.started:
-            raise Refused("it is not complete")
+            raise Refused("it is incomplete")
         self.steps.append(Scope(kind, begins=False))
         self.joint, self.started, self.looped = joint, started, looped
         variables.defined = defined
@@ -103,9 +103,9 @@ class Cursor:
         return self.source[self.position : node.start_byte]
 
     def statements(self, node: Node, children: Iterable[Node] | None = None) -> None:
-        """Read a list of commands; see `shell_walk`."""
+        """Read a list of commands; see `walk`."""
         raise NotImplementedError
 
     def statement(self, node: Node) -> None:
-        """Read one command of a list; see `shell_walk`."""
+        """Read one command of a list; see `walk`."""
         raise NotImplementedError

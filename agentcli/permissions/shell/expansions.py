@@ -1,4 +1,4 @@
-"""Variables, substitutions and arithmetic inside of words: their values, or why they are not known."""
+"""Values of variables, substitutions and arithmetic in words, or the reason why they are unknown."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from agentcli.permissions.commands.listers import printed_names
-from agentcli.permissions.shell.strict import Scope, SimpleCommand
+from agentcli.permissions.shell.strict_parser import Scope, SimpleCommand
 from agentcli.permissions.shell.syntax_tree import descendants, text_of
 from agentcli.permissions.shell.values import (
     INTEGER,
@@ -71,7 +71,7 @@ class Expansions:
             return [UNKNOWN]
         found = _VARIABLE.fullmatch(text)
         if found is None:
-            raise Refused(f"of the variable {_shortened(text)}")
+            raise Refused(f"the value of {_shortened(text)} is unknown")
         return self._lookup(found["braced"] or found["bare"], node)
 
     def _lookup(self, name: str, node: Node) -> list[str]:
@@ -79,11 +79,11 @@ class Expansions:
             self._sets_unseen = any(map(_sets_variables, descendants(self._walk.root)))
         values = self.variables.lookup(name)
         if values is None or self._sets_unseen:
-            raise Refused(f"of the variable {_shortened(text_of(node).strip())}")
+            raise Refused(f"the value of {_shortened(text_of(node).strip())} is unknown")
         return [*values, *(value for value in self._assigned_later(name, node) if value not in values)]
 
     def _assigned_later(self, name: str, use: Node) -> list[str]:
-        """In a loop an assignment further down comes first the next time."""
+        """Values assigned later in the same loop, which apply in its next round."""
         loop = use.parent
         outermost = None
         while loop is not None:
@@ -111,20 +111,20 @@ class Expansions:
     def _arithmetic(self, node: Node, text: str) -> str:
         found = _ARITHMETIC.fullmatch(text)
         if found is None or re.search(r"(?<![=!<>])=(?!=)|\+\+|--", found["inside"]):
-            raise Refused("of the arithmetic")
+            raise Refused("the arithmetic cannot be checked")
         for name in re.findall(r"(?<![0-9A-Za-z_])[A-Za-z_]\w*", found["inside"]):
             # The value of a variable is itself evaluated, and may hold commands in a subscript.
             if not all(map(INTEGER.fullmatch, self._lookup(name, node))):
-                raise Refused(f"of the arithmetic, in which {name} is not known to be a number")
+                raise Refused(f"{name} is used in arithmetic and may not be a number")
         return NUMBER
 
     def _substitution(self, node: Node, text: str) -> str:
         opened, closed = node.children[0], node.children[-1]
         backquoted = text_of(opened).strip() == "`"
         if (text_of(opened).strip(), text_of(closed)) not in (("$(", ")"), ("`", "`")):
-            raise Refused(f"of the command substitution {_shortened(text)}")
+            raise Refused(f"the command substitution {_shortened(text)} cannot be checked")
         if backquoted and re.search(r"[\\\"]|`", text[1:-1]):
-            raise Refused("of the command substitution in backquotes")
+            raise Refused("the command substitution in backquotes cannot be checked")
         walk = self._walk
         outer, walk.position = walk.position, opened.end_byte
         count = len(walk.steps)
@@ -140,7 +140,7 @@ class Expansions:
         opened, closed = node.children[0], node.children[-1]
         walk = self._walk
         if text_of(opened) != "<(" or text_of(closed) != ")" or walk.position != node.start_byte:
-            raise Refused("of the process substitution")
+            raise Refused("the process substitution cannot be checked")
         walk.position = opened.end_byte
         count = len(walk.steps)
         concurrent, walk.concurrent = walk.concurrent, True
@@ -153,7 +153,7 @@ class Expansions:
                 "tee" in step.words or any(each.kind == "write" for each in step.redirections)
             )
             if writes:
-                raise Refused("of the process substitution, which writes a file")
+                raise Refused("the process substitution writes a file")
 
     @staticmethod
     def _printed(steps: list[SimpleCommand | Scope]) -> str:

@@ -1,4 +1,4 @@
-"""Programs that run what they are given: as text, as a file, or through their input.
+"""Interpreters: programs that run code from an argument, a file or standard input.
 
 A rule that names such a program without its arguments allows everything. So none is ever suggested, and an exact rule
 does not cover a call that takes its program from standard input.
@@ -39,7 +39,7 @@ _FROM_INPUT = frozenset({"-", "-s", "-i", "/dev/stdin", "/dev/fd/0", "/proc/self
 
 
 def runs_input(words: tuple[str, ...]) -> bool:
-    """Whether a command may run what comes through its input. When in doubt it does."""
+    """Whether a command may run code from its input. True when in doubt."""
     program = _name(words[0])
     arguments = words[1:]
     if RUN_OTHERS.fullmatch(program):

@@ -1,4 +1,4 @@
-"""Redirections, here-documents and here-strings of the strict walk."""
+"""Redirections, here-documents and here-strings for the strict parser."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.permissions.shell.cursor import refusal
 from agentcli.permissions.shell.simple_commands import SimpleCommands
-from agentcli.permissions.shell.strict import Redirection, SimpleCommand
+from agentcli.permissions.shell.strict_parser import Redirection, SimpleCommand
 from agentcli.permissions.shell.syntax_tree import text_of
 from agentcli.permissions.shell.values import UNDECIDED, UNKNOWN
 from agentcli.permissions.shell.words import Refused, check_visible, read_word
@@ -26,7 +26,7 @@ class Redirections(SimpleCommands):
     def _redirected(self, node: Node) -> None:
         body = node.child_by_field_name("body")
         if body is None:
-            raise Refused(f"of the redirection {text_of(node)}")
+            raise Refused(f"the redirection {text_of(node)} cannot be checked")
         compound = body.type in COMPOUND
         concurrent, self.concurrent = self.concurrent, self.concurrent or compound
         found: list[Redirection] = []
@@ -36,7 +36,7 @@ class Redirections(SimpleCommands):
                 self.statement(child)
                 self.concurrent = concurrent
             elif len(self.steps) == count:
-                raise Refused(f"of the redirection {text_of(node)}")
+                raise Refused(f"the redirection {text_of(node)} cannot be checked")
             elif child.type == "heredoc_redirect":
                 self._attach(found, compound=compound)
                 found = []
@@ -57,7 +57,7 @@ class Redirections(SimpleCommands):
             # In the grammar it belongs to the whole list; in bash to the last command.
             self.steps[-1] = replace(last, redirections=(*last.redirections, *found))
         else:
-            raise Refused(f"of the redirection {found[0].text}")
+            raise Refused(f"the redirection {found[0].text} cannot be checked")
 
     def redirection(self, node: Node) -> Redirection:
         if node.type == "herestring_redirect":
@@ -67,14 +67,14 @@ class Redirections(SimpleCommands):
         text = text_of(node)
         found = _REDIRECTION.match(text)
         if found is None:
-            raise Refused(f"of the redirection {text}")
+            raise Refused(f"the redirection {text} cannot be checked")
         # In `a2>b` the digit belongs to the word.
         self.skip(node.start_byte, blank=found["from"] not in ("", "&") and self.position > 0)
         destination = text[found.end() :]
         child = node.child_by_field_name("destination")
         if child is not None and child.type == "process_substitution":
             if found["operator"] != "<" or found["from"] not in ("", "0") or text_of(child) != destination:
-                raise Refused(f"of the redirection {text}")
+                raise Refused(f"the redirection {text} cannot be checked")
             self.position = child.start_byte
             self.expansions.stream(child)
             return Redirection("text", UNKNOWN, text)
@@ -83,10 +83,10 @@ class Redirections(SimpleCommands):
         source, operator = found["from"], found["operator"]
         if operator in (">&", "<&"):
             if source not in ("", "0", "1", "2") or destination not in ("1", "2") or operator == "<&":
-                raise Refused(f"of the redirection {text}")
+                raise Refused(f"the redirection {text} cannot be checked")
             return Redirection("harmless", target, text)
         if source not in ("", "0", "1", "2", "&") or operator == "<>" or (operator == "<" and source not in ("", "0")):
-            raise Refused(f"of the redirection {text}")
+            raise Refused(f"the redirection {text} cannot be checked")
         if destination == "/dev/null":
             return Redirection("harmless", target, text)
         return Redirection("read" if operator == "<" else "write", target, text)
@@ -95,21 +95,21 @@ class Redirections(SimpleCommands):
         if "$" not in destination:
             target, glob = read_word(destination)
             if glob or not target:
-                raise Refused(f"of the redirection {text}")
+                raise Refused(f"the redirection {text} cannot be checked")
             return target
         child = node.child_by_field_name("destination")
         alternatives = self.word(child) if child is not None and text_of(child) == destination else []
         if len(alternatives) != 1 or len(alternatives[0]) != 1 or alternatives[0][0].glob:
-            raise Refused(f"of the redirection {text}")
+            raise Refused(f"the redirection {text} cannot be checked")
         target = alternatives[0][0].text
         if not target or UNDECIDED.search(target):
-            raise Refused(f"of the redirection {text}")
+            raise Refused(f"the redirection {text} cannot be checked")
         return target
 
     def _herestring(self, node: Node) -> Redirection:
         operator, word = node.children[0], node.children[-1]
         if len(node.children) != 2 or text_of(operator) != "<<<":
-            raise Refused("of the here-string")
+            raise Refused("the here-string cannot be checked")
         self.skip(operator.start_byte)
         self.position = operator.end_byte
         self.skip(word.start_byte)
@@ -118,7 +118,7 @@ class Redirections(SimpleCommands):
         return Redirection("text", UNKNOWN, text_of(node))
 
     def _heredoc(self, node: Node, *, compound: bool) -> None:
-        """Its end is looked for here once more, line by line, as the shell does."""
+        """Find the end of a here-document line by line, as the shell does, as a second check."""
         operator, start, *rest = node.children
         written = text_of(start)
         quoted = re.fullmatch(r"'(\w+)'|\"(\w+)\"", written)
@@ -148,7 +148,7 @@ class Redirections(SimpleCommands):
                     child if child.type == "pipeline" else node, None if child.type == "pipeline" else [child]
                 )
         if self.joint:
-            raise Refused("it is not complete")
+            raise Refused("it is incomplete")
         self.skip(line_end)
         self.position = end
 
@@ -164,7 +164,7 @@ class Redirections(SimpleCommands):
             or last.others
             or last.redirections
         ):
-            raise Refused("it is not made of plain words")
+            raise Refused("its syntax cannot be checked")
         self.steps[-1] = replace(last, words=(*last.words, "-"), sources=(*last.sources, "-"))
         self.position = operator.start_byte
 

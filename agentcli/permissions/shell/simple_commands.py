@@ -1,4 +1,4 @@
-"""Simple commands of the strict walk: words, assignments, `read`, `export` and tests."""
+"""Simple commands for the strict parser: words, assignments, `read`, `export` and tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from agentcli.permissions.shell.cursor import Cursor, refusal
-from agentcli.permissions.shell.strict import Joint, Redirection, SimpleCommand, Variant
+from agentcli.permissions.shell.strict_parser import Joint, Redirection, SimpleCommand, Variant
 from agentcli.permissions.shell.syntax_tree import text_of
 from agentcli.permissions.shell.values import MARKED, STREAM, UNKNOWN, is_own_name
 from agentcli.permissions.shell.words import Alternative, Refused, Word, read_word
@@ -32,7 +32,7 @@ _EXPANSIONS = frozenset({"simple_expansion", "expansion", "command_substitution"
 
 class SimpleCommands(Cursor):
     def redirection(self, node: Node) -> Redirection:
-        """Read one redirection; see `shell_redirections`."""
+        """Read one redirection; see `redirections`."""
         raise NotImplementedError
 
     def word(self, node: Node, *, assigned: bool = False) -> list[Alternative]:
@@ -81,14 +81,14 @@ class SimpleCommands(Cursor):
                 continue
             if child.type == "command_name":
                 if not _PROGRAM.fullmatch(text) or "=" in text:
-                    raise Refused("the program's name is not a plain word")
+                    raise Refused("the name of its program cannot be checked")
             elif not child.is_named and text not in ("!", "=", "=="):
-                raise Refused("it is not made of plain words")
+                raise Refused("its syntax cannot be checked")
             found.append(self.word(child))
             sources.append(_shown(text, found[-1], child))
             self.position = child.end_byte
         if not found:
-            raise Refused("of the assignment")
+            raise Refused("the assignment cannot be checked")
         first, *others = _variants(found)
         if first.words[0] == "read":
             self._read(first, others, assignments)
@@ -117,7 +117,7 @@ class SimpleCommands(Cursor):
             or not all(map(is_own_name, words))
             or not words
         ):
-            raise Refused("of what read is given")
+            raise Refused("the arguments of read cannot be checked")
         for name in words:
             self.expansions.assign(name, [UNKNOWN])
 
@@ -179,7 +179,7 @@ class SimpleCommands(Cursor):
         joint = self.joint
         for leaf in _test_leaves(node):
             if self.position != leaf.start_byte and not found:
-                raise Refused("it is not made of plain words")
+                raise Refused("its syntax cannot be checked")
             self.skip(leaf.start_byte, blank=bool(found))
             text = text_of(leaf)
             if text in ("[", "]", "!", "=", "!=", "=="):
@@ -189,7 +189,7 @@ class SimpleCommands(Cursor):
             else:
                 alternatives = [(Word(read_word(text)[0]),)]
             if any(word.glob for alternative in alternatives for word in alternative):
-                raise Refused("of the pattern in [ … ]")
+                raise Refused("the pattern in [ … ] cannot be checked")
             found.append(alternatives)
             sources.append(text)
             self.position = leaf.end_byte
@@ -209,7 +209,7 @@ class SimpleCommands(Cursor):
         )
 
     def _double_test(self, node: Node) -> SimpleCommand:
-        """`[[ … ]]`, as words; `readonly` judges which operators may have which operands."""
+        """`[[ … ]]` as words; `read_only` checks operators and operands."""
         found: list[list[Alternative]] = []
         sources: list[str] = []
         joint = self.joint
@@ -252,7 +252,7 @@ def _variants(words: list[list[Alternative]]) -> list[Variant]:
     found: list[Variant] = []
     for choice in product(*words):
         if len(found) >= _MOST_VARIANTS:
-            raise Refused("its variables have too many values to be looked at")
+            raise Refused("its variables have too many possible values to check")
         flat = [word for alternative in choice for word in alternative]
         globs = frozenset(index for index, word in enumerate(flat) if word.glob)
         found.append(Variant(tuple(word.text for word in flat), globs))

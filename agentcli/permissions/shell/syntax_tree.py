@@ -1,4 +1,4 @@
-"""Text to syntax tree: bash by its real grammar, within limits. Nothing is judged here.
+"""Parses a command into a syntax tree with the bash grammar, within limits.
 
 The grammar costs 40 ms to load, so it is loaded when the first command has to be judged; `warm` does it beforehand.
 """
@@ -17,19 +17,19 @@ MOST_BYTES = 20_000
 MOST_NODES = 4_000
 MOST_DEPTH = 60
 MOST_PIPES = 400
-"""Each costs as much as all before it."""
+"""Maximum nesting: each level costs as much as all before it."""
 _CPU_SECONDS = 0.1
 _PIECE = 256
 
 
 class Unparsable(str):
-    """Why there is no tree: a clause that goes after `because`."""
+    """Reason why there is no syntax tree."""
 
     __slots__ = ()
 
 
 def too_long(command: str) -> bool:
-    """More than is looked at, in bytes; cheap for any length."""
+    """Whether a text exceeds the size limit; fast for any length."""
     return len(command) > MOST_BYTES or len(command.encode("utf-8", "replace")) > MOST_BYTES
 
 
@@ -38,14 +38,14 @@ def parse(command: str) -> Node | Unparsable:
     try:
         source = command.encode("utf-8")
     except UnicodeEncodeError:
-        return Unparsable("it contains characters that no command can have")
+        return Unparsable("it contains invalid characters")
     if len(source) > MOST_BYTES:
-        return Unparsable("it is too long to be analysed")
+        return Unparsable("it is too long to check")
     if source.count(b"|") > MOST_PIPES:
-        return Unparsable("it is too complex to be analysed")
+        return Unparsable("it is too complex to check")
     root = _tree(source)
     if root is None or root.descendant_count > MOST_NODES or _deeper(root, MOST_DEPTH):
-        return Unparsable("it is too complex to be analysed")
+        return Unparsable("it is too complex to check")
     if root.has_error:
         return Unparsable("it cannot be parsed")
     return root

@@ -1,7 +1,7 @@
 """Values of shell variables, as far as the text of a command decides them.
 
 A value is text in which characters of the private use area stand for what is known only when the command runs. No word
-of a command can contain such a character by itself: `shell_words` refuses them. Assignments are collected without
+of a command can contain such a character: `words` refuses them. Assignments are collected without
 regard to the control flow, so a variable has every value that any earlier assignment could have given it.
 """
 

@@ -1,4 +1,4 @@
-"""The strict walk over the syntax tree of a command; see `shell`, which holds what comes out of it."""
+"""Walk of the strict parser over the syntax tree; `strict_parser` defines its result."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from agentcli.permissions.shell.cursor import refusal
 from agentcli.permissions.shell.redirections import COMPOUND, Redirections
-from agentcli.permissions.shell.strict import Joint, SimpleCommand, Step
+from agentcli.permissions.shell.strict_parser import CommandStep, Joint, SimpleCommand
 from agentcli.permissions.shell.syntax_tree import text_of
 from agentcli.permissions.shell.values import MATCH, MATCH_END, NUMBER, is_own_name
 from agentcli.permissions.shell.words import Alternative, Refused, Word
@@ -17,18 +17,18 @@ from agentcli.permissions.shell.words import Alternative, Refused, Word
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["Refused", "Walk"]
+__all__ = ["CommandWalk", "Refused"]
 
 _JOINTS: dict[str, Joint] = {"&&": "&&", "||": "||", ";": ";", "|": "|", "\n": ";"}
 
 
-class Walk(Redirections):
-    def finished(self) -> tuple[Step, ...]:
+class CommandWalk(Redirections):
+    def finished(self) -> tuple[CommandStep, ...]:
         self.skip(len(self.source), wide=True)
         if not any(isinstance(step, SimpleCommand) for step in self.steps):
             raise Refused("it contains no command")
         if self.joint not in ("", ";"):
-            raise Refused("it is not complete")
+            raise Refused("it is incomplete")
         for index, step in enumerate(self.steps[1:]):
             before = self.steps[index]
             if isinstance(step, SimpleCommand) and step.piped and isinstance(before, SimpleCommand):
@@ -135,13 +135,13 @@ class Walk(Redirections):
         self.skip(node.start_byte, wide=True)
         if self.started and not self.joint:
             if b"\n" not in between.replace(b"\\\n", b""):
-                raise Refused("it is not made of plain words")
+                raise Refused("its syntax cannot be checked")
             self.joint = ";"
 
     def _operator(self, node: Node) -> None:
         kind = text_of(node)
         if kind == "&":
-            raise Refused("it runs something in the background")
+            raise Refused("it starts a background process")
         if kind == ";;" or kind.strip(" \t\n") not in ("&&", "||", ";", "|", ""):
             raise Refused(f"of {kind.strip()}")
         self.skip(node.start_byte, wide=True)
@@ -149,14 +149,14 @@ class Walk(Redirections):
         joint = _JOINTS.get(kind.strip(" \t") or "\n", ";")
         if joint == ";" and self.joint in ("&&", "||", "|"):
             if kind.strip():
-                raise Refused("it is not complete")
+                raise Refused("it is incomplete")
             return
         if joint != ";" and (self.joint not in ("", ";") or not self.started):
-            raise Refused("it is not complete")
+            raise Refused("it is incomplete")
         if self.started:
             self.joint = joint
         elif kind.strip():
-            raise Refused("it is not complete")
+            raise Refused("it is incomplete")
 
     def _comment(self, node: Node) -> None:
         text = text_of(node)
@@ -168,7 +168,7 @@ class Walk(Redirections):
             or before not in (b"", b" ", b"\t", b"\n", b";")
             or after not in (b"", b"\n")
         ):
-            raise Refused("it is not made of plain words")
+            raise Refused("its syntax cannot be checked")
         self.skip(node.start_byte, wide=True)
         self.position = node.end_byte
 
@@ -198,7 +198,7 @@ class Walk(Redirections):
         with self.nested(kind):
             self.statements(node, node.children[1:-1])
             if closed in ("}", "done") and self.joint != ";" and b"\n" not in self.gap_before(node.children[-1]):
-                raise Refused("it is not complete")
+                raise Refused("it is incomplete")
         self.token(node.children[-1], closed)
 
     def _if(self, node: Node) -> None:
@@ -232,7 +232,7 @@ class Walk(Redirections):
             self.statements(node, children)
             ended = self.joint == ";" or following is None or b"\n" in self.gap_before(following)
             if not ended:
-                raise Refused("it is not complete")
+                raise Refused("it is incomplete")
 
     def _for(self, node: Node) -> None:
         children = node.children
@@ -242,7 +242,7 @@ class Walk(Redirections):
         self.token(children[0], "for")
         name = text_of(children[1])
         if not is_own_name(name) or children[1].type != "variable_name":
-            raise Refused(f"of the assignment {name}")
+            raise Refused(f"the assignment to {name} cannot be checked")
         self.skip(children[1].start_byte, blank=True)
         self.position = children[1].end_byte
         self.token(children[2], "in")
@@ -277,17 +277,17 @@ class Walk(Redirections):
         body = node.children[-1]
         condition = [child for child in node.children[1:-1] if child.is_named]
         if body.type != "do_group" or text_of(node.children[0]) != "while" or len(condition) != 1:
-            raise Refused("of the loop")
+            raise Refused("the loop cannot be checked")
         name = condition[0].child_by_field_name("name") if condition[0].type == "command" else None
         if name is None or text_of(name) != "read":
-            raise Refused("of the loop, which may not end")
+            raise Refused("the loop may never end")
         self.token(node.children[0], "while")
         variables = self.expansions.variables
         before = set(variables.defined)
         with self.nested("loop"):
             self.statements(node, node.children[1:-1])
             if self.joint != ";" and b"\n" not in self.gap_before(body):
-                raise Refused("it is not complete")
+                raise Refused("it is incomplete")
             defined = set(variables.defined)
         variables.defined = defined
         self.skip(body.start_byte, wide=True)
@@ -314,11 +314,11 @@ class Walk(Redirections):
     def _case_item(self, item: Node) -> None:
         closing = next((index for index, child in enumerate(item.children) if child.type == ")"), None)
         if closing is None or text_of(item.children[-1]) != ";;":
-            raise Refused("of the case statement")
+            raise Refused("the case statement cannot be checked")
         for child in item.children[: closing + 1]:
             if child.is_named:
                 if not re.fullmatch(r"""[\w.*?\[\]/,:+@%-]+|'[^']*'|"[^"$`\\!]*\"""", text_of(child)):
-                    raise Refused("of the case statement")
+                    raise Refused("the case statement cannot be checked")
                 self.skip(child.start_byte, wide=True)
                 self.position = child.end_byte
             else:

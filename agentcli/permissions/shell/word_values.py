@@ -1,4 +1,4 @@
-"""Words whose markers are replaced by what the place decides: `$PWD`, `$HOME`, `$TMPDIR`, matches of patterns."""
+"""Resolves markers in words for a given folder: `$PWD`, `$HOME`, `$TMPDIR` and pattern matches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentcli.permissions.commands import listings
 from agentcli.permissions.commands.listers import read_listing
 from agentcli.permissions.git.revisions import references_are_plain, toplevel
 from agentcli.permissions.paths import expanded_pattern
-from agentcli.permissions.shell.strict import Variant
+from agentcli.permissions.shell.strict_parser import Variant
 from agentcli.permissions.shell.values import (
     HOME,
     LISTED,
@@ -41,10 +41,10 @@ _PRINTED = re.compile(f"({UNQUOTED}*)(?:{LISTED}([^{LISTED_END}]*){LISTED_END}|(
 
 
 class NotResolved(Exception):
-    """Why a word is not known even where the place is: a clause that goes after `because`."""
+    """Reason why a word cannot be resolved in a known folder."""
 
 
-class Surroundings(listings.Surroundings, Protocol):
+class ExpansionContext(listings.ListingContext, Protocol):
     @property
     def home(self) -> str: ...
     @property
@@ -57,7 +57,7 @@ def depends_on_place(variant: Variant) -> bool:
     return any(map(OF_THE_PLACE.search, variant.words))
 
 
-def resolved(variant: Variant, folder: str, seen: tuple[str, ...], place: Surroundings) -> list[Variant]:
+def resolved(variant: Variant, folder: str, seen: tuple[str, ...], place: ExpansionContext) -> list[Variant]:
     """All that the words may be when they run in `folder`. Patterns of loops were expanded in one of `seen`."""
     choices: list[list[str]] = []
     count = 1
@@ -68,11 +68,11 @@ def resolved(variant: Variant, folder: str, seen: tuple[str, ...], place: Surrou
         choices.append(values)
         count *= len(values)
         if count > _MOST_VARIANTS:
-            raise NotResolved("its patterns match too much to be looked at")
+            raise NotResolved("its patterns match too many files to check")
     return [Variant(words, variant.globs) for words in product(*choices)]
 
 
-def known_words(variant: Variant, folders: tuple[str, ...], place: Surroundings) -> tuple[str, ...] | None:
+def known_words(variant: Variant, folders: tuple[str, ...], place: ExpansionContext) -> tuple[str, ...] | None:
     """The words with `$PWD`, `$HOME` and `$TMPDIR` replaced; None if they differ by folder or anything stays open."""
     if any(VARIES.search(word) or (TEMP in word and ".." in word) for word in variant.words):
         return None
@@ -84,14 +84,14 @@ def known_words(variant: Variant, folders: tuple[str, ...], place: Surroundings)
     return None if words is None or any(map(NOT_KNOWN.search, words)) else words
 
 
-def _check_literal(word: str, folder: str, place: Surroundings) -> None:
+def _check_literal(word: str, folder: str, place: ExpansionContext) -> None:
     """A value inside of a pattern must not be a pattern itself."""
     for _unquoted, marker in _OF_PLACE.findall(word):
         if re.search(r"[*?\[\]\\]", _value(marker, folder, place)):
-            raise NotResolved("of the pattern, a part of which is not known")
+            raise NotResolved("part of the pattern is unknown")
 
 
-def _values(word: str, folder: str, seen: tuple[str, ...], place: Surroundings) -> list[str]:
+def _values(word: str, folder: str, seen: tuple[str, ...], place: ExpansionContext) -> list[str]:
     def replaced(found: re.Match[str]) -> str:
         return _checked(_value(found[2], folder, place), unquoted=bool(found[1]))
 
@@ -105,7 +105,7 @@ def _values(word: str, folder: str, seen: tuple[str, ...], place: Surroundings) 
             known = all(listings.are_harmless(words, patterns, one, folder, place) for one in folders)
             marker = NAME if whole else (SOME if found[1] else UNKNOWN)
         if not known and found[1]:
-            raise NotResolved("it is not known what names a substitution prints")
+            raise NotResolved("the names printed by the substitution are unknown")
         return marker if known else UNKNOWN
 
     texts = [_OF_PLACE.sub(replaced, _PRINTED.sub(printed, word))]
@@ -124,11 +124,11 @@ def _values(word: str, folder: str, seen: tuple[str, ...], place: Surroundings) 
             if kept:
                 # Outside of quotes it is a pattern again, and another one if anything is added to it.
                 if unquoted and (before or after):
-                    raise NotResolved("of a variable that is not quoted")
+                    raise NotResolved("an unquoted variable can expand to several words")
                 following.append(before + found[2] + after)
         texts = list(dict.fromkeys(following))
         if len(texts) > _MOST_VARIANTS:
-            raise NotResolved("its patterns match too much to be looked at")
+            raise NotResolved("its patterns match too many files to check")
     return texts
 
 
@@ -140,26 +140,26 @@ def _toplevels(word: str, folders: tuple[str, ...]) -> list[str]:
     return [*dict.fromkeys(toplevel(folder) or UNKNOWN for folder in folders), ""]
 
 
-def _value(marker: str, folder: str, place: Surroundings) -> str:
+def _value(marker: str, folder: str, place: ExpansionContext) -> str:
     if marker == PWD:
         return folder
     value = (place.home or os.environ.get("HOME", "")) if marker == HOME else place.temp
     if not value.startswith("/"):
-        raise NotResolved(f"of the variable {'$HOME' if marker == HOME else '$TMPDIR'}, which is not known")
+        raise NotResolved(f"the value of {'$HOME' if marker == HOME else '$TMPDIR'} is unknown")
     return value
 
 
-def _matches(pattern: str, folders: tuple[str, ...], place: Surroundings) -> tuple[list[str], bool]:
+def _matches(pattern: str, folders: tuple[str, ...], place: ExpansionContext) -> tuple[list[str], bool]:
     """The names that the pattern of a loop matches, and whether the shell may find none and keep the pattern itself."""
     found: list[str] = []
     kept = False
     for folder in folders:
         path = os.path.join(folder, pattern)  # noqa: PTH118
         if place.locate(path) != path:
-            raise NotResolved("of the pattern, whose matches in the temp folder are not known")
+            raise NotResolved("the pattern's matches in the temp folder are unknown")
         names = expanded_pattern(pattern, folder)
         if names is None:
-            raise NotResolved(f"the pattern {pattern} matches too much to be looked at")
+            raise NotResolved(f"the pattern {pattern} matches too many files to check")
         # What is listed is rather too much: a bracket stands for any character there.
         kept = kept or not names or "[" in pattern or all(os.path.basename(n) in (".", "..") for n in names)  # noqa: PTH119
         found += names
@@ -168,5 +168,5 @@ def _matches(pattern: str, folders: tuple[str, ...], place: Surroundings) -> tup
 
 def _checked(value: str, *, unquoted: bool) -> str:
     if unquoted and not PLAIN_TEXT.fullmatch(value):
-        raise NotResolved("of a variable that is not quoted")
+        raise NotResolved("an unquoted variable can expand to several words")
     return value

@@ -1,4 +1,4 @@
-"""One word of a shell command: what the shell makes of its quotes, escapes, patterns and expansions.
+"""Parses one word of a shell command: quotes, escapes, patterns and expansions.
 
 Everything is read by rules of its own, not by the grammar: the grammar only says where an expansion ends.
 """
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Refused(Exception):
-    """Why a command is not understood: a clause that goes after `because`."""
+    """Reason why a command cannot be parsed strictly."""
 
 
 _PIECE = re.compile(
@@ -59,7 +59,7 @@ _MOST_ALTERNATIVES = 24
 
 
 def read_word(source: str) -> tuple[str, bool]:
-    """What the shell makes of a word, and whether it would expand it to file names. Raises `Refused`."""
+    """The value of a word, and whether the shell would expand it to file names. Raises `Refused`."""
     if source in ("!", "!="):
         return source, False
     out: list[str] = []
@@ -75,8 +75,8 @@ def read_word(source: str) -> tuple[str, bool]:
         out.append(piece)
         position = found.end()
     if glob and quoted_star:
-        # Without the quotes nobody could tell any more which of its characters stand for themselves.
-        raise Refused("of the pattern, a part of which is quoted")
+        # Without the quotes, literal characters could not be told from pattern characters.
+        raise Refused("part of the pattern is quoted")
     return "".join(out), glob
 
 
@@ -86,13 +86,13 @@ def _literal_piece(found: re.Match[str], position: int, before: list[str]) -> tu
     if kind == "bare":
         # The shell expands a tilde at these places only; elsewhere it is a letter (HEAD~1).
         if _TILDE.search(piece) if position == 0 or before[-1:] == [""] else re.search("[:=]~", piece):
-            raise Refused("of the tilde")
+            raise Refused("the tilde cannot be checked")
         if piece.startswith("#") and position == 0:
-            raise Refused("it is not made of plain words")
+            raise Refused("its syntax cannot be checked")
     elif kind == "double":
         piece = re.sub(r'\\([\\"$`])', r"\1", piece)
     elif kind == "letter" and unicodedata.category(piece)[0] not in _LETTERS:
-        raise Refused(f"of the character U+{ord(piece):04X}")
+        raise Refused(f"it contains the character U+{ord(piece):04X}")
     if kind in ("single", "double") and not piece.isascii():
         check_visible(piece)
     return piece, kind == "glob" and piece != "]", kind in ("single", "double", "escaped")
@@ -101,21 +101,21 @@ def _literal_piece(found: re.Match[str], position: int, before: list[str]) -> tu
 def check_visible(text: str) -> None:
     for character in text:
         if unicodedata.category(character) in _HIDDEN and character not in "\n\t":
-            raise Refused(f"of the character U+{ord(character):04X}")
+            raise Refused(f"it contains the character U+{ord(character):04X}")
 
 
 def _odd(character: str) -> str:
     match character:
         case "$":
-            return "of a variable or a substitution"
+            return "a variable or substitution cannot be checked"
         case "`":
-            return "of the command substitution"
+            return "the command substitution cannot be checked"
         case "{" | "}":
-            return "of the brace expansion"
+            return "the brace expansion cannot be checked"
         case '"':
-            return "of what is in the double quotes"
+            return "the text in double quotes cannot be checked"
         case _:
-            return "it is not made of plain words"
+            return "its syntax cannot be checked"
 
 
 # ----------------------------------------------------------------------------------------------- words with expansions
@@ -151,11 +151,11 @@ def read_expanded(
     """
     pieces = _pieces(source, start, expansions, evaluate)
     if sum(1 for _ in pieces if _.expanded) != len(expansions):
-        raise Refused("it is not made of plain words")
+        raise Refused("its syntax cannot be checked")
     found: list[Alternative] = []
     for values in product(*(piece.values for piece in pieces)):
         if len(found) >= _MOST_ALTERNATIVES:
-            raise Refused("its variables have too many values to be looked at")
+            raise Refused("its variables have too many possible values to check")
         found.append(_assembled(pieces, values, assigned=assigned))
     return list(dict.fromkeys(found))
 
@@ -196,7 +196,7 @@ def _pieces(
             texts.append(text)
             position = found.end()
     if in_quotes:
-        raise Refused("of what is in the double quotes")
+        raise Refused("the text in double quotes cannot be checked")
     return pieces
 
 
@@ -219,14 +219,14 @@ def _assembled(pieces: list[_Piece], values: tuple[str, ...], *, assigned: bool)
     if assigned:
         return (Word(text),)
     if glob and (odd or UNDECIDED.search(text)):
-        raise Refused("of the pattern, a part of which is not known")
+        raise Refused("part of the pattern is unknown")
     return (Word(text, glob),) if there else ()
 
 
 def _split(value: str) -> Alternative:
     words = value.split()
     if not all(map(PLAIN_TEXT.fullmatch, words)):
-        raise Refused("of a variable that is not quoted")
+        raise Refused("an unquoted variable can expand to several words")
     return tuple(map(Word, words))
 
 
@@ -235,6 +235,6 @@ def _unquoted(value: str) -> str:
     rest = re.sub(f"{MATCH}[^{MATCH_END}]*{MATCH_END}|{LISTED}[^{LISTED_END}]*{LISTED_END}", "", value)
     rest = re.sub(f"[{NUMBER}{SOME}{PWD}{HOME}{TEMP}{UNQUOTED}{REVISION}{TOPLEVEL}{NAMED_REVISION}]", "", rest)
     if not PLAIN_TEXT.fullmatch(rest):
-        raise Refused("of a variable or a substitution that is not quoted")
+        raise Refused("an unquoted variable or substitution can expand to several words")
     of_the_place = f"[{PWD}{HOME}{TEMP}{MATCH}{LISTED}{TOPLEVEL}{NAMED_REVISION}]"
     return re.sub(of_the_place, lambda found: UNQUOTED + found.group(), value)

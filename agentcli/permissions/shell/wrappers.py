@@ -1,6 +1,6 @@
-"""Programs that only run another one: what they run is what counts, for rules and for proofs alike.
+"""Wrapper programs that run another program, which is then checked by rules and read-only proofs.
 
-A wrapper is seen through only in the forms that are fully understood here; in any other form it is a program like
+A wrapper is unwrapped only in forms that are fully understood; in any other form it is a program like
 any other, which no proof covers.
 """
 
@@ -46,7 +46,7 @@ class Wrapped:
 
     start: int
     extended: bool = False
-    """Further arguments are added that nobody knows beforehand (xargs)."""
+    """Whether unknown arguments are added (xargs)."""
     null_separated: bool = False
     delimited: bool = False
     """What comes in is cut at a character of its own (`xargs -d`)."""
@@ -181,7 +181,7 @@ _CODE_ELSEWHERE = re.compile(r"-[A-Za-z]*[cmef]|--?(?:version|help|eval|command|
 
 
 def runs_its_input(words: tuple[str, ...]) -> bool:
-    """Whether a program takes what it runs from standard input: an interpreter that is given no script."""
+    """Whether an interpreter reads its program from standard input."""
     if not words or not _INTERPRETER.fullmatch(words[0].rpartition("/")[2]):
         return False
     arguments = words[1:]

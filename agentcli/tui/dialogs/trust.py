@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, Unpack
 
-from agentcli.config.trust import UNREADABLE, Part, TrustState
+from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState
 from agentcli.core.bounded_json import parse_json
 from agentcli.core.plural import counted
 from agentcli.core.shell import shown_name
@@ -69,7 +69,7 @@ class TrustDialog(Dialog[Verdict | None]):
         verdicts: dict[str, Verdict] = {"trust": "trust", "restricted": "restricted", "exit": "exit"}
         self.dismiss(verdicts[name])
 
-    def _part(self, part: Part, width: int) -> list[Line]:
+    def _part(self, part: TrustedContent, width: int) -> list[Line]:
         palette = self.palette
         if part.name not in self.state.changed:
             what = "known, unchanged"
@@ -85,7 +85,7 @@ class TrustDialog(Dialog[Verdict | None]):
         return [*lines, *code_lines(part.text.replace("\r\n", "\n"), width, palette)]
 
 
-def _commands(part: Part) -> Iterator[str]:
+def _commands(part: TrustedContent) -> Iterator[str]:
     """What a settings or server file would start, as far as it can be read off it."""
     if not part.name.endswith(".json"):
         return

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from agentcli.config.schema import BY_NAME, Key
-from agentcli.config.settings import Row as Setting
-from agentcli.config.values import Unfit, fit_text
+from agentcli.config.settings import SettingRow as Setting
+from agentcli.config.values import InvalidValue, parse_text
 from agentcli.core.frozen import frozen
 from agentcli.tui.sheets.picker import ListSheet
 from agentcli.tui.sheets.rows import Row
@@ -122,8 +122,8 @@ class ValuePicker(ListSheet[Any, Change]):
             return None
         label = f"{self._key.name} = {query}"
         try:
-            return Row(fit_text(self._key, query), label)
-        except Unfit as unfit:
+            return Row(parse_text(self._key, query), label)
+        except InvalidValue as unfit:
             return Row(query, label, disabled=f"it must be {unfit}")
 
     def about(self, row: Row[Any] | None, width: int) -> list[Runs]:

@@ -13,20 +13,20 @@ from functools import partial
 from pathlib import Path
 
 from agentcli.workspace.base import ChangeKind, FileChange, FolderDiff, Snapshot
-from agentcli.workspace.journal import Step, UserChanges
+from agentcli.workspace.journal import EntryChange, UserChanges
 from agentcli.workspace.listing import is_ignore_file
 from agentcli.workspace.shadow import Shadow, in_thread
-from agentcli.workspace.trees import Difference, Entry
+from agentcli.workspace.trees import Difference, TreeEntry
 from agentcli.workspace.uncovered import uncovered_changes, why_uncovered
 from agentcli.workspace.undo.restore import parents
-from agentcli.workspace.undo.way import own_steps
+from agentcli.workspace.undo.reversal import agent_steps
 
 Span = tuple[Snapshot, Snapshot, Sequence[UserChanges]]
 """A folder before and after a submission, and what the user changed meanwhile."""
-Stretch = tuple[Entry, Entry]
+Stretch = tuple[TreeEntry, TreeEntry]
 DIFF_LIMIT = 32 * 1024 * 1024
 """Bytes of a diff that are read: far more than anybody scrolls through."""
-_IGNORED_BEFORE = "was ignored before, so whether it is new is not known"
+_IGNORED_BEFORE = "was ignored before and may not be new"
 
 
 async def agent_diff(shadow: Shadow, spans: Sequence[Span]) -> FolderDiff:
@@ -83,10 +83,10 @@ def _sum(one: int | None, two: int | None) -> int | None:
 
 def _own(
     trees: Mapping[str, Difference], users: Sequence[UserChanges]
-) -> tuple[dict[str, Difference], dict[str, list[Step]]]:
+) -> tuple[dict[str, Difference], dict[str, list[EntryChange]]]:
     """The files that the submission changed, and its own steps in each, without the user's."""
     steps = {
-        path: own_steps(one.before, one.after, [user.files[path] for user in users if path in user.files])
+        path: agent_steps(one.before, one.after, [user.files[path] for user in users if path in user.files])
         for path, one in trees.items()
     }
     own = {path: found for path, found in steps.items() if found}
@@ -116,7 +116,7 @@ async def changes_without_lines(
     return found
 
 
-def _extend(stretches: list[Stretch], step: Step) -> None:
+def _extend(stretches: list[Stretch], step: EntryChange) -> None:
     """Add a change of a path. What begins as the one before it ended goes on with it."""
     before, after = step
     if stretches and _same(stretches[-1][1], before):
@@ -125,7 +125,7 @@ def _extend(stretches: list[Stretch], step: Step) -> None:
         stretches.append((before, after))
 
 
-def _same(one: Entry, other: Entry) -> bool:
+def _same(one: TreeEntry, other: TreeEntry) -> bool:
     return one == other or not (one.exists or other.exists)
 
 

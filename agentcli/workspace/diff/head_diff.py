@@ -18,7 +18,7 @@ from agentcli.core.bounded_read import read_bounded, read_start
 from agentcli.workspace.base import FolderDiff, SnapshotError, WorkspaceDiff
 from agentcli.workspace.diff.agent_diff import DIFF_LIMIT
 from agentcli.workspace.git import EMPTY_TREE, Git, find_git
-from agentcli.workspace.heads import git_folder, head_commit
+from agentcli.workspace.head_commit import git_folder, head_commit
 from agentcli.workspace.shadow import in_thread
 
 _SECONDS = 60.0
@@ -33,7 +33,7 @@ _DIFF = (
     *("diff", "-p", "-M", "--no-textconv", "--no-ext-diff", "--no-color", "--no-prefix"),
     *("--src-prefix=a/", "--dst-prefix=b/"),
 )
-NO_REPOSITORY = "This folder is not in a git repository, so there is no HEAD to compare with."
+NO_REPOSITORY = "This folder is not in a git repository."
 
 
 async def diff_against_head(folders: Sequence[Path], search_path: str | None) -> WorkspaceDiff:

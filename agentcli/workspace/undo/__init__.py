@@ -1,1 +1,1 @@
-"""Undo and redo: whose change is whose, merging with the user's edits, and putting files back."""
+"""Undo and redo: attributing changes, merging with the user's edits, and restoring files."""

@@ -1,6 +1,6 @@
-"""Whose change it was: tells what the user did to files between two snapshots from what a call may have done.
+"""Attribution of changes between two snapshots to the user or to a tool call.
 
-There is no telling which process wrote a file. What is known is when it changed, and which files a call can change.
+The process that wrote a file is unknown. Known are the time of the change and the files that a call can change.
 Reads trees; changes nothing.
 """
 
@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 
 from agentcli.core.messages import Json
 from agentcli.workspace.base import Snapshot
-from agentcli.workspace.journal import Submission, UserChanges
+from agentcli.workspace.journal import SubmissionRecord, UserChanges
 from agentcli.workspace.listing import is_ignore_file
 from agentcli.workspace.shadow import Shadow
-from agentcli.workspace.trees import Difference, Entry
+from agentcli.workspace.trees import Difference, TreeEntry
 from agentcli.workspace.undo.restore import parents
 
 _WORD = re.compile(r"[\w.+@%~/-]+")
@@ -26,7 +26,7 @@ _LONGEST_TEXT = 100_000
 
 @dataclass(slots=True)
 class NamedFiles:
-    """The files that calls have named, by a path or by a word in a command."""
+    """Files named by calls, as a path or as a word in a command."""
 
     paths: set[str] = field(default_factory=set)
     """Absolute."""
@@ -81,9 +81,9 @@ class Authors:
 
 
 async def authors_beside_call(
-    shadow: Shadow, record: Submission, begun: Snapshot, named: NamedFiles, line: UserCommand | None
+    shadow: Shadow, record: SubmissionRecord, begun: Snapshot, named: NamedFiles, line: UserCommand | None
 ) -> Authors:
-    """Tell files of the user's from those that a call changed which may change any file, and has `named` some.
+    """Attribute changes made during a call that may change any file and has `named` some.
 
     The user's are those that a command of theirs names (`line`). Theirs may be the ones that they were at work on, and
     those from before the submission that no call has named: a command that runs long is one beside which people type.
@@ -123,7 +123,7 @@ async def users_changes(
     forced: Collection[str],
     among: Callable[[str, Difference], bool] | None,
     except_below: Sequence[str] | None,
-    written: Mapping[str, Entry],
+    written: Mapping[str, TreeEntry],
 ) -> UserChanges:
     """What the user changed. `forced` are paths that snapshots have because a call named them; `among` tells which
     files can be the user's; `except_below`: these paths (absolute) and what is below them cannot; `written`: a call
@@ -153,7 +153,7 @@ async def users_changes(
 
 
 async def _begin_as_written(
-    shadow: Shadow, found: dict[str, Difference], after: Snapshot, written: Mapping[str, Entry]
+    shadow: Shadow, found: dict[str, Difference], after: Snapshot, written: Mapping[str, TreeEntry]
 ) -> None:
     """Let the differences of these files begin with what the call wrote."""
     same = await shadow.entries(after.tree, [path for path in written if path not in found])

@@ -1,4 +1,4 @@
-"""Three-way merge of text by lines: takes one change back and keeps what somebody else changed. Pure.
+"""Three-way merge of text by lines: reverses one change and keeps other changes. Pure.
 
 Changes to neighbouring lines do not clash, unlike with git: an edit of line 2 and one of line 3 are two edits. Only
 where both sides replaced the same line in different ways does the caller have to decide.
@@ -194,7 +194,7 @@ def _block_hunks(first: int, old: Sequence[bytes], new: Sequence[bytes]) -> list
 
 
 def _line_by_line(start: int, end: int, lines: Sequence[bytes]) -> list[_Hunk]:
-    """As many lines as before: each was changed by itself."""
+    """Hunks for a block with as many lines as before: one hunk per changed line."""
     if end - start != len(lines):
         return [_Hunk(start, end, lines)]
     return [_Hunk(start + at, start + at + 1, [line]) for at, line in enumerate(lines)]

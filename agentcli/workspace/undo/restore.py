@@ -30,7 +30,7 @@ class OldFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RestorePlan:
     remove: Sequence[str] = ()
     folders_before: frozenset[str] = frozenset()
     """Folders that must stay even when they become empty."""
@@ -40,7 +40,7 @@ class Plan:
 
 
 @dataclass(slots=True)
-class Restoring:
+class FolderRestorer:
     """One folder's restoration. Problems are collected by path, with the reason."""
 
     root: Path
@@ -48,7 +48,7 @@ class Restoring:
     folders: int = 0
     """Empty folders that were made or removed."""
 
-    def clear(self, plan: Plan) -> None:
+    def clear(self, plan: RestorePlan) -> None:
         """Remove what is to go; a folder that becomes empty goes too, unless it was there before."""
         for path in plan.remove:
             with self._noting(path), contextlib.suppress(FileNotFoundError), self._parent(path) as (folder, name):
@@ -56,7 +56,7 @@ class Restoring:
         leaving = {parent for path in plan.remove for parent in parents(path)}
         leaving |= {parent for path in plan.empty_gone for parent in (path, *parents(path))}
         for path in sorted(leaving - plan.folders_before, key=lambda path: path.count("/"), reverse=True):
-            # Not empty (ignored files, or somebody else's): it stays, and that is no problem.
+            # Not empty (ignored or other files): it stays.
             with contextlib.suppress(OSError), self._parent(path) as (folder, name):
                 os.rmdir(name, dir_fd=folder)
                 self.folders += 1
@@ -83,7 +83,7 @@ class Restoring:
     def _parent(self, path: str, create: bool = False) -> Iterator[tuple[int, str]]:
         *folders, name = path.split("/")
         if any(part in ("", ".", "..", ".git") for part in (*folders, name)):
-            raise OSError(0, "not a path that is put back")
+            raise OSError(0, "not a path that can be restored")
         current = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for part in folders:
@@ -106,7 +106,7 @@ def parents(path: str) -> Iterator[str]:
 
 
 def _replace(folder: int, name: str, file: OldFile) -> None:
-    """By a new file and a rename, so that nobody sees half of it and a link in the way is replaced, not followed."""
+    """Write a new file and rename it, so that no partial file is visible and a link is replaced, not followed."""
     try:
         old: os.stat_result | None = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -149,7 +149,7 @@ def _set_mode(descriptor: int, old: os.stat_result | None, file: OldFile) -> Non
 
 
 def unusual_modes(root: Path, paths: Iterable[str]) -> Mapping[str, int]:
-    """Permission bits that a new file would not get by itself, such as 0600; a tree only knows "executable"."""
+    """Permission bits that differ from a new file's, such as 0600; a tree only stores "executable"."""
     found: dict[str, int] = {}
     for path in paths:
         with contextlib.suppress(OSError):

@@ -12,9 +12,9 @@ import pytest
 from agentcli.core.errors import UsageError
 from agentcli.core.launch import BareLauncher
 from agentcli.permissions.sandbox import choose as choosing
-from agentcli.permissions.sandbox.choose import Surroundings, choose
+from agentcli.permissions.sandbox.choose import SandboxEnvironment, choose
 from agentcli.permissions.sandbox.linux import probe as probing
-from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher, Places
+from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher, SandboxFolders
 from agentcli.permissions.sandbox.linux.probe import Ability, probe
 from agentcli.permissions.sandbox.plan import SandboxRules
 from agentcli.permissions.sandbox.seatbelt import SeatbeltLauncher, profile
@@ -23,8 +23,8 @@ GOOD = Ability("/usr/bin/bwrap", ("--cap-drop", "ALL"), network=True, seccomp=Tr
 
 
 @pytest.fixture
-def around(tmp_path: Path) -> Surroundings:
-    return Surroundings(environ={"PATH": ""}, temp_root=tmp_path, cache_dir=None, platform="linux")
+def around(tmp_path: Path) -> SandboxEnvironment:
+    return SandboxEnvironment(environ={"PATH": ""}, temp_root=tmp_path, cache_dir=None, platform="linux")
 
 
 def rules_in(folder: Path) -> SandboxRules:
@@ -38,12 +38,12 @@ def with_ability(monkeypatch: pytest.MonkeyPatch, ability: Ability) -> None:
 # ---------------------------------------------------------------------------------------------------------- choice
 
 
-def test_off_is_off_and_says_so(tmp_path: Path, around: Surroundings) -> None:
+def test_sandbox_off_is_reported(tmp_path: Path, around: SandboxEnvironment) -> None:
     chosen = choose("off", rules_in(tmp_path), around)
     assert (chosen.launcher.name, chosen.launcher.level, chosen.warning) == ("none", "off", "")
 
 
-def test_on_without_one_is_said_once_and_never_silent(tmp_path: Path, around: Surroundings) -> None:
+def test_on_without_one_is_said_once_and_never_silent(tmp_path: Path, around: SandboxEnvironment) -> None:
     chosen = choose("on", rules_in(tmp_path), around)
     assert isinstance(chosen.launcher, BareLauncher)
     assert chosen.launcher.level == "not available"
@@ -51,7 +51,7 @@ def test_on_without_one_is_said_once_and_never_silent(tmp_path: Path, around: Su
     assert "apt install bubblewrap" in chosen.warning
 
 
-def test_strict_without_one_does_not_start(tmp_path: Path, around: Surroundings) -> None:
+def test_strict_without_one_does_not_start(tmp_path: Path, around: SandboxEnvironment) -> None:
     with pytest.raises(UsageError, match="bubblewrap"):
         choose("strict", rules_in(tmp_path), around)
 
@@ -65,7 +65,7 @@ def test_strict_without_one_does_not_start(tmp_path: Path, around: Surroundings)
     ],
 )
 def test_the_level_says_what_holds(
-    tmp_path: Path, around: Surroundings, monkeypatch: pytest.MonkeyPatch, mode: str, network: bool, level: str
+    tmp_path: Path, around: SandboxEnvironment, monkeypatch: pytest.MonkeyPatch, mode: str, network: bool, level: str
 ) -> None:
     with_ability(monkeypatch, GOOD)
     chosen = choose(mode, replace(rules_in(tmp_path), network=network), around)
@@ -74,18 +74,18 @@ def test_the_level_says_what_holds(
 
 
 def test_a_network_that_cannot_be_taken_away_is_said(
-    tmp_path: Path, around: Surroundings, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, around: SandboxEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_ability(monkeypatch, replace(GOOD, network=False))
     chosen = choose("on", replace(rules_in(tmp_path), network=False), around)
     assert chosen.launcher.level == "bubblewrap, network on"
-    assert "cannot be taken away" in chosen.warning
+    assert "cannot block it" in chosen.warning
     with pytest.raises(UsageError):
         choose("strict", rules_in(tmp_path), around)
 
 
 def test_strict_needs_filters_for_system_calls(
-    tmp_path: Path, around: Surroundings, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, around: SandboxEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_ability(monkeypatch, replace(GOOD, seccomp=False))
     with pytest.raises(UsageError, match="seccomp"):
@@ -93,12 +93,15 @@ def test_strict_needs_filters_for_system_calls(
     assert choose("on", rules_in(tmp_path), around).launcher.name == "bubblewrap"
 
 
-def test_other_systems_have_none(tmp_path: Path, around: Surroundings) -> None:
-    assert "no sandbox for this system" in choose("on", rules_in(tmp_path), replace(around, platform="win32")).warning
+def test_other_systems_have_none(tmp_path: Path, around: SandboxEnvironment) -> None:
+    assert (
+        "No sandbox is available for this system"
+        in choose("on", rules_in(tmp_path), replace(around, platform="win32")).warning
+    )
 
 
 def test_what_a_killed_session_of_an_old_version_left_is_gone_once_there_is_a_sandbox(
-    tmp_path: Path, around: Surroundings, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, around: SandboxEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_ability(monkeypatch, GOOD)
     work, caches = tmp_path / "work", tmp_path / "caches"
@@ -179,7 +182,7 @@ def test_a_failure_is_not_kept(tmp_path: Path) -> None:
 )
 def test_only_a_plain_command_runs_outside(tmp_path: Path, command: str, bare: bool) -> None:
     rules = replace(rules_in(tmp_path), excluded_commands=("docker", "git push *"))
-    launcher = BubblewrapLauncher(rules, GOOD, Places(temp_root=tmp_path, locks=tmp_path / "locks"))
+    launcher = BubblewrapLauncher(rules, GOOD, SandboxFolders(temp_root=tmp_path, locks=tmp_path / "locks"))
     arguments = ["/bin/bash", "-c", 'eval "$1"', "bash", command]
     launch = launcher.launch(arguments, tmp_path, {})
     launch.close()

@@ -137,7 +137,7 @@ async def test_reading_what_is_covered_fails_for_root_too(box: Box) -> None:
         assert "sandbox.allowRead" in str(output.content)
 
 
-async def test_what_the_person_allows_can_be_written_and_read(box: Box) -> None:
+async def test_paths_that_the_user_allows_can_be_written_and_read(box: Box) -> None:
     opened = box.with_rules(allow_write=(box.outside,), allow_read=(box.home / ".ssh",))
     output = await opened.run(f"echo mine > {box.outside}/file.txt && cat {box.home}/.ssh/id_ed25519")
     assert output.content == SECRET

@@ -56,7 +56,7 @@ async def test_a_repository_behind_decoys_is_found_in_the_background(box: Box) -
     assert not ran.exists()
     told = notices(launcher)
     assert f"{PLACE}/config was moved to quarantine" in told
-    assert told.endswith("The search for planted repositories has ended.")
+    assert told.endswith("The search for planted repositories has finished.")
 
 
 async def test_in_strict_mode_the_command_ends_with_its_search(box: Box) -> None:
@@ -105,7 +105,7 @@ async def test_a_large_project_is_searched_to_the_end_and_reported_once(box: Box
     launcher = box.launcher()
     context = box.context(launcher)
     first = await box.run("true", context=context)
-    assert "too large to be searched" in str(first.content)
+    assert "too large to search" in str(first.content)
     second = await box.run(plant(box.root / "ran", "old3/deep/zz"), context=context)
     assert "too large" not in str(second.content)
     launcher.close()
@@ -130,4 +130,4 @@ async def test_an_unfinished_search_is_reported(box: Box, monkeypatch: pytest.Mo
     launcher = box.launcher()
     await box.run(DECOYS, context=box.context(launcher))
     launcher.close()
-    assert "was not finished" in notices(launcher)
+    assert "did not finish" in notices(launcher)

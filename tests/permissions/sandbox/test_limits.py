@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.sandbox.linux.limits import Limits, default_memory, with_kernel_limits
+from agentcli.permissions.sandbox.linux.limits import ResourceLimits, default_memory, with_kernel_limits
 from tests.permissions.sandbox.box import Box
 
 pytestmark = pytest.mark.anyio
@@ -16,8 +16,8 @@ BOMB = "for i in $(seq 400); do sleep 60 & done; wait"
 BURNER = "while :; do :; done"
 
 
-async def test_a_command_that_takes_too_much_memory_is_stopped_and_told_why(box: Box) -> None:
-    output = await box.with_rules(limits=Limits(memory=100 << 20)).run(HOG)
+async def test_a_command_over_its_memory_limit_is_stopped_with_a_reason(box: Box) -> None:
+    output = await box.with_rules(limits=ResourceLimits(memory=100 << 20)).run(HOG)
     assert output.is_error
     assert "limit of 100 MiB" in str(output.content)
     assert "sandbox.maxMemoryMb" in str(output.content)
@@ -25,18 +25,18 @@ async def test_a_command_that_takes_too_much_memory_is_stopped_and_told_why(box:
 
 async def test_memory_is_counted_over_all_processes_of_a_command(box: Box) -> None:
     one = "python3 -c 'import time; held = bytearray(60 << 20); time.sleep(60)'"
-    output = await box.with_rules(limits=Limits(memory=100 << 20)).run(f"{one} & {one} & wait")
+    output = await box.with_rules(limits=ResourceLimits(memory=100 << 20)).run(f"{one} & {one} & wait")
     assert "limit of 100 MiB" in str(output.content)
 
 
 async def test_memory_that_is_only_reserved_is_not_counted(box: Box) -> None:
     reserve = "python3 -c 'import mmap; held = mmap.mmap(-1, 1 << 36, flags=mmap.MAP_PRIVATE | 0x4000); print(1)'"
-    output = await box.with_rules(limits=Limits(memory=100 << 20, processes=50)).run(f"{reserve}; sleep 0.2")
+    output = await box.with_rules(limits=ResourceLimits(memory=100 << 20, processes=50)).run(f"{reserve}; sleep 0.2")
     assert output.content == "1"
 
 
-async def test_a_swarm_of_processes_is_stopped_as_a_whole_and_told_why(box: Box) -> None:
-    output = await box.with_rules(limits=Limits(processes=100)).run(BOMB)
+async def test_a_command_over_its_process_limit_is_stopped_with_a_reason(box: Box) -> None:
+    output = await box.with_rules(limits=ResourceLimits(processes=100)).run(BOMB)
     assert output.is_error
     assert "limit of 100" in str(output.content)
     assert "sandbox.maxProcesses" in str(output.content)
@@ -44,25 +44,27 @@ async def test_a_swarm_of_processes_is_stopped_as_a_whole_and_told_why(box: Box)
     assert not [entry for entry in Path("/proc").iterdir() if entry.name.isdigit() and _folder_of(entry) == project]
 
 
-async def test_a_process_that_computes_for_too_long_is_stopped_and_told_why(box: Box) -> None:
-    output = await box.with_rules(limits=Limits(cpu_seconds=1)).run(BURNER)
+async def test_a_process_over_its_cpu_limit_is_stopped_with_a_reason(box: Box) -> None:
+    output = await box.with_rules(limits=ResourceLimits(cpu_seconds=1)).run(BURNER)
     assert output.is_error
     assert "sandbox.maxCpuSeconds" in str(output.content)
 
 
 async def test_a_command_cannot_raise_its_limit(box: Box) -> None:
-    text = await box.with_rules(limits=Limits(cpu_seconds=100)).text("ulimit -t; ulimit -t 9999 2>&-; ulimit -Ht")
+    text = await box.with_rules(limits=ResourceLimits(cpu_seconds=100)).text(
+        "ulimit -t; ulimit -t 9999 2>&-; ulimit -Ht"
+    )
     assert text.split() == ["100", "105"]
 
 
 async def test_an_ordinary_command_runs_within_the_default_limits(box: Box) -> None:
-    limits = Limits(memory=default_memory(), processes=4096, cpu_seconds=43_200)
+    limits = ResourceLimits(memory=default_memory(), processes=4096, cpu_seconds=43_200)
     assert await box.with_rules(limits=limits).text("echo $(seq 3 | wc -l)") == "3"
 
 
 def test_a_program_that_is_no_shell_keeps_its_arguments() -> None:
-    assert with_kernel_limits(("/bin/ls", "-l"), Limits(cpu_seconds=5)) == ("/bin/ls", "-l")
-    assert with_kernel_limits(("/bin/sh", "-c", "ls"), Limits()) == ("/bin/sh", "-c", "ls")
+    assert with_kernel_limits(("/bin/ls", "-l"), ResourceLimits(cpu_seconds=5)) == ("/bin/ls", "-l")
+    assert with_kernel_limits(("/bin/sh", "-c", "ls"), ResourceLimits()) == ("/bin/sh", "-c", "ls")
 
 
 def _folder_of(process: Path) -> str:

@@ -63,7 +63,7 @@ async def test_a_planted_file_is_moved_away_while_the_command_still_runs(box: Bo
     assert f"agentcli quarantine restore {item.id}" in text
 
 
-async def test_the_user_is_told_and_can_take_it_back(box: Box) -> None:
+async def test_quarantine_is_reported_and_can_be_restored(box: Box) -> None:
     output = await box.run("mkdir .vscode; echo '{}' > .vscode/tasks.json; ln -s /etc .idea; sleep 0.2")
     assert any(".idea was moved" in notice for notice in output.notices)
     assert not (box.project / ".idea").is_symlink()
@@ -256,7 +256,7 @@ async def test_an_inert_repository_that_a_build_tool_clones_stays_and_is_reporte
     (box.project / "fetch.sh").write_text("git init -q _deps/lib\n")
     output = await box.run("sh ./fetch.sh")
     assert (box.project / "_deps" / "lib" / ".git" / "HEAD").exists()
-    assert "harmless and stays" in str(output.content)
+    assert "harmless and was kept" in str(output.content)
 
 
 # ------------------------------------------------------------------------------------------- ways around the check

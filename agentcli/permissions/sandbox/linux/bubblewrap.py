@@ -1,4 +1,4 @@
-"""The Linux sandbox: every command in namespaces of its own, by bubblewrap.
+"""The Linux sandbox: runs every command in its own namespaces with bubblewrap.
 
 Starts commands, watches what they create and cleans up after them; `mounts` says what they see and may write.
 
@@ -24,11 +24,11 @@ from agentcli.core.launch import Finding, Launch
 from agentcli.permissions.git.config import git_program, read_regular
 from agentcli.permissions.sandbox import temp_folder
 from agentcli.permissions.sandbox.caches import cache_environment, cache_folder
-from agentcli.permissions.sandbox.granted import Connection, WritablePaths
-from agentcli.permissions.sandbox.linux.inside import Inside
-from agentcli.permissions.sandbox.linux.limits import CPU_SIGNAL, Limits, LimitWatch, with_kernel_limits
+from agentcli.permissions.sandbox.granted import ProxyConnection, WritablePaths
+from agentcli.permissions.sandbox.linux.limits import CPU_SIGNAL, LimitWatch, ResourceLimits, with_kernel_limits
 from agentcli.permissions.sandbox.linux.mounts import Mounts, SessionFiles
 from agentcli.permissions.sandbox.linux.probe import Ability
+from agentcli.permissions.sandbox.linux.processes import SandboxProcesses
 from agentcli.permissions.sandbox.linux.seccomp import seccomp_filter
 from agentcli.permissions.sandbox.plan import SandboxRules, TrialFolders, find_masks
 from agentcli.permissions.sandbox.planted.guard import MOST_FINDINGS, Guard, Watched, inner_folders
@@ -47,11 +47,11 @@ _PLAIN_COMMAND = re.compile(r"[^;&|<>$`(){}\n\r\\]*")
 
 
 @frozen(kw_only=True)
-class Places:
+class SandboxFolders:
     """Folders outside of what a sandboxed command may touch."""
 
     temp_root: Path
-    """Where the session's private folder is made."""
+    """Parent of the session's private folder."""
     locks: Path | None
     """Where earlier versions noted what they left in working directories."""
     quarantine: Path | None = None
@@ -59,11 +59,11 @@ class Places:
 
 
 class BubblewrapLauncher:
-    """Implements `core.launch.Launcher`. What it keeps on disk goes with it, or when the program ends."""
+    """Implements `core.launch.Launcher`. Its files are removed on `close` or when the program ends."""
 
     name = "bubblewrap"
 
-    def __init__(self, rules: SandboxRules, ability: Ability, places: Places) -> None:
+    def __init__(self, rules: SandboxRules, ability: Ability, places: SandboxFolders) -> None:
         self._rules = rules
         self._ability = ability
         self._places = places
@@ -96,11 +96,11 @@ class BubblewrapLauncher:
         return self._ability.seccomp
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> ResourceLimits:
         return self._rules.limits
 
-    def for_trial(self, folders: TrialFolders, limits: Limits | None = None) -> BubblewrapLauncher:
-        """The same sandbox around scratch folders; `limits` in place of its own."""
+    def for_trial(self, folders: TrialFolders, limits: ResourceLimits | None = None) -> BubblewrapLauncher:
+        """A copy of this sandbox for scratch folders, with other `limits`."""
         places = replace(self._places, quarantine=folders.quarantine)
         return BubblewrapLauncher(self._rules.for_trial(folders, limits), self._ability, places)
 
@@ -133,15 +133,15 @@ class BubblewrapLauncher:
         if grant.guards_obeyed_names:
             protected = protected.with_obeyed_names(rules.working_dirs)
         guard = self._guard(protected, session, arguments, began, grant)
-        inside = Inside()
+        inside = SandboxProcesses()
         filter = -1
-        connection = Connection()
+        connection = ProxyConnection()
         # What is new in /tmp goes to the session's own folder.
         written = (path for path in grant.write if self.outside(str(path)) == str(path))
         granted = WritablePaths(written, self._never_opened(), rules.home)
         try:
             if self._offers_hosts(grant):
-                connection = Connection.through_proxy(grant.hosts, session, rules.upstream)
+                connection = ProxyConnection.through_proxy(grant.hosts, session, rules.upstream)
             protected = replace(protected, writable=self._steady(protected.writable))
             mounts = Mounts(rules, find_masks(rules), files, environ.get("PATH", ""), is_git=uses_git(arguments))
             variables = connection.variables(self._variables(files.temp, environ))
@@ -218,7 +218,7 @@ class BubblewrapLauncher:
 
     @property
     def uncontained(self) -> str:
-        return "" if self._ability.network else "bubblewrap cannot take the network away from commands here."
+        return "" if self._ability.network else "bubblewrap cannot block the network here."
 
     def shares_network(self, grant: Grant) -> bool:
         if self._rules.strict:
@@ -315,7 +315,7 @@ class BubblewrapLauncher:
             )
 
     def started(self, protected: Protection, guard: Guard) -> None:
-        """For `_Ending`, as is `ended`."""
+        """Called by `_Ending`, like `ended`."""
         with self._making:
             self._running.append(protected)
             self._guards.append(guard)
@@ -399,15 +399,15 @@ class BubblewrapLauncher:
 
 
 class _Ending:
-    """What is left to do when a command has ended. Runs once."""
+    """Clean-up after a command has ended. Runs once."""
 
     def __init__(
         self,
         launcher: BubblewrapLauncher,
-        inside: Inside,
+        inside: SandboxProcesses,
         guard: Guard,
         protected: Protection,
-        held: tuple[int, Connection, WritablePaths],
+        held: tuple[int, ProxyConnection, WritablePaths],
     ) -> None:
         """`held`: the filter's descriptor, and what the grant opened."""
         self._launcher = launcher

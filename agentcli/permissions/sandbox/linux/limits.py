@@ -25,7 +25,7 @@ from agentcli.core.frozen import frozen
 _FIRST_LOOK = 0.02
 _INTERVAL = 0.05
 _SHARE = 50
-"""Sleep for at least so many times as long as the last look took."""
+"""Minimum ratio of sleep time to the duration of a check."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _ACCOUNTED = 0.75
 _LEAST_TASKS = 8_192
@@ -33,7 +33,7 @@ CPU_SIGNAL = signal.SIGXCPU if hasattr(signal, "SIGXCPU") else signal.SIGTERM
 
 
 @frozen
-class Limits:
+class ResourceLimits:
     """None: no limit."""
 
     memory: int | None = None
@@ -59,7 +59,7 @@ def default_memory() -> int | None:
     return int(total * _ACCOUNTED)
 
 
-def with_kernel_limits(arguments: tuple[str, ...], limits: Limits) -> tuple[str, ...]:
+def with_kernel_limits(arguments: tuple[str, ...], limits: ResourceLimits) -> tuple[str, ...]:
     """A shell's `-c` arguments with limits set before anything else, in the same line so that its line numbers stay.
 
     Processor time is soft below hard: the first limit tells by SIGXCPU what the reason is, before the second kills.
@@ -79,7 +79,7 @@ def with_kernel_limits(arguments: tuple[str, ...], limits: Limits) -> tuple[str,
 class LimitWatch:
     """Watches the running sandboxes of a session. Safe to use from several threads."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ResourceLimits) -> None:
         self._limits = limits
         self._guard = threading.Condition()
         self._watched: dict[object, Callable[[], int | None]] = {}
@@ -131,13 +131,13 @@ class LimitWatch:
                 return
             self._struck.setdefault(key, reason)
             # The first process of a pid namespace takes all others along, whatever they do. Under the lock: as long as
-            # the launch is not over its number cannot belong to somebody else.
+            # the launch is not over its number cannot belong to another process.
             with contextlib.suppress(OSError):
                 os.kill(first, signal.SIGKILL)
 
 
-def _excess(first: int, limits: Limits) -> str:
-    """Which limit the processes of a sandbox are beyond, as a sentence; empty for none."""
+def _excess(first: int, limits: ResourceLimits) -> str:
+    """Message about the limit that a sandbox exceeds; empty if none."""
     root = f"/proc/{first}/root/proc"
     try:
         processes = [name for name in os.listdir(root) if name.isdigit()]  # noqa: PTH208 - ten times a second

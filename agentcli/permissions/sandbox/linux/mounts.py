@@ -1,4 +1,4 @@
-"""Mounts of the Linux sandbox: what a command sees, and what of it it may write.
+"""Mounts of the Linux sandbox: what a command can see and write.
 
 Owns their order, which is what makes the sandbox safe: later ones lie over earlier ones. The file system is read-only,
 then working directories are writable, then protected paths in them are read-only again, then secrets are covered, also
@@ -76,7 +76,7 @@ class Mounts:
     def _folders(self, protected: Protection, granted: Sequence[Path]) -> list[str]:
         made = ["--bind", str(self._files.temp), "/tmp"]  # noqa: S108 - a folder of ours in its place
         for folder in self._siblings:
-            # Others may have removed it by then.
+            # Another process may have removed it by then.
             made += ["--ro-bind-try", str(folder), str(folder)]
         made += _bind(self._files.temp, writable=True)
         for folder in self._shown:

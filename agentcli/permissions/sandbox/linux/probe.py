@@ -1,4 +1,4 @@
-"""Whether bubblewrap works on this machine, found out by using it; remembered until the next boot.
+"""Tests whether bubblewrap works on this machine; the result is cached until the next boot.
 
 What works depends on the kernel's settings, on the container around us and on who we are, and no file says all of
 that: so a trial run decides. It costs 10 ms, the remembered answer 0.1 ms.
@@ -29,15 +29,15 @@ ROOT_CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETGID", "SET
 
 @frozen
 class Ability:
-    """What bubblewrap can do here."""
+    """Capabilities of bubblewrap on this machine."""
 
     program: str = ""
     privileges: tuple[str, ...] = ()
-    """The arguments that fit who we are."""
+    """Arguments for the current user's privileges."""
     network: bool = False
-    """Whether the network can be taken away."""
+    """Whether the network can be blocked."""
     lockdown: tuple[str, ...] = ()
-    """Arguments that take user namespaces away inside; empty where that does not work."""
+    """Arguments that disable user namespaces inside; empty if unsupported."""
     seccomp: bool = False
     """Whether system calls can be filtered."""
     problem: str = ""

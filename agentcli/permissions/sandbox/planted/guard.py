@@ -1,4 +1,4 @@
-"""What one command must not leave behind: noticed while it runs, checked when it has ended, moved into quarantine.
+"""Detects files that a command must not leave behind, during and after its run, and quarantines them.
 
 A name that is missing cannot be mounted over without creating it, and a file that git replaces cannot be mounted at
 all. Both are looked at afterwards instead: a planted name is moved away, a changed file gets its old content back.
@@ -20,22 +20,28 @@ from agentcli.permissions.git.config import first_dangerous, list_settings, poin
 from agentcli.permissions.git.obeyed_files import CONTROL_NAMES, completes_repository
 from agentcli.permissions.sandbox.planted.inventory import (
     CONTROLS,
+    FolderWalk,
     Inventory,
     Repository,
-    State,
-    Walk,
+    RepositoryState,
     active_hooks,
     change_time,
     signature_of,
     state_of,
 )
-from agentcli.permissions.sandbox.planted.notify import NoticePool, Notices
-from agentcli.permissions.sandbox.planted.quarantine import Item, Quarantine, TooLarge, folder_of, replace_file
+from agentcli.permissions.sandbox.planted.notify import FileNotices, NoticePool
+from agentcli.permissions.sandbox.planted.quarantine import (
+    Quarantine,
+    QuarantinedItem,
+    TooLarge,
+    folder_of,
+    replace_file,
+)
 
 MOST_FINDINGS = 20
-"""A command that goes on planting is stopped."""
+"""Number of findings after which the command is stopped."""
 _TOO_LARGE = (
-    "The working directories are too large to be searched for planted repositories at the end of each command. The "
+    "The working directories are too large to search for planted repositories after each command. The "
     "search continues in the background."
 )
 _FLOODED = (
@@ -47,7 +53,7 @@ _CONFIGURATION = ("config", "config.worktree")
 
 @frozen(kw_only=True)
 class Watched:
-    """What to look at for one command. All paths absolute, without links."""
+    """Paths to check for one command, absolute and without links."""
 
     missing: tuple[Path, ...]
     """Protected names that do not exist."""
@@ -56,7 +62,7 @@ class Watched:
     own: tuple[Path, ...]
     """The git folders that the command may write, which the mounts and `contents` cover."""
     read_only: tuple[Path, ...]
-    """What the command cannot have changed."""
+    """Paths that the command cannot change."""
     makes_repository: bool
     inside: tuple[Path, ...]
     """The folders that a repository may point into."""
@@ -95,7 +101,7 @@ class Guard:
         command made or changed."""
         folders = {path.parent for path in (*watched.missing, *watched.contents)}
         self._pool = pool
-        self._notices: Notices | None = pool.take(sorted(folders))
+        self._notices: FileNotices | None = pool.take(sorted(folders))
 
     @property
     def descriptor(self) -> int:
@@ -119,7 +125,7 @@ class Guard:
         self._missing -= {name for name in self._missing if path.is_relative_to(name)}
 
     def close(self) -> None:
-        """Stop watching."""
+        """Stop watching the folders."""
         if self._notices is not None:
             self._pool.give_back(self._notices)
         self._notices = None
@@ -129,11 +135,11 @@ class Guard:
         return self._began
 
     def widen(self, began: int) -> None:
-        """Look at everything since then: a command that runs beside this one may have planted it."""
+        """Check everything since then: a parallel command may have planted it."""
         self._began = min(self._began, began)
 
     def finish(self) -> tuple[Finding, ...]:
-        """The command has ended. Walks the working directories: not for the event loop."""
+        """Check the working directories after the command has ended. Blocking."""
         self.close()
         self.ended = change_time()
         with self._lock:
@@ -145,7 +151,7 @@ class Guard:
             for folder in self._watched.own:
                 self._check_inside(folder)
             self._was_complete = self._inventory.complete
-            walk = Walk(self._began)
+            walk = FolderWalk(self._began)
             for repository in list(self._inventory.follow(walk)):
                 self._check(repository)
             self._findings += unread_findings(self._inventory, walk, self._began)
@@ -238,7 +244,9 @@ class Guard:
         if reason is None and (self._watched.makes_repository or repository.kind == "folder"):
             if not self._watched.makes_repository:
                 where = plain_line(str(repository.path), 300)
-                self._findings.append(Finding(f"The command made the repository {where}. It is harmless and stays."))
+                self._findings.append(
+                    Finding(f"The command created the repository {where}. It is harmless and was kept.")
+                )
             return
         reason = reason or "it makes the folder a repository"
         if repository.kind != "bare":
@@ -251,7 +259,7 @@ class Guard:
                 self._take(repository.path / name, reason)
 
     def _objection(self, repository: Repository) -> str | None:
-        """Why a repository is not inert."""
+        """Reason why a repository is not harmless."""
         path = repository.path
         if repository.kind == "link":
             return "it is a link"
@@ -264,7 +272,7 @@ class Guard:
                 if real.is_relative_to(own):
                     # Of a git folder that commands write, only these parts were checked.
                     known = real == own or real in inner_folders((own,))
-                    return None if known else "it points to a folder that is no worktree or submodule"
+                    return None if known else "it points to a folder that is not a worktree or submodule"
             return self._objection_in(real)
         return self._objection_in(path)
 
@@ -272,7 +280,7 @@ class Guard:
         if active_hooks(git_dir / "hooks"):
             return "it has hooks"
         if os.path.lexists(git_dir / "commondir"):
-            return "it takes its configuration from elsewhere"
+            return "it includes configuration from elsewhere"
         for name in _CONFIGURATION:
             if not os.path.lexists(git_dir / name):
                 continue
@@ -289,7 +297,7 @@ class Guard:
                 return reason
         return None
 
-    def _restore(self, repository: Repository, known: State, state: State) -> None:
+    def _restore(self, repository: Repository, known: RepositoryState, state: RepositoryState) -> None:
         path = repository.path
         for name in ("",) if repository.kind in ("file", "link") else CONTROLS:
             file, old = (path / name if name else path), known.content(name)
@@ -307,25 +315,25 @@ class Guard:
     # -------------------------------------------------------------------------------------------------- quarantine
 
     def _take(self, path: Path, reason: str) -> None:
-        def move() -> Item:
+        def move() -> QuarantinedItem:
             return self._quarantine.take(path, self._command, reason, quick=self._quick)
 
         self._report(path, "moved to quarantine", reason, move)
 
     def _keep(self, path: Path, new: bytes, old: bytes, reason: str) -> None:
-        def exchange() -> Item:
+        def exchange() -> QuarantinedItem:
             item = self._quarantine.keep(path, new, self._command, reason)
             with folder_of(path) as parent:
                 replace_file(parent, path.name, old)
             return item
 
-        self._report(path, "changed back, and the new content is in quarantine", reason, exchange)
+        self._report(path, "restored, and the new content is in quarantine", reason, exchange)
 
     def _put_back(self, path: Path, old: bytes) -> None:
         with contextlib.suppress(OSError), folder_of(path) as parent:
             replace_file(parent, path.name, old)
 
-    def _report(self, path: Path, outcome: str, reason: str, work: Callable[[], Item]) -> None:
+    def _report(self, path: Path, outcome: str, reason: str, work: Callable[[], QuarantinedItem]) -> None:
         shown = plain_line(str(path), 300)
         try:
             item = work()
@@ -342,14 +350,12 @@ class Guard:
                 )
             )
             return
-        text = (
-            f"{shown} was {outcome}: {plain_line(reason, 200)}. To take it back: agentcli quarantine restore {item.id}"
-        )
+        text = f"{shown} was {outcome}: {plain_line(reason, 200)}. To restore it: agentcli quarantine restore {item.id}"
         self._findings.append(Finding(text, str(path)))
 
 
-def unread_findings(inventory: Inventory, walk: Walk, began: int) -> list[Finding]:
-    """What to say of the folders that a walk could not list and that changed since a command `began`."""
+def unread_findings(inventory: Inventory, walk: FolderWalk, began: int) -> list[Finding]:
+    """Findings about unreadable folders that changed since a command `began`."""
     shown = (plain_line(path, 300) for path in inventory.note_unread(walk, began))
     return [Finding(f"{path} cannot be listed. Check it for planted repositories.") for path in shown]
 
@@ -393,9 +399,9 @@ def _is_worktree(folder: Path, git_dirs: Sequence[Path]) -> bool:
 def _worktree_objection(folder: Path, inside: Iterable[Path]) -> str | None:
     pointer, back = read_regular(folder / "commondir"), read_regular(folder / "gitdir")
     if pointer is None or Path(os.path.realpath(folder / os.fsdecode(pointer.rstrip(b"\r\n")))) != folder.parent.parent:
-        return "it takes its configuration from elsewhere"
+        return "it includes configuration from elsewhere"
     if back is None or os.path.lexists(folder / "config.worktree"):
-        return "it has a configuration of its own"
+        return "it has its own configuration"
     target = os.path.realpath(os.fsdecode(back.rstrip(b"\r\n")))
     if not any(Path(target).is_relative_to(root) for root in inside):
         return "it points elsewhere"

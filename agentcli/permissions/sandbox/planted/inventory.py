@@ -1,4 +1,4 @@
-"""The repositories below the working directories: which there are, and what of them git obeys.
+"""Inventory of the repositories below the working directories and the files in them that git obeys.
 
 The first walk reads every folder, later ones only those whose change time is another one, which a program cannot set.
 Bounded by folders and time; whether it came to the end is part of the answer. A new entry changes its folder's change
@@ -23,7 +23,7 @@ from agentcli.permissions.git.obeyed_files import completes_repository
 MOST_FOLDERS = 20_000
 MOST_SECONDS = 0.5
 _MOST_KEPT = 100_000
-"""Folders that are remembered. Others are read again by each walk."""
+"""Maximum cached folders; others are read again by each walk."""
 _MOST_REPORTED = 3
 _LAST = frozenset({"node_modules", "target", ".venv", "venv", "build", "dist", "__pycache__", ".tox", "vendor"})
 _COARSE_CLOCK = 5
@@ -42,13 +42,13 @@ class Repository:
 
 
 @frozen
-class State:
-    """What git obeys of a repository at one moment."""
+class RepositoryState:
+    """The files of a repository that git obeys, at one moment."""
 
     signatures: tuple[tuple[str, Signature], ...]
     contents: tuple[tuple[str, bytes], ...]
     hooks: tuple[tuple[str, Signature], ...]
-    """Active ones: git ignores samples."""
+    """Active hooks: git ignores samples."""
 
     @property
     def newest(self) -> int:
@@ -66,8 +66,8 @@ class _Folder:
     bare: bool
 
 
-class Walk:
-    """One walk through the folders: how far it may go, and how far it came."""
+class FolderWalk:
+    """One walk through the folders, with its limits and progress."""
 
     def __init__(self, since: int, may_go_on: Callable[[int], bool] | None = None) -> None:
         """`since`: when the command began, in ns. `may_go_on`: asked before each folder, with the number of folders so
@@ -96,7 +96,7 @@ class Inventory:
         self._roots = tuple(roots)
         self._excluded = frozenset(map(str, excluded))
         self._folders: dict[str, _Folder] = {}
-        self._known: dict[Path, State] = {}
+        self._known: dict[Path, RepositoryState] = {}
         self._guard = threading.Lock()
         self.complete = False
         """Whether a walk came to its end: what is not known after that is new."""
@@ -110,7 +110,7 @@ class Inventory:
         folder that could not be listed, or was not reached, at the end of its command."""
         return min(time for time in (began, self._unseen, self.cut_since) if time is not None)
 
-    def note_unread(self, walk: Walk, began: int) -> list[str]:
+    def note_unread(self, walk: FolderWalk, began: int) -> list[str]:
         """The folders that a walk could not list, of those that changed since a command `began`."""
         found = [path for path, signature in walk.unread.items() if signature[3] >= began]
         if found:
@@ -118,12 +118,12 @@ class Inventory:
         return found[:_MOST_REPORTED]
 
     def is_first_cut(self) -> bool:
-        """To be asked after a walk that was cut short: whether nobody was told so before."""
+        """Whether an incomplete walk has not been reported yet."""
         first = not self._reported
         self._reported = True
         return first
 
-    def known(self, path: Path) -> State | None:
+    def known(self, path: Path) -> RepositoryState | None:
         return self._known.get(path)
 
     def remember(self, repository: Repository) -> None:
@@ -132,14 +132,14 @@ class Inventory:
     def forget(self, path: Path) -> None:
         self._known.pop(path, None)
 
-    def begin(self, before: int, walk: Walk | None = None) -> None:
+    def begin(self, before: int, walk: FolderWalk | None = None) -> None:
         """Remember what is there, as far as it has not changed since `before`, in ns: a command runs already."""
-        for repository in self.follow(walk or Walk(before)):
+        for repository in self.follow(walk or FolderWalk(before)):
             state = state_of(repository)
             if repository.path not in self._known and state.newest < before:
                 self._known[repository.path] = state
 
-    def follow(self, walk: Walk) -> Iterator[Repository]:
+    def follow(self, walk: FolderWalk) -> Iterator[Repository]:
         """Walk, and yield the repositories on the way."""
         first, waiting, later = deque[str](), deque(map(str, self._roots)), deque[str]()
         fresh: dict[str, _Folder] = {}
@@ -181,7 +181,7 @@ class Inventory:
                 self._folders.update(fresh)
             self.complete = complete
 
-    def _look(self, path: str, walk: Walk) -> _Folder | None:
+    def _look(self, path: str, walk: FolderWalk) -> _Folder | None:
         signature = signature_of(path)
         known = self._folders.get(path)
         if signature is None or (known is not None and known.signature == signature):
@@ -223,7 +223,7 @@ def signature_of(path: str | Path) -> Signature | None:
     return (found.st_ino, found.st_mode, found.st_size, found.st_ctime_ns)
 
 
-def state_of(repository: Repository) -> State:
+def state_of(repository: Repository) -> RepositoryState:
     path = repository.path
     files = {"": path} if repository.kind in ("file", "link") else {name: path / name for name in CONTROLS}
     signatures = {name: found for name, file in files.items() if (found := signature_of(file)) is not None}
@@ -233,7 +233,7 @@ def state_of(repository: Repository) -> State:
         if data is not None:
             contents[name] = data
     hooks = active_hooks(path / "hooks") if repository.kind in ("folder", "bare") else {}
-    return State(tuple(signatures.items()), tuple(contents.items()), tuple(hooks.items()))
+    return RepositoryState(tuple(signatures.items()), tuple(contents.items()), tuple(hooks.items()))
 
 
 def active_hooks(folder: Path) -> dict[str, Signature]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from agentcli.core.launch import Finding
 from agentcli.permissions.sandbox.planted.guard import Guard, unread_findings
-from agentcli.permissions.sandbox.planted.inventory import Inventory, Repository, Walk, signature_of, state_of
+from agentcli.permissions.sandbox.planted.inventory import FolderWalk, Inventory, Repository, signature_of, state_of
 
 MOST_FOLDERS = 500_000
 MOST_SECONDS = 120.0
@@ -21,8 +21,8 @@ _SLICE = 100
 """Folders between two pauses: a millisecond or two."""
 _PAUSE = 0.005
 _UNFINISHED = (
-    "The search for planted repositories was not finished. Check the working directories for folders that you do not "
-    "know before you run git in them."
+    "The search for planted repositories did not finish. Check the working directories for unknown folders "
+    "before you run git in them."
 )
 
 
@@ -102,7 +102,7 @@ class LateSearch:
                     self._findings.extend(guard.check_late(repository))
         self._findings.extend(unread_findings(self._inventory, walk, since))
         if walk.complete and any(guard.is_flooded for guard in guards):
-            self._findings.append(Finding("The search for planted repositories has ended."))
+            self._findings.append(Finding("The search for planted repositories has finished."))
         if not walk.complete and not self._was_reported and not self._stopped:
             self._was_reported = True
             self._findings.append(Finding(_UNFINISHED))
@@ -115,7 +115,7 @@ class LateSearch:
         newest = max(state_of(repository).newest, 0 if own is None else own[3])
         return any(guard.ended <= later.began <= newest for later in tuple(self._running))
 
-    def _walk(self, since: int) -> Walk:
+    def _walk(self, since: int) -> FolderWalk:
         deadline = time.monotonic() + MOST_SECONDS
 
         def may_go_on(folders: int) -> bool:
@@ -123,4 +123,4 @@ class LateSearch:
                 self._hurry.wait(_PAUSE)
             return not self._stopped and folders < MOST_FOLDERS and time.monotonic() <= deadline
 
-        return Walk(since, may_go_on)
+        return FolderWalk(since, may_go_on)

@@ -25,8 +25,8 @@ def _library() -> Any:
     return _functions[0]
 
 
-class Notices:
-    """Not recursive. `descriptor` is readable when something happened; -1: nothing will be noticed."""
+class FileNotices:
+    """Watches folders, not recursively. `descriptor` is readable after a change; -1 without inotify."""
 
     def __init__(self) -> None:
         self._folders: dict[int, Path] = {}
@@ -35,7 +35,7 @@ class Notices:
             self.descriptor = _library().inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def watch(self, folders: Iterable[Path]) -> None:
-        """From now on these too. Cheap for folders that are watched already."""
+        """Watch more folders. Cheap for folders that are already watched."""
         self.read()
         if self.descriptor >= 0:
             library = _library()
@@ -72,16 +72,16 @@ class NoticePool:
     """Instances to use again: the kernel takes 5 ms to close one. Safe to use from several threads."""
 
     def __init__(self) -> None:
-        self._idle: list[Notices] = []
+        self._idle: list[FileNotices] = []
 
-    def take(self, folders: Iterable[Path]) -> Notices:
+    def take(self, folders: Iterable[Path]) -> FileNotices:
         try:
             notices = self._idle.pop()
         except IndexError:
-            notices = Notices()
+            notices = FileNotices()
         notices.watch(folders)
         return notices
 
-    def give_back(self, notices: Notices) -> None:
+    def give_back(self, notices: FileNotices) -> None:
         if len(self._idle) < _MOST_IDLE:
             self._idle.append(notices)

@@ -68,7 +68,7 @@ class Protection:
     writable: tuple[Path, ...] = ()
     """Folders that have to be mounts of their own and writable: a mount cannot be moved away, its contents could."""
     read_only: tuple[Path, ...] = ()
-    """What is there."""
+    """Existing protected paths."""
     missing: tuple[Path, ...] = ()
     """Names that do not exist and must not be created: looked for while the command runs and afterwards."""
     contents: tuple[Path, ...] = ()

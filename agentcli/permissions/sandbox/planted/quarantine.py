@@ -1,4 +1,4 @@
-"""Quarantine: what sandboxed commands planted where other programs would run or obey it.
+"""Quarantine for files that sandboxed commands planted where other programs would run or obey them.
 
 One private folder for each item, with a manifest and the content. Everything is moved by folder descriptors that were
 opened without following links: a command that still runs could put a link in the place of any folder on the way.
@@ -36,12 +36,12 @@ Kind = Literal["created", "changed"]
 
 
 @frozen(kw_only=True)
-class Item:
+class QuarantinedItem:
     id: str
     path: str
-    """Where it was."""
+    """Original path."""
     kind: Kind
-    """`created`: it was moved away. `changed`: the old content was put back, this is the new one."""
+    """`created`: moved to quarantine. `changed`: the old content was restored, this is the new content."""
     command: str
     when: float
     digest: str
@@ -49,7 +49,7 @@ class Item:
 
 
 class TooLarge(OSError):
-    """More than is copied between file systems."""
+    """The file exceeds the limit for copies between file systems."""
 
 
 @contextlib.contextmanager
@@ -72,7 +72,7 @@ class Quarantine:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def take(self, path: Path, command: str, reason: str, *, quick: bool = False) -> Item:
+    def take(self, path: Path, command: str, reason: str, *, quick: bool = False) -> QuarantinedItem:
         """Move a file, link or folder here. Raises OSError; then it is still in its folder.
 
         `quick`: raise `TooLarge` at once rather than copy much between file systems.
@@ -97,13 +97,13 @@ class Quarantine:
             raise
         return self._record(place, path, "created", command, reason)
 
-    def keep(self, path: Path, data: bytes, command: str, reason: str) -> Item:
+    def keep(self, path: Path, data: bytes, command: str, reason: str) -> QuarantinedItem:
         """Keep the new content of a file whose old content is put back."""
         place = self._new()
         (place / CONTENT).write_bytes(data)
         return self._record(place, path, "changed", command, reason)
 
-    def items(self) -> list[Item]:
+    def items(self) -> list[QuarantinedItem]:
         """The oldest first."""
         try:
             names = sorted(entry.name for entry in os.scandir(self.folder))
@@ -111,16 +111,16 @@ class Quarantine:
             return []
         return [item for name in names if (item := self.get(name)) is not None]
 
-    def get(self, item_id: str) -> Item | None:
+    def get(self, item_id: str) -> QuarantinedItem | None:
         if "/" in item_id or item_id in ("", ".", ".."):
             return None
         try:
             data = json.loads((self.folder / item_id / MANIFEST).read_text())
-            return Item(**{**data, "id": item_id})
+            return QuarantinedItem(**{**data, "id": item_id})
         except (OSError, ValueError, TypeError):
             return None
 
-    def restore(self, item: Item) -> None:
+    def restore(self, item: QuarantinedItem) -> None:
         """Put an item back to where it was. Raises FileExistsError where something else is there now."""
         content, path = self.folder / item.id / CONTENT, Path(item.path)
         with folder_of(path) as parent:
@@ -137,7 +137,7 @@ class Quarantine:
                     shutil.move(content, path)
         self.remove(item)
 
-    def remove(self, item: Item) -> None:
+    def remove(self, item: QuarantinedItem) -> None:
         shutil.rmtree(self.folder / item.id)
 
     def _new(self) -> Path:
@@ -146,8 +146,8 @@ class Quarantine:
         place.mkdir(0o700)
         return place
 
-    def _record(self, place: Path, path: Path, kind: Kind, command: str, reason: str) -> Item:
-        item = Item(
+    def _record(self, place: Path, path: Path, kind: Kind, command: str, reason: str) -> QuarantinedItem:
+        item = QuarantinedItem(
             id=place.name,
             path=str(path),
             kind=kind,

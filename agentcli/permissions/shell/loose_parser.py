@@ -1,6 +1,6 @@
-"""The loose walk: everything in a command that might be run, for deny and ask rules (S6).
+"""Loose parser: everything in a command that might be run, for deny and ask rules (S6).
 
-It fails in the other direction than the strict walk: it sees too much rather than too little. Two readings are put
+Unlike the strict parser it errs towards seeing too much. Two readings are put
 together: the text cut at everything that can begin a command, with quotes as blanks and with quotes taken away, which
 needs no grammar; and the tree, which also knows `$'…'`, braces and variables set in the same command. The tree takes
 three things away: comments, quoted here-documents, and the arguments of programs that never run them (`echo`, `grep`,
@@ -28,14 +28,14 @@ _RUNS_TEXT = re.compile(
     r"|mawk|perl|python[\d.]*|ruby|node|php|lua|tclsh|expect|script|screen|tmux|at|batch|crontab|find|fd|make|busybox"
     r"|nsenter|chroot|unshare|bwrap|docker|podman|git\s+-c|\.)(?:[^\w-]|$)"
 )
-"""Programs that may run what they are given as text, an argument or input. Then no argument is taken for inert."""
+"""Programs that may run code from arguments or input; with one of them, no argument counts as inert."""
 
 _INERT = frozenset(
     "echo printf grep egrep fgrep rg cat ls head tail wc test [ stat file basename dirname which type diff cmp sort"  # noqa: SIM905
     " uniq cut tr jq mkdir touch true false : sleep date pwd sed pytest ruff mypy tsc eslint tree"
     " du df nl tac rev od column fold paste seq realpath readlink md5sum sha256sum read export set cd".split()
 )
-"""Programs that never run what they are given; of `sed` only scripts that cannot."""
+"""Programs that never run their arguments; `sed` only with scripts that cannot run programs."""
 _INERT_GIT = frozenset(
     "commit log grep add show diff status tag blame branch stash rm mv checkout switch restore reset push pull fetch"  # noqa: SIM905
     " merge cherry-pick revert clean init remote ls-files rev-parse describe shortlog cat-file apply notes"
@@ -73,7 +73,7 @@ _RUNS_ARGUMENTS = frozenset(
 
 @functools.lru_cache(maxsize=128)
 def unclear_program(command: str) -> str | None:
-    """The first program whose name is known only when the command runs, as it is written: rules cannot see it."""
+    """The first program whose name is only known at run time, as written; rules cannot match it."""
     root = parse(command)
     if isinstance(root, Unparsable):
         return shortened(command)

@@ -1,4 +1,4 @@
-"""A history that is made when it is first needed: most conversations change nothing and must not pay for it."""
+"""A workspace history that is created on first use, because most conversations change no files."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from agentcli.workspace.base import (
 )
 
 if TYPE_CHECKING:
-    from agentcli.workspace.history import History
+    from agentcli.workspace.history import WorkspaceHistory
 
 
-class LateHistory:
-    """Does what `History` does. `session` is its id and that of the session it was forked from, if any.
-    Nothing is imported, read or started before a call may write or somebody asks."""
+class LazyHistory:
+    """Same interface as `WorkspaceHistory`. `session`: its id and the id of the session it was forked from, if any.
+    Nothing is imported, read or started before a call may write or the history is requested."""
 
     def __init__(
         self,
@@ -37,15 +37,17 @@ class LateHistory:
         self._search_path = search_path
         self._may_warm = may_warm
         self._prompt_id: str | None = None
-        self._history: History | None = None
+        self._history: WorkspaceHistory | None = None
 
-    def _made(self) -> History:
+    def _made(self) -> WorkspaceHistory:
         if self._history is None:
-            from agentcli.workspace.folders import Place
-            from agentcli.workspace.history import History
+            from agentcli.workspace.folders import SnapshotLocation
+            from agentcli.workspace.history import WorkspaceHistory
 
             session_id, forked_from = self._session
-            self._history = History(Place(self._state_dir, session_id, self._search_path, forked_from=forked_from))
+            self._history = WorkspaceHistory(
+                SnapshotLocation(self._state_dir, session_id, self._search_path, forked_from=forked_from)
+            )
             if self._prompt_id is not None:
                 self._history.begin(self._prompt_id)
         return self._history
@@ -98,7 +100,7 @@ class LateHistory:
         return await self._made().plan(again, choices)
 
     async def take_undo_news(self) -> list[UndoNews]:
-        # One look at the disk for a session in which nothing has been changed yet.
+        # Check the disk first: a session without changes has no journal.
         journal = self._state_dir / "snapshots" / "sessions" / f"{self._session[0]}.jsonl"
         if self._history is None and not journal.exists():
             return []

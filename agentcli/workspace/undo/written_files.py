@@ -15,7 +15,7 @@ from pathlib import Path
 
 from agentcli.core.bounded_read import read_bounded
 from agentcli.workspace.listing import is_ignore_file, is_own_file
-from agentcli.workspace.trees import Entry
+from agentcli.workspace.trees import TreeEntry
 from agentcli.workspace.undo.restore import parents
 
 _LARGEST = 1024 * 1024
@@ -26,10 +26,10 @@ def blob_id(content: bytes) -> str:
     return sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
-def store_written(root: Path, objects: Path, paths: Sequence[str]) -> dict[str, Entry] | None:
+def store_written(root: Path, objects: Path, paths: Sequence[str]) -> dict[str, TreeEntry] | None:
     """Store these files (relative to `root`) as they are now. None where not all of them are small plain files of the
     folder itself, or one decides what is ignored: then only a look at the whole folder can tell what has changed."""
-    stored: dict[str, Entry] = {}
+    stored: dict[str, TreeEntry] = {}
     if len(paths) > _MOST:
         return None
     try:
@@ -38,7 +38,7 @@ def store_written(root: Path, objects: Path, paths: Sequence[str]) -> dict[str, 
             if content is None:
                 return None
             executable = (root / path).stat().st_mode & stat.S_IXUSR
-            stored[path] = Entry("100755" if executable else "100644", _stored(objects, content))
+            stored[path] = TreeEntry("100755" if executable else "100644", _stored(objects, content))
     except (OSError, ValueError):
         return None
     return stored

@@ -1,4 +1,4 @@
-"""Which commit a folder's repository stands at, read from its files: git itself would obey the repository's settings.
+"""The checked-out commit of a repository, read from its files: git itself would obey the repository's settings.
 
 Reads a few small regular files, never more than their beginning, and changes nothing. Blocking; called in a thread.
 """
@@ -18,7 +18,7 @@ _REFERENCE = re.compile(r"refs/[^\0\s\\:?*\[~^]{1,500}")
 
 
 def head_commit(root: Path) -> str | None:
-    """The commit that is checked out where this folder lies; None where there is none, or none that can be read."""
+    """The checked-out commit of the repository around this folder; None if there is none or it is unreadable."""
     top = next((one for one in (root, *root.parents) if os.path.lexists(one / ".git")), None)
     if top is None:
         return None
@@ -37,11 +37,11 @@ def head_commit(root: Path) -> str | None:
 
 
 def git_folder(top: Path) -> tuple[Path, Path]:
-    """The repository folder of a work tree, and the one with what all its work trees share (often the same)."""
+    """The git folder of a work tree, and the common git folder of all its work trees (often the same)."""
     folder = top / ".git"
     if (pointer := _text(folder)).startswith("gitdir:"):
         folder = folder.parent / pointer.removeprefix("gitdir:").strip()
-    # A further work tree has a HEAD of its own and shares the references.
+    # A linked work tree has its own HEAD and shares the references.
     shared = _text(folder / "commondir").strip()
     return folder, folder / shared if shared else folder
 

@@ -1,4 +1,4 @@
-"""What the checks look at: the options a session here would start with, the environment, and the terminal."""
+"""Input of the checks: the options of a session here, the environment and the terminal."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from agentcli.core.frozen import frozen
 
 
 @frozen
-class Screen:
-    """Where the findings are shown."""
+class OutputScreen:
+    """The terminal or stream that shows the findings."""
 
     is_terminal: bool
     columns: int
     rows: int
     encoding: str
     may_ask: bool = False
-    """Whether the terminal may be asked: nobody else reads what it answers."""
+    """Whether the terminal may be queried: no other reader would get its answers."""
 
     @classmethod
-    def here(cls, may_ask: bool) -> Screen:
+    def here(cls, may_ask: bool) -> OutputScreen:
         # The app puts its own stream in the place of `sys.stdout`.
         stream = sys.__stdout__ or sys.stdout
         try:
@@ -37,8 +37,8 @@ class Screen:
         return cls(is_terminal, size.columns, size.lines, stream.encoding or "", may_ask and is_terminal)
 
 
-class Patient:
-    def __init__(self, options: Options, environ: Mapping[str, str], screen: Screen) -> None:
+class CheckContext:
+    def __init__(self, options: Options, environ: Mapping[str, str], screen: OutputScreen) -> None:
         self.options = options
         self.environ = environ
         self.screen = screen

@@ -1,4 +1,4 @@
-"""Reading one instruction file: a regular file of text of a sane size, or a reason why not. Never waits, never raises.
+"""Reads one instruction file, or returns the reason why it cannot be used. Never blocks on a pipe, never raises.
 
 The caller names real paths and has decided about them. They are walked folder by folder without following any link
 (S4), so that a link planted after the decision leads to a reason and not to another file.
@@ -19,76 +19,76 @@ from agentcli.core.plural import counted, plural
 
 LARGEST_READ = 1024 * 1024
 LONGEST_TOLD = 40_000
-"""Characters of one file. What is longer is cut at the end of a line, and that is said."""
+"""Maximum characters of one file. A longer one is cut at a line end, with a notice."""
 
 _INVISIBLE = re.compile(
     "[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e0fff]"
 )
-"""What a person who looks the file over does not see, and the model would: not a way to instruct it."""
+"""Characters that a reader does not see but the model does; they are removed."""
 
 
 @frozen
-class Reading:
+class InstructionText:
     text: str = ""
     digest: str = ""
-    """Of the file's bytes, as the tools' read cache makes it; "" when they could not be had."""
+    """Digest of the file's bytes, as in the tools' read cache; "" if unreadable."""
     problem: str = ""
-    """What a person should know: why there is no text, or not all of it. The end of a sentence about the file."""
+    """Why text is missing, as the end of a sentence about the file for the user."""
     left_out: int = 0
     """Characters at the end that are not in `text`."""
     missing: bool = False
 
 
-def read_instructions(real: str) -> Reading:
+def read_instructions(real: str) -> InstructionText:
     """Blocking."""
     if is_kernel_file(real):
-        return Reading(problem="belongs to the kernel; it is skipped")
+        return InstructionText(problem="is a kernel file; it is skipped")
     try:
         descriptor = _open(real)
-        if isinstance(descriptor, Reading):
+        if isinstance(descriptor, InstructionText):
             return descriptor
         with os.fdopen(descriptor, "rb") as file:
             data = file.read(LARGEST_READ + 1)
     except (FileNotFoundError, NotADirectoryError):
-        return Reading(missing=True)
+        return InstructionText(missing=True)
     except (OSError, ValueError) as error:
-        return Reading(problem=f"cannot be read: {(getattr(error, 'strerror', '') or str(error)).lower()}")
+        return InstructionText(problem=f"cannot be read: {(getattr(error, 'strerror', '') or str(error)).lower()}")
     if len(data) > LARGEST_READ:
-        return Reading(problem=f"is larger than {LARGEST_READ // 1024:,} KB; it is skipped")
+        return InstructionText(problem=f"is larger than {LARGEST_READ // 1024:,} KB; it is skipped")
     return text_of(data)
 
 
-def text_of(data: bytes) -> Reading:
+def text_of(data: bytes) -> InstructionText:
     digest = hashlib.blake2b(data, digest_size=16).hexdigest()
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return Reading(digest=digest, problem="is UTF-16; it is skipped, save it as UTF-8")
+        return InstructionText(digest=digest, problem="is UTF-16 and was skipped; save it as UTF-8")
     if b"\x00" in data:
-        return Reading(digest=digest, problem="is no text; it is skipped")
+        return InstructionText(digest=digest, problem="is not a text file; it is skipped")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        return Reading(digest=digest, problem="is not UTF-8; it is skipped, save it as UTF-8")
+        return InstructionText(digest=digest, problem="is not UTF-8 and was skipped; save it as UTF-8")
     text = clean_text(plain_text(text))
     visible = _INVISIBLE.sub("", text)
     hidden = len(text) - len(visible)
     they_are = plural(hidden, "it is", "they are")
-    problem = f"holds {counted(hidden, 'character')} that cannot be seen; {they_are} left out" if hidden else ""
+    problem = f"contains {counted(hidden, 'invisible character')}; {they_are} left out" if hidden else ""
     text = visible.strip()
     if len(text) <= LONGEST_TOLD:
-        return Reading(text, digest, problem)
+        return InstructionText(text, digest, problem)
     kept = cut(text, LONGEST_TOLD)
     left_out = len(text) - len(kept)
     cut_off = f"is longer than {LONGEST_TOLD:,} characters; the last {left_out:,} are left out"
-    return Reading(kept, digest, f"{problem}, and {cut_off}" if problem else cut_off, left_out)
+    return InstructionText(kept, digest, f"{problem}, and {cut_off}" if problem else cut_off, left_out)
 
 
 def cut(text: str, most: int) -> str:
-    """The beginning of a text, to the end of a line if there is one to be had."""
+    """The start of a text, cut at a line end if possible."""
     head = text[:most]
     return head[: head.rfind("\n")].rstrip() if head.rfind("\n") > most // 2 else head
 
 
-def _open(real: str) -> int | Reading:
+def _open(real: str) -> int | InstructionText:
     """A descriptor of the regular file, or what else is there. Raises OSError. Looks before it opens: opening a pipe
     waits, and opening a device may do anything."""
     folder, _slash, name = real.rpartition("/")
@@ -96,9 +96,11 @@ def _open(real: str) -> int | Reading:
     try:
         mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
         if stat.S_ISDIR(mode):
-            return Reading(missing=True)
+            return InstructionText(missing=True)
         if not stat.S_ISREG(mode):
-            return Reading(problem=f"is {SPECIAL_KINDS.get(stat.S_IFMT(mode), 'no regular file')}; it is skipped")
+            return InstructionText(
+                problem=f"is {SPECIAL_KINDS.get(stat.S_IFMT(mode), 'not a regular file')}; it is skipped"
+            )
         return open_below(parent, name, os.O_RDONLY)
     finally:
         os.close(parent)

@@ -13,7 +13,7 @@ sessionId, timestamp, cwd, version, isSidechain, message); a message of several 
     tombstone        the blocks of `messageId` so far are void
     redaction        requests leave something out from here on (`repair`, `through`)
     edit             requests show old content otherwise from here on (`edits`, `step`)
-    pin              what the person wants kept in the context, all of it (`items`)
+    pin              everything that the user has pinned (`items`)
     seen             what the model has seen of files, those that are new since the last (`files`)
     directory        shell commands of the model run here from now on (`path`)
     background       a background command began or ended (`taskId`, `command`, `status`, `summary`)
@@ -26,7 +26,7 @@ sessionId, timestamp, cwd, version, isSidechain, message); a message of several 
     gap              records were lost here (full disk)
     custom-title     the session's name
 
-Lines of other types are somebody else's: they are kept and skipped.
+Lines of other types come from other programs: they are kept and skipped.
 """
 
 from __future__ import annotations

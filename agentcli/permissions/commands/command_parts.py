@@ -1,7 +1,7 @@
-"""A plain command part by part: where each part would run, and whether it only reads what may be read.
+"""Splits a command into parts: the folder each would run in, and whether it only reads allowed files.
 
-Looks at the file system (links, matches of patterns, what kind of repository), changes nothing. Rules and modes are
-not known here; `policy` puts them on top.
+Reads the file system (links, matches of patterns, kind of repository), changes nothing. Rules and modes are
+applied later, by `policy`.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from agentcli.permissions.commands.listers import Words, is_lister, keeps_lines,
 from agentcli.permissions.commands.listings import are_harmless
 from agentcli.permissions.commands.name_lists import exec_objection, find_exec, xargs_objection
 from agentcli.permissions.commands.programs import folder_objection, own_program
-from agentcli.permissions.commands.read_only import has_script, objection, unknown_objection
+from agentcli.permissions.commands.read_only import ASSIGNMENT, has_script, objection, unknown_objection
 from agentcli.permissions.commands.read_only_table import ANY_FILES, SCRIPT_PROGRAMS, STEERED_BY
+from agentcli.permissions.file_exposure import FileExposure
 from agentcli.permissions.paths import expanded_pattern, is_below, real_path
-from agentcli.permissions.reach import Reach
-from agentcli.permissions.shell.strict import (
+from agentcli.permissions.shell.strict_parser import (
+    CommandStep,
     NotPlain,
     Redirection,
     Scope,
     SimpleCommand,
-    Step,
     Variant,
     plain_commands,
     plain_steps,
@@ -43,16 +43,16 @@ from agentcli.permissions.shell.wrappers import (
 )
 
 _MOST_WORDS = 400
-"""A command with more words than this is asked about rather than having every word looked up on disk."""
+"""A command with more words needs approval, instead of looking up every word on disk."""
 _MOST_FOLDERS = 12
 
 _CHANGES_FOLDER = frozenset(
     "pushd popd eval source . exec alias shopt enable hash trap unalias unset declare typeset local readonly".split()  # noqa: SIM905
 )
-"""After one of these (which only a rule can allow) nothing is known about the parts that follow."""
+"""After one of these (which only a rule can allow) the following parts cannot be analysed."""
 
 _IN_THE_SHELL = frozenset({"command", "builtin", "time", "-p"})
-"""Wrappers that start no process: behind any other a `cd` moves nobody."""
+"""Wrappers that start no process; after any other wrapper a `cd` has no effect."""
 
 _NAMES_NO_FILES = frozenset({"echo", "printf", "basename", "dirname", "true", "false", ":"})
 """Programs for which a path is only text."""
@@ -60,27 +60,27 @@ _ANY_FILES_GIT = frozenset({"diff", "log", "status", "ls-files", "show", "blame"
 
 
 @frozen
-class Place:
+class CommandContext:
     """Where a command would run, and what it may read there. Folders are resolved."""
 
     cwd: str
     working_dirs: tuple[str, ...]
     readable: tuple[str, ...] = ()
     hides: Callable[[str], bool] | None = None
-    """Whether a rule is about reading this file; None when there is no such rule."""
+    """Whether a rule restricts reading this file; None without such rules."""
     resolve: Callable[[str], str] = real_path
     search_path: str = ""
-    """Where the shell looks for programs: PATH. Empty: not looked at."""
+    """Search path of the shell (PATH). Empty: not checked."""
     home: str = ""
-    """What `$HOME` is for commands; empty: what it is for this process."""
+    """Value of `$HOME` for commands; empty: as in this process."""
     temp: str = ""
-    """What `$TMPDIR` is for commands; empty: not known."""
+    """Value of `$TMPDIR` for commands; empty if unknown."""
     trusted: bool = True
-    """Whether the person trusts the folder: then its repository may make git run programs."""
-    reach: Reach | None = None
-    """Which restricted files searches could show; None when no file is restricted."""
+    """Whether the user trusts the folder, so that its repository may make git run programs."""
+    exposure: FileExposure | None = None
+    """Restricted files that searches could show; None if no file is restricted."""
     relocate: Callable[[str], str] = str
-    """Where a path lies outside of the sandbox: its `/tmp` is the session's own."""
+    """Maps a path to the path outside the sandbox, whose `/tmp` is private."""
     scratch: tuple[str, ...] = ()
     """The session's temp folder, outside of the sandbox."""
 
@@ -94,15 +94,15 @@ class Place:
         resolve: Callable[[str], str] = real_path,
         search_path: str = "",
         trusted: bool = True,
-        reach: Reach | None = None,
+        exposure: FileExposure | None = None,
         home: str = "",
         temp: str = "",
         relocate: Callable[[str], str] = str,
         scratch: tuple[Path, ...] = (),
-    ) -> Place:
+    ) -> CommandContext:
         inside, beside = (tuple(resolve(str(folder)) for folder in folders) for folders in (working_dirs, readable))
         own = tuple(str(folder) for folder in scratch)
-        return cls(str(cwd), inside, beside, hides, resolve, search_path, home, temp, trusted, reach, relocate, own)
+        return cls(str(cwd), inside, beside, hides, resolve, search_path, home, temp, trusted, exposure, relocate, own)
 
     def locate(self, path: str) -> str:
         """Where a path of the command lies outside of the sandbox, also if `..` or a link leads to its `/tmp`."""
@@ -124,8 +124,8 @@ class Place:
     @property
     def has_visible_restricted_files(self) -> bool:
         """Whether a command that takes names from another could show a file that a rule restricts."""
-        reach = self.reach
-        return reach is not None and any(reach.below(folder) for folder in self.working_dirs)
+        exposure = self.exposure
+        return exposure is not None and any(exposure.below(folder) for folder in self.working_dirs)
 
     def holds(self, path: str) -> bool:
         """Whether a path leads into the working directories."""
@@ -137,26 +137,26 @@ class Place:
 
 
 @frozen
-class Part:
+class CommandPart:
     command: SimpleCommand
     folders: tuple[str, ...]
-    """Where it may run: more than one when a `cd` before it may have failed, none when it cannot be known."""
+    """Folders it may run in: several if an earlier `cd` may fail, none if unknown."""
     objection: str | None
-    """Why it is not proven to only read what it may: a clause after `because`. Redirections are not counted."""
+    """Reason why it needs approval; None if it is read-only. Redirections are not considered."""
     inner: tuple[str, ...]
     """The words behind all wrappers."""
     inner_text: str
     extended: bool = False
-    """Arguments are added to it that nobody knows beforehand (xargs)."""
+    """Whether unknown arguments are added to it (xargs)."""
 
     input_allowed: bool = False
-    """Every file that it has redirected to its input is one that could be read without asking."""
+    """Whether every file redirected to its input may be read without approval."""
     unresolved: bool = False
-    """A redirection leads to a place that is not known, so that no rule can cover it."""
+    """Whether the target of a redirection is unknown, so that no rule can cover it."""
     known: tuple[str, ...] | None = None
-    """The words behind all wrappers with `$PWD`, `$HOME` and `$TMPDIR` replaced; None if that leaves anything open."""
+    """The words after all wrappers with `$PWD`, `$HOME` and `$TMPDIR` replaced; None if some stay unknown."""
     listing: tuple[str, ...] | None = None
-    """The words of the lister whose names, or some of them, it hands on to the next part."""
+    """The words of the listing command whose names it passes to the next part."""
 
     @property
     def only_reads(self) -> bool:
@@ -186,13 +186,13 @@ class Part:
         return ((command.text, False), (self.inner_text, self.extended))
 
 
-def analyse(command: str, place: Place) -> tuple[Part, ...] | NotPlain:
+def analyse(command: str, place: CommandContext) -> tuple[CommandPart, ...] | NotPlain:
     steps = plain_steps(command)
     return steps if isinstance(steps, NotPlain) else tuple(_Course(place).parts(steps))
 
 
 def runs_beside_others(command: str) -> bool:
-    """Whether a command only reads and leaves nothing behind, not even another folder, wherever it runs."""
+    """Whether a command only reads and has no lasting effect, such as another directory."""
     parts = plain_commands(command)
     if isinstance(parts, NotPlain):
         return False
@@ -222,23 +222,23 @@ def _takes_patterns(words: tuple[str, ...], globs: frozenset[int]) -> bool:
 
 
 class _Course:
-    """Follows a command from part to part: a `cd` moves all that come after it."""
+    """Analyses a command part by part; a `cd` changes the folder of later parts."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: CommandContext) -> None:
         self._place = place
         self._certain: tuple[str, ...] = (place.cwd,)
-        """The folders at this point if everything joined by && went well."""
+        """Current folders if everything joined by && succeeded."""
         self._seen: tuple[str, ...] = (place.cwd,)
-        """All folders that any part may have led to."""
+        """All folders that any part may have entered."""
         self._likely: tuple[str, ...] = (place.cwd,)
-        """The folders at this point if no `cd` to a folder that exists has failed."""
+        """Current folders if no `cd` to an existing folder failed."""
         self._only_read = True
         self._loops = 0
         self._outer: list[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], int]] = []
 
-    def parts(self, steps: tuple[Step, ...]) -> list[Part]:
-        found: list[Part] = []
-        before: Step | None = None
+    def parts(self, steps: tuple[CommandStep, ...]) -> list[CommandPart]:
+        found: list[CommandPart] = []
+        before: CommandStep | None = None
         for step in steps:
             if isinstance(step, Scope):
                 self._scope(step)
@@ -263,7 +263,7 @@ class _Course:
             self._loops += 1 if scope.begins else -1
         self._certain = self._likely = self._seen
 
-    def _part(self, command: SimpleCommand, producer: Part | None) -> Part:
+    def _part(self, command: SimpleCommand, producer: CommandPart | None) -> CommandPart:
         wrapped = unwrapped(command.words)
         start, folders = wrapped.start, self._certain
         inner = command.words[start:]
@@ -271,7 +271,7 @@ class _Course:
         if inner[0] == "cd":
             reason = self._move(command, inner, of_the_shell=set(command.words[:start]) <= _IN_THE_SHELL) or reason
         elif inner[0] in _CHANGES_FOLDER or (inner[0] in ("export", "set", "read") and objection(inner) is not None):
-            # An activate script, which needs a rule of its own, sets variables and moves nobody.
+            # An activate script needs its own rule; it sets variables and does not change the folder.
             if not (inner[0] in ("source", ".") and len(inner) == 2 and inner[1].endswith("/bin/activate")):
                 self._certain = self._seen = self._likely = ()
             reason = reason or objection(inner)
@@ -281,12 +281,12 @@ class _Course:
         try:
             command = replace(command, redirections=self._redirections(command, folders))
         except NotResolved as unresolved:
-            return Part(command, (), str(unresolved), inner, "", extended=True, unresolved=True)
+            return CommandPart(command, (), str(unresolved), inner, "", extended=True, unresolved=True)
         last = len(command.sources) if command.expanded is None else command.expanded
         text = " ".join(command.sources[start:last])
         extended = wrapped.extended or command.expanded is not None
         input_allowed = reason is None and not wrapped.extended and _input_allowed(command, folders, self._place)
-        part = Part(command, folders, reason, inner, text, extended, input_allowed)
+        part = CommandPart(command, folders, reason, inner, text, extended, input_allowed)
         if not wrapped.extended and not command.others:
             known = known_words(Variant(command.words, command.globs), folders, self._place)
             part = replace(part, known=known[start:] if known is not None else None)
@@ -295,22 +295,22 @@ class _Course:
     def _program_objection(self, command: SimpleCommand, start: int) -> str | None:
         words = command.words
         if command.expanded is not None and command.expanded <= start:
-            return "the program's name is not a plain word"
+            return "the name of its program cannot be checked"
         programs = (word for word in (*words[:start], words[start]) if word in WRAPPERS or word == words[start])
         found = (own_program(word, self._place) for word in dict.fromkeys(programs))
         return next((clause for clause in found if clause is not None), None)
 
     def _variant_objection(
-        self, variant: Variant, wrapped: Wrapped, producer: Part | None, folders: tuple[str, ...]
+        self, variant: Variant, wrapped: Wrapped, producer: CommandPart | None, folders: tuple[str, ...]
     ) -> str | None:
         """Read-only for this choice of the values of its variables, in every folder where it may run."""
         start = wrapped.start
         if len(variant.words) <= start or unwrapped(variant.words) != wrapped:
-            return "it is not known what its variables make of it"
+            return "the values of its variables are unknown"
         inner = Variant(variant.words[start:], frozenset(i - start for i in variant.globs if i >= start))
         reason = None
         if wrapped.extended and any(map(self._place.in_scratch, folders)):
-            return "it is not known what names the temp folder holds"
+            return "the names in the temp folder are unknown"
         if wrapped.extended and not self._takes_listed_names(inner, wrapped, producer, folders):
             made = producer.inner if producer is not None and producer.is_plain_source else None
             reason = xargs_objection(
@@ -332,9 +332,9 @@ class _Course:
         return reason
 
     def _takes_listed_names(
-        self, inner: Variant, wrapped: Wrapped, producer: Part | None, folders: tuple[str, ...]
+        self, inner: Variant, wrapped: Wrapped, producer: CommandPart | None, folders: tuple[str, ...]
     ) -> bool:
-        """Whether xargs gives a program nothing but names of files that may be read."""
+        """Whether xargs passes only names of readable files to a program."""
         if producer is None or producer.listing is None or wrapped.null_separated or wrapped.delimited or not folders:
             return False
         words = tuple(NAME if word == "{}" else word for word in inner.words)
@@ -394,7 +394,7 @@ class _Course:
                     one.words[0] for folder in folders for one in resolved(Variant((target,)), folder, (), self._place)
                 }
                 if len(names) != 1:
-                    raise NotResolved(f"of the redirection {each.text}")
+                    raise NotResolved(f"the redirection {each.text} cannot be checked")
                 target = names.pop()
             found.append(replace(each, target=target) if target != each.target else each)
         return tuple(found)
@@ -406,7 +406,7 @@ class _Course:
                 continue
             # Tests are code of the project anyway, so a rule for them may cover where they import it from.
             if name != "PYTHONPATH" or not runs_python_tests(inner) or not self._holds_entries(value):
-                return f"of the assignment {name}={value}"
+                return f"{ASSIGNMENT}{name}={value} can change what programs do"
             reason = f"{inner[0]} may change files or run code"
         return reason
 
@@ -422,7 +422,7 @@ class _Course:
         beside = command.piped or command.feeds or command.concurrent or self._loops > 0
         names = None if beside or command.globs or not of_the_shell else self._move_targets(command, len(words))
         if names is None:
-            reason = f"it is not known where `{' '.join(command.sources)}` leads"
+            reason = f"the target of `{' '.join(command.sources)}` is unknown"
         for folder, name in names or ():
             target = os.path.normpath(os.path.join(folder, name))  # noqa: PTH118 - pathlib would fold `..` late
             inside = self._place.resolve(target) == target and is_below(target, self._place.working_dirs)
@@ -431,13 +431,13 @@ class _Course:
                 # `cd tests; …; cd ..` leads outside only if the first `cd` failed, though the folder is there.
                 if name == ".." and folder not in self._likely and self._only_read and command.joint != "||":
                     continue
-                reason = f"`cd {name}` leads outside the working directories"
+                reason = f"`cd {name}` leaves the working directories"
             moved.append(target)
             if folder in self._likely:
                 likely.append(target)
         if reason is not None or not moved or len({*self._seen, *moved}) > _MOST_FOLDERS:
             self._certain = self._seen = self._likely = ()
-            return reason or "it is not known in which folder it would run"
+            return reason or "the folder it would run in is unknown"
         there = self._only_read and command.joint in ("", ";", "&&") and all(map(_may_enter, likely)) and likely
         self._certain = tuple(dict.fromkeys(moved))
         self._seen = tuple(dict.fromkeys((*self._seen, *moved)))
@@ -445,7 +445,7 @@ class _Course:
         return None
 
     def _move_targets(self, command: SimpleCommand, length: int) -> list[tuple[str, str]] | None:
-        """From where and to where a `cd` may lead; None if that is not known."""
+        """Start and target folders of a `cd`; None if unknown."""
         found: list[tuple[str, str]] = []
         try:
             for folder in self._certain if length == 2 else ():
@@ -461,7 +461,7 @@ class _Course:
         return found or None
 
 
-def _listing(part: Part, producer: Part | None) -> tuple[str, ...] | None:
+def _listing(part: CommandPart, producer: CommandPart | None) -> tuple[str, ...] | None:
     plain = part.is_plain_source and not part.command.others and len(part.inner) == len(part.command.words)
     if not plain or any(each.kind != "harmless" for each in part.command.redirections):
         return None
@@ -477,37 +477,39 @@ def _may_enter(folder: str) -> bool:
 # --------------------------------------------------------------------------------------------- one part in its folders
 
 
-def objection_here(words: tuple[str, ...], globs: frozenset[int], folders: tuple[str, ...], place: Place) -> str | None:
-    """Read-only by its words, and every file it names is one that could be read without asking."""
+def objection_here(
+    words: tuple[str, ...], globs: frozenset[int], folders: tuple[str, ...], place: CommandContext
+) -> str | None:
+    """Whether it is read-only and every file it names may be read without approval."""
     if not folders:
-        return None if only_filters(words) else "it is not known in which folder it would run"
+        return None if only_filters(words) else "the folder it would run in is unknown"
     if words[0] == "git" and words[1:2] == ("-C",) and len(words) > 3:
         folders = tuple(os.path.join(folder, words[2]) for folder in folders)  # noqa: PTH118
         if not all(place.holds(folder) for folder in folders):
             return f"{words[2]} is outside the working directories"
         words, globs = (words[0], *words[3:]), frozenset(index - 2 for index in globs)
-    reason = objection(words) or (None if len(words) <= _MOST_WORDS else "it has too many words to be analysed")
+    reason = objection(words) or (None if len(words) <= _MOST_WORDS else "it has too many words to check")
     if reason is not None:
         return reason
-    # A search may bring out what a rule hides, and nothing in its text would show it.
-    if place.reach is not None:
-        found = (place.reach.objection(words, globs, folder) for folder in folders)
+    # A search may show restricted files that its text does not name.
+    if place.exposure is not None:
+        found = (place.exposure.objection(words, globs, folder) for folder in folders)
         reason = next((clause for clause in found if clause is not None), None)
         if reason is not None:
             return reason
     if not _takes_patterns(words, globs):
-        return "of the pattern, which may become any number of words"
+        return "the pattern can expand to any number of words"
     return next((clause for folder in folders if (clause := _file_objection(words, globs, folder, place))), None)
 
 
-def _file_objection(words: tuple[str, ...], globs: frozenset[int], folder: str, place: Place) -> str | None:
-    """Why the files that a command names in one folder cannot be read without asking."""
+def _file_objection(words: tuple[str, ...], globs: frozenset[int], folder: str, place: CommandContext) -> str | None:
+    """Reason why files named by a command in one folder need approval."""
     if place.in_scratch(folder) and not place.holds(folder):
         if words[0] == "git" or words[0] in STEERED_BY:
-            return f"files in the temp folder could choose what {words[0]} runs"
+            return f"files in the temp folder can decide what {words[0]} runs"
         # In the sandbox the folder above is another one than outside.
         if any(".." in word for word in words[1:]):
-            return "it is not known what is above the temp folder"
+            return "the folders above the temp folder are unknown"
     folder, given = place.locate(folder), words
     words = (words[0], *(_located(word, folder, place) for word in words[1:]))
     reason = _named_objection(words, globs, folder, place)
@@ -517,7 +519,7 @@ def _file_objection(words: tuple[str, ...], globs: frozenset[int], folder: str, 
     return reason
 
 
-def _located(word: str, folder: str, place: Place) -> str:
+def _located(word: str, folder: str, place: CommandContext) -> str:
     """A word that names something in the sandbox's `/tmp`, as the path outside; any other word as it is."""
     name, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
     path = os.path.join(folder, value)  # noqa: PTH118
@@ -525,9 +527,9 @@ def _located(word: str, folder: str, place: Place) -> str:
     return word if located == path else f"{name}{equals}{located}"
 
 
-def _named_objection(words: tuple[str, ...], globs: frozenset[int], folder: str, place: Place) -> str | None:
+def _named_objection(words: tuple[str, ...], globs: frozenset[int], folder: str, place: CommandContext) -> str | None:
     if words[0] == "diff" and (globs or any(_names_folder(word, folder) for word in words[1:])):
-        return "diff of folders follows links and shows files that are not named"
+        return "diff of folders follows links and shows files beyond the named ones"
     reason = folder_objection(words, folder, place)
     for index, word in enumerate(words[1:], 1):
         reason = reason or (
@@ -538,7 +540,7 @@ def _named_objection(words: tuple[str, ...], globs: frozenset[int], folder: str,
     return reason
 
 
-def _input_allowed(command: SimpleCommand, folders: tuple[str, ...], place: Place) -> bool:
+def _input_allowed(command: SimpleCommand, folders: tuple[str, ...], place: CommandContext) -> bool:
     for redirection in command.redirections:
         for folder in folders if redirection.kind == "read" else ():
             path = place.locate(os.path.join(folder, redirection.target))  # noqa: PTH118
@@ -556,7 +558,7 @@ def _names_folder(word: str, folder: str) -> bool:
         return False
 
 
-def _word_objection(word: str, folder: str, place: Place) -> str | None:
+def _word_objection(word: str, folder: str, place: CommandContext) -> str | None:
     value = word.partition("=")[2] if word.startswith("-") else word
     # Joined, not normalised: `link/..` is where the link leads, not where it stands.
     path = os.path.join(folder, value)  # noqa: PTH118
@@ -564,7 +566,7 @@ def _word_objection(word: str, folder: str, place: Place) -> str | None:
     if value in ("", "/dev/null") or not os.path.lexists(path):
         return None
     if place.hides is not None and place.hides(path):
-        return f"a rule is about {value}"
+        return f"{value} matches a deny or ask rule"
     return None if place.may_read(path) else f"{value} is outside the working directories"
 
 
@@ -577,21 +579,21 @@ _TRAPS = {
 """Names of files that these programs take for something else."""
 
 
-def _pattern_objection(program: str, pattern: str, folder: str, place: Place) -> str | None:
+def _pattern_objection(program: str, pattern: str, folder: str, place: CommandContext) -> str | None:
     matches = expanded_pattern(pattern, folder)
     if pattern.startswith("-") and matches == []:
         # --include=*.py: there is no file of such a name, so the shell leaves it as it is.
         return None
     if matches is None:
-        return f"the pattern {pattern} matches too much to be looked at"
+        return f"the pattern {pattern} matches too many files to check"
     for match in matches:
         if match.startswith("-"):
-            return f"the pattern {pattern} matches {match}, which would be taken for an option"
+            return f"the pattern {pattern} matches {match}, which would be read as an option"
         if program in _TRAPS and _TRAPS[program].match(match):
             return f"the pattern {pattern} matches {match}, which is not a file name to {program}"
         path = os.path.join(folder, match)  # noqa: PTH118
         if not place.may_read(path):
             return f"the pattern {pattern} matches {match}, which leads outside the working directories"
         if place.hides is not None and place.hides(path):
-            return f"the pattern {pattern} matches {match}, which a rule is about"
+            return f"the pattern {pattern} matches {match}, which matches a deny or ask rule"
     return None

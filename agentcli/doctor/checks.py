@@ -1,4 +1,4 @@
-"""All checks, in the order in which a person reads them."""
+"""All checks, in display order."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from agentcli.core.errors import AgentError
 from agentcli.core.plaintext import plain_line
 from agentcli.doctor import machine, model, sandbox, settings, terminal
+from agentcli.doctor.check_context import CheckContext
 from agentcli.doctor.finding import Finding
-from agentcli.doctor.patient import Patient
 
-Check = Callable[[Patient], Iterator[Finding]]
+Check = Callable[[CheckContext], Iterator[Finding]]
 
 CHECKS: tuple[tuple[str, Check], ...] = (
     ("versions", machine.versions),
@@ -30,10 +30,10 @@ CHECKS: tuple[tuple[str, Check], ...] = (
 ONLINE: tuple[tuple[str, Check], ...] = (("endpoint", model.endpoint),)
 
 
-def examine(patient: Patient, *, online: bool) -> Iterator[Finding]:
-    """Never raises: a check that breaks is itself a finding."""
+def run_checks(context: CheckContext, *, online: bool) -> Iterator[Finding]:
+    """Run all checks. Never raises: a failing check becomes a finding."""
     for name, check in (*CHECKS, *(ONLINE if online else ())):
         try:
-            yield from check(patient)
+            yield from check(context)
         except (AgentError, OSError, ValueError) as error:
             yield Finding("fail", name, plain_line(str(error) or type(error).__name__, 400))

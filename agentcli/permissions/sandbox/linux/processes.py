@@ -1,4 +1,4 @@
-"""The processes of one sandbox, seen from outside: asked to end, and waited for.
+"""Terminates and waits for the processes of one sandbox, from outside.
 
 Bubblewrap writes the number of the first process of the new pid namespace into a pipe. When that one is gone the
 kernel has ended all others of the namespace, whatever sessions and parents they gave themselves.
@@ -18,7 +18,7 @@ _LONGEST_WAIT = 1.0
 _MOST_PROCESSES = 10_000
 
 
-class Inside:
+class SandboxProcesses:
     def __init__(self) -> None:
         self._reading, self.descriptor = os.pipe()
         os.set_blocking(self._reading, False)
@@ -26,7 +26,7 @@ class Inside:
         self._guard = threading.RLock()
 
     def first_process(self) -> int | None:
-        """The first process of the sandbox, None before it is there."""
+        """The first process of the sandbox; None before it starts."""
         with self._guard:
             return self._first_process()
 

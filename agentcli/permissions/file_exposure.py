@@ -1,8 +1,8 @@
-"""Which restricted files a read-only command could bring out without naming them: searches of folders, and git.
+"""Restricted files that a read-only command could show without naming them: through folder searches or git.
 
 A rule such as `Read(.env)` must hold for `grep -r` and `git log -p` as well, and must not make `git status` or a search
-of another folder ask. So the folders are looked at, and the repository's index and history; where that takes too long,
-the command asks. Files that the sandbox hides from commands do not count, except in git, which has copies of its own.
+of another folder ask. So folders and the repository's index and history are checked; where that takes too long, the
+command needs approval. Files hidden by the sandbox do not count, except in git, which has its own copies.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ Words = tuple[str, ...]
 
 @frozen
 class Restriction:
-    """The rules that restrict reading, as one decision sees them."""
+    """The rules that restrict reading, for one decision."""
 
     rule_for: Callable[[str], str | None]
     """The text of the rule that restricts a path; None if none does."""
     specs: tuple[str, ...]
-    """What stands between the parentheses of these rules."""
+    """The texts in parentheses of these rules."""
 
     def hides(self, path: str) -> bool:
         return self.rule_for(path) is not None
 
 
 @frozen
-class Reach:
+class FileExposure:
     visible: Restriction | None
-    """What commands could open on disk: without what a sandbox hides from them. None: nothing restricted."""
+    """Restricted files that commands could open on disk, without those a sandbox hides. None: no such rule."""
     stored: Restriction
-    """What git may have copies of."""
+    """Restricted files of which git may have copies."""
     files: RestrictedFiles
     tracked: TrackedFiles
     working_dirs: tuple[str, ...]
@@ -139,7 +139,7 @@ class _Search:
     arguments: Words
 
     def roots(self, words: Words, globs: frozenset[int], folder: str) -> list[str]:
-        """The folders and files that are searched; rather too many."""
+        """The searched folders and files; errs towards too many."""
         positions, certain = self._positions(words)
         names: list[str] = [] if certain else [folder]
         for index in positions:
@@ -175,7 +175,7 @@ class _Search:
         return (positions if has_pattern else positions[1:]), certain
 
     def shows(self, path: str, root: str) -> bool:
-        """Whether a restricted file or folder below a root would be searched. When in doubt it would."""
+        """Whether a restricted file or folder below a root would be searched. True when in doubt."""
         is_folder = os.path.isdir(path)  # noqa: PTH112
         name = os.path.basename(path)  # noqa: PTH119
         if self.program != "rg":
@@ -191,7 +191,7 @@ class _Search:
 
 
 def _search(words: Words) -> _Search | None:
-    """A search through folders for what is in their files; None if the command is none."""
+    """The content search that a command runs; None if it is not one."""
     program, arguments = words[0], words[1:]
     if program == "rg":
         names_only = any(_is_flag(name, arguments) for name in ("--files", "--type-list"))

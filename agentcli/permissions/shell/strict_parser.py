@@ -1,6 +1,6 @@
-"""The strict walk: a command as simple commands whose words are known, or the reason why it is not (S6).
+"""Strict parser: splits a command into simple commands with known words, or returns why it cannot (S6).
 
-Proofs of harmlessness and allow rules stand on what comes out of here, so nothing may be guessed. The grammar gives
+Read-only proofs and allow rules depend on the result, so nothing may be guessed. The grammar gives
 the structure, and every byte is accounted for a second time: each word is read by rules of its own, and between words
 there may be blanks only. Where the grammar and bash disagree, one of the two checks refuses. Control flow is not
 followed: every command in a loop or a branch is a part like any other, with every value its variables may have.
@@ -45,13 +45,13 @@ class SimpleCommand:
     globs: frozenset[int] = frozenset()
     """Indexes of the words that the shell would expand to file names."""
     joint: Joint = ""
-    """What stands before it."""
+    """Operator before it."""
     feeds: bool = False
-    """Its output is the input of the next part."""
+    """Whether its output is piped into the next part."""
     assignments: tuple[tuple[str, str], ...] = ()
     redirections: tuple[Redirection, ...] = ()
     others: tuple[Variant, ...] = ()
-    """What it is with other values of its variables."""
+    """Variants with other values of its variables."""
     expanded: int | None = None
     """Index in `sources` of the first word whose value the text alone does not decide."""
     concurrent: bool = False
@@ -61,7 +61,7 @@ class SimpleCommand:
 
     @property
     def text(self) -> str:
-        """With single blanks and without redirections: what rules are about."""
+        """Command text for rule matching: single blanks, no redirections."""
         return " ".join(self.sources)
 
     @property
@@ -81,11 +81,11 @@ class Scope:
     begins: bool
 
 
-Step = SimpleCommand | Scope
+CommandStep = SimpleCommand | Scope
 
 
 class NotPlain(str):
-    """Why a command is not plain: a clause that goes after `because`."""
+    """Reason why a command cannot be parsed strictly."""
 
     __slots__ = ()
 
@@ -97,16 +97,16 @@ def plain_commands(command: str) -> tuple[SimpleCommand, ...] | NotPlain:
 
 
 @functools.lru_cache(maxsize=128)
-def plain_steps(command: str) -> tuple[Step, ...] | NotPlain:
-    """The parts and the scopes they are in. Remembered, because one call has its command judged several times."""
+def plain_steps(command: str) -> tuple[CommandStep, ...] | NotPlain:
+    """The parts and their scopes. Cached, because one call checks its command several times."""
     if has_control_characters(command):
         return NotPlain("it contains control characters")
     root = parse(command)
     if isinstance(root, Unparsable):
         return NotPlain(root)
-    from agentcli.permissions.shell.walk import Refused, Walk
+    from agentcli.permissions.shell.walk import CommandWalk, Refused
 
-    walk = Walk(command.encode(), root)
+    walk = CommandWalk(command.encode(), root)
     try:
         walk.statements(root)
         return walk.finished()

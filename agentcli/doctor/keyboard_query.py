@@ -1,4 +1,4 @@
-"""Asking the terminal whether it has the kitty keyboard protocol. The only check that writes to the screen."""
+"""Queries the terminal for the kitty keyboard protocol. The only check that writes to the terminal."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Literal
 Answer = Literal["kitty", "none", "silence"]
 
 QUESTION = b"\x1b[?u\x1b[c"
-"""The second one every terminal answers, so its answer without one to the first means no."""
+"""Every terminal answers the second query; an answer to that one alone means no."""
 _SECONDS = 0.5
 _LAST = re.compile(rb"\x1b\[\?[0-9;]*c")
 _PROTOCOL = re.compile(rb"\x1b\[\?[0-9]+u")
 
 
 def ask_for_keyboard_protocol(source: int = 0, target: int = 1, seconds: float = _SECONDS) -> Answer:
-    """`silence`: nothing came, or there is nobody to ask."""
+    """Query the terminal. `silence`: no answer, or no terminal."""
     import termios
     import tty
 
@@ -36,7 +36,7 @@ def ask_for_keyboard_protocol(source: int = 0, target: int = 1, seconds: float =
     except (OSError, termios.error):
         return "silence"
     finally:
-        # What came too late would be typed at the shell's prompt otherwise.
+        # Discard late answers, which would appear at the shell's prompt.
         termios.tcsetattr(source, termios.TCSAFLUSH, before)
 
 

@@ -22,34 +22,34 @@ from agentcli.workspace.base import (
     SnapshotError,
     UndoReport,
 )
-from agentcli.workspace.journal import PutBack, Step
+from agentcli.workspace.journal import EntryChange, UndoOutcome
 from agentcli.workspace.shadow import Shadow, in_thread
-from agentcli.workspace.trees import Difference, Entry
+from agentcli.workspace.trees import Difference, TreeEntry
 from agentcli.workspace.uncovered import disk_stamp, uncovered_changes, why_uncovered
 from agentcli.workspace.undo.merge import Clash, is_text, merge
-from agentcli.workspace.undo.restore import OldFile, Plan, Restoring, parents
-from agentcli.workspace.undo.way import Way
-from agentcli.workspace.undo.written import blob_id
+from agentcli.workspace.undo.restore import FolderRestorer, OldFile, RestorePlan, parents
+from agentcli.workspace.undo.reversal import FolderReversal
+from agentcli.workspace.undo.written_files import blob_id
 
-_CHANGED = "it was changed since"
-_CLASHES = "it was changed since, in the same lines"
-_DOUBTFUL = "it changed while a command ran and may be yours"
-_IGNORED = "it is ignored, so whether it was there before is not known"
+_CHANGED = "it was changed later"
+_CLASHES = "the same lines were changed later"
+_DOUBTFUL = "it changed while a command ran and may be your change"
+_IGNORED = "it is ignored and may have existed before"
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
-    """A file as it is or would be; `content` only where no snapshot has it."""
+class FileVersion:
+    """One version of a file; `content` only if no snapshot has it."""
 
-    entry: Entry
+    entry: TreeEntry
     content: bytes | None = None
 
 
 @dataclass(slots=True)
-class Decided:
-    """What becomes of the files of one folder."""
+class FileDecisions:
+    """Decisions about the files of one folder."""
 
-    write: dict[str, Entry] = field(default_factory=dict)
+    write: dict[str, TreeEntry] = field(default_factory=dict)
     merged: dict[str, OldFile] = field(default_factory=dict)
     remove: list[str] = field(default_factory=list)
     kept: dict[str, str] = field(default_factory=dict)
@@ -57,12 +57,12 @@ class Decided:
     conflicts: list[Conflict] = field(default_factory=list)
     doubtful: set[str] = field(default_factory=set)
     """Those of `kept` that may be the user's or a command's."""
-    changes: dict[str, Step] = field(default_factory=dict)
-    """Every file that changes, as it is and as it will be."""
+    changes: dict[str, EntryChange] = field(default_factory=dict)
+    """Changed files with their entries before and after."""
 
 
 @dataclass(slots=True)
-class Undoing:
+class FileUndo:
     prompt_id: str
     choices: Choices = field(default_factory=Choices)
     only: Mapping[str, set[str]] | None = None
@@ -72,7 +72,7 @@ class Undoing:
     deleted: list[str] = field(default_factory=list)
     merged: list[str] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
-    put_back: dict[str, PutBack] = field(default_factory=dict)
+    put_back: dict[str, UndoOutcome] = field(default_factory=dict)
     folders: int = 0
     """Empty folders that were made or removed."""
 
@@ -85,39 +85,39 @@ class Undoing:
         await in_thread(shadow.make_root)
         for snapshot in snapshots:
             if not await shadow.holds(snapshot.tree):
-                raise SnapshotError(f"the copies of {shadow.root} are too old and were thrown away")
+                raise SnapshotError(f"the copies of {shadow.root} were too old and have been deleted")
 
-    async def decide(self, way: Way, now: Snapshot) -> Decided:
+    async def decide(self, reversal: FolderReversal, now: Snapshot) -> FileDecisions:
         """What is to be done in a folder that is `now` like this. Changes nothing. Raises `SnapshotError`."""
-        since = await way.shadow.compare(way.left.tree, now.tree)
-        decided = Decided()
-        for path, steps in way.steps.items():
-            if self.only is not None and path not in self.only.get(str(way.shadow.root), ()):
+        since = await reversal.shadow.compare(reversal.left.tree, now.tree)
+        decided = FileDecisions()
+        for path, steps in reversal.steps.items():
+            if self.only is not None and path not in self.only.get(str(reversal.shadow.root), ()):
                 continue
-            if way.before.is_foreign(path) or path in way.left.uncovered or path in way.wanted.uncovered:
+            if reversal.before.is_foreign(path) or path in reversal.left.uncovered or path in reversal.wanted.uncovered:
                 continue
             if path in now.uncovered:
                 decided.kept[path] = _CHANGED
                 continue
-            there = since[path].after if path in since else way.entries[path]
-            await self._decide_file(way.shadow, path, there, steps, decided)
+            there = since[path].after if path in since else reversal.entries[path]
+            await self._decide_file(reversal.shadow, path, there, steps, decided)
         if self.only is None:
-            there_still = await in_thread(partial(_existing, way.shadow, way.doubtful))
+            there_still = await in_thread(partial(_existing, reversal.shadow, reversal.doubtful))
             decided.doubtful = there_still - decided.kept.keys()
             decided.kept |= dict.fromkeys(decided.doubtful, _DOUBTFUL)
             decided.unresolved |= {
-                path for path in there_still if self.choices.get(str(way.shadow.root / path)) is None
+                path for path in there_still if self.choices.get(str(reversal.shadow.root / path)) is None
             }
         return decided
 
     async def _decide_file(
-        self, shadow: Shadow, path: str, there: Entry, steps: Sequence[Step], decided: Decided
+        self, shadow: Shadow, path: str, there: TreeEntry, steps: Sequence[EntryChange], decided: FileDecisions
     ) -> None:  # fmt: skip
         name = str(shadow.root / path)
         choice = self.choices.get(name)
-        wanted, clashes = await _reverted(shadow, Version(there), steps, choice or "keep")
+        wanted, clashes = await _reverted(shadow, FileVersion(there), steps, choice or "keep")
         if clashes and choice is None:
-            replaced, _again = await _reverted(shadow, Version(there), steps, "replace")
+            replaced, _again = await _reverted(shadow, FileVersion(there), steps, "replace")
             decided.conflicts.append(Conflict(name, tuple(filter(None, clashes)), replaced.entry.exists))
             decided.kept[path] = _CLASHES if any(clash and clash.line for clash in clashes) else _CHANGED
             decided.unresolved.add(path)
@@ -134,31 +134,31 @@ class Undoing:
             else:
                 decided.remove.append(path)
 
-    async def folder(self, way: Way, seconds: float) -> Snapshot | None:
+    async def folder(self, reversal: FolderReversal, seconds: float) -> Snapshot | None:
         """Do it in one folder. Raises `SnapshotError` before any change; `check` all folders first.
 
         Returns the state before, if there is something in it that a redo needs."""
-        shadow = way.shadow
+        shadow = reversal.shadow
         now = await shadow.take(seconds)
-        since = await shadow.compare(way.left.tree, now.tree)
-        decided = await self.decide(way, now)
-        restoring = Restoring(shadow.root)
+        since = await shadow.compare(reversal.left.tree, now.tree)
+        decided = await self.decide(reversal, now)
+        restoring = FolderRestorer(shadow.root)
         unsure = await self._unsure(shadow, restoring, decided.write, decided.remove)
         decided.kept |= dict.fromkeys(unsure, _IGNORED)
         decided.remove = [path for path in decided.remove if path not in unsure]
-        await self._apply(way, restoring, decided)
+        await self._apply(reversal, restoring, decided)
         decided.kept |= restoring.problems
         failed = restoring.problems.keys() | unsure
         for path in failed:
             decided.changes.pop(path, None)
-        self._note(way, decided)
+        self._note(reversal, decided)
         self.folders += restoring.folders
         if self.only is None:
-            self.kept += await self._without_copy(way, since)
+            self.kept += await self._without_copy(reversal, since)
         return now if self.put_back[str(shadow.root)].files else None
 
-    def _note(self, way: Way, decided: Decided) -> None:
-        where = way.shadow.root
+    def _note(self, reversal: FolderReversal, decided: FileDecisions) -> None:
+        where = reversal.shadow.root
 
         def named(paths: Iterable[str]) -> list[str]:
             return [str(where / path) for path in sorted(paths)]
@@ -172,15 +172,21 @@ class Undoing:
             Kept(str(where / path), reason, is_open=path in decided.unresolved)
             for path, reason in sorted(decided.kept.items())
         ]
-        self.put_back[str(where)] = PutBack(
-            {path: step for path, step in changes.items() if step != _usual(way, path)},
-            {path for path in way.steps if path not in changes},
+        self.put_back[str(where)] = UndoOutcome(
+            {path: step for path, step in changes.items() if step != _usual(reversal, path)},
+            {path for path in reversal.steps if path not in changes},
             decided.unresolved & decided.kept.keys(),
         )
 
-    async def _without_copy(self, way: Way, since: Mapping[str, Difference]) -> list[Kept]:
-        """What the submission did and nobody can take back, but for what is already as it is wanted."""
-        root, left, wanted, before, ways = way.shadow.root, way.left, way.wanted, way.before, way.differences
+    async def _without_copy(self, reversal: FolderReversal, since: Mapping[str, Difference]) -> list[Kept]:
+        """Changes of the submission that cannot be reversed, except those already reversed on disk."""
+        root, left, wanted, before, ways = (
+            reversal.shadow.root,
+            reversal.left,
+            reversal.wanted,
+            reversal.before,
+            reversal.differences,
+        )
 
         def found() -> list[Kept]:
             back = before is wanted
@@ -202,7 +208,7 @@ class Undoing:
         return await in_thread(found)
 
     async def _unsure(
-        self, shadow: Shadow, restoring: Restoring, write: dict[str, Entry], remove: list[str]
+        self, shadow: Shadow, restoring: FolderRestorer, write: dict[str, TreeEntry], remove: list[str]
     ) -> set[str]:
         """Files to remove that the old ignore files leave out: no snapshot could see whether they were there before.
 
@@ -214,19 +220,19 @@ class Undoing:
             await in_thread(partial(restoring.write, files))
         return await shadow.ignored(remove)
 
-    async def _apply(self, way: Way, restoring: Restoring, decided: Decided) -> None:
-        left, wanted = way.left, way.wanted
-        folders = set(await way.shadow.folders(wanted.tree)) | wanted.empty | way.user_made
-        folders |= {parent for path in (*wanted.empty, *way.user_made) for parent in parents(path)}
+    async def _apply(self, reversal: FolderReversal, restoring: FolderRestorer, decided: FileDecisions) -> None:
+        left, wanted = reversal.left, reversal.wanted
+        folders = set(await reversal.shadow.folders(wanted.tree)) | wanted.empty | reversal.user_made
+        folders |= {parent for path in (*wanted.empty, *reversal.user_made) for parent in parents(path)}
         whole = self.only is None
-        plan = Plan(
+        plan = RestorePlan(
             remove=decided.remove,
             folders_before=frozenset(folders),
             empty_gone=sorted(left.empty - folders) if whole else (),
-            empty_back=sorted(wanted.empty - left.empty - way.user_gone) if whole else (),
+            empty_back=sorted(wanted.empty - left.empty - reversal.user_gone) if whole else (),
         )
         await in_thread(lambda: restoring.clear(plan))
-        async for files in way.shadow.old_files(decided.write):
+        async for files in reversal.shadow.old_files(decided.write):
             await in_thread(partial(restoring.write, files))
         await in_thread(partial(restoring.write, decided.merged.values()))
         await in_thread(lambda: restoring.make_folders(plan.empty_back))
@@ -248,20 +254,20 @@ def _existing(shadow: Shadow, paths: Iterable[str]) -> set[str]:
     return {path for path in paths if os.path.lexists(shadow.root / path)}
 
 
-def _usual(way: Way, path: str) -> Step | None:
-    """How the file changes when nobody but the submission has touched it."""
-    difference = way.differences.get(path)
+def _usual(reversal: FolderReversal, path: str) -> EntryChange | None:
+    """How the file changes if only the submission has touched it."""
+    difference = reversal.differences.get(path)
     return (difference.before, difference.after) if difference else None
 
 
 async def _reverted(
-    shadow: Shadow, version: Version, steps: Sequence[Step], choice: Choice
-) -> tuple[Version, list[LineClash | None]]:
+    shadow: Shadow, version: FileVersion, steps: Sequence[EntryChange], choice: Choice
+) -> tuple[FileVersion, list[LineClash | None]]:
     """The file without these steps, and where the choice was needed; None in place of what cannot be shown."""
     clashes: list[LineClash | None] = []
     for began, ended in reversed(steps):
         if version.entry == ended:
-            version = Version(began)
+            version = FileVersion(began)
         elif version.entry == began or not version.entry.exists:
             # It is so already, or the user deleted it and there is nothing of the submission's in it.
             continue
@@ -271,7 +277,7 @@ async def _reverted(
                 clashes.append(await _whole_clash(shadow, version, began))
                 if choice == "keep":
                     return version, clashes
-                version = Version(began)
+                version = FileVersion(began)
             else:
                 version = found[0]
                 clashes += [LineClash(one.line, _text(one.mine), _text(one.other)) for one in found[1]]
@@ -279,30 +285,30 @@ async def _reverted(
 
 
 async def _merged(
-    shadow: Shadow, version: Version, began: Entry, ended: Entry, choice: Choice
-) -> tuple[Version, tuple[Clash, ...]] | None:
+    shadow: Shadow, version: FileVersion, began: TreeEntry, ended: TreeEntry, choice: Choice
+) -> tuple[FileVersion, tuple[Clash, ...]] | None:
     """None where there are no lines to merge."""
     if not (version.entry.is_file and began.is_file and ended.is_file):
         return None
-    mine, other, base = [await _content(shadow, one) for one in (version, Version(began), Version(ended))]
+    mine, other, base = [await _content(shadow, one) for one in (version, FileVersion(began), FileVersion(ended))]
     if not (is_text(mine) and is_text(other) and is_text(base)):
         return None
     favour = partial(merge, favour="mine" if choice == "keep" else "other")
     merged = await in_thread(lambda: favour(base, mine, other))
     mode = version.entry.mode if version.entry.mode != ended.mode else began.mode
-    return Version(Entry(mode, blob_id(merged.content)), merged.content), merged.clashes
+    return FileVersion(TreeEntry(mode, blob_id(merged.content)), merged.content), merged.clashes
 
 
-async def _whole_clash(shadow: Shadow, version: Version, began: Entry) -> LineClash | None:
+async def _whole_clash(shadow: Shadow, version: FileVersion, began: TreeEntry) -> LineClash | None:
     """Both versions of a file that only a choice between them can decide, if they are text."""
     if not version.entry.is_file or not (began.is_file or not began.exists):
         return None
     mine = await _content(shadow, version)
-    other = await _content(shadow, Version(began)) if began.exists else b""
+    other = await _content(shadow, FileVersion(began)) if began.exists else b""
     return LineClash(0, _text(mine), _text(other)) if is_text(mine) and is_text(other) else None
 
 
-async def _content(shadow: Shadow, version: Version) -> bytes:
+async def _content(shadow: Shadow, version: FileVersion) -> bytes:
     return version.content if version.content is not None else await shadow.content(version.entry.oid)
 
 
