@@ -22,7 +22,7 @@ from textual._wait import wait_for_idle as sleep_until_idle
 
 ROUNDS = 2
 """A timer that fires at the end of the first sleep may have caused something."""
-LONGEST_STOP = 5.0
+LONGEST_STOP = 1.0
 """Seconds after which the clock goes on although something is always ready."""
 
 
