@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.fork_server import PipedProcess, can_fork, forked_with_pipes
+
 REPOSITORY = Path(__file__).parents[2]
+_LONGEST_LINE = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Ended:
 class Running:
     """A process that is being talked to. Always `finish` it."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: asyncio.subprocess.Process | PipedProcess) -> None:
         self.process = process
         self._lines: list[bytes] = []
 
@@ -70,6 +73,9 @@ class Running:
 
 
 class Program:
+    is_fresh = False
+    """Whether to start a new interpreter instead of forking one that has all modules loaded."""
+
     def __init__(self, folder: Path) -> None:
         self.home = folder / "home"
         self.work = folder / "work"
@@ -99,6 +105,9 @@ class Program:
         return [sys.executable, "-m", "agentcli"]
 
     async def start(self, *arguments: str, stdin: int = asyncio.subprocess.PIPE) -> Running:
+        if can_fork(self.environ) and not self.is_fresh:
+            words = [*self.command[1:], *arguments]
+            return Running(await forked_with_pipes(words, self.work, self.environ, stdin, _LONGEST_LINE))
         process = await asyncio.create_subprocess_exec(
             *self.command,
             *arguments,
@@ -107,7 +116,7 @@ class Program:
             stderr=asyncio.subprocess.PIPE,
             cwd=self.work,
             env=self.environ,
-            limit=4 * 1024 * 1024,
+            limit=_LONGEST_LINE,
         )
         return Running(process)
 

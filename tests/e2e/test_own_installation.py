@@ -32,6 +32,8 @@ pytestmark = pytest.mark.anyio
 class Installed(Program):
     """A project with agentcli in its `.venv`, first on the PATH."""
 
+    is_fresh = True
+
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.environment = self.work / ".venv"

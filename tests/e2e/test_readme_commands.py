@@ -29,8 +29,8 @@ CODES = {
     "quarantine restore": (2,),
     "quarantine rm": (2,),
 }
-WORDS = {"demo": "--auto --speed 30", "trust": "--yes"}
-"""What is added so that a command ends by itself."""
+WORDS = {"demo": "--auto --speed 30", "demo --auto --speed 4": "--speed 30", "trust": "--yes"}
+"""Words added to a command so that it ends without a user, and soon."""
 
 
 def lines() -> list[str]:

@@ -7,6 +7,16 @@ import pytest
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
+    return make_tree(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def shared_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For tests that change nothing in it."""
+    return make_tree(tmp_path_factory.mktemp("tree"))
+
+
+def make_tree(tmp_path: Path) -> Path:
     """A project with what the shell lines name, and ways out of it."""
     project = tmp_path / "project"
     for folder in ("src", "tests", "dash", ".git"):

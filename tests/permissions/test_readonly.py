@@ -23,13 +23,13 @@ def why_asked(command: str, project: Path, hides: bool = False) -> str:
 
 
 @pytest.mark.parametrize("command", [*READ_ONLY, *COMPOUND_READ_ONLY])
-def test_a_command_that_only_reads_is_proven(command: str, tree: Path) -> None:
-    assert why_asked(command, tree) == ""
+def test_a_command_that_only_reads_is_proven(command: str, shared_tree: Path) -> None:
+    assert why_asked(command, shared_tree) == ""
 
 
 @pytest.mark.parametrize("command", [*NOT_PROVEN, *COMPOUND_NOT_PROVEN])
-def test_anything_else_is_not_proven_and_has_a_reason(command: str, tree: Path) -> None:
-    assert why_asked(command, tree) != ""
+def test_anything_else_is_not_proven_and_has_a_reason(command: str, shared_tree: Path) -> None:
+    assert why_asked(command, shared_tree) != ""
 
 
 def test_the_tables_are_large_enough_to_mean_something() -> None:

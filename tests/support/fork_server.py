@@ -1,14 +1,15 @@
-"""Starts the program by forking a Python that has the libraries loaded already, instead of loading them in every test.
+"""Start the program by forking a Python that has all modules loaded already, instead of loading them in every test.
 
-Loading textual, anthropic and the rest takes about 1.7 s of CPU, and over a hundred tests start the program. Only
-libraries are loaded beforehand: agentcli's own modules are loaded in the child, in the order of a real start.
-A test of the start itself asks for a fresh interpreter (`TerminalProgram(..., fresh=True)`).
+Loading textual, anthropic, agentcli and the rest takes half a second of CPU or more, and several hundred tests start
+the program. A test of the start itself, or of what is imported from where, asks for a fresh interpreter
+(`TerminalProgram(..., fresh=True)`, `Program.is_fresh`).
 
     python -m tests.support.fork_server FD    (started by `forked`; FD is its end of a socket pair)
 """
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import contextlib
 import gc
@@ -50,6 +51,7 @@ _LIBRARIES = [
     "tree_sitter",
     "tree_sitter_bash",
 ]
+_PACKAGE = "agentcli"
 _REPOSITORY = Path(__file__).parents[2]
 _LARGEST_REQUEST = 1 << 20
 _BASE = {"PYTHONPATH": str(_REPOSITORY), "LANG": "C.UTF-8"}
@@ -107,9 +109,11 @@ class _Server:
             )
         self._running: dict[int, ForkedProcess] = {}
 
-    def start(self, command: Sequence[str], cwd: Path, environ: Mapping[str, str], terminal: int) -> ForkedProcess:
-        request = json.dumps({"command": list(command), "cwd": str(cwd), "environ": dict(environ)}).encode()
-        socket.send_fds(self._socket, [request], [terminal])
+    def start(
+        self, command: Sequence[str], cwd: Path, environ: Mapping[str, str], streams: Sequence[int], *, terminal: bool
+    ) -> ForkedProcess:
+        fields = {"command": list(command), "cwd": str(cwd), "environ": dict(environ), "terminal": terminal}
+        socket.send_fds(self._socket, [json.dumps(fields).encode()], list(streams))
         pid = None
         while pid is None:
             pid = self._read()
@@ -143,11 +147,75 @@ _server: _Server | None = None
 
 def forked(command: Sequence[str], cwd: Path, environ: Mapping[str, str], terminal: int) -> ForkedProcess:
     """Start `python COMMAND` (`-m module …` or `-c code …`) as leader of a session of its own on this terminal."""
+    return _running_server().start(command, cwd, environ, [terminal] * 3, terminal=True)
+
+
+class PipedProcess:
+    """The part of `asyncio.subprocess.Process` that tests use, for a forked process with pipes as standard streams."""
+
+    stdin: asyncio.StreamWriter | None = None
+    stdout: asyncio.StreamReader
+    stderr: asyncio.StreamReader
+
+    def __init__(self, process: ForkedProcess) -> None:
+        self.pid = process.pid
+        self.send_signal = process.send_signal
+        self._process = process
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.poll()
+
+    async def communicate(self) -> tuple[bytes, bytes]:
+        out, err = await asyncio.gather(self.stdout.read(), self.stderr.read())
+        while self.returncode is None:
+            await asyncio.sleep(0.002)
+        if self.stdin is not None:
+            self.stdin.close()
+        return out, err
+
+
+async def forked_with_pipes(
+    command: Sequence[str], cwd: Path, environ: Mapping[str, str], stdin: int, limit: int
+) -> PipedProcess:
+    """The same without a terminal. `stdin`: a file descriptor, or `asyncio.subprocess.PIPE`."""
+    loop = asyncio.get_running_loop()
+    with contextlib.ExitStack() as theirs:
+
+        def pipe(*, child_reads: bool) -> tuple[int, int]:
+            """Our end of a new pipe, and the child's."""
+            reading, writing = os.pipe()
+            ours, its = (writing, reading) if child_reads else (reading, writing)
+            theirs.callback(os.close, its)
+            return ours, its
+
+        writing: int | None = None
+        if stdin == asyncio.subprocess.PIPE:
+            writing, stdin = pipe(child_reads=True)
+        elif stdin == asyncio.subprocess.DEVNULL:
+            stdin = os.open(os.devnull, os.O_RDONLY)
+            theirs.callback(os.close, stdin)
+        (out, its_out), (err, its_err) = pipe(child_reads=False), pipe(child_reads=False)
+        streams = [stdin, its_out, its_err]
+        process = PipedProcess(_running_server().start(command, cwd, environ, streams, terminal=False))
+    process.stdout, process.stderr = asyncio.StreamReader(limit), asyncio.StreamReader(limit)
+    for reader, end in ((process.stdout, out), (process.stderr, err)):
+        protocol = asyncio.StreamReaderProtocol(reader)
+        await loop.connect_read_pipe(lambda protocol=protocol: protocol, os.fdopen(end, "rb", 0))  # type: ignore[misc]
+    if writing is not None:
+        transport, flow = await loop.connect_write_pipe(
+            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(writing, "wb", 0)
+        )
+        process.stdin = asyncio.StreamWriter(transport, flow, None, loop)
+    return process
+
+
+def _running_server() -> _Server:
     global _server
     if _server is None:
         _server = _Server()
         atexit.register(_server.close)
-    return _server.start(command, cwd, environ, terminal)
+    return _server
 
 
 def server_pid() -> int | None:
@@ -176,7 +244,7 @@ def _serve(control: socket.socket) -> dict[str, Any] | None:
                     with contextlib.suppress(OSError):
                         control.send(json.dumps({"pid": pid, "status": status}).encode())
         if control in ready:
-            data, fds, _, _ = socket.recv_fds(control, _LARGEST_REQUEST, 1)
+            data, fds, _, _ = socket.recv_fds(control, _LARGEST_REQUEST, 3)
             if not data:
                 return None
             pid = os.fork()
@@ -186,8 +254,9 @@ def _serve(control: socket.socket) -> dict[str, Any] | None:
                 os.close(waking)
                 os.close(wakes)
                 control.close()
-                return {**json.loads(data), "terminal": fds[0]}
-            os.close(fds[0])
+                return {**json.loads(data), "streams": fds}
+            for number in fds:
+                os.close(number)
             alive.add(pid)
             control.send(json.dumps({"pid": pid}).encode())
 
@@ -198,16 +267,19 @@ def _become_program(request: dict[str, Any]) -> None:
     import termios
 
     os.setsid()
-    fcntl.ioctl(request["terminal"], termios.TIOCSCTTY, 0)
-    for number in range(3):
-        os.dup2(request["terminal"], number)
-    os.close(request["terminal"])
+    if request["terminal"]:
+        fcntl.ioctl(request["streams"][0], termios.TIOCSCTTY, 0)
+    for number, stream in enumerate(request["streams"]):
+        os.dup2(stream, number)
+    for stream in request["streams"]:
+        os.close(stream)
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environ"])
     for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
         errors = "backslashreplace" if name == "stderr" else "surrogateescape"
-        stream = os.fdopen(number, mode, buffering=1, encoding="utf-8", errors=errors, closefd=False)
+        buffering = 1 if name == "stderr" else -1
+        stream = os.fdopen(number, mode, buffering, encoding="utf-8", errors=errors, closefd=False)
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
     option, *rest = request["command"]
@@ -217,11 +289,16 @@ def _become_program(request: dict[str, Any]) -> None:
 
 def main() -> None:
     import importlib
+    import pkgutil
     import runpy
 
     control = socket.socket(fileno=int(sys.argv[1]))
     for name in _LIBRARIES:
         importlib.import_module(name)
+    package = importlib.import_module(_PACKAGE)
+    for module in pkgutil.walk_packages(package.__path__, f"{_PACKAGE}."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
     gc.collect()
     gc.freeze()
     request = _serve(control)
@@ -231,6 +308,9 @@ def main() -> None:
         if option == "-m":
             runpy.run_module(what, run_name="__main__", alter_sys=True)
         else:
+            # Code that replaces parts of a module does so before other modules import them from it.
+            for name in [name for name in sys.modules if name.partition(".")[0] == _PACKAGE]:
+                del sys.modules[name]
             exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})
 
 
