@@ -11,7 +11,7 @@ from agentcli.commands.base import Manual, say
 from agentcli.commands.front_end import FrontEnd
 from agentcli.commands.table import WIDTH, table, width_of
 from agentcli.core.events import Event
-from agentcli.core.format import money, percent, token_count
+from agentcli.core.format import about_money, money, percent, token_count
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
 from agentcli.core.usage import ModelTotals, Totals, Usage
@@ -68,7 +68,7 @@ def saved(engine: Engine) -> str:
     if not steps.saved_tokens and not steps.rebilled_tokens:
         return ""
     known = steps.priced
-    worth = f", about {money(steps.saved_usd)}" if known else ""
+    worth = f", {about_money(steps.saved_usd)}" if known else ""
     cost = f", {money(steps.rebilled_usd)} more than reading them" if known else ""
     less = f"Leaving out old content saved {steps.saved_tokens:,} tokens in {_requests(steps.requests)}{worth}"
     return f"{less}; the cache was rewritten for {steps.rebilled_tokens:,} tokens{cost}."
@@ -101,7 +101,7 @@ def _summary(engine: Engine) -> str:
     following = outlook.next_cost_usd
     if following is not None:
         cold = " The cache is cold." if outlook.cold else ""
-        lines.append(f"Sending the next request costs about {money(following)}.{cold}")
+        lines.append(f"Sending the next request costs {about_money(following)}.{cold}")
     lines += [sentence for sentence in (lost(engine), saved(engine)) if sentence]
     return "\n".join(lines)
 

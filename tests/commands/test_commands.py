@@ -186,7 +186,7 @@ async def test_cost_counts_what_was_used(tmp_path: Path) -> None:
         await collect(engine.submit("hi"))
         text = await said(engine, "/usage")
     assert "claude-sonnet-5-5         1 " in text
-    assert "0.0% of the input was read from the cache" in text
+    assert "0% of the input was read from the cache" in text
 
 
 async def test_compact_is_a_submission_of_its_own(tmp_path: Path) -> None:

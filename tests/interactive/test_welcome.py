@@ -271,7 +271,7 @@ async def test_what_a_disk_refuses_is_told_and_leads_back(tmp_path: Path) -> Non
     state.mkdir(parents=True)
     (state / "credentials.json").symlink_to(tmp_path / "elsewhere")
     welcome = connecting.begin(demo=False)
-    assert "is a link" in welcome.problem, "why there is no key is told at once"
+    assert "is a symbolic link" in welcome.problem, "why there is no key is told at once"
     checking, _work = welcome.ask_key().entered(KEY)
     failed = await connecting.do(checking, KeepKey(PUBLIC, KEY))
     assert failed.step == "choose"
