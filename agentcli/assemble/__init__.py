@@ -1,7 +1,8 @@
 """Composition root: `Options` in, a working `Engine` out. The only package that knows every implementation.
 
-ground    where we are and which settings hold      rights    tools, rules, sandbox
-sessions  the conversation's past and its file      model     who answers, and the way to it
+environment  folders, settings, variables         rights  tools, rules, sandbox
+sessions     the session file and its history     model   model, limits, provider
+attachments  instruction files and reminders      login   keys and addresses
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from agentcli.agent.loop.structured_output import RequireOutput
 from agentcli.agent.ports import NoCollapser, NoWorkspace, Seams
 from agentcli.agent.questions import Audience
 from agentcli.agent.updates.earlier_commands import resumed_shells
+from agentcli.assemble.attachments import AttachmentsBuilder
 from agentcli.assemble.auto_mode_offer import auto_mode_offer
-from agentcli.assemble.earlier_rights import earlier_rights_notice
-from agentcli.assemble.ground import Ground
-from agentcli.assemble.model import ModelParts
+from agentcli.assemble.context_pipeline import collapser_for, pipeline_for
+from agentcli.assemble.environment import Environment
+from agentcli.assemble.lost_permissions import lost_permissions_notice
+from agentcli.assemble.model import ModelBuilder
 from agentcli.assemble.options import Options
-from agentcli.assemble.preparing import collapser_for, pipeline_for
-from agentcli.assemble.rights import STRUCTURED_OUTPUT, Rights, RightsParts
-from agentcli.assemble.sessions import OpenedSession, SessionParts
-from agentcli.assemble.telling import Telling
+from agentcli.assemble.rights import STRUCTURED_OUTPUT, Rights, RightsBuilder
+from agentcli.assemble.sessions import OpenedSession, SessionBuilder
 from agentcli.config.settings import Settings
 from agentcli.core.events import NoticeRaised
 from agentcli.core.launch import Launcher
@@ -36,23 +37,23 @@ __all__ = ["Options", "Rights", "build_engine", "rights_for", "sandbox_for", "se
 
 
 def build_engine(options: Options) -> Engine:
-    """Read settings, find credentials, open or resume the session, put the engine together.
+    """Read settings, find credentials, open or resume the session, and return the engine.
 
-    Raises `AgentError` (`UsageError`, `CredentialError`) with a sentence that says what to do. No network, and no
-    process but git for a new session in a trusted repository, and the trial of the sandbox, once after each boot.
+    Raises `AgentError` (`UsageError`, `CredentialError`) with a message that names the fix. Uses no network. Starts
+    only git, for a new session in a trusted repository, and the sandbox test, once after each boot.
     """
-    ground = Ground(options)
-    sessions = SessionParts(ground)
+    env = Environment(options)
+    sessions = SessionBuilder(env)
     session = sessions.opened()
     try:
-        return _engine(ground, sessions, session)
+        return _engine(env, sessions, session)
     except BaseException:
         session.store.close()
         raise
 
 
-def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> Engine:
-    options, models, parts = ground.options, ModelParts(ground), RightsParts(ground)
+def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) -> Engine:
+    options, models, parts = env.options, ModelBuilder(env), RightsBuilder(env)
     profile = models.profile(session.last_model)
     bounds = models.bounds(profile)
     provider, key_source = models.provider()
@@ -60,19 +61,19 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
     rights = parts.assembled(results_dir, tuple(session.results_elsewhere))
 
     def reread() -> Policy:
-        return RightsParts(Ground(replace(options, cwd=ground.cwd))).policy(rights.registry)
+        return RightsBuilder(Environment(replace(options, cwd=env.cwd))).policy(rights.registry)
 
     permissions = LivePermissions(rights.policy, parts.rule_keeper(), reread=reread)
-    if options.interactive and (lost := earlier_rights_notice(session.history, permissions.mode)):
-        ground.notices.append(NoticeRaised(text=lost, level="info", code="resumed_rights"))
+    if options.interactive and (lost := lost_permissions_notice(session.history, permissions.mode)):
+        env.notices.append(NoticeRaised(text=lost, level="info", code="resumed_rights"))
     shells = resumed_shells(session.log, session.background)
     system = sessions.system(session)
-    telling = Telling(ground, session, rights.context.hides)
-    seams = _seams(ground, sessions, session)
-    seams = replace(seams, attachments=telling.attachments(permissions, shells, system, seams.attachments))
-    cwd = _shell_folder(session, ground)
+    builder = AttachmentsBuilder(env, session, rights.context.hides)
+    seams = _seams(env, sessions, session)
+    seams = replace(seams, attachments=builder.attachments(permissions, shells, system, seams.attachments))
+    cwd = _shell_folder(session, env)
     tool_context = replace(rights.context, cwd=cwd, reaches=permissions.reaches, shells=shells)
-    telling.recall(tool_context)
+    builder.recall(tool_context)
     return Engine(
         Conversation(
             provider=provider,
@@ -81,7 +82,7 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
             permissions=permissions,
             profile=replace(profile, system=system),
             tool_context=tool_context,
-            catalog=ground.catalog,
+            catalog=env.catalog,
             ids=options.ids,
             clock=options.clock,
             audience=Audience.SOMEBODY if options.interactive else Audience.NOBODY,
@@ -96,51 +97,51 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
             earlier=totals_from(session.spent),
             pins=Pins(session.pinned),
             api_key_source=key_source,
-            notices=tuple(ground.notices),
-            offer=auto_mode_offer(ground, rights.context.launcher),
+            notices=tuple(env.notices),
+            offer=auto_mode_offer(env, rights.context.launcher),
             wants_structured=options.json_schema is not None,
-            environ=ground.environ,
-            news=telling.news,
-            notes=telling.notes,
-            instruction_files=telling.files,
+            environ=env.environ,
+            news=builder.news,
+            notes=builder.notes,
+            instruction_files=builder.files,
             late_system=sessions.late_system(session),
-            watched=telling.changed if options.interactive and ground.settings.boolean("watchFiles") else None,
-            pipeline=pipeline_for(ground.settings, results_dir, seams.collapser),
+            watched=builder.changed if options.interactive and env.settings.boolean("watchFiles") else None,
+            pipeline=pipeline_for(env.settings, results_dir, seams.collapser),
         )
     )
 
 
-def _shell_folder(session: OpenedSession, ground: Ground) -> Path:
-    """Where Bash goes on; where that is not one of the working directories now, at the root."""
-    last = Path(session.directory) if session.directory else ground.cwd
-    return last if any(last.is_relative_to(folder) for folder in ground.working_dirs) else ground.cwd
+def _shell_folder(session: OpenedSession, env: Environment) -> Path:
+    """The directory Bash was in last, or the project's root if that is outside the working directories now."""
+    last = Path(session.directory) if session.directory else env.cwd
+    return last if any(last.is_relative_to(folder) for folder in env.working_dirs) else env.cwd
 
 
-def _seams(ground: Ground, sessions: SessionParts, session: OpenedSession) -> Seams:
-    """The caller's own seams, with ours put around them."""
-    options, seams = ground.options, ground.options.seams
+def _seams(env: Environment, sessions: SessionBuilder, session: OpenedSession) -> Seams:
+    """The caller's seams, with the default implementations where it gave none."""
+    options, seams = env.options, env.options.seams
     if options.json_schema is not None:
         seams = replace(seams, hooks=RequireOutput(seams.hooks, STRUCTURED_OUTPUT))
     if isinstance(seams.workspace, NoWorkspace):
         seams = replace(seams, workspace=sessions.workspace(session))
     if isinstance(seams.collapser, NoCollapser):
-        seams = replace(seams, collapser=collapser_for(ground.settings, session.view))
+        seams = replace(seams, collapser=collapser_for(env.settings, session.view))
     return seams
 
 
 def settings_for(options: Options) -> Settings:
     """The settings that an engine with these options would use; for `agentcli config`."""
-    return Ground(options).settings
+    return Environment(options).settings
 
 
 def rights_for(options: Options) -> Rights:
-    """The rules that an engine with these options would go by; for `agentcli permissions`."""
-    return RightsParts(Ground(options)).assembled()
+    """The tools and rules that an engine with these options would use; for `agentcli permissions`."""
+    return RightsBuilder(Environment(options)).assembled()
 
 
 def sandbox_for(options: Options) -> tuple[Launcher, str]:
-    """How commands of an engine with these options would be started, and what there is to say about it; for `agentcli
-    doctor`. Raises `UsageError` as `build_engine` does."""
-    ground = Ground(options)
-    rights = RightsParts(ground).assembled()
-    return rights.context.launcher, " ".join(notice.text for notice in ground.notices if notice.code == "sandbox")
+    """The launcher that an engine with these options would use, and its warnings; for `agentcli doctor`. Raises
+    `UsageError` as `build_engine` does."""
+    env = Environment(options)
+    rights = RightsBuilder(env).assembled()
+    return rights.context.launcher, " ".join(notice.text for notice in env.notices if notice.code == "sandbox")

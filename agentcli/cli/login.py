@@ -57,7 +57,7 @@ def login(
         )
     work = Login(Options())
     address = work.address(base_url)
-    if address.in_the_open:
+    if address.is_unencrypted:
         notice(f"Attention: {shown_url(address.url)} is not encrypted. Whoever is on the way can read the key.")
     # What is typed is never echoed, whichever flags there are.
     typed = sys.stdin.isatty()
@@ -148,7 +148,7 @@ def _keep(work: Login, address: Address, key: str, *, chosen: bool) -> None:
         echo(f"The key for {host} is kept in {placed.where}, and goes to no other address.")
     if changed:
         echo(f"Requests go to {host} from now on ({changed}).")
-    if key and (hindrance := work.in_the_way(address)):
+    if key and (hindrance := work.unused_reason(address)):
         notice(f"It is not used now, {hindrance}.")
     elif sys.stdout.isatty():
         echo("Start with: agentcli")

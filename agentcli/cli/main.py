@@ -16,7 +16,7 @@ from agentcli.cli.flags import COMPLETE_VARIABLE
 from agentcli.cli.output import complain, write_bytes
 from agentcli.cli.parse import Parsed, parse
 from agentcli.core.errors import AgentError, UsageError
-from agentcli.plain.wanted import is_bare, may_be_wanted
+from agentcli.plain.front_end_choice import is_dumb_terminal, may_choose_plain
 
 if TYPE_CHECKING:
     from agentcli.assemble import Options
@@ -75,7 +75,7 @@ def _dispatch(argv: Sequence[str], environ: Mapping[str, str], stdin_open: bool,
 
         return print_version()
     if not parsed.headless:
-        if may_be_wanted(argv, environ) and _wants_lines(parsed, environ):
+        if may_choose_plain(argv, environ) and _wants_plain(parsed, environ):
             return _plain(parsed, environ, early)
         return _app(parsed, environ, early)
     return _headless(parsed, environ, stdin_open)
@@ -144,9 +144,9 @@ def _writable_folders(parsed: Parsed, environ: Mapping[str, str], cwd: Path) -> 
     return (*settings.texts("permissions.additionalDirectories"), *settings.texts("sandbox.allowWrite"))
 
 
-def _wants_lines(parsed: Parsed, environ: Mapping[str, str]) -> bool:
-    """By flag, by setting, or because the terminal can do no more."""
-    if parsed.get("plain") or is_bare(environ):
+def _wants_plain(parsed: Parsed, environ: Mapping[str, str]) -> bool:
+    """Whether plain mode is chosen, by flag, by setting or by a dumb terminal."""
+    if parsed.get("plain") or is_dumb_terminal(environ):
         return True
     return _settings(parsed, environ, _current_folder()).boolean("plain")
 

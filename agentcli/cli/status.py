@@ -11,8 +11,8 @@ import typer
 
 from agentcli import __version__
 from agentcli.assemble import Options, sandbox_for
-from agentcli.assemble.ground import Ground
-from agentcli.assemble.model import ModelParts
+from agentcli.assemble.environment import Environment
+from agentcli.assemble.model import ModelBuilder
 from agentcli.cli.output import echo, echo_json
 from agentcli.config.trust import parts_of
 from agentcli.core.errors import AgentError, CredentialError
@@ -45,8 +45,8 @@ def _row(name: str, value: str, width: int) -> str:
 
 
 def gather(options: Options) -> Json:
-    ground = Ground(options)
-    models = ModelParts(ground)
+    env = Environment(options)
+    models = ModelBuilder(env)
     url, url_source = models.base_url()
     facts: Json = {
         "ready": True,
@@ -59,10 +59,10 @@ def gather(options: Options) -> Json:
         "key_hint": "",
         "key_kept_in": "",
         "sandbox": _sandbox(options),
-        "cwd": str(ground.cwd),
-        "own_settings": bool(parts_of(ground.cwd)),
-        "trusted": ground.is_trusted(),
-        "sessions": len(list_sessions(ground.paths.state_dir, ground.cwd)) if ground.paths.state_dir else 0,
+        "cwd": str(env.cwd),
+        "own_settings": bool(parts_of(env.cwd)),
+        "trusted": env.is_trusted(),
+        "sessions": len(list_sessions(env.paths.state_dir, env.cwd)) if env.paths.state_dir else 0,
     }
     if models.needs_no_key:
         return {**facts, "key_source": models.needs_no_key, "endpoint": "", "endpoint_source": ""}

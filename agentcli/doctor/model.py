@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterator, Sequence
 
-from agentcli.assemble.model import ModelParts
+from agentcli.assemble.model import ModelBuilder
 from agentcli.core.errors import AgentError
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
@@ -21,7 +21,7 @@ _SHOWN = 8
 
 
 def key(patient: Patient) -> Iterator[Finding]:
-    parts = ModelParts(patient.ground)
+    parts = ModelBuilder(patient.ground)
     if parts.needs_no_key:
         yield Finding("ok", "key", f"none is needed: {parts.needs_no_key}")
         return
@@ -36,7 +36,7 @@ def key(patient: Patient) -> Iterator[Finding]:
 
 
 def endpoint(patient: Patient) -> Iterator[Finding]:
-    parts = ModelParts(patient.ground)
+    parts = ModelBuilder(patient.ground)
     if parts.needs_no_key:
         yield Finding("ok", "endpoint", f"not asked: {parts.needs_no_key}")
         return

@@ -68,7 +68,7 @@ async def _list(credentials: Credentials, host: str) -> Listing:
     await asyncio.to_thread(importlib.import_module, "httpx2")
     import httpx2
 
-    from agentcli.providers.windows import read_json
+    from agentcli.providers.context_windows import read_json
     from agentcli.providers.wire import API_VERSION, make_client
 
     headers = {"anthropic-version": API_VERSION, "user-agent": "agentcli", **await credentials.headers()}

@@ -41,7 +41,7 @@ from agentcli.providers.retry import Patience, RetryPolicy
 from agentcli.providers.transport import Transport, TransportFailure
 
 if TYPE_CHECKING:
-    from agentcli.providers.windows import Windows
+    from agentcli.providers.context_windows import Windows
 
 
 @dataclass(slots=True)

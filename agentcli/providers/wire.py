@@ -140,7 +140,7 @@ def is_this_machine(base_url: str) -> bool:
 async def cut_explanation(response: httpx2.Response) -> None:
     """A hook for clients whose user reads all of an answer that is a refusal, however long it is."""
     if response.status_code >= 400:
-        from agentcli.providers.cutting import CutStream
+        from agentcli.providers.bounded_body import CutStream
 
         response.stream = CutStream(response.stream, MAX_ERROR_BYTES)
 

@@ -170,7 +170,7 @@ async def test_without_a_key_everything_names_the_way_to_one(program: Program) -
 async def test_a_stronger_key_is_named_after_a_login_and_a_logout(program: Program) -> None:
     program.environ["ANTHROPIC_API_KEY"] = "sk-other-0123456789abcdefghij"
     done = await program.run("login", "--no-check", stdin=KEY.encode())
-    assert "ANTHROPIC_API_KEY is set, which is stronger" in done.err
+    assert "ANTHROPIC_API_KEY takes precedence" in done.err
     status = await program.run("status")
     assert "ANTHROPIC_API_KEY (…ghij)" in status.out
     done = await program.run("logout")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentcli.assemble import Options, build_engine
-from agentcli.assemble.ground import memory_folder
+from agentcli.assemble.environment import memory_folder
 from agentcli.commands.run import run_command
 from agentcli.core import events as ev
 from agentcli.core.messages import Json

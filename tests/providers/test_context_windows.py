@@ -14,8 +14,8 @@ import pytest
 
 from agentcli.assemble import Options, build_engine
 from agentcli.providers.catalog import UNKNOWN_WINDOW, Catalog
+from agentcli.providers.context_windows import Listed, Windows, limits_in, listing_at
 from agentcli.providers.credentials import Credentials
-from agentcli.providers.windows import Listed, Windows, limits_in, listing_at
 from tests.support.fakes import collect, result_of
 from tests.support.server import LoopbackServer
 
