@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from agentcli.assemble.options import Options
     from agentcli.config.credentials import KeyStore
     from agentcli.providers.connection import Connection
-    from agentcli.providers.context_windows import Windows
+    from agentcli.providers.context_windows import ContextWindows
     from agentcli.providers.credentials import Credentials
     from agentcli.providers.sdk import Platform
     from agentcli.providers.transport import Transport
@@ -109,7 +109,7 @@ class ModelBuilder:
         if self._env.options.provider is not None:
             return self._env.options.provider, "caller", ""
         from agentcli.providers.provider import MessagesProvider
-        from agentcli.providers.retry import Patience, RetryPolicy
+        from agentcli.providers.retry import RetryPolicy, Timeouts
 
         problem = ""
         try:
@@ -122,24 +122,24 @@ class ModelBuilder:
             problem = str(error)
             transport, key_source, credentials = NoTransport(problem), "none", None
         settings = self._env.settings
-        policy, patience = RetryPolicy(), Patience()
+        policy, timeouts = RetryPolicy(), Timeouts()
         if (retries := settings.integer("maxRetries")) is not None:
             policy = replace(policy, max_retries=retries)
         if (idle := settings.number("streamIdleTimeout")) is not None:
-            patience = replace(patience, idle_timeout=idle, quiet_after=min(patience.quiet_after, idle / 2))
+            timeouts = replace(timeouts, idle_timeout=idle, quiet_after=min(timeouts.quiet_after, idle / 2))
         if (deadline := settings.number("requestDeadline")) is not None:
-            patience = replace(patience, content_deadline=deadline)
+            timeouts = replace(timeouts, content_deadline=deadline)
         ids, windows = self._env.options.ids, self._windows(credentials)
-        provider = MessagesProvider(transport, self._env.catalog, policy, patience, ids, windows=windows)
+        provider = MessagesProvider(transport, self._env.catalog, policy, timeouts, ids, windows=windows)
         return provider, key_source, problem
 
-    def _windows(self, credentials: Credentials | None) -> Windows | None:
+    def _windows(self, credentials: Credentials | None) -> ContextWindows | None:
         """Reads context windows from the server, unless the `contextWindow` setting applies to all models."""
         if credentials is None or self._env.settings.integer("contextWindow") is not None:
             return None
-        from agentcli.providers.context_windows import Windows, listing_at
+        from agentcli.providers.context_windows import ContextWindows, listing_at
 
-        return Windows(self._env.catalog, listing_at(credentials))
+        return ContextWindows(self._env.catalog, listing_at(credentials))
 
     @property
     def needs_no_key(self) -> str:

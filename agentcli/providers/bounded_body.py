@@ -1,4 +1,4 @@
-"""A body that ends after so many bytes, whatever the server has in mind. Imports httpx2: only with it."""
+"""A response body that ends after a byte limit, whatever the server sends. Imports httpx2."""
 
 from __future__ import annotations
 

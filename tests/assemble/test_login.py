@@ -180,7 +180,7 @@ async def test_a_conversation_goes_on_over_another_way(tmp_path: Path) -> None:
     engine = build_engine(options)
     assert "agentcli login" in connection.problem
     told = [event async for event in engine.submit("hi")]
-    assert "There is no API key" in told[-1].errors[0]  # type: ignore[union-attr]
+    assert "No API key found" in told[-1].errors[0]  # type: ignore[union-attr]
 
     home.login.keep(home.login.address(), KEY)
     reconnect(options, connection)

@@ -122,7 +122,7 @@ class Curated(Holdings):
 
     def _answering(self, profile: Profile) -> str:
         """The model that the next request goes to: while the one asked for is overloaded, that is a fallback."""
-        return self._parts.provider.begins_with(Request(profile.model, (), fallback_models=profile.fallback_models))
+        return self._parts.provider.first_model(Request(profile.model, (), fallback_models=profile.fallback_models))
 
     def context_items(self) -> list[ContextItem]:
         """What the next request would carry, item by item."""
