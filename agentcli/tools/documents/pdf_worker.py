@@ -1,7 +1,7 @@
-"""Run as a program of its own by `pdf`: a PDF on stdin, its pages as JSON on stdout.
+"""Program started by `pdf`: reads a PDF on stdin, writes its pages as JSON to stdout.
 
-A process because a PDF is somebody else's program: parsing it may take for ever or all memory, and only a process can
-be ended. Imports nothing of this package, opens no file.
+A separate process because a hostile PDF may use unlimited time or memory, and only a process can be killed. Imports
+nothing of this package, opens no file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 _MEMORY = 2 << 30
 _CPU_SECONDS = 60
 _FEW_CHARACTERS = 20
-"""A page with less text than this is most likely a scan: then its picture is what there is to see."""
+"""A page with fewer characters is probably a scan, so its image is shown."""
 _LONGEST_TEXT = 200_000
 _MOST_PICTURES = 5
 _LARGEST_PICTURE = 24 << 20

@@ -1,7 +1,7 @@
-"""Files on disk for the tools: looking before opening, reading, and finding a name that may have been meant.
+"""Inspect, read and suggest files for the tools.
 
-Everything here names real paths: links are resolved once, by the caller. When such a path is used it is walked folder
-by folder without following any link (S4), so a link planted after the decision leads to an error, not elsewhere.
+All paths here are real paths: the caller resolves links once. Such a path is opened folder by folder without following
+links (S4), so a link created after the decision causes an error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agentcli.core.messages import clean_text
 from agentcli.core.plaintext import visible_text
 
 LARGEST_LOADED = 32 * 1024 * 1024
-"""Larger files are streamed when read, and cannot be edited."""
+"""Bytes. Larger files are streamed when read, and cannot be edited."""
 
 Hides = Callable[[str], bool] | None
 _MOST_NAMES = 5_000
@@ -35,7 +35,7 @@ _KINDS = {
 
 @frozen
 class Refusal:
-    """Why something is not a file that can be read or written, for the model."""
+    """Why a path is not a file that can be read or written, for the model."""
 
     text: str
     missing: bool = False
@@ -43,7 +43,7 @@ class Refusal:
 
 
 def inspect(path: str, shown: str) -> os.stat_result | Refusal:
-    """Look without opening: opening a pipe waits for ever and opening a device may do anything."""
+    """Inspect without opening: opening a pipe blocks and opening a device may have side effects."""
     try:
         found = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -63,7 +63,7 @@ def inspect(path: str, shown: str) -> os.stat_result | Refusal:
 
 
 def open_folder(path: str, *, create: bool = False) -> int:
-    """A descriptor of the folder, reached without following a link. Raises OSError; ELOOP when there is a link."""
+    """A descriptor of the folder, opened without following links. Raises OSError; ELOOP for a link."""
     descriptor = os.open("/", _FOLDER)
     try:
         for name in filter(None, path.split("/")):
@@ -87,14 +87,14 @@ def _enter(name: str, folder: int) -> int:
     try:
         return os.open(name, _FOLDER, dir_fd=folder)
     except NotADirectoryError:
-        # What O_NOFOLLOW says about a link differs between systems; people need to know that it was one.
+        # The error of O_NOFOLLOW for a link differs between systems; the message must name the link.
         if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             raise OSError(errno.ELOOP, f"the folder {name} has become a symbolic link meanwhile") from None
         raise
 
 
 def open_without_links(path: str, flags: int) -> int:
-    """For `open(opener=…)`: fails if any part of the name has become a link, or if it is no regular file."""
+    """For `open(opener=…)`: fails if a part of the path has become a link, or if it is not a regular file."""
     folder, _slash, name = path.rpartition("/")
     parent = open_folder(folder)
     try:
@@ -121,13 +121,13 @@ async def load(path: str) -> bytes:
 
 
 def load_now(path: str) -> bytes:
-    """The whole file, for work that is in a thread already. Raises OSError. Blocking."""
+    """The whole file, for work that already runs in a thread. Raises OSError. Blocking."""
     with open(path, "rb", opener=open_without_links) as file:
         return file.read(LARGEST_LOADED + 1)
 
 
 def folder_names(folder: str, hides: Hides) -> list[str]:
-    """What is in a folder, folders with a slash; not what a rule hides. Blocking; never raises."""
+    """Names in a folder, folders with a slash, without hidden ones. Blocking; never raises."""
     try:
         with os.scandir(folder) as entries:
             found = [entry for entry, _index in zip(entries, range(_MOST_NAMES), strict=False)]
@@ -140,14 +140,14 @@ def folder_names(folder: str, hides: Hides) -> list[str]:
     )
 
 
-def name_in_words(name: str) -> str:
-    """A name that can be told apart and written again: what only looks like a plain space or letter is escaped."""
+def quoted_name(name: str) -> str:
+    """A name that can be recognised and typed: characters that look like a plain space or letter are escaped."""
     odd = any((char.isspace() and char != " ") or unicodedata.combining(char) for char in name)
     return json.dumps(name) if odd else clean_text(visible_text(name))
 
 
 def near_names(path: str, hides: Hides) -> list[str]:
-    """Names in the same folder that may have been meant, as words. Blocking; never raises."""
+    """Similar names in the same folder. Blocking; never raises."""
     import difflib
 
     folder, name = os.path.split(path)
@@ -156,4 +156,4 @@ def near_names(path: str, hides: Hides) -> list[str]:
     folded = [known for known in names if known.lower() == name.lower()]
     alike = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     same_stem = [known for known in sorted(names) if known.rpartition(".")[0] == stem]
-    return [name_in_words(known) for known in dict.fromkeys(folded + alike + same_stem)][:3]
+    return [quoted_name(known) for known in dict.fromkeys(folded + alike + same_stem)][:3]

@@ -1,7 +1,7 @@
-"""A search for where ripgrep does not run: the few of its options that our tools use, in plain Python, slower.
+"""A slower search in plain Python, used if ripgrep does not run: the few options that the tools use.
 
-Runs as a process of its own (`ripgrep._plain_search`) and is ended by it, so nothing here watches the time. Prints what
-ripgrep would print. Only what is usual of .gitignore is understood: patterns in the folders on the way, no global ones.
+Runs as a separate process (`ripgrep._plain_search`), which is killed at the timeout. Prints the same output as ripgrep.
+Supports the usual part of .gitignore: patterns in the folders on the path, no global ones.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ _TYPES = {
 
 @dataclass
 class _Wanted:
-    """The options, as ripgrep spells them."""
+    """The options, named as in ripgrep."""
 
     roots: list[str] = field(default_factory=list)
     pattern: str = ""
     flags: set[str] = field(default_factory=set)
     names: list[str] = field(default_factory=list)
-    """Globs of which one has to match the name."""
+    """Globs; one of them must match the name."""
     globs: list[str] = field(default_factory=list)
     before: int = 0
     after: int = 0
@@ -59,7 +59,7 @@ class _Wanted:
 
 
 class _Unusable(Exception):
-    """What the caller gets to read."""
+    """An error message for the caller."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -111,9 +111,6 @@ def _parsed(arguments: Sequence[str]) -> _Wanted:
     return wanted
 
 
-# -------------------------------------------------------------------------------------------------------- files
-
-
 @dataclass(frozen=True)
 class _Rule:
     expression: re.Pattern[str]
@@ -123,7 +120,7 @@ class _Rule:
 
 @dataclass(frozen=True)
 class _Ignores:
-    """The rules of one folder's ignore files; the last that matches decides."""
+    """The rules of one folder's ignore files; the last match decides."""
 
     folder: str
     rules: tuple[_Rule, ...]
@@ -180,7 +177,7 @@ def _glob(glob: str) -> re.Pattern[str]:
 
 
 def _above(root: str) -> list[_Ignores]:
-    """The ignore files of the folders that the root is in, up to the repository's own."""
+    """The ignore files of the parent folders, up to the repository's root."""
     found: list[_Ignores] = []
     folder = Path(root)
     while not (folder / ".git").exists() and folder.parent != folder:
@@ -200,7 +197,7 @@ def _walked(folder: str, ignores: list[_Ignores]) -> Iterator[str]:
     except OSError:
         return
     for entry in ordered:
-        # Links are not followed, so that no loop of them is walked in circles.
+        # Links are not followed, to avoid loops.
         is_folder = entry.is_dir(follow_symlinks=False)
         if entry.name == ".git" or not (is_folder or entry.is_file(follow_symlinks=False)):
             continue
@@ -217,9 +214,6 @@ def _files(wanted: _Wanted) -> Iterator[bytes]:
     end = b"\0" if "--null" in wanted.flags else b"\n"
     for path in _paths(wanted):
         yield os.fsencode(path) + end
-
-
-# ----------------------------------------------------------------------------------------------------- contents
 
 
 def _searched(wanted: _Wanted) -> Iterator[bytes]:
@@ -258,7 +252,7 @@ def _text(path: str) -> str | None:
 
 
 def _hits(expression: re.Pattern[str], text: str, lines: list[str], multiline: bool) -> dict[int, int]:
-    """The lines that have to do with a match, from zero, in order, and where in them it begins."""
+    """The line numbers of matches, from zero, in order, each with the position of the match."""
     if not multiline:
         found = ((index, expression.search(line)) for index, line in enumerate(lines))
         return {index: match.start() for index, match in found if match}

