@@ -18,7 +18,7 @@ from agentcli.config.paths import Paths
 
 def write_report(error: BaseException, environ: Mapping[str, str]) -> str:
     """The sentence for the person. Never raises: a crash that cannot be written is still told."""
-    what = f"agentcli failed because of a mistake of its own ({type(error).__name__}: {error})."
+    what = f"Bug in agentcli ({type(error).__name__}: {error})."
     text = f"agentcli {__version__}\n\n{''.join(traceback.format_exception(error))}"
     for folder in _folders(environ):
         try:

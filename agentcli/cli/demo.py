@@ -1,4 +1,4 @@
-"""`agentcli demo`: puts the throw-away project, the server, the tour and one front end together, and cleans up."""
+"""`agentcli demo`: puts the temporary project, the server, the tour and one front end together, and cleans up."""
 
 from __future__ import annotations
 
@@ -210,10 +210,10 @@ def _theme_of(environ: Mapping[str, str], project: Project) -> str | None:
 def _verdict(project: Project, code: int) -> int:
     problem = project.problem()
     if not problem:
-        _print("\nThe tour is over, and the test of the throw-away project passes.")
+        _print("\nThe tour is over, and the test of the temporary project passes.")
         return _farewell(project, code)
     why = "the fix stands in the code, but" if project.fixed else f"the edit of {CODE} was not made, so"
-    _print(f"agentcli: {why} the test of the throw-away project fails: {plain_line(problem, 300)}", 2)
+    _print(f"agentcli: {why} the test of the temporary project fails: {plain_line(problem, 300)}", 2)
     _farewell(project, code)
     return 1
 

@@ -1,4 +1,4 @@
-"""Events as single lines for the person at standard error. Pure; owns the wording and how important each is."""
+"""Events as single lines on standard error: their wording and importance. Pure."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from agentcli.core.plaintext import plain_line
 _LONGEST_TITLE = 80
 _MOST_TITLES = 3
 ALWAYS, WATCHED, VERBOSE = 3, 2, 1
-"""Shown always; when somebody watches (standard error is a terminal); with --verbose only."""
+"""Shown always; if standard error is a terminal; only with --verbose."""
 
 
 def notice(event: Event) -> tuple[int, str] | None:
-    """How important, and the line; None for what is not worth one."""
+    """Importance and text of the line for an event; None if it has none."""
     match event:
         case NoticeRaised(code="command"):
-            return None  # It is the answer itself.
+            return None  # it is the answer itself
         case NoticeRaised(text=text, level=level):
             return (VERBOSE if level == "info" else ALWAYS), _line(text)
         case RetryScheduled():
@@ -44,7 +44,7 @@ def notice(event: Event) -> tuple[int, str] | None:
         case StreamWentQuiet(seconds=seconds):
             return WATCHED, f"No data for {seconds:.0f} s; still waiting. Ctrl+C stops."
         case ModelFellBack(from_model=old, to_model=new, reason=reason):
-            return WATCHED, _line(f"Going on with {new} instead of {old}: {reason}")
+            return WATCHED, _line(f"Continuing with {new} instead of {old}: {reason}")
         case FeatureDropped(text=text) | RequestRepaired(text=text) | CompactionFailed(text=text):
             return VERBOSE, _line(text)
         case LoopSuspected(title=title, times=times):
@@ -52,7 +52,7 @@ def notice(event: Event) -> tuple[int, str] | None:
         case PermissionDenied(name=name, reason=reason):
             return VERBOSE, _line(f"{name} was not allowed: {reason}")
         case PrefixBroken(block=block, reason=reason, rebilled_tokens=tokens):
-            return VERBOSE, _line(f"The prompt cache broke at {block}: {reason}. {tokens:,} tokens were billed anew.")
+            return VERBOSE, _line(f"The prompt cache broke at {block}: {reason}. {tokens:,} tokens were billed again.")
         case ContextEdited(step=step, text=text, freed_tokens=freed):
             return VERBOSE, _line(f"The context was edited ({step}): {text or 'old content'}. {_freed(freed)}")
         case ContextCompacted(tokens_before=before, tokens_after=after):
@@ -62,7 +62,7 @@ def notice(event: Event) -> tuple[int, str] | None:
 
 
 def refusal_summary(refused: Sequence[PermissionDenied]) -> str:
-    """One line about all calls of a run that were refused, with the flag that would have allowed them."""
+    """One line about all refused calls of a run, with the flag that would allow them."""
     counts = Counter(event.title or event.name for event in refused)
     shown = [
         f"`{plain_line(title, _LONGEST_TITLE)}`{f' ({times} times)' if times > 1 else ''}"
@@ -82,17 +82,17 @@ def refusal_summary(refused: Sequence[PermissionDenied]) -> str:
 
 
 def ended_summary(tasks: Sequence[Json]) -> str:
-    """One line about the background commands that ended with the run."""
+    """One line about the background commands that were stopped at the end of the run."""
     shown = [f"{task['task_id']} ({plain_line(task['command'], _LONGEST_TITLE)})" for task in tasks[:_MOST_TITLES]]
     if len(tasks) > len(shown):
         shown.append(f"{len(tasks) - len(shown)} more")
     were = "1 background command was" if len(tasks) == 1 else f"{len(tasks)} background commands were"
     them = "it" if len(tasks) == 1 else "them"
-    return f"{were} still running and ended with the run: {', '.join(shown)}. --wait-background waits for {them}."
+    return f"{were} still running and stopped at the end: {', '.join(shown)}. --wait-background waits for {them}."
 
 
 def _freed(tokens: int) -> str:
-    return f"About {tokens:,} tokens are free." if tokens >= 0 else f"About {-tokens:,} tokens are back."
+    return f"About {tokens:,} tokens are free." if tokens >= 0 else f"About {-tokens:,} tokens were restored."
 
 
 def _line(text: str) -> str:

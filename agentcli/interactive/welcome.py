@@ -180,7 +180,7 @@ class Welcome:
                 Offer(f"server {number}", f"Use {server.name} on this machine", "", f"Use {server.name}", shown)
             )
         if self.demo:
-            about = "offline, without a key, in a throw-away project"
+            about = "offline, without a key, in a temporary project"
             ways.append(Offer("demo", "Take the tour: agentcli demo", "d", "Take the tour", about))
         rest = "everything stays" if self.connected else "commands work; a prompt asks again"
         return (*ways, Offer("later", "Not now", "n", detail=rest))

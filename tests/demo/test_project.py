@@ -1,4 +1,4 @@
-"""The throw-away project: its test fails for the right reason, passes with the fix, and nothing stays behind."""
+"""The temporary project: its test fails for the right reason, passes with the fix, and nothing stays behind."""
 
 from __future__ import annotations
 

@@ -17,11 +17,11 @@ from agentcli.headless.notices import VERBOSE, notice
         ),
         (
             ev.ContextEdited(edits=[], step="compact", freed_tokens=-900, text="a compaction was undone"),
-            "The context was edited (compact): a compaction was undone. About 900 tokens are back.",
+            "The context was edited (compact): a compaction was undone. About 900 tokens were restored.",
         ),
         (
             ev.PrefixBroken(reason="the model was changed", block="the tool Bash", rebilled_tokens=40_000),
-            "The prompt cache broke at the tool Bash: the model was changed. 40,000 tokens were billed anew.",
+            "The prompt cache broke at the tool Bash: the model was changed. 40,000 tokens were billed again.",
         ),
     ],
 )

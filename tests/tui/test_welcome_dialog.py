@@ -72,7 +72,7 @@ def test_it_reads_like_this() -> None:
         "   2 Use Ollama on this machine",
         "     llama3.2, qwen3",
         "   3 Take the tour: agentcli demo",
-        "     offline, without a key, in a throw-away project",
+        "     offline, without a key, in a temporary project",
         "   4 Not now",
         "     commands work; a prompt asks again",
         " Enter confirms · Esc not now · ↑↓ or a number choose",
