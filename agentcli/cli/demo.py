@@ -1,4 +1,4 @@
-"""`agentcli demo`: puts the temporary project, the server, the tour and one front end together, and cleans up."""
+"""`agentcli demo`: runs the temporary project, the server, the tour and one front end, and cleans up."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SETTINGS = {
             "maxOutput": 32_000,
             "efforts": ["low", "medium", "high", "xhigh", "max"],
             "thinking": ["adaptive", "disabled"],
-            # What such a model costs, so that the status line shows what a real one would.
+            # The price of a comparable model, for the status line.
             "price": {"input": 4, "output": 20, "cacheRead": 0.4, "cacheWrite5m": 5, "cacheWrite1h": 8},
         }
     },
@@ -54,8 +54,8 @@ def run_demo(
     theme: str | None = None,
     early: Instant | None = None,
 ) -> int:
-    """The exit code: with `auto` 0 only if the project's test passes in the end. `early`: the prompt that is on the
-    screen already, if one is; what is typed into it is the tour's."""
+    """The exit code: with `auto` 0 only if the project's test passes in the end. `early`: the prompt that is already on
+    the screen, if any; its text goes to the tour."""
     if not 0 < speed <= FASTEST:
         raise UsageError(f"--speed must be more than 0 and {FASTEST:g} at most, not {speed:g}.")
     terminal = _has_terminal()
@@ -97,11 +97,11 @@ class _Demo:
         sweep()
 
     def wait_for_preparing(self) -> None:
-        """It must not write into a folder that is being removed."""
+        """It must not write to a folder that is being removed."""
         self._preparing.join(PREPARING_SECONDS)
 
     def take_over_environment(self, given: Mapping[str, str]) -> None:
-        """Of the whole process, which is the demo's alone: libraries look there by themselves (proxies, keys)."""
+        """Replace the environment of the process, because libraries read it directly (proxies, keys)."""
         own = self._project.environment(given)
         own |= {"ANTHROPIC_BASE_URL": self._server.url, "ANTHROPIC_API_KEY": self._server.key}
         os.environ.clear()
@@ -145,8 +145,11 @@ class _Demo:
 
 
 class _Leaving:
-    """Removes the demo when the person goes before the app is there. The prompt that notices is in a thread of its own,
-    so it waits until all is made that has to be removed; a signal comes to the thread that makes it, and cannot."""
+    """Removes the demo if the user leaves before the app has started.
+
+    The early prompt notices that in a separate thread, so it waits until everything that must be removed exists; a
+    signal arrives in the creating thread, and cannot wait.
+    """
 
     def __init__(self) -> None:
         self._made = threading.Event()
@@ -165,7 +168,7 @@ class _Leaving:
 
 @contextlib.contextmanager
 def _environment_given_back() -> Iterator[Mapping[str, str]]:
-    """What it is now, and is again afterwards: who tells of a crash must find the person's folders."""
+    """Restore the environment afterwards: a crash report must use the user's folders."""
     mine = dict(os.environ)
     try:
         yield mine
@@ -175,7 +178,7 @@ def _environment_given_back() -> Iterator[Mapping[str, str]]:
 
 
 def _prompt_at_once() -> Instant | None:
-    """For a tour with flags, which took the libraries of the command line to read."""
+    """For a tour with flags, which needed typer to parse them."""
     from agentcli.tui.terminal import instant
     from agentcli.tui.terminal.look import look_path
 
@@ -190,8 +193,7 @@ def _has_terminal() -> bool:
 
 
 def _theme_of(environ: Mapping[str, str], project: Project) -> str | None:
-    """The theme that the person has chosen, the only thing of theirs that is looked at; a file of their own comes
-    along."""
+    """The user's theme, the only setting that the demo uses; a custom theme file is copied."""
     from agentcli.config.paths import Paths
     from agentcli.config.settings import SettingsRequest, load_settings
 
@@ -212,7 +214,7 @@ def _verdict(project: Project, code: int) -> int:
     if not problem:
         _print("\nThe tour is over, and the test of the temporary project passes.")
         return _farewell(project, code)
-    why = "the fix stands in the code, but" if project.fixed else f"the edit of {CODE} was not made, so"
+    why = "the fix is in the code, but" if project.fixed else f"the edit of {CODE} was not made, so"
     _print(f"agentcli: {why} the test of the temporary project fails: {plain_line(problem, 300)}", 2)
     _farewell(project, code)
     return 1
@@ -220,9 +222,9 @@ def _verdict(project: Project, code: int) -> int:
 
 def _farewell(project: Project, code: int) -> int:
     if project.keep:
-        _print(f"The demo's folder is kept: {terminal_line(str(project.root))}")
+        _print(f"The demo folder was kept: {terminal_line(str(project.root))}")
     elif code == 0:
-        _print("The demo's folder is gone. Next: agentcli login, then agentcli in a project of your own.")
+        _print("The demo folder was removed. Next: agentcli login, then agentcli in your project.")
     return code
 
 

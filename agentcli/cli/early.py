@@ -1,4 +1,4 @@
-"""The prompt that is on the screen before anything is loaded, and how the terminal is given back after it."""
+"""The prompt that is on the screen before anything is loaded, and how to restore the terminal after it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def give_back(early: Instant | None) -> None:
-    """The terminal is as it was before anything is said on it. Also when it was given back already."""
+    """Restore the terminal before printing. Does nothing if it was restored already."""
     if early is not None:
         early.finish()
         early.restore.restore_terminal()
@@ -19,7 +19,7 @@ def give_back(early: Instant | None) -> None:
 
 @contextmanager
 def giving_back(early: Instant | None) -> Iterator[None]:
-    """Whatever happens."""
+    """Restore the terminal at the end in any case."""
     try:
         yield
     finally:

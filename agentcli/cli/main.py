@@ -1,6 +1,6 @@
-"""The command line's entry: parse, then import and start exactly one front end.
+"""The entry point of the command line: parse, then import and start exactly one front end.
 
-Everything that can go wrong ends here in one sentence and an exit code; a traceback goes into a file.
+Every failure ends here in one message and an exit code; a traceback goes to a file.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str], early: Instant | None = None) -> int:
-    """The exit code. Never raises for anything but a bug in its own error handling.
-
-    `early`: the prompt that is on the screen already, if one is."""
+    """The exit code. Never raises except for a bug in its own error handling. `early`: the prompt that is already on
+    the screen, if any."""
     stdin_open = _open_missing_streams()
     try:
         with giving_back(early):
@@ -43,8 +42,8 @@ def main(argv: Sequence[str], environ: Mapping[str, str], early: Instant | None 
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
             return _report(error, environ)
-        return _complain(f"The output cannot be written: {error.strerror}.", 1)
-    except Exception as error:  # noqa: BLE001 -- the last line of defence: the person gets a sentence, the file the rest
+        return _complain(f"Cannot write the output: {error.strerror}.", 1)
+    except Exception as error:  # noqa: BLE001 -- the last line of defence: the user gets a message, the file the traceback
         return _report(error, environ)
 
 
@@ -117,7 +116,7 @@ def _app(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) -> i
 
 
 def _become_demo(early: Instant | None) -> int:
-    """The tour is a program of its own: nothing of this session stays with it."""
+    """The tour runs as a new program: nothing of this session remains."""
     give_back(early)
     from agentcli.core.installation import library_folders, package_root
     from agentcli.core.own_programs import become
@@ -130,7 +129,7 @@ def _environment_of_programs(
     parsed: Parsed, environ: Mapping[str, str], cwd: Path, further: Sequence[str] = ()
 ) -> Mapping[str, str]:
     """The environment for a front end and the programs it starts (editor, clipboard, status line). The engine and the
-    model's commands have the whole one."""
+    model's commands get the complete one."""
     from agentcli.core.own_programs import user_environment
     from agentcli.core.programs import folders_named
 
@@ -201,7 +200,7 @@ def _headless(parsed: Parsed, environ: Mapping[str, str], stdin_open: bool) -> i
 
 
 def _tell_programs(message: str, parsed: Parsed) -> None:
-    """Who asked for JSON gets a result also when nothing could be started."""
+    """Print a JSON result for clients that asked for JSON, even if nothing could be started."""
     if parsed.get("output_format", "text") == "text":
         return
     from agentcli.core.ids import RandomIds
@@ -220,7 +219,7 @@ def _keep_tracebacks_off_the_screen(environ: Mapping[str, str]) -> None:
 
 
 def _keep_tracebacks_in_files(environ: Mapping[str, str]) -> None:
-    """In the app nothing may be written to the screen but what the app paints."""
+    """In the app, only the app may write to the screen."""
     import logging
 
     from agentcli.cli.crash import ReportingHandler
@@ -232,13 +231,13 @@ def _current_folder() -> Path:
     try:
         return Path.cwd()
     except OSError:
-        raise UsageError("The current folder does not exist any more. Change to another one.") from None
+        raise UsageError("The current folder no longer exists. Change to another one.") from None
 
 
 def _open_missing_streams() -> bool:
-    """Put /dev/null where a standard stream is closed; false if standard input was.
+    """Open /dev/null for closed standard streams; False if standard input was closed.
 
-    Otherwise the next file or socket opened would take its number and be read or written as if it were the stream.
+    Otherwise the next file or socket would get its number and be used as the stream.
     """
     stdin_open = True
     for descriptor in (0, 1, 2):

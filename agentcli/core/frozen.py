@@ -4,7 +4,7 @@ The standard decorator compiles six methods for each class at import; for the va
 80 ms, a quarter of the time to the first request. Here the methods that can be the same for all classes are shared,
 and only `__init__` is compiled. The result is a dataclass: `fields`, `replace` and `match` work, type checkers know it.
 
-Never here: anything a dataclass does not do. Not supported, because nobody needs it: `init=False`, `compare=False` and
+Never here: anything a dataclass does not do. Not supported, because it is not needed: `init=False`, `compare=False` and
 `hash=` of a field, and `InitVar`.
 """
 

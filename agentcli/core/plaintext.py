@@ -10,7 +10,7 @@ Owns the one definition of "control sequence" and of "hidden character" that too
 - `json_for_terminal`: JSON with the same characters escaped, which parsers read as the original.
 
 Works on pieces as they arrive, because output of any size passes through with constant memory. Must never interpret a
-sequence (colours, cursor): whoever wants to render colours does that before, on purpose.
+sequence (colours, cursor): a caller that renders colours does so before.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ ALREADY = f"The fix is already in `{CODE}`: there is nothing left to do. `!{TEST
 THINK_TALK = "The user wants a long answer. It is also a good moment for an interruption."
 LONG_ANSWER = """\
 **Press Esc whenever you have had enough.** Nothing is lost: what has come so far stays, and you say what you want \
-instead. Until then I go on.
+instead. Until then I continue.
 
 ## One prompt, many turns
 
@@ -81,7 +81,7 @@ command. The program runs them, sends the results back and asks again. It ends w
 1. A call that only reads begins while the rest of the answer is still being written.
 2. Calls that do not get in one another's way run side by side.
 3. A call that changes something waits for you, unless a rule of yours allows it.
-4. A connection that breaks, a server that is overloaded, a limit that is reached: it waits, asks again, goes on.
+4. A connection that breaks, a server that is overloaded, a limit that is reached: it waits, asks again, continues.
 
 ## What you keep in your hands
 

@@ -96,7 +96,7 @@ class Attempt:
                     self._quiet_said = False
         except TransportFailure as error:
             self._fail(error.failure)
-        except Exception as error:  # noqa: BLE001 - the contract is that a provider never raises; it is told as a bug
+        except Exception as error:  # noqa: BLE001 - the contract is that a provider never raises; reported as a bug
             self._fail(internal(error))
         finally:
             self._ended = True

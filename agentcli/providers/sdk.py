@@ -233,7 +233,7 @@ async def in_daemon_thread(work: Callable[[], T]) -> T:
         result, failure = None, None
         try:
             result = work()
-        except Exception as error:  # noqa: BLE001 - handed over to whoever waits
+        except Exception as error:  # noqa: BLE001 - passed to the awaiting caller
             failure = error
         with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(settle, result, failure)
