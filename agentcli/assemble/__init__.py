@@ -44,7 +44,7 @@ def build_engine(options: Options) -> Engine:
     """
     env = Environment(options)
     sessions = SessionBuilder(env)
-    session = sessions.opened()
+    session = sessions.open()
     try:
         return _engine(env, sessions, session)
     except BaseException:
@@ -58,7 +58,7 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
     bounds = models.bounds(profile)
     provider, key_source = models.provider()
     results_dir = session.store.results_dir()
-    rights = parts.assembled(results_dir, tuple(session.results_elsewhere))
+    rights = parts.build(results_dir, tuple(session.results_elsewhere))
 
     def reread() -> Policy:
         return RightsBuilder(Environment(replace(options, cwd=env.cwd))).policy(rights.registry)
@@ -136,12 +136,12 @@ def settings_for(options: Options) -> Settings:
 
 def rights_for(options: Options) -> Rights:
     """The tools and rules that an engine with these options would use; for `agentcli permissions`."""
-    return RightsBuilder(Environment(options)).assembled()
+    return RightsBuilder(Environment(options)).build()
 
 
 def sandbox_for(options: Options) -> tuple[Launcher, str]:
     """The launcher that an engine with these options would use, and its warnings; for `agentcli doctor`. Raises
     `UsageError` as `build_engine` does."""
     env = Environment(options)
-    rights = RightsBuilder(env).assembled()
+    rights = RightsBuilder(env).build()
     return rights.context.launcher, " ".join(notice.text for notice in env.notices if notice.code == "sandbox")

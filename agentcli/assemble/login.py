@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agentcli.config.credentials import Placed
-    from agentcli.providers.check import Checked
+    from agentcli.providers.check import KeyCheck
     from agentcli.providers.local import LocalServer, Program
 
 _LONGEST_KEY = 8_192
@@ -109,7 +109,7 @@ class Login:
 
         return await find_local_servers(PROGRAMS if programs is None else programs)
 
-    async def check(self, address: Address, key: str) -> Checked:
+    async def check(self, address: Address, key: str) -> KeyCheck:
         from agentcli.providers.check import check_key
 
         return await check_key(Credentials(address.url, api_key=key))

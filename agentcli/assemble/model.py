@@ -43,7 +43,7 @@ class ModelBuilder:
         self._warn_about_ignored_settings(info, mode, budget)
         return Profile(
             model=info.id,
-            small_model=self._env.catalog.resolve(settings.text("smallModel") or small_model_beside(info)),
+            small_model=self._env.catalog.resolve(settings.text("smallModel") or small_model_for(info)),
             fallback_models=tuple(self._env.catalog.resolve(name) for name in settings.texts("fallbackModels")),
             effort=effort,
             thinking=Thinking(mode, budget or None),
@@ -213,7 +213,7 @@ def key_store(env: Environment) -> KeyStore:
     return KeyStore(env.paths.state_dir)
 
 
-def small_model_beside(info: ModelInfo) -> str:
+def small_model_for(info: ModelInfo) -> str:
     """The model for side tasks. A model outside the catalog runs on another server and does them itself."""
     return SMALL_MODEL if info.known else info.id
 

@@ -55,7 +55,7 @@ class RightsBuilder:
         """A settings file that may contain deny rules could not be read: every tool needs approval."""
         self._installation = installation_paths(env.working_dirs, env.home)
 
-    def assembled(self, results_dir: Path | None = None, results_elsewhere: tuple[Path, ...] = ()) -> Rights:
+    def build(self, results_dir: Path | None = None, results_elsewhere: tuple[Path, ...] = ()) -> Rights:
         """Build policy, tools, sandbox and folders. `results_elsewhere`: other folders with stored tool results of
         this conversation."""
         registry = self._registry()

@@ -67,7 +67,7 @@ class SessionBuilder:
         is_new = options.resume is None and not options.continue_latest and env.settings.get("systemPrompt") != ""
         self._git = GitStatusReader(env) if is_new and git_branch(env.cwd) else None
 
-    def opened(self) -> OpenedSession:
+    def open(self) -> OpenedSession:
         options, state_dir = self._env.options, self._env.paths.state_dir
         new_id = options.session_id or options.ids.new()
         wants_old = options.resume is not None or options.continue_latest

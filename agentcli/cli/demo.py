@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.cli.crash import ReportingHandler
-from agentcli.cli.early import giving_back
+from agentcli.cli.early import terminal_restored
 from agentcli.cli.output import write_bytes
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import PermissionMode
 from agentcli.core.plaintext import plain_line, terminal_line, terminal_text
 from agentcli.demo import FIRST_PROMPT
-from agentcli.demo.project import CODE, Project, sweep
+from agentcli.demo.project import CODE, Project, remove_leftovers
 from agentcli.demo.server import DemoServer
 from agentcli.demo.tour import Tour
 from agentcli.demo.words import MODEL
@@ -62,11 +62,11 @@ def run_demo(
     if not terminal and not auto:
         raise UsageError("The demo needs a terminal that it can draw on. To read it as text: agentcli demo --auto")
     if early is None and terminal and not auto:
-        early = _prompt_at_once()
-    leaving = _Leaving()
+        early = _show_prompt_early()
+    leaving = _EarlyExit()
     if early is not None:
         early.before_leaving = leaving
-    with giving_back(early), Project(keep=keep) as project, _environment_given_back() as mine:
+    with terminal_restored(early), Project(keep=keep) as project, _environment_restored() as mine:
         tour = Tour(lambda: project.fixed)
         with DemoServer(lambda: project.fixed, lambda: tour.next().line, speed) as server:
             demo = _Demo(project, tour, server, PermissionMode(mode) if mode else None)
@@ -94,7 +94,7 @@ class _Demo:
 
     def _prepare(self) -> None:
         self._project.make_repository()
-        sweep()
+        remove_leftovers()
 
     def wait_for_preparing(self) -> None:
         """It must not write to a folder that is being removed."""
@@ -144,7 +144,7 @@ class _Demo:
         return play(self._options(), self._tour, _print)
 
 
-class _Leaving:
+class _EarlyExit:
     """Removes the demo if the user leaves before the app has started.
 
     The early prompt notices that in a separate thread, so it waits until everything that must be removed exists; a
@@ -167,7 +167,7 @@ class _Leaving:
 
 
 @contextlib.contextmanager
-def _environment_given_back() -> Iterator[Mapping[str, str]]:
+def _environment_restored() -> Iterator[Mapping[str, str]]:
     """Restore the environment afterwards: a crash report must use the user's folders."""
     mine = dict(os.environ)
     try:
@@ -177,7 +177,7 @@ def _environment_given_back() -> Iterator[Mapping[str, str]]:
         os.environ.update(mine)
 
 
-def _prompt_at_once() -> Instant | None:
+def _show_prompt_early() -> Instant | None:
     """For a tour with flags, which needed typer to parse them."""
     from agentcli.tui.terminal import instant
     from agentcli.tui.terminal.look import look_path

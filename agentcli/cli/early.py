@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from agentcli.tui.terminal.instant import Instant
 
 
-def give_back(early: Instant | None) -> None:
+def restore_terminal(early: Instant | None) -> None:
     """Restore the terminal before printing. Does nothing if it was restored already."""
     if early is not None:
         early.finish()
@@ -18,9 +18,9 @@ def give_back(early: Instant | None) -> None:
 
 
 @contextmanager
-def giving_back(early: Instant | None) -> Iterator[None]:
+def terminal_restored(early: Instant | None) -> Iterator[None]:
     """Restore the terminal at the end in any case."""
     try:
         yield
     finally:
-        give_back(early)
+        restore_terminal(early)

@@ -16,7 +16,7 @@ from agentcli.assemble.login import Address, Login, tidy_key
 from agentcli.cli.output import ask_secret, confirm, echo, notice
 from agentcli.core.errors import CredentialError, UsageError
 from agentcli.core.plaintext import plain_line
-from agentcli.providers.check import Checked
+from agentcli.providers.check import KeyCheck
 from agentcli.providers.credentials import shown_url
 
 LOGIN_HELP = """Store an API key. It is entered without echo, checked with one free request, and stored in the
@@ -65,7 +65,7 @@ def login(
             if base_url is None or address.is_public:
                 raise CredentialError("No key entered. Nothing was changed.")
             break
-        if no_check or _may_be_kept(
+        if no_check or _is_accepted(
             asyncio.run(_checked(work, address, key)), interactive, last=attempt == ATTEMPTS - 1
         ):
             break
@@ -112,12 +112,12 @@ def _piped() -> str:
     return raw.decode("utf-8", "replace")
 
 
-async def _checked(work: Login, address: Address, key: str) -> Checked:
+async def _checked(work: Login, address: Address, key: str) -> KeyCheck:
     notice(f"Asking {plain_line(address.host)} …")
     return await work.check(address, key)
 
 
-def _may_be_kept(checked: Checked, interactive: bool, *, last: bool) -> bool:
+def _is_accepted(checked: KeyCheck, interactive: bool, *, last: bool) -> bool:
     """False: ask again. Exits if that makes no sense."""
     match checked.verdict:
         case "accepted":

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.cli.early import give_back, giving_back
+from agentcli.cli.early import restore_terminal, terminal_restored
 from agentcli.cli.flags import COMPLETE_VARIABLE
 from agentcli.cli.output import complain, write_bytes
 from agentcli.cli.parse import Parsed, parse
@@ -29,7 +29,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str], early: Instant | None 
     the screen, if any."""
     stdin_open = _open_missing_streams()
     try:
-        with giving_back(early):
+        with terminal_restored(early):
             return _dispatch(argv, environ, stdin_open, early)
     except UsageError as error:
         return _complain(str(error), 2)
@@ -117,7 +117,7 @@ def _app(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) -> i
 
 def _become_demo(early: Instant | None) -> int:
     """The tour runs as a new program: nothing of this session remains."""
-    give_back(early)
+    restore_terminal(early)
     from agentcli.core.installation import library_folders, package_root
     from agentcli.core.own_programs import become
 
@@ -159,7 +159,7 @@ def _settings(parsed: Parsed, environ: Mapping[str, str], cwd: Path) -> Settings
 
 
 def _plain(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) -> int:
-    give_back(early)
+    restore_terminal(early)
     from agentcli.plain.start import PlainStart, run
 
     cwd = _current_folder()
@@ -190,7 +190,7 @@ def _headless(parsed: Parsed, environ: Mapping[str, str], stdin_open: bool) -> i
     try:
         invocation = build_invocation(parsed, _current_folder())
     except UsageError as error:
-        _tell_programs(str(error), parsed)
+        _report_as_json(str(error), parsed)
         raise
     from agentcli.headless.run import run
     from agentcli.headless.streams import Streams
@@ -199,7 +199,7 @@ def _headless(parsed: Parsed, environ: Mapping[str, str], stdin_open: bool) -> i
     return run(invocation.options, invocation.headless, Streams(stdin=0 if stdin_open else None))
 
 
-def _tell_programs(message: str, parsed: Parsed) -> None:
+def _report_as_json(message: str, parsed: Parsed) -> None:
     """Print a JSON result for clients that asked for JSON, even if nothing could be started."""
     if parsed.get("output_format", "text") == "text":
         return

@@ -212,7 +212,7 @@ def _locked(path: Path) -> int:
     return lock
 
 
-def sweep(folder: Path | None = None) -> None:
+def remove_leftovers(folder: Path | None = None) -> None:
     """Remove folders of killed demos. A running demo holds its lock."""
     for root in (folder or Path(tempfile.gettempdir())).glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import httpx2
 
 
-class CutStream(httpx2.AsyncByteStream):
+class BoundedStream(httpx2.AsyncByteStream):
     def __init__(self, whole: httpx2.AsyncByteStream | httpx2.SyncByteStream, most: int) -> None:
         assert isinstance(whole, httpx2.AsyncByteStream)
         self._whole = whole

@@ -24,7 +24,7 @@ Verdict = Literal["accepted", "refused", "unclear", "unreachable"]
 
 
 @frozen
-class Checked:
+class KeyCheck:
     """Result of a key check. `unclear`: the server answers but cannot check keys. `unreachable`: no usable answer."""
 
     verdict: Verdict
@@ -85,19 +85,19 @@ async def _list(credentials: Credentials, host: str) -> Listing:
         return Listing(200)
 
 
-async def check_key(credentials: Credentials, seconds: float = SECONDS) -> Checked:
+async def check_key(credentials: Credentials, seconds: float = SECONDS) -> KeyCheck:
     """Request the model list; if there is none, count the tokens of one word."""
     host = credentials.host
     try:
         async with asyncio.timeout(seconds):
             return await _check(credentials, host)
     except TimeoutError:
-        return Checked("unreachable", f"{host} did not answer within {seconds:.0f} seconds.")
+        return KeyCheck("unreachable", f"{host} did not answer within {seconds:.0f} seconds.")
     except CredentialError as error:
-        return Checked("refused", str(error))
+        return KeyCheck("refused", str(error))
 
 
-async def _check(credentials: Credentials, host: str) -> Checked:
+async def _check(credentials: Credentials, host: str) -> KeyCheck:
     # In a thread: this takes 0.1 s, which would block the UI.
     await asyncio.to_thread(importlib.import_module, "httpx2")
     import httpx2
@@ -115,7 +115,7 @@ async def _check(credentials: Credentials, host: str) -> Checked:
                 counted = client.stream("POST", f"{base}/v1/messages/count_tokens", json=body, headers=headers)
                 status = await _status(counted)
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-        return Checked("unreachable", from_exception(error, Endpoint(host)).message)
+        return KeyCheck("unreachable", from_exception(error, Endpoint(host)).message)
     return _judge(status, host)
 
 
@@ -125,14 +125,14 @@ async def _status(answer: AbstractAsyncContextManager[httpx2.Response]) -> int:
         return response.status_code
 
 
-def _judge(status: int, host: str) -> Checked:
+def _judge(status: int, host: str) -> KeyCheck:
     if status in _REFUSED:
-        return Checked("refused", f"{host} does not accept this key ({status}).")
+        return KeyCheck("refused", f"{host} does not accept this key ({status}).")
     if status in _ABSENT:
-        return Checked("unclear", f"{host} does not support key checks.")
+        return KeyCheck("unclear", f"{host} does not support key checks.")
     if 300 <= status < 400:
         # Redirects are not followed: the key is only for this host.
-        return Checked("unreachable", f"{host} redirects to another address ({status}). Check the address.")
+        return KeyCheck("unreachable", f"{host} redirects to another address ({status}). Check the address.")
     if status == 429 or status >= 500:
-        return Checked("unreachable", f"{host} cannot check the key now ({status}).")
-    return Checked("accepted")
+        return KeyCheck("unreachable", f"{host} cannot check the key now ({status}).")
+    return KeyCheck("accepted")

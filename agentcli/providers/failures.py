@@ -316,7 +316,7 @@ def is_stall(failure: Failure) -> bool:
     return failure.kind is FailureKind.TIMEOUT and failure.detail == "stalled"
 
 
-def another_model_may_answer(failure: Failure) -> bool:
+def is_worth_fallback(failure: Failure) -> bool:
     """Whether to try a fallback model after the retries. A lost connection would affect all models."""
     waited_in_vain = failure.kind is FailureKind.TIMEOUT and failure.detail == "deadline"
     return waited_in_vain or (failure.retryable and failure.kind is not FailureKind.CONNECTION)

@@ -36,7 +36,7 @@ from agentcli.providers.base import (
 )
 from agentcli.providers.body import Feature, blamed_feature, build_body, dropped_message, output_cap, output_room
 from agentcli.providers.catalog import Catalog, ModelInfo
-from agentcli.providers.failures import aborted, another_model_may_answer, broken, is_stall
+from agentcli.providers.failures import aborted, broken, is_stall, is_worth_fallback
 from agentcli.providers.retry import RetryPolicy, Timeouts
 from agentcli.providers.transport import Transport, TransportFailure
 
@@ -238,7 +238,7 @@ class MessagesProvider:
                 if seconds is not None:
                     return Waiting(progress.retries, policy.max_retries, seconds, failure)
                 given_up = _too_long_to_wait(failure)
-        if progress.fallbacks and another_model_may_answer(failure):
+        if progress.fallbacks and is_worth_fallback(failure):
             return self._fall_back(progress, failure)
         return Failed(given_up, model=lost.model)
 

@@ -36,7 +36,7 @@ from agentcli.providers.wire import (
     WRITE_SECONDS,
     check_stream,
     decoded,
-    is_this_machine,
+    is_local_url,
     ready_headers,
 )
 
@@ -194,9 +194,9 @@ def make_client(platform: Platform, base_url: str) -> Any:
             case "foundry":
                 return anthropic.AsyncAnthropicFoundry(**common)
         # The package's default client always reads proxies from the environment.
-        own = is_this_machine(base_url)
+        own = is_local_url(base_url)
         http = wire.make_client(base_url) if own else anthropic.DefaultAsyncHttpxClient(timeout=common["timeout"])
-        http.event_hooks = {"response": [wire.cut_explanation]}
+        http.event_hooks = {"response": [wire.limit_error_body]}
         common["http_client"] = http
         # Any key here stops the package from looking up credentials; the real one is sent with each request.
         return anthropic.AsyncAnthropic(api_key="per-request", base_url=base_url, **common)

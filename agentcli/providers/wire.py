@@ -125,11 +125,11 @@ def make_client(base_url: str) -> httpx2.AsyncClient:
         # Loading the certificate store takes 25 ms. The empty store refuses every certificate, in case a proxy uses
         # https.
         verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    proxies = not is_this_machine(base_url)
+    proxies = not is_local_url(base_url)
     return httpx2.AsyncClient(verify=verify, timeout=timeout, follow_redirects=False, trust_env=proxies)
 
 
-def is_this_machine(base_url: str) -> bool:
+def is_local_url(base_url: str) -> bool:
     """Whether the server is on this machine, so that no proxy is used: a proxy would see the conversation, and would
     look for the server on its own machine."""
     parts = urlsplit(base_url)
@@ -137,12 +137,12 @@ def is_this_machine(base_url: str) -> bool:
     return parts.scheme == "http" and bool(re.fullmatch(r"localhost|::1|127(?:\.\d{1,3}){3}", host))
 
 
-async def cut_explanation(response: httpx2.Response) -> None:
+async def limit_error_body(response: httpx2.Response) -> None:
     """A hook that limits the size of an error response, for clients that read it completely."""
     if response.status_code >= 400:
-        from agentcli.providers.bounded_body import CutStream
+        from agentcli.providers.bounded_body import BoundedStream
 
-        response.stream = CutStream(response.stream, MAX_ERROR_BYTES)
+        response.stream = BoundedStream(response.stream, MAX_ERROR_BYTES)
 
 
 async def _beginning(response: httpx2.Response) -> bytes:

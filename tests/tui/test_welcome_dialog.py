@@ -12,7 +12,7 @@ from textual.widgets import Input
 
 from agentcli.assemble.login import Address
 from agentcli.interactive.welcome import CheckKey, KeepKey, TryServer, UseServer, Welcome, Work
-from agentcli.providers.check import Checked
+from agentcli.providers.check import KeyCheck
 from agentcli.providers.local import LocalServer
 from agentcli.tui.dialogs.welcome import WelcomeDialog
 from agentcli.tui.theme.palette import Palette
@@ -28,7 +28,7 @@ async def obeys(welcome: Welcome, work: Work) -> Welcome:
     """Every key is good and every server speaks."""
     match work:
         case CheckKey():
-            return await obeys(*welcome.checked(Checked("accepted")))  # type: ignore[arg-type]
+            return await obeys(*welcome.checked(KeyCheck("accepted")))  # type: ignore[arg-type]
         case KeepKey():
             return welcome.succeeded("key", work.key)
         case TryServer():
@@ -135,7 +135,7 @@ def test_another_paste_is_the_prompts() -> None:
 
 def test_a_wrong_key_is_told_the_line_is_emptied_and_stays() -> None:
     async def refuses(welcome: Welcome, work: Work) -> Welcome:
-        return welcome.checked(Checked("refused", "It does not accept this key (401)."))[0]
+        return welcome.checked(KeyCheck("refused", "It does not accept this key (401)."))[0]
 
     async def script(pilot: Pilot[None], host: Host) -> None:
         await press(pilot, "k a b c enter")

@@ -123,7 +123,7 @@ async def change_file(intent: Intent, context: ToolContext) -> Output:
     except OSError as error:
         # A link that disappears while it is resolved.
         return os_failure(error, f"{visible_text(intent.file_path)} cannot be found")
-    strayed = _strayed(target, context)
+    strayed = _moved_target(target, context)
     if strayed is not None:
         return strayed
     async with context.read_cache.lock(target.real):
@@ -163,7 +163,7 @@ def _target(file_path: str, context: ToolContext) -> _Target:
     return _Target(path, real, shown_path(path, context), elsewhere=real != os.path.normpath(straight))
 
 
-def _strayed(target: _Target, context: ToolContext) -> Output | None:
+def _moved_target(target: _Target, context: ToolContext) -> Output | None:
     """Refuse to write to another path than the approved one: a link may have been created or changed since."""
     decided = [need.real or need.target for need in context.needs if need.kind == "write"]
     if not decided or target.real in decided:

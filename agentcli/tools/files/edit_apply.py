@@ -15,7 +15,7 @@ from itertools import accumulate, islice
 
 from agentcli.core.frozen import frozen
 from agentcli.tools.files.disk import LARGEST_LOADED
-from agentcli.tools.files.edit_miss import MOST_COUNTED, ambiguity, line_number, miss
+from agentcli.tools.files.edit_miss import MOST_COUNTED, ambiguity_message, line_number, miss_message
 
 _LONGEST_LOOSE = 20_000
 _MOST_TOKENS = 3_000
@@ -69,14 +69,14 @@ def apply(text: str, replacement: Replacement, shown: str) -> Applied | Problem:
             return too_large
         return Applied(_with(text, spans, old, new), len(spans), line_number(text, spans[0][0]))
     if spans:
-        return Problem(ambiguity(shown, text, [start for start, _end in spans]), "ambiguous")
+        return Problem(ambiguity_message(shown, text, [start for start, _end in spans]), "ambiguous")
     if not replacement.every and len(old) <= _LONGEST_LOOSE and old.strip():
         loose = list(islice(_loose(text, old, line_end), 2))
         if len(loose) == 1:
             start, end = loose[0]
             note = _overlooked(text[start:end], old)
             return Applied(_with(text, loose, old, new, loosely=True), 1, line_number(text, start), note)
-    return Problem(miss(shown, text, old, new), "no match")
+    return Problem(miss_message(shown, text, old, new), "no match")
 
 
 def _too_large(text: str, old: str, new: str, count: int, shown: str) -> Problem | None:

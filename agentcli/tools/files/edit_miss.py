@@ -46,7 +46,7 @@ def line_number(text: str, position: int) -> int:
     return text.count("\n" if "\n" in text else "\r", 0, position) + 1
 
 
-def ambiguity(shown: str, text: str, positions: list[int]) -> str:
+def ambiguity_message(shown: str, text: str, positions: list[int]) -> str:
     lines = _lines(text)
     numbers = _line_numbers(text, positions)
     count = f"{len(positions):,}" if len(positions) <= MOST_COUNTED else f"more than {MOST_COUNTED:,}"
@@ -92,7 +92,7 @@ def _ranges(numbers: list[int]) -> str:
     return ", ".join(words) + (f" and {more:,} more" if more else "")
 
 
-def miss(shown: str, text: str, old: str, new: str) -> str:
+def miss_message(shown: str, text: str, old: str, new: str) -> str:
     lines, wanted = _lines(text), old.split("\n")
     message = f"old_string was not found in {shown}."
     if all(re.match(r"\s*\d+\t", line) for line in wanted if line):

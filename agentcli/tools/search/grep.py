@@ -88,7 +88,7 @@ class Grep(BuiltinTool):
         if not await in_thread(os.path.exists, path):
             yield failure(f"{shown_path(path, context)} does not exist. Relative paths start at {context.root}.")
             return
-        page = _Page(input.get("head_limit", DEFAULT_LIMIT) or _MOST_LINES, input.get("offset", 0))
+        page = _Paging(input.get("head_limit", DEFAULT_LIMIT) or _MOST_LINES, input.get("offset", 0))
         enough = min(page.limit + page.offset, _MOST_LINES)
         # A name may contain line breaks; it ends with a zero byte.
         separator = b"\0" if _mode(input) == "files_with_matches" else b"\n"
@@ -104,7 +104,7 @@ class Grep(BuiltinTool):
 
 
 @frozen
-class _Page:
+class _Paging:
     limit: int
     offset: int
 
@@ -273,7 +273,7 @@ def _as_text(line: _Line, mode: str, numbers: bool, *, named: bool = True) -> st
     return f"{line.path}{mark}{number}{line.text}" if named else f"{number}{line.text}"
 
 
-def _shown(found: Found, page: _Page, input: Json, context: ToolContext, path: str) -> Output:
+def _shown(found: Found, page: _Paging, input: Json, context: ToolContext, path: str) -> Output:
     """`path`: what was searched. Blocking."""
     mode, in_folder = _mode(input), Path(path).is_dir()
     place = _in_a_line(context.launcher.inside(path) if in_folder else shown_path(path, context))
