@@ -43,9 +43,9 @@ def instant_prompt(argv: Sequence[str]) -> Instant | None:
             return None
     except OSError:
         return None
-    from agentcli.plain.wanted import may_be_wanted
+    from agentcli.plain.front_end_choice import may_choose_plain
 
-    if may_be_wanted(argv, os.environ):
+    if may_choose_plain(argv, os.environ):
         return None
     from agentcli.tui.terminal import instant
     from agentcli.tui.terminal.look import look_path

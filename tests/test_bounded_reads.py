@@ -26,7 +26,7 @@ ALLOWED = {
     "interactive/editor.py": "the file that the user's editor wrote for us, size checked",
     "tui/terminal/instant.py": "the first paint imports nothing; reads one bounded piece of our own state file",
     "plain/terminal.py": "the user's ~/.inputrc, a bounded piece",
-    "plain/wanted.py": "the user's own settings, before anything is imported",
+    "plain/front_end_choice.py": "the user's own settings, before anything is imported",
     "cli/invocation.py": "a file that the user names on the command line, which may be a pipe",
     "cli/reference.py": "a file that the developer names on the command line",
     "providers/script.py": "a file that the user names in AGENTCLI_SCRIPT",

@@ -112,7 +112,7 @@ async def _run(
     context = line.context
     folder = "" if context.cwd == context.root else name_below(str(context.cwd), context)
     where = f" (in {plain_line(folder, 200)})" if folder else ""
-    own = {"launcher": BareLauncher(), "environ": quiet_environment(line.environ), "by_person": True}
+    own = {"launcher": BareLauncher(), "environ": quiet_environment(line.environ), "by_user": True}
     context = replace(context, call_id=call_id, **own)  # type: ignore[arg-type]
     shown = {**input, "folder": folder} if folder else input
     yield ev.ToolStarted(

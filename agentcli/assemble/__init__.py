@@ -1,7 +1,8 @@
 """Composition root: `Options` in, a working `Engine` out. The only package that knows every implementation.
 
-ground    where we are and which settings hold      rights    tools, rules, sandbox
-sessions  the conversation's past and its file      model     who answers, and the way to it
+environment  folders, settings, variables         rights  tools, rules, sandbox
+sessions     the session file and its history     model   model, limits, provider
+attachments  instruction files and reminders      login   keys and addresses
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.loop.structured_output import RequireOutput
 from agentcli.agent.ports import Extensions, NoCollapser, NoWorkspace
 from agentcli.agent.updates.earlier_commands import resumed_shells
+from agentcli.assemble.attachments import AttachmentsBuilder
 from agentcli.assemble.auto_mode_offer import auto_mode_offer
-from agentcli.assemble.earlier_rights import earlier_rights_notice
-from agentcli.assemble.ground import Ground
-from agentcli.assemble.model import ModelParts
+from agentcli.assemble.context_pipeline import collapser_for, pipeline_for
+from agentcli.assemble.environment import Environment
+from agentcli.assemble.lost_permissions import lost_permissions_notice
+from agentcli.assemble.model import ModelBuilder
 from agentcli.assemble.options import Options
-from agentcli.assemble.preparing import collapser_for, pipeline_for
-from agentcli.assemble.rights import STRUCTURED_OUTPUT, Rights, RightsParts
-from agentcli.assemble.sessions import OpenedSession, SessionParts
-from agentcli.assemble.telling import Telling
+from agentcli.assemble.rights import STRUCTURED_OUTPUT, Rights, RightsBuilder
+from agentcli.assemble.sessions import OpenedSession, SessionBuilder
 from agentcli.config.settings import Settings
 from agentcli.core.events import NoticeRaised
 from agentcli.core.launch import Launcher
@@ -35,45 +36,45 @@ __all__ = ["Options", "Rights", "build_engine", "rights_for", "sandbox_for", "se
 
 
 def build_engine(options: Options) -> Engine:
-    """Read settings, find credentials, open or resume the session, put the engine together.
+    """Read settings, find credentials, open or resume the session, and return the engine.
 
-    Raises `AgentError` (`UsageError`, `CredentialError`) with a sentence that says what to do. No network, and no
-    process but git for a new session in a trusted repository, and the trial of the sandbox, once after each boot.
+    Raises `AgentError` (`UsageError`, `CredentialError`) with a message that names the fix. Uses no network. Starts
+    only git, for a new session in a trusted repository, and the sandbox test, once after each boot.
     """
-    ground = Ground(options)
-    sessions = SessionParts(ground)
-    session = sessions.opened()
+    env = Environment(options)
+    sessions = SessionBuilder(env)
+    session = sessions.open()
     try:
-        return _engine(ground, sessions, session)
+        return _engine(env, sessions, session)
     except BaseException:
         session.store.close()
         raise
 
 
-def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> Engine:
-    options, models, parts = ground.options, ModelParts(ground), RightsParts(ground)
+def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) -> Engine:
+    options, models, parts = env.options, ModelBuilder(env), RightsBuilder(env)
     profile = models.profile(session.last_model)
     bounds = models.bounds(profile)
     provider, key_source = models.provider()
     results_dir = session.store.results_dir()
-    rights = parts.assembled(results_dir, tuple(session.results_elsewhere))
+    rights = parts.build(results_dir, tuple(session.results_elsewhere))
 
     def reread() -> Policy:
-        return RightsParts(Ground(replace(options, cwd=ground.cwd))).policy(rights.registry)
+        return RightsBuilder(Environment(replace(options, cwd=env.cwd))).policy(rights.registry)
 
     permissions = LivePermissions(rights.policy, parts.rule_keeper(), reread=reread)
-    if options.interactive and (lost := earlier_rights_notice(session.history, permissions.mode)):
-        ground.notices.append(NoticeRaised(text=lost, level="info", code="resumed_rights"))
+    if options.interactive and (lost := lost_permissions_notice(session.history, permissions.mode)):
+        env.notices.append(NoticeRaised(text=lost, level="info", code="resumed_rights"))
     shells = resumed_shells(session.log, session.background)
     system = sessions.system(session)
-    telling = Telling(ground, session, rights.context.hides)
-    extensions = _extensions(ground, sessions, session)
+    builder = AttachmentsBuilder(env, session, rights.context.hides)
+    extensions = _extensions(env, sessions, session)
     extensions = replace(
-        extensions, attachments=telling.attachments(permissions, shells, system, extensions.attachments)
+        extensions, attachments=builder.attachments(permissions, shells, system, extensions.attachments)
     )
-    cwd = _shell_folder(session, ground)
+    cwd = _shell_folder(session, env)
     tool_context = replace(rights.context, cwd=cwd, reaches=permissions.reaches, shells=shells)
-    telling.recall(tool_context)
+    builder.recall(tool_context)
     return Engine(
         Conversation(
             provider=provider,
@@ -82,7 +83,7 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
             permissions=permissions,
             profile=replace(profile, system=system),
             tool_context=tool_context,
-            catalog=ground.catalog,
+            catalog=env.catalog,
             ids=options.ids,
             clock=options.clock,
             interactive=options.interactive,
@@ -97,51 +98,51 @@ def _engine(ground: Ground, sessions: SessionParts, session: OpenedSession) -> E
             earlier=totals_from(session.spent),
             pins=Pins(session.pinned),
             api_key_source=key_source,
-            notices=tuple(ground.notices),
-            offer=auto_mode_offer(ground, rights.context.launcher),
+            notices=tuple(env.notices),
+            offer=auto_mode_offer(env, rights.context.launcher),
             wants_structured=options.json_schema is not None,
-            environ=ground.environ,
-            instruction_notices=telling.news,
-            notes=telling.notes,
-            instruction_files=telling.files,
+            environ=env.environ,
+            instruction_notices=builder.news,
+            notes=builder.notes,
+            instruction_files=builder.files,
             late_system=sessions.late_system(session),
-            watched=telling.changed if options.interactive and ground.settings.boolean("watchFiles") else None,
-            pipeline=pipeline_for(ground.settings, results_dir, extensions.collapser),
+            watched=builder.changed if options.interactive and env.settings.boolean("watchFiles") else None,
+            pipeline=pipeline_for(env.settings, results_dir, extensions.collapser),
         )
     )
 
 
-def _shell_folder(session: OpenedSession, ground: Ground) -> Path:
-    """Where Bash goes on; where that is not one of the working directories now, at the root."""
-    last = Path(session.directory) if session.directory else ground.cwd
-    return last if any(last.is_relative_to(folder) for folder in ground.working_dirs) else ground.cwd
+def _shell_folder(session: OpenedSession, env: Environment) -> Path:
+    """The directory Bash was in last, or the project's root if that is outside the working directories now."""
+    last = Path(session.directory) if session.directory else env.cwd
+    return last if any(last.is_relative_to(folder) for folder in env.working_dirs) else env.cwd
 
 
-def _extensions(ground: Ground, sessions: SessionParts, session: OpenedSession) -> Extensions:
-    """The caller's own extensions, with ours put around them."""
-    options, extensions = ground.options, ground.options.extensions
+def _extensions(env: Environment, sessions: SessionBuilder, session: OpenedSession) -> Extensions:
+    """The caller's extensions, with the default implementations where it gave none."""
+    options, extensions = env.options, env.options.extensions
     if options.json_schema is not None:
         extensions = replace(extensions, hooks=RequireOutput(extensions.hooks, STRUCTURED_OUTPUT))
     if isinstance(extensions.workspace, NoWorkspace):
         extensions = replace(extensions, workspace=sessions.workspace(session))
     if isinstance(extensions.collapser, NoCollapser):
-        extensions = replace(extensions, collapser=collapser_for(ground.settings, session.view))
+        extensions = replace(extensions, collapser=collapser_for(env.settings, session.view))
     return extensions
 
 
 def settings_for(options: Options) -> Settings:
     """The settings that an engine with these options would use; for `agentcli config`."""
-    return Ground(options).settings
+    return Environment(options).settings
 
 
 def rights_for(options: Options) -> Rights:
-    """The rules that an engine with these options would go by; for `agentcli permissions`."""
-    return RightsParts(Ground(options)).assembled()
+    """The tools and rules that an engine with these options would use; for `agentcli permissions`."""
+    return RightsBuilder(Environment(options)).build()
 
 
 def sandbox_for(options: Options) -> tuple[Launcher, str]:
-    """How commands of an engine with these options would be started, and what there is to say about it; for `agentcli
-    doctor`. Raises `UsageError` as `build_engine` does."""
-    ground = Ground(options)
-    rights = RightsParts(ground).assembled()
-    return rights.context.launcher, " ".join(notice.text for notice in ground.notices if notice.code == "sandbox")
+    """The launcher that an engine with these options would use, and its warnings; for `agentcli doctor`. Raises
+    `UsageError` as `build_engine` does."""
+    env = Environment(options)
+    rights = RightsBuilder(env).build()
+    return rights.context.launcher, " ".join(notice.text for notice in env.notices if notice.code == "sandbox")

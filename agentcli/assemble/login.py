@@ -1,8 +1,7 @@
-"""What a login does besides asking: which address a key is for, whether it is good, where it is kept, what stands in
-its way. The same for `agentcli login`, the app's welcome and whoever asks a person in another way.
+"""Check, store and delete API keys, and choose the address of requests: shared by `agentcli login` and the welcome
+screens of the front ends.
 
-A key is bound to the address it was given for. The address in use is the `baseUrl` setting, so that there is one place
-that says where requests go.
+A key is bound to the address it was entered for. Choosing an address changes the `baseUrl` setting.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from agentcli.assemble.ground import Ground
-from agentcli.assemble.model import ModelParts, key_store
+from agentcli.assemble.environment import Environment
+from agentcli.assemble.model import ModelBuilder, key_store
 from agentcli.assemble.options import Options
 from agentcli.config.save import save_setting
 from agentcli.config.settings import Layer
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agentcli.config.credentials import KeyLocation
-    from agentcli.providers.check import Checked
+    from agentcli.providers.check import KeyCheck
     from agentcli.providers.local import LocalServer, Program
 
 _LONGEST_KEY = 8_192
@@ -42,7 +41,7 @@ _LONGEST_KEY = 8_192
 class Address:
     url: str
     source: str
-    """What says that requests go there: `default`, `settings`, `ANTHROPIC_BASE_URL`."""
+    """What set the address: `default`, `settings`, `ANTHROPIC_BASE_URL` or `given`."""
 
     @property
     def host(self) -> str:
@@ -53,30 +52,28 @@ class Address:
         return bound_to(self.url) == PUBLIC_BASE_URL
 
     @property
-    def in_the_open(self) -> bool:
-        """A key would go there unencrypted, over a network."""
+    def is_unencrypted(self) -> bool:
+        """Whether a key would be sent unencrypted over a network."""
         parts = urlsplit(self.url)
         return parts.scheme == "http" and not is_private_host(parts.hostname or "")
 
 
 class Login:
-    """Reads settings anew for each question, because each answer may have changed them."""
+    """Reads the settings again for each call, because the previous call may have changed them."""
 
     def __init__(self, options: Options) -> None:
         self._options = replace(options, connection=None, key_needed=True)
 
-    # ----------------------------------------------------------------------------------------------------- looking
-
     def address(self, base_url: str | None = None) -> Address:
-        """Of `base_url`, or the one in use. Raises `UsageError`."""
+        """The address of `base_url`, or the one in use. Raises `UsageError`."""
         if base_url is None:
             return Address(*self._models().base_url())
         if urlsplit(base_url).username is not None or urlsplit(base_url).password is not None:
-            raise UsageError("An address with a user name or password in it is not kept. Leave them out.")
+            raise UsageError("The address contains a user name or password. Enter it without them.")
         return Address(bound_to(base_url), "given")
 
     def credentials(self) -> Credentials:
-        """What requests go out with now. Raises `CredentialError`."""
+        """The credentials that requests use now. Raises `CredentialError`."""
         return self._models().credentials()
 
     @property
@@ -84,35 +81,35 @@ class Login:
         return self._models().needs_no_key
 
     def public_is_ready(self) -> bool:
-        """Whether there is a key for the public address, wherever requests go now."""
-        ground = Ground(self._options)
-        environ = {name: value for name, value in ground.environ.items() if name != "ANTHROPIC_BASE_URL"}
+        """Whether there is a key for the public address, even if requests go elsewhere now."""
+        env = Environment(self._options)
+        environ = {name: value for name, value in env.environ.items() if name != "ANTHROPIC_BASE_URL"}
         try:
-            resolve_credentials(environ, ground.settings.text("apiKeyHelper"), None, key_store(ground).find)
+            resolve_credentials(environ, env.settings.text("apiKeyHelper"), None, key_store(env).find)
         except CredentialError:
             return False
         return True
 
-    def in_the_way(self, address: Address) -> str:
-        """Why a key that is kept for this address is not the one that is used, as `because …`; empty when it is."""
+    def unused_reason(self, address: Address) -> str:
+        """Why a key stored for this address would not be used, as `because …`; empty if it would."""
         models = self._models()
         if models.needs_no_key:
             return f"because {models.needs_no_key}"
         in_use = Address(*models.base_url())
         if bound_to(in_use.url) != bound_to(address.url):
-            return f"because requests go to {in_use.host}: {_says(in_use)}"
+            return f"because requests go to {in_use.host}: {_reason(in_use)}"
         source = models.credentials().source
         if source == LOGIN:
             return ""
-        what = "take it out of the settings" if source == "apiKeyHelper" else "unset it"
-        return f"because {source} is set, which is stronger: {what}"
+        fix = "remove it from the settings" if source == "apiKeyHelper" else "unset it"
+        return f"because {source} takes precedence: {fix}"
 
     async def servers(self, programs: Sequence[Program] | None = None) -> tuple[LocalServer, ...]:
         from agentcli.providers.local import PROGRAMS, find_local_servers
 
         return await find_local_servers(PROGRAMS if programs is None else programs)
 
-    async def check(self, address: Address, key: str) -> Checked:
+    async def check(self, address: Address, key: str) -> KeyCheck:
         from agentcli.providers.check import check_key
 
         return await check_key(Credentials(address.url, api_key=key))
@@ -120,55 +117,55 @@ class Login:
     # ---------------------------------------------------------------------------------------------------- changing
 
     def keep(self, address: Address, key: str) -> KeyLocation:
-        """Raises `CredentialError`."""
-        return key_store(Ground(self._options)).keep(bound_to(address.url), key)
+        """Store a key. Raises `CredentialError`."""
+        return key_store(Environment(self._options)).keep(bound_to(address.url), key)
 
     def forget(self, address: Address) -> bool:
-        """Whether there was a key. Raises `CredentialError`."""
-        return key_store(Ground(self._options)).forget(bound_to(address.url))
+        """Delete the key of an address; False if there was none. Raises `CredentialError`."""
+        return key_store(Environment(self._options)).forget(bound_to(address.url))
 
     def kept_addresses(self) -> tuple[str, ...]:
-        return key_store(Ground(self._options)).addresses()
+        return key_store(Environment(self._options)).addresses()
 
     def use(self, address: Address, model: str | None = None) -> str:
-        """Have requests go there from now on: the user settings say so. Returns the file's name, empty when it said so
-        already. Raises `AgentError`."""
-        ground = Ground(self._options)
-        path = ground.paths.user_settings
+        """Send requests there from now on, by changing the user settings. Returns the changed file, empty if nothing
+        changed. Raises `AgentError`."""
+        env = Environment(self._options)
+        path = env.paths.user_settings
         if path is None:
-            raise CredentialError("There is no folder for settings. Set HOME, or use ANTHROPIC_BASE_URL.")
+            raise CredentialError("Cannot save settings: no home folder. Set HOME, or use ANTHROPIC_BASE_URL.")
         of_user = {
             name: value
             for name in ("baseUrl", "model")
-            for value, source in ground.settings.each(name)
+            for value, source in env.settings.each(name)
             if source.layer is Layer.USER
         }
         wanted = {"baseUrl": None if address.is_public else address.url}
         if model is not None:
             wanted["model"] = model
-        elif of_user.get("baseUrl") and "model" in of_user and not ground.catalog.get(of_user["model"]).known:
-            # It was chosen together with the server that is left now, and is nowhere else.
+        elif of_user.get("baseUrl") and "model" in of_user and not env.catalog.get(of_user["model"]).known:
+            # The model was chosen for the previous server and exists only there.
             wanted["model"] = None
         changed = {name: value for name, value in wanted.items() if of_user.get(name) != value}
         for name, value in changed.items():
             save_setting(path, name, value)
         return str(path) if changed else ""
 
-    def _models(self) -> ModelParts:
-        return ModelParts(Ground(self._options))
+    def _models(self) -> ModelBuilder:
+        return ModelBuilder(Environment(self._options))
 
 
 def tidy_key(text: str) -> str:
-    """What was typed, pasted or piped, as a key. Raises `UsageError`, which never repeats it."""
+    """The key in typed, pasted or piped text. Raises `UsageError`, which never contains the text."""
     key = text.removeprefix("\x1b[200~").strip().removesuffix("\x1b[201~").strip()
     if len(key) >= 2 and key[0] == key[-1] and key[0] in "'\"":
         key = key[1:-1]
     if key and (not is_key(key) or len(key) > _LONGEST_KEY):
-        raise UsageError("That is no key: a key is one word of letters, digits and signs. Copy it again, and only it.")
+        raise UsageError("This is not a key. Copy only the key: one word without spaces or line breaks.")
     return key
 
 
-def _says(address: Address) -> str:
-    return {"settings": "the `baseUrl` setting says so", "default": "no setting says otherwise"}.get(
+def _reason(address: Address) -> str:
+    return {"settings": "the `baseUrl` setting is set", "default": "this is the default"}.get(
         address.source, f"{address.source} is set"
     )

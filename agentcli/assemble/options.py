@@ -1,4 +1,4 @@
-"""Everything a caller can choose, and what of it stands for a setting."""
+"""The options of `build_engine`, and which of them override settings."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from agentcli.tools.base import Tool
 
 @frozen(kw_only=True)
 class Options:
-    """Everything a caller can choose. None means: what the settings say, else the default."""
+    """Everything a caller can choose. None means the value from the settings, else the default."""
 
     cwd: Path | None = None
     environ: Mapping[str, str] | None = None
-    """None: the process's own."""
+    """None: the environment of this process."""
     interactive: bool = False
-    """Whether somebody is there to answer permission questions."""
+    """Whether a user can answer permission questions."""
 
     model: str | None = None
     fallback_models: tuple[str, ...] = ()
@@ -69,27 +69,27 @@ class Options:
     persist: bool = True
 
     key_needed: bool = True
-    """False: a missing key is told by the first request and not at once, for work that may need no model."""
+    """False: a missing key fails the first request instead of the start, for work that may need no model."""
     raw_events: bool = False
     base_url: str | None = None
-    """A server that was chosen for this session. It wins over settings and environment, and no key goes there but one
-    that was kept for it."""
+    """The server for this session. It overrides settings and environment, and only a key stored for it is sent
+    there."""
     connection: Connection | None = None
-    """Gets the way to the model, for a front end that may want to change it later; a new one for each engine."""
+    """Receives the provider, so that a front end can replace it later; each engine needs a new one."""
     provider: Provider | None = None
-    """A provider of the caller's own; None: by settings."""
+    """Custom provider; None: chosen by the settings."""
     extensions: Extensions = field(default_factory=Extensions)
     ids: Ids = field(default_factory=RandomIds)
     clock: Clock = field(default_factory=SystemClock)
 
 
 def another_session(options: Options, resume: str | None) -> Options:
-    """For another session in the same place, or a new one: nothing of how this one was found stays."""
+    """The same options for another session: `resume`, or a new one if None."""
     return replace(options, continue_latest=False, resume=resume, fork_session=False, session_id=None, name=None)
 
 
 def flag_values(options: Options) -> dict[str, tuple[str, Any]]:
-    """What flags say, by setting, with the flag's name for its provenance."""
+    """Setting name to (flag name, value), for each flag that overrides a setting."""
     given: dict[str, tuple[str, Any]] = {
         "model": ("--model", options.model),
         "fallbackModels": ("--fallback-model", list(options.fallback_models) or None),

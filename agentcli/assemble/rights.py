@@ -1,4 +1,4 @@
-"""What the agent may do: its tools, the rules that decide about them, and how commands are started."""
+"""The agent's tools, the permission rules for them, and how commands are started."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.assemble.ground import Ground
+from agentcli.assemble.environment import Environment
 from agentcli.assemble.model import key_store
 from agentcli.assemble.unknown_tools import unknown_tools
 from agentcli.config.paths import project_folder
@@ -39,25 +39,25 @@ STRUCTURED_OUTPUT = "StructuredOutput"
 
 @frozen
 class Rights:
-    """What decides about calls and how they run: the same for the program, `agentcli permissions` and `doctor`."""
+    """Permission policy, tools and tool context: the same for the engine, `agentcli permissions` and `doctor`."""
 
     policy: Policy
     registry: Registry
-    """Without the tools that a deny rule takes away."""
+    """Without the tools that a deny rule removes."""
     context: ToolContext
     notices: tuple[str, ...] = ()
 
 
-class RightsParts:
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
-        self._uncertain = ground.settings.rights_uncertain
-        """A file that may forbid something could not be used: then everything asks."""
-        self._installation = installation_paths(ground.working_dirs, ground.home)
+class RightsBuilder:
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+        self._uncertain = env.settings.rights_uncertain
+        """A settings file that may contain deny rules could not be read: every tool needs approval."""
+        self._installation = installation_paths(env.working_dirs, env.home)
 
-    def assembled(self, results_dir: Path | None = None, results_elsewhere: tuple[Path, ...] = ()) -> Rights:
-        """Policy, tools, sandbox and folders, put together in one place. `results_elsewhere`: further folders with
-        stored results of this conversation."""
+    def build(self, results_dir: Path | None = None, results_elsewhere: tuple[Path, ...] = ()) -> Rights:
+        """Build policy, tools, sandbox and folders. `results_elsewhere`: other folders with stored tool results of
+        this conversation."""
         registry = self._registry()
         policy = self.policy(registry)
         registry = registry.without(tool.name for tool in registry if policy.refuses_always(tool.name))
@@ -73,34 +73,34 @@ class RightsParts:
             scratch=() if launcher.temp_folder is None else (launcher.temp_folder,),
             locate=partial(_locate, launcher),
             temp=launcher.temp_folder or policy.temp,
-            writable=self._ground.writable_dirs[len(self._ground.working_dirs) :],
+            writable=self._env.writable_dirs[len(self._env.working_dirs) :],
             hidden_from_commands=partial(_hides_from, launcher, denied),
             contains=partial(_contains, launcher),
             commands_can_read=partial(_commands_can_read, sandbox_rules),
         )
-        settings = self._ground.settings
+        settings = self._env.settings
         passed = PassedVariables.from_settings(settings.texts("sandbox.env"), settings.mapping("env"))
         context = ToolContext(
-            cwd=self._ground.cwd,
-            working_dirs=self._ground.working_dirs,
+            cwd=self._env.cwd,
+            working_dirs=self._env.working_dirs,
             results_dir=results_dir,
-            environ=child_environment(self._ground.environ, passed),
+            environ=child_environment(self._env.environ, passed),
             passed=passed,
-            proxies={name: value for name, value in self._ground.environ.items() if name.lower().endswith("_proxy")},
+            proxies={name: value for name, value in self._env.environ.items() if name.lower().endswith("_proxy")},
             hides=self._hides(policy),
             launcher=launcher,
-            credentials={name: self._ground.environ[name] for name in policy.credentials},
-            also_writable=self._ground.writable_dirs[len(self._ground.working_dirs) :],
+            credentials={name: self._env.environ[name] for name in policy.credentials},
+            also_writable=self._env.writable_dirs[len(self._env.working_dirs) :],
         )
-        return Rights(policy, registry, context, tuple(notice.text for notice in self._ground.notices))
+        return Rights(policy, registry, context, tuple(notice.text for notice in self._env.notices))
 
     def _registry(self) -> Registry:
-        options = self._ground.options
+        options = self._env.options
         registry = Registry(builtin_tools(runs_beside_others))
         if options.tools is not None:
             registry = registry.selected(options.tools)
-        if not self._ground.can_ask:
-            # Tools that are nothing but a question have an answer for when nobody is there to be asked.
+        if not self._env.can_ask:
+            # Tools that only ask the user are not offered in non-interactive runs.
             registry = registry.without(tool.name for tool in registry if hasattr(tool, "unanswered"))
         extra = list(options.extra_tools)
         if options.json_schema is not None:
@@ -110,60 +110,61 @@ class RightsParts:
         return registry.adding(extra)
 
     def policy(self, registry: Registry) -> Policy:
-        """The rules and the mode by the settings as they are now, without what only a running session knows."""
-        options, settings = self._ground.options, self._ground.settings
+        """The rules and the mode of the current settings, without anything that only a running session knows."""
+        options, settings = self._env.options, self._env.settings
         mode = options.permission_mode or PermissionMode(settings.text("permissions.defaultMode") or "default")
         policy = Policy(
             mode=mode,
             allow=(*parse_rules(options.allowed_tools, "--allowedTools"), *self._rules("allow")),
             ask=self._rules("ask"),
             deny=(*parse_rules(options.disallowed_tools, "--disallowedTools"), *self._rules("deny")),
-            home=self._ground.home,
-            search_path=self._ground.environ.get("PATH", ""),
-            temp=self._temp_root() if self._sandbox_mode() != "off" or self._ground.environ.get("TMPDIR") else None,
-            credentials=known_credentials(self._ground.environ),
-            trusted=self._ground.is_trusted(),
+            home=self._env.home,
+            search_path=self._env.environ.get("PATH", ""),
+            temp=self._temp_root() if self._sandbox_mode() != "off" or self._env.environ.get("TMPDIR") else None,
+            credentials=known_credentials(self._env.environ),
+            trusted=self._env.is_trusted(),
             private=self._private_files(),
             installation=self._installation,
             own_folders=tuple(os.path.realpath(folder) for folder in self._own_folders()),
-            memory=() if self._ground.memory_dir is None else (self._ground.memory_dir,),
+            memory=() if self._env.memory_dir is None else (self._env.memory_dir,),
         )
         for problem in unknown_tools((*policy.allow, *policy.ask, *policy.deny), registry.names):
-            self._ground.warn(problem, "rules")
+            self._env.warn(problem, "rules")
         if options.json_schema is not None:
             policy = policy.with_allowed([STRUCTURED_OUTPUT], "--json-schema")
         if self._uncertain:
-            # A file that may forbid something could not be used; its absence must not widen rights.
+            # A settings file that may contain deny rules could not be read. Skipping it must not widen rights.
             source = "settings that could not be read"
             policy = policy.with_rules(ask=parse_rules(registry.names, source))
         return policy
 
     def _usable_mode(self, mode: PermissionMode, launcher: Launcher) -> PermissionMode:
-        """Raises `UsageError` when the command line asks for auto mode and nothing contains commands here."""
+        """The mode, or the default mode if auto mode needs a sandbox that does not work here. Raises `UsageError` if
+        the command line chose auto mode."""
         if mode is not PermissionMode.AUTO or not launcher.uncontained:
             return mode
         problem = f"Auto mode is not available: {launcher.uncontained}"
-        if self._ground.options.permission_mode is PermissionMode.AUTO:
+        if self._env.options.permission_mode is PermissionMode.AUTO:
             raise UsageError(problem)
-        self._ground.warn(problem, "sandbox")
+        self._env.warn(problem, "sandbox")
         return PermissionMode.DEFAULT
 
     def _private_files(self) -> tuple[str, ...]:
-        keys = key_store(self._ground).path
+        keys = key_store(self._env).path
         return () if keys is None else (os.path.realpath(keys),)
 
     def _own_folders(self) -> tuple[Path, ...]:
-        return tuple(folder for folder in (self._ground.paths.config_dir, self._ground.paths.state_dir) if folder)
+        return tuple(folder for folder in (self._env.paths.config_dir, self._env.paths.state_dir) if folder)
 
     def rule_keeper(self) -> RuleKeeper:
-        folder = project_folder(self._ground.cwd)
+        folder = project_folder(self._env.cwd)
         paths = {"local": folder / "settings.local.json", "project": folder / "settings.json"}
-        if self._ground.paths.user_settings is not None:
-            paths["user"] = self._ground.paths.user_settings
-        return RuleKeeper(paths, self._ground.trust, self._ground.cwd)
+        if self._env.paths.user_settings is not None:
+            paths["user"] = self._env.paths.user_settings
+        return RuleKeeper(paths, self._env.trust, self._env.cwd)
 
     def _launcher(self, rules: SandboxRules) -> Launcher:
-        """How commands are started; warns where no sandbox works though one was wanted."""
+        """How commands are started. Warns if the settings want a sandbox and none works."""
         mode = self._sandbox_mode()
         from agentcli.permissions.sandbox.unsandboxed import UnsandboxedLauncher
 
@@ -171,70 +172,70 @@ class RightsParts:
             return UnsandboxedLauncher(self._temp_root())
         from agentcli.permissions.sandbox.choose import SandboxEnvironment, choose
 
-        cache_dir = self._ground.paths.cache_dir
+        cache_dir = self._env.paths.cache_dir
         around = SandboxEnvironment(
-            environ=self._ground.environ,
+            environ=self._env.environ,
             temp_root=self._temp_root(),
             cache_dir=cache_dir,
-            quarantine=self._ground.paths.quarantine_dir,
+            quarantine=self._env.paths.quarantine_dir,
         )
         chosen = choose(mode, rules, around)
         if chosen.warning:
-            self._ground.warn(chosen.warning, "sandbox")
+            self._env.warn(chosen.warning, "sandbox")
         return chosen.launcher
 
     def _sandbox_mode(self) -> str:
-        return self._ground.settings.text("sandbox.mode") or "on"
+        return self._env.settings.text("sandbox.mode") or "on"
 
     def _temp_root(self) -> Path:
-        return Path(self._ground.environ.get("TMPDIR") or tempfile.gettempdir())
+        return Path(self._env.environ.get("TMPDIR") or tempfile.gettempdir())
 
     def _denied_files(self, policy: Policy) -> DeniedFiles | None:
-        """The files that a sandbox has to hide from commands; None when there is neither a rule nor a key file."""
+        """The files that the sandbox hides from commands; None if there is neither a rule nor a key file."""
         from agentcli.permissions.sandbox.denied import DeniedFiles
 
         if not policy.hides_anything and not policy.private:
             return None
         home = Path(os.path.realpath(policy.home)) if policy.home else None
         specs = [rule.spec for rule in policy.deny if rule.spec is not None and rule.tool in READING_TOOLS]
-        hides = partial(policy.hides, cwd=self._ground.cwd, working_dirs=self._ground.working_dirs)
-        # Without a rule there is nothing to walk for.
-        folders = self._ground.working_dirs if specs else ()
+        hides = partial(policy.hides, cwd=self._env.cwd, working_dirs=self._env.working_dirs)
+        # Only rules need a walk through the folders.
+        folders = self._env.working_dirs if specs else ()
         return DeniedFiles(hides, specs, folders, home, single=map(Path, policy.private))
 
     def _sandbox_rules(self, policy: Policy, readable: tuple[Path, ...], denied: DeniedFiles | None) -> SandboxRules:
-        """`readable`: folders with tool output, which commands may read though they are among our own."""
+        """`readable`: folders with tool output, which commands may read although they are in agentcli's folders."""
         from agentcli.permissions.sandbox.network.upstream import Upstream
         from agentcli.permissions.sandbox.plan import SandboxRules
 
         home = Path(os.path.realpath(policy.home)) if policy.home else None
 
         def paths(name: str) -> tuple[Path, ...]:
-            given = self._ground.settings.texts(f"sandbox.{name}")
-            return tuple(Path(os.path.normpath(self._ground.cwd / _at_home(text, home))) for text in given)
+            given = self._env.settings.texts(f"sandbox.{name}")
+            return tuple(Path(os.path.normpath(self._env.cwd / _at_home(text, home))) for text in given)
 
         return SandboxRules(
-            working_dirs=self._ground.working_dirs,
+            working_dirs=self._env.working_dirs,
             home=home,
-            network=self._ground.settings.boolean("sandbox.network"),
+            network=self._env.settings.boolean("sandbox.network"),
             allow_write=paths("allowWrite"),
             allow_read=paths("allowRead"),
             deny_read=paths("denyRead"),
             own_folders=self._own_folders(),
             readable=readable,
             denied_files=denied if denied is not None else lambda: (),
-            excluded_commands=self._ground.settings.texts("sandbox.excludedCommands"),
+            excluded_commands=self._env.settings.texts("sandbox.excludedCommands"),
             limits=self._limits(),
-            can_ask=self._ground.can_ask,
-            upstream=Upstream.from_environ(self._ground.environ),
-            cache_dir=self._ground.paths.cache_dir / "sandbox" if self._ground.paths.cache_dir else None,
+            can_ask=self._env.can_ask,
+            upstream=Upstream.from_environ(self._env.environ),
+            cache_dir=self._env.paths.cache_dir / "sandbox" if self._env.paths.cache_dir else None,
             installation=self._installation,
         )
 
     def _limits(self) -> ResourceLimits:
         from agentcli.permissions.sandbox.linux.limits import ResourceLimits, default_memory
 
-        settings = self._ground.settings
+        settings = self._env.settings
         memory = settings.integer("sandbox.maxMemoryMb")
         return ResourceLimits(
             memory=default_memory() if memory is None else memory * 2**20 or None,
@@ -243,35 +244,34 @@ class RightsParts:
         )
 
     def _hides(self, policy: Policy) -> Callable[[str], bool] | None:
-        """What searches of the file tools must not bring out, wherever they look; None when there is nothing."""
+        """Whether file searches must leave a path out of their results; None if there is no such path."""
         if policy.hides_anything:
-            return partial(policy.hides, cwd=self._ground.cwd, working_dirs=self._ground.working_dirs)
+            return partial(policy.hides, cwd=self._env.cwd, working_dirs=self._env.working_dirs)
         if not policy.private:
             return None
         names = tuple(os.path.basename(path) for path in policy.private)  # noqa: PTH119
-        # By its name first: most files are asked about only to hear no, and links are slow to follow.
+        # Compare names first: resolving links is slow and most files do not match.
         return lambda path: path.endswith(names) and policy.private_file(os.path.realpath(path)) is not None
 
     def _rules(self, behavior: str) -> tuple[Rule, ...]:
-        """The rules of the settings files. A text that is no rule is reported; if it was to restrict, all asks."""
+        """The rules of the settings files. An invalid rule is reported; if it is an ask or deny rule, every tool needs
+        approval."""
         rules = []
-        for texts, source in self._ground.settings.each(f"permissions.{behavior}"):
-            root = (
-                Path(source.label).parent if source.layer not in (Layer.FLAGS, Layer.ENVIRONMENT) else self._ground.cwd
-            )
+        for texts, source in self._env.settings.each(f"permissions.{behavior}"):
+            root = Path(source.label).parent if source.layer not in (Layer.FLAGS, Layer.ENVIRONMENT) else self._env.cwd
             if source.layer.in_repository:
                 root = root.parent
             for text in texts:
                 try:
                     rules.append(parse_rule(text, source.label, root))
                 except UsageError as error:
-                    self._ground.warn(str(error), "settings")
+                    self._env.warn(str(error), "settings")
                     self._uncertain = self._uncertain or behavior != "allow"
         return tuple(rules)
 
 
 def _hides_from(launcher: Launcher, denied: DeniedFiles | None, command: str) -> bool:
-    """Whether this command would run where denied and private files are covered, all of them."""
+    """Whether this command would run in a sandbox that hides all denied and private files."""
     if launcher.name == BareLauncher.name:
         return False
     runs_bare: Callable[[str], bool] | None = getattr(launcher, "runs_bare", None)

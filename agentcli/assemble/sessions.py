@@ -1,4 +1,4 @@
-"""The conversation that is begun or gone on with: its file, its past, its copies of files, its system prompt."""
+"""Open a new or an earlier session: its file, history, file snapshots and system prompt."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from agentcli import __version__
 from agentcli.agent.cache.fingerprint import Front, front_from
 from agentcli.agent.conversation import LateSystem
 from agentcli.agent.ports import NoWorkspace, Workspace
-from agentcli.assemble.git_context import GitGathering
-from agentcli.assemble.ground import Ground
+from agentcli.assemble.environment import Environment
+from agentcli.assemble.git_context import GitStatusReader
 from agentcli.context.edits import edit_from_dict
 from agentcli.context.prompt import NON_INTERACTIVE, git_branch, system_context, system_parts
 from agentcli.context.view import ContextView
@@ -33,54 +33,54 @@ class OpenedSession:
     store: Store
     log: Sequence[Message] = ()
     history: list[Event] = field(default_factory=list)
-    """What it has shown, in order."""
+    """The events shown so far, in order."""
     view: ContextView = field(default_factory=ContextView)
     system_context: str | None = None
     user_contexts: Mapping[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
-    """By the boundary from which on each stands before all messages."""
+    """Text and sources by the compaction boundary from which they apply."""
     forked_from: str = ""
     results_elsewhere: tuple[Path, ...] = ()
-    """Folders of other sessions with tool output that this conversation names: those that it was forked from."""
+    """Folders with tool results of the sessions that this one was forked from."""
     pinned: tuple[str, ...] = ()
     seen: Sequence[tuple[str, Json]] = ()
-    """What the model has seen of files, as `ChangedFiles.recall` takes it."""
+    """The file contents that the model has seen, as `ChangedFiles.recall` takes them."""
     last_reply_at: str = ""
-    """When the last reply came, as a timestamp; "" if that is not known."""
+    """Timestamp of the last reply; "" if unknown."""
     spent: Sequence[Json] = ()
-    """What each process that worked on it has used, per model."""
+    """Token usage per model of each process that worked on the session."""
     directory: str = ""
-    """Where Bash ran last; "" for the project's root."""
+    """Last directory of Bash; "" for the project's root."""
     background: Mapping[str, Json] = field(default_factory=dict)
-    """Background commands of earlier processes, as `session.load` has them."""
+    """Background commands of earlier processes, as `session.load` returns them."""
     front: Front | None = None
-    """How its last request began; None where that is not known."""
+    """Fingerprint of the last request's prefix; None if unknown."""
 
     @property
     def last_model(self) -> str:
         return next((message.model for message in reversed(self.log) if message.model), "")
 
 
-class SessionParts:
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
-        options = ground.options
-        is_new = options.resume is None and not options.continue_latest and ground.settings.get("systemPrompt") != ""
-        self._git = GitGathering(ground) if is_new and git_branch(ground.cwd) else None
+class SessionBuilder:
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+        options = env.options
+        is_new = options.resume is None and not options.continue_latest and env.settings.get("systemPrompt") != ""
+        self._git = GitStatusReader(env) if is_new and git_branch(env.cwd) else None
 
-    def opened(self) -> OpenedSession:
-        options, state_dir = self._ground.options, self._ground.paths.state_dir
+    def open(self) -> OpenedSession:
+        options, state_dir = self._env.options, self._env.paths.state_dir
         new_id = options.session_id or options.ids.new()
         wants_old = options.resume is not None or options.continue_latest
         if not options.persist or state_dir is None:
             if wants_old and state_dir is None:
-                raise UsageError("There is no folder with sessions. Set HOME or AGENTCLI_STATE_DIR.")
+                raise UsageError("Cannot find saved sessions: no home folder. Set HOME or AGENTCLI_STATE_DIR.")
             if not wants_old:
                 problem = None if not options.persist else "This session is not saved: there is no home folder."
                 return OpenedSession(NullStore(new_id, problem))
         assert state_dir is not None
         from agentcli.session.store import SessionStore
 
-        workplace = SessionContext(state_dir, self._ground.cwd, options.clock, options.ids, __version__)
+        workplace = SessionContext(state_dir, self._env.cwd, options.clock, options.ids, __version__)
         if not wants_old:
             store = SessionStore.create(workplace, new_id)
             if options.name:
@@ -90,15 +90,15 @@ class SessionParts:
         try:
             return self._resumed(workplace, found, new_id)
         except OSError as error:
-            raise AgentError(f"The session {found.stem} cannot be read: {error.strerror}.") from error
+            raise AgentError(f"Cannot read the session {found.stem}: {error.strerror}.") from error
 
     def _resumed(self, workplace: SessionContext, path: Path, new_id: str) -> OpenedSession:
         from agentcli.session.find import results_along
         from agentcli.session.load import load_session
         from agentcli.session.store import SessionStore
 
-        options = self._ground.options
-        # Non-interactive front ends do not show the session again.
+        options = self._env.options
+        # Non-interactive front ends do not show the earlier conversation.
         with_history = options.interactive
         store: Store
         if not options.persist:
@@ -115,14 +115,14 @@ class SessionParts:
             view.repair(redaction.repair, redaction.through)
         for after, edit in loaded.edits:
             with suppress(KeyError, ValueError, TypeError):
-                # Of a newer version; what it hid is shown.
+                # An edit of a newer version is skipped: the content it hid is shown.
                 view.edit([edit_from_dict(edit)], after)
         forked_from = path.stem if options.persist and options.fork_session else ""
-        # Without a file of its own the conversation goes on from the other's.
+        # A session that is not saved uses the stored results of the one it continues.
         elsewhere = results_along(workplace.state_dir, loaded.forked_from if options.persist else path.stem)
         contexts = loaded.system_context, loaded.user_contexts
-        told = loaded.messages, loaded.history
-        opened = OpenedSession(store, *told, view, *contexts, forked_from, elsewhere, loaded.pinned)
+        past = loaded.messages, loaded.history
+        opened = OpenedSession(store, *past, view, *contexts, forked_from, elsewhere, loaded.pinned)
         front = front_from(loaded.front, loaded.front_version)
         opened = replace(opened, directory=loaded.directory, background=loaded.background)
         return replace(opened, last_reply_at=loaded.last_reply_at, seen=loaded.seen, spent=loaded.spent, front=front)
@@ -130,29 +130,29 @@ class SessionParts:
     def _found_session(self, state_dir: Path) -> Path:
         from agentcli.session.find import find, latest
 
-        if self._ground.options.resume is None:
-            newest = latest(state_dir, self._ground.cwd)
+        if self._env.options.resume is None:
+            newest = latest(state_dir, self._env.cwd)
             if newest is None:
                 raise AgentError("There is no conversation to continue in this folder. Start one without --continue.")
             return newest.path
-        matches = find(state_dir, self._ground.cwd, self._ground.options.resume)
+        matches = find(state_dir, self._env.cwd, self._env.options.resume)
         if not matches:
             raise AgentError(
-                f"No conversation found with session ID: {self._ground.options.resume}. See `agentcli sessions list`."
+                f"No conversation found with session ID: {self._env.options.resume}. See `agentcli sessions list`."
             )
         if len(matches) > 1:
             some = ", ".join(match.session_id for match in matches[:5])
-            raise UsageError(f"{self._ground.options.resume!r} fits several sessions: {some}. Give one id.")
+            raise UsageError(f"{self._env.options.resume!r} matches several sessions: {some}. Use a full id.")
         return matches[0].path
 
     def system(self, session: OpenedSession) -> tuple[str, ...]:
-        """A resumed session gets the system context it was recorded with: its prefix must not change. A new one gets
-        it without what git reports (`late_system`)."""
+        """The system prompt. A resumed session keeps its recorded system context, so that the request prefix does not
+        change. A new one gets it without the git status (see `late_system`)."""
         context = session.system_context
         return self._system_with(self._context() if context is None else context)
 
     def late_system(self, session: OpenedSession) -> LateSystem | None:
-        """What completes the system prompt of a new session; None for one that was resumed."""
+        """Adds the git status to the system prompt of a new session; None for a resumed one."""
         if session.system_context is not None:
             return None
 
@@ -170,25 +170,25 @@ class SessionParts:
     def _context(self, git_lines: Sequence[str] = ()) -> str:
         uname = os.uname()
         platform = f"{uname.sysname} {uname.release} {uname.machine}"
-        date = self._ground.options.clock.timestamp()[:10]
-        ground = self._ground
-        return system_context(ground.cwd, ground.working_dirs, platform, date, git_lines, ground.memory_dir)
+        date = self._env.options.clock.timestamp()[:10]
+        env = self._env
+        return system_context(env.cwd, env.working_dirs, platform, date, git_lines, env.memory_dir)
 
     def _system_with(self, context: str) -> tuple[str, ...]:
-        notes = [] if self._ground.can_ask else [NON_INTERACTIVE]
-        if self._ground.memory_dir is not None:
+        notes = [] if self._env.can_ask else [NON_INTERACTIVE]
+        if self._env.memory_dir is not None:
             notes.append(mechanics())
-        settings = self._ground.settings
+        settings = self._env.settings
         return system_parts(settings.get("systemPrompt"), settings.get("appendSystemPrompt"), context, notes)
 
     def workspace(self, session: OpenedSession) -> Workspace:
-        """What keeps copies of files for an undo: in the state folder, like everything else of a session."""
-        if not self._ground.settings.boolean("undo"):
-            return NoWorkspace("Nothing can be undone: copies of files are switched off in the settings (undo).")
-        if not self._ground.options.persist or self._ground.paths.state_dir is None:
-            return NoWorkspace("Nothing can be undone: nothing of this session is kept, copies of files neither.")
-        state_dir = Path(os.path.realpath(self._ground.paths.state_dir))
+        """Stores file snapshots for undo in the state folder."""
+        if not self._env.settings.boolean("undo"):
+            return NoWorkspace("Undo is not available: the `undo` setting is off.")
+        if not self._env.options.persist or self._env.paths.state_dir is None:
+            return NoWorkspace("Undo is not available: this session is not saved.")
+        state_dir = Path(os.path.realpath(self._env.paths.state_dir))
 
         whose = (session.store.session_id, session.forked_from)
-        search_path = clean_search_path(self._ground.environ.get("PATH"), self._ground.writable_dirs)
-        return LazyHistory(state_dir, whose, search_path, self._ground.is_trusted)
+        search_path = clean_search_path(self._env.environ.get("PATH"), self._env.writable_dirs)
+        return LazyHistory(state_dir, whose, search_path, self._env.is_trusted)

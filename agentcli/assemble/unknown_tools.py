@@ -1,4 +1,4 @@
-"""Permission rules whose tool does not exist: a typing mistake that would silently allow or forbid nothing."""
+"""Find permission rules whose tool does not exist, such as a typo that would silently match nothing."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _OTHERS = frozenset({"Task", "Agent", "Skill", "StructuredOutput", NETWORK, CRED
 
 
 def unknown_tools(rules: Iterable[Rule], custom: Iterable[str]) -> Iterator[str]:
-    """One sentence for each rule that can match no tool. `custom`: tools besides the built-in ones.
+    """One message for each rule that matches no tool. `custom`: names of tools that are not built in.
 
-    Tools of MCP servers are not known before their server runs, so rules about them pass."""
+    Rules for MCP tools pass: their names are unknown until the server runs."""
     known = _OTHERS.union(BUILTIN_NAMES, custom)
     for rule in dict.fromkeys(rules):
         if rule.tool.startswith("mcp__") or any(map(rule.names, known)):

@@ -14,4 +14,4 @@ COMMAND_NAMES = (
     "status",
     "completion",
 )
-"""Sub-commands, for the very first look at the arguments; `flags.py` has them with their help."""
+"""Names of sub-commands, for a quick look at the arguments; `flags.py` has their help."""

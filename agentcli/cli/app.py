@@ -1,6 +1,6 @@
-"""The sub-commands, by typer, and their help. Imported only when one of them is wanted (90 ms).
+"""The sub-commands with typer, and their help. Imported only for a sub-command (90 ms).
 
-The flags come from the same table as the fast parser's, so what the help lists is what a start understands.
+The flags come from the same table as in the fast parser, so that help and parser agree.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def command_tree() -> TyperGroup:
 
 
 def run_app(arguments: Sequence[str]) -> int:
-    """The exit code."""
+    """Run a sub-command; returns the exit code."""
     command = command_tree()
     if (path := _asks_for_help(arguments, command)) is not None:
         return print_help(command_help(manual_of(path, command), *here()))
@@ -91,7 +91,7 @@ def run_app(arguments: Sequence[str]) -> int:
 
 
 def _asks_for_help(arguments: Sequence[str], tree: TyperGroup) -> list[str] | None:
-    """The command that help is wanted of. Asked for, or wanted where a group of commands comes alone."""
+    """The command to show help for: requested by a flag, or a group of commands without a sub-command."""
     mine = list(arguments[: arguments.index("--")] if "--" in arguments else arguments)
     path: list[str] = []
     command: Any = tree
@@ -105,7 +105,7 @@ def _asks_for_help(arguments: Sequence[str], tree: TyperGroup) -> list[str] | No
 
 
 def manual_of(path: Sequence[str], tree: TyperGroup) -> Manual:
-    """Raises `UsageError` for a command that does not exist."""
+    """The help of a command. Raises `UsageError` if it does not exist."""
     command: Any = tree
     for number, word in enumerate(path):
         known = getattr(command, "commands", None) or {}
@@ -148,10 +148,10 @@ def _flag_row(param: Any) -> tuple[str, str]:
 
 
 def _root_with_flags() -> Any:
-    """A function whose signature is the table: typer reads parameters from signatures only."""
+    """A function whose signature is the flag table: typer reads parameters only from signatures."""
 
     def root(**_values: Any) -> None:
-        """Never does anything: starts without a sub-command go through the fast parser."""
+        """Does nothing: starts without a sub-command use the fast parser."""
 
     ordered = sorted((flag for flag in FLAGS if flag.key != "help"), key=lambda flag: GROUPS.index(flag.group))
     parameters = [
@@ -235,7 +235,7 @@ def completion(
     from agentcli.cli.complete import SCRIPTS
 
     if shell not in SCRIPTS:
-        raise UsageError(f"There is no completion for {shell!r}. Choose one of {', '.join(SCRIPTS)}.")
+        raise UsageError(f"Unknown shell {shell!r}. Choose one of {', '.join(SCRIPTS)}.")
     echo(SCRIPTS[shell], end="")
 
 
@@ -260,8 +260,8 @@ def sessions_list(
 
     found = find_sessions(Paths.from_environ(os.environ), None if everywhere else Path.cwd())
     if not found and not as_json:
-        echo("There are no sessions here yet. agentcli sessions list --all shows those of other folders.", err=True)
-    # A session of another folder is found by its whole id only.
+        echo("No sessions in this folder yet. To list all folders: agentcli sessions list --all", err=True)
+    # A session of another folder can only be resumed by its full id.
     width = here()[0] if sys.stdout.isatty() and not everywhere else None
     _print(session_records(found) if as_json else session_lines(found, width))
 

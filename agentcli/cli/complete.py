@@ -1,6 +1,6 @@
-"""How a command line may go on, for shells. They pass the words typed so far; flags come from the table without typer.
+"""Shell completion. Shells pass the words typed so far; flags come from the table without typer.
 
-What is offered comes from tables and from the person's own files; names that a shell would have to quote are left out.
+Candidates come from tables and from the user's files; names that a shell would have to quote are skipped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typer.core import TyperGroup
 
 WANTS_FILES = 3
-"""The exit code that tells the shell to offer file names."""
+"""The exit code for file name completion by the shell."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@/+-]*")
 _MOST_SESSIONS = 50
@@ -32,11 +32,11 @@ class Offer:
 
 
 class Files(Exception):
-    """File names are what fits here, and a shell knows those best."""
+    """Raised for file name completion by the shell."""
 
 
 def answer(shell: str, words: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Print what fits, in the shell's own form. `words` ends with the one that is being typed, empty or not."""
+    """Print the candidates in the shell's format. `words` ends with the word being typed, which may be empty."""
     joined, is_split = _joined(words) if shell == "bash" else (list(words), False)
     try:
         found = list(offers(joined, environ, Path.cwd()))
@@ -50,7 +50,7 @@ def answer(shell: str, words: Sequence[str], environ: Mapping[str, str]) -> int:
 
 
 def offers(words: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Iterator[Offer]:
-    """Raises `Files`."""
+    """The candidates. Raises `Files`."""
     *before, current = words or [""]
     source = Values(environ, cwd)
     if before and before[0] in COMMANDS:
@@ -78,7 +78,7 @@ def offers(words: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Itera
 
 
 def fitting(found: Iterable[Offer], current: str) -> Iterator[Offer]:
-    """What begins like `current`; in a list with commas, like its last item."""
+    """Candidates that begin with `current`; in a comma-separated list, with its last item."""
     head, comma, last = current.rpartition(",")
     for offer in found:
         if offer.value.startswith(last):
@@ -86,7 +86,7 @@ def fitting(found: Iterable[Offer], current: str) -> Iterator[Offer]:
 
 
 class Values:
-    """What may stand behind a flag. Looked up only for the flag that is asked about."""
+    """Values of flags. Looked up only for the requested flag."""
 
     def __init__(self, environ: Mapping[str, str], cwd: Path) -> None:
         self._environ = environ
@@ -184,7 +184,7 @@ def _command_names(path: Sequence[str], tree: TyperGroup) -> Iterator[Offer]:
 
 
 def _joined(words: Sequence[str]) -> tuple[list[str], bool]:
-    """bash takes `--effort=low` apart at the `=`; and whether the last word is such a part."""
+    """bash splits `--effort=low` at the `=`; also returns whether the last word is such a part."""
     joined: list[str] = []
     is_split = False
     for word in words:
@@ -211,8 +211,6 @@ def _line(shell: str, offer: Offer) -> str:
         case _:
             return offer.value
 
-
-# ------------------------------------------------------------------------------------------------------- the scripts
 
 SCRIPTS: Mapping[str, str] = {
     "bash": """\

@@ -1,6 +1,6 @@
-"""A traceback into a file under the state folder, and the sentence that says where.
+"""Write a traceback to a file in the state folder, and name the file in a message.
 
-Also where log records of errors end up: the package logs only what is a bug, and a person never sees a traceback.
+Also the destination of error log records: the package logs only bugs, and users never see a traceback.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from agentcli.config.paths import Paths
 
 
 def write_report(error: BaseException, environ: Mapping[str, str]) -> str:
-    """The sentence for the person. Never raises: a crash that cannot be written is still told."""
-    what = f"agentcli failed because of a mistake of its own ({type(error).__name__}: {error})."
+    """The message for the user. Never raises: a crash is reported even if the file cannot be written."""
+    what = f"Bug in agentcli ({type(error).__name__}: {error})."
     text = f"agentcli {__version__}\n\n{''.join(traceback.format_exception(error))}"
     for folder in _folders(environ):
         try:
@@ -29,7 +29,7 @@ def write_report(error: BaseException, environ: Mapping[str, str]) -> str:
 
 
 class ReportingHandler(logging.Handler):
-    """On the root logger: an error with an exception becomes a report, all else is dropped.
+    """On the root logger: an error with an exception becomes a report, everything else is dropped.
 
     Without it the standard library would print tracebacks of any thread or forgotten task on standard error.
     """

@@ -1,4 +1,4 @@
-"""`agentcli demo`: puts the throw-away project, the server, the tour and one front end together, and cleans up."""
+"""`agentcli demo`: runs the temporary project, the server, the tour and one front end, and cleans up."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.cli.crash import ReportingHandler
-from agentcli.cli.early import giving_back
+from agentcli.cli.early import terminal_restored
 from agentcli.cli.output import write_bytes
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import PermissionMode
 from agentcli.core.plaintext import plain_line, terminal_line, terminal_text
 from agentcli.demo import FIRST_PROMPT
-from agentcli.demo.project import CODE, Project, sweep
+from agentcli.demo.project import CODE, Project, remove_leftovers
 from agentcli.demo.server import DemoServer
 from agentcli.demo.tour import Tour
 from agentcli.demo.words import MODEL
@@ -38,7 +38,7 @@ SETTINGS = {
             "maxOutput": 32_000,
             "efforts": ["low", "medium", "high", "xhigh", "max"],
             "thinking": ["adaptive", "disabled"],
-            # What such a model costs, so that the status line shows what a real one would.
+            # The price of a comparable model, for the status line.
             "price": {"input": 4, "output": 20, "cacheRead": 0.4, "cacheWrite5m": 5, "cacheWrite1h": 8},
         }
     },
@@ -54,19 +54,19 @@ def run_demo(
     theme: str | None = None,
     early: Instant | None = None,
 ) -> int:
-    """The exit code: with `auto` 0 only if the project's test passes in the end. `early`: the prompt that is on the
-    screen already, if one is; what is typed into it is the tour's."""
+    """The exit code: with `auto` 0 only if the project's test passes in the end. `early`: the prompt that is already on
+    the screen, if any; its text goes to the tour."""
     if not 0 < speed <= FASTEST:
         raise UsageError(f"--speed must be more than 0 and {FASTEST:g} at most, not {speed:g}.")
     terminal = _has_terminal()
     if not terminal and not auto:
         raise UsageError("The demo needs a terminal that it can draw on. To read it as text: agentcli demo --auto")
     if early is None and terminal and not auto:
-        early = _prompt_at_once()
-    leaving = _Leaving()
+        early = _show_prompt_early()
+    leaving = _EarlyExit()
     if early is not None:
         early.before_leaving = leaving
-    with giving_back(early), Project(keep=keep) as project, _environment_given_back() as mine:
+    with terminal_restored(early), Project(keep=keep) as project, _environment_restored() as mine:
         tour = Tour(lambda: project.fixed)
         with DemoServer(lambda: project.fixed, lambda: tour.next().line, speed) as server:
             demo = _Demo(project, tour, server, PermissionMode(mode) if mode else None)
@@ -94,14 +94,14 @@ class _Demo:
 
     def _prepare(self) -> None:
         self._project.make_repository()
-        sweep()
+        remove_leftovers()
 
     def wait_for_preparing(self) -> None:
-        """It must not write into a folder that is being removed."""
+        """It must not write to a folder that is being removed."""
         self._preparing.join(PREPARING_SECONDS)
 
     def take_over_environment(self, given: Mapping[str, str]) -> None:
-        """Of the whole process, which is the demo's alone: libraries look there by themselves (proxies, keys)."""
+        """Replace the environment of the process, because libraries read it directly (proxies, keys)."""
         own = self._project.environment(given)
         own |= {"ANTHROPIC_BASE_URL": self._server.url, "ANTHROPIC_API_KEY": self._server.key}
         os.environ.clear()
@@ -144,9 +144,12 @@ class _Demo:
         return play(self._options(), self._tour, _print)
 
 
-class _Leaving:
-    """Removes the demo when the person goes before the app is there. The prompt that notices is in a thread of its own,
-    so it waits until all is made that has to be removed; a signal comes to the thread that makes it, and cannot."""
+class _EarlyExit:
+    """Removes the demo if the user leaves before the app has started.
+
+    The early prompt notices that in a separate thread, so it waits until everything that must be removed exists; a
+    signal arrives in the creating thread, and cannot wait.
+    """
 
     def __init__(self) -> None:
         self._made = threading.Event()
@@ -164,8 +167,8 @@ class _Leaving:
 
 
 @contextlib.contextmanager
-def _environment_given_back() -> Iterator[Mapping[str, str]]:
-    """What it is now, and is again afterwards: who tells of a crash must find the person's folders."""
+def _environment_restored() -> Iterator[Mapping[str, str]]:
+    """Restore the environment afterwards: a crash report must use the user's folders."""
     mine = dict(os.environ)
     try:
         yield mine
@@ -174,8 +177,8 @@ def _environment_given_back() -> Iterator[Mapping[str, str]]:
         os.environ.update(mine)
 
 
-def _prompt_at_once() -> Instant | None:
-    """For a tour with flags, which took the libraries of the command line to read."""
+def _show_prompt_early() -> Instant | None:
+    """For a tour with flags, which needed typer to parse them."""
     from agentcli.tui.terminal import instant
     from agentcli.tui.terminal.look import look_path
 
@@ -190,8 +193,7 @@ def _has_terminal() -> bool:
 
 
 def _theme_of(environ: Mapping[str, str], project: Project) -> str | None:
-    """The theme that the person has chosen, the only thing of theirs that is looked at; a file of their own comes
-    along."""
+    """The user's theme, the only setting that the demo uses; a custom theme file is copied."""
     from agentcli.config.paths import Paths
     from agentcli.config.settings import SettingsRequest, load_settings
 
@@ -210,19 +212,19 @@ def _theme_of(environ: Mapping[str, str], project: Project) -> str | None:
 def _verdict(project: Project, code: int) -> int:
     problem = project.problem()
     if not problem:
-        _print("\nThe tour is over, and the test of the throw-away project passes.")
+        _print("\nThe tour is over, and the test of the temporary project passes.")
         return _farewell(project, code)
-    why = "the fix stands in the code, but" if project.fixed else f"the edit of {CODE} was not made, so"
-    _print(f"agentcli: {why} the test of the throw-away project fails: {plain_line(problem, 300)}", 2)
+    why = "the fix is in the code, but" if project.fixed else f"the edit of {CODE} was not made, so"
+    _print(f"agentcli: {why} the test of the temporary project fails: {plain_line(problem, 300)}", 2)
     _farewell(project, code)
     return 1
 
 
 def _farewell(project: Project, code: int) -> int:
     if project.keep:
-        _print(f"The demo's folder is kept: {terminal_line(str(project.root))}")
+        _print(f"The demo folder was kept: {terminal_line(str(project.root))}")
     elif code == 0:
-        _print("The demo's folder is gone. Next: agentcli login, then agentcli in a project of your own.")
+        _print("The demo folder was removed. Next: agentcli login, then agentcli in your project.")
     return code
 
 

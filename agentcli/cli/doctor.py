@@ -16,7 +16,7 @@ from agentcli.doctor.finding import Finding, finding_lines, summary
 
 
 def diagnose(*, as_json: bool, online: bool, sandbox: str | None) -> None:
-    """Ends with code 1 if anything fails; warnings do not count."""
+    """Exits with code 1 if a check fails; warnings do not count."""
     if sandbox is not None and sandbox not in SANDBOX_MODES:
         raise UsageError(f"--sandbox must be one of {', '.join(SANDBOX_MODES)}, not {sandbox!r}.")
     screen = OutputScreen.here(may_ask=not as_json)
@@ -25,7 +25,7 @@ def diagnose(*, as_json: bool, online: bool, sandbox: str | None) -> None:
     for finding in run_checks(CheckContext(Options(sandbox=sandbox), os.environ, screen), online=online):
         found.append(finding)
         if not as_json:
-            # Each as it is known: a slow check does not hold back the others.
+            # Print each finding when it is known: a slow check does not delay the others.
             for line in finding_lines(finding, screen.columns, coloured):
                 echo_styled(line)
     failed = any(finding.status == "fail" for finding in found)

@@ -1,4 +1,4 @@
-"""The prompt that is on the screen before anything is loaded, and how the terminal is given back after it."""
+"""The prompt that is on the screen before anything is loaded, and how to restore the terminal after it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ if TYPE_CHECKING:
     from agentcli.tui.terminal.instant import Instant
 
 
-def give_back(early: Instant | None) -> None:
-    """The terminal is as it was before anything is said on it. Also when it was given back already."""
+def restore_terminal(early: Instant | None) -> None:
+    """Restore the terminal before printing. Does nothing if it was restored already."""
     if early is not None:
         early.finish()
         early.restore.restore_terminal()
 
 
 @contextmanager
-def giving_back(early: Instant | None) -> Iterator[None]:
-    """Whatever happens."""
+def terminal_restored(early: Instant | None) -> Iterator[None]:
+    """Restore the terminal at the end in any case."""
     try:
         yield
     finally:
-        give_back(early)
+        restore_terminal(early)

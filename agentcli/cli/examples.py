@@ -1,4 +1,4 @@
-"""Lines to copy, for the help and the reference. A test reads each of them with the parser that a start uses."""
+"""Examples for the help and the reference. A test parses each of them with the real parser."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentcli.core.frozen import frozen
 class Example:
     line: str
     text: str
-    """What it does, in a few words."""
+    """A short description."""
 
 
 GENERAL: tuple[Example, ...] = (

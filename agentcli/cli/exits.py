@@ -1,4 +1,4 @@
-"""What the exit code of a run means; help and reference are written from here."""
+"""The exit codes of a run, for help and reference."""
 
 from __future__ import annotations
 

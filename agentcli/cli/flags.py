@@ -27,7 +27,7 @@ names     a comma list; rules: a comma list whose items may hold commas in paren
 class Flag:
     names: tuple[str, ...]
     key: str
-    """Under which name the value is found after parsing."""
+    """Name of the value after parsing."""
     kind: Kind
     group: str
     help: str
@@ -35,7 +35,7 @@ class Flag:
     choices: tuple[str, ...] = ()
     minimum: float | None = None
     headless: bool = False
-    """Means something with -p only; the help says so."""
+    """Only for -p, as the help notes."""
 
     @property
     def long(self) -> str:
@@ -356,4 +356,4 @@ COMMANDS = {
 """Sub-commands with their help; `app.py` has one function for each."""
 
 COMPLETE_VARIABLE = "_AGENTCLI_COMPLETE"
-"""Set by a shell that wants to know how a command line may go on."""
+"""Set by a shell that asks for completions."""

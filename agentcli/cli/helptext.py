@@ -1,4 +1,4 @@
-"""What `--help` prints, from the tables of flags, commands, examples and exit codes. Standard library only: fast."""
+"""The text of `--help`, from the tables of flags, commands, examples and exit codes. Standard library only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXAMPLES = "Examples"
 _TERM_CELLS = 26
 _EXAMPLE_CELLS = 44
 _BESIDE = 64
-"""From so many columns on, descriptions stand beside what they describe; below them, under it."""
+"""From this width on, descriptions are beside their terms; else below."""
 
 USAGE = ("agentcli [FLAGS] [PROMPT]", "agentcli [FLAGS] -p PROMPT", "agentcli COMMAND …")
 ABOUT = (
@@ -42,7 +42,7 @@ class Section:
 
 @frozen
 class Manual:
-    """One sub-command, as typer knows it."""
+    """The help of one sub-command."""
 
     path: tuple[str, ...]
     usage: str
@@ -111,7 +111,7 @@ def laid_out(usage: Sequence[str], about: str, sections: Sequence[Section], more
 
 
 def _cells(section: Section) -> int:
-    """As wide as its longest term, but one long term does not push all descriptions to the right."""
+    """The width of the longest term, limited so that one long term does not indent all descriptions."""
     most = _EXAMPLE_CELLS if section.heading == EXAMPLES else _TERM_CELLS
     return min(most, max((len(term) for term, _text in section.rows), default=0))
 
@@ -140,7 +140,7 @@ def print_help(text: str) -> int:
 
 
 def here() -> tuple[int, bool]:
-    """How wide, and whether headings may stand out."""
+    """The terminal's width, and whether headings may be styled."""
     kind = os.environ.get("TERM", "")
     styled = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and kind not in ("", "dumb")
     return shutil.get_terminal_size().columns, styled

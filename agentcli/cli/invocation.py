@@ -1,7 +1,7 @@
-"""What the parsed flags mean: `Options` for the engine and settings for the front end.
+"""Turn parsed flags into `Options` for the engine and settings for the front end.
 
-Checks everything that can be known before the first request and says in one sentence what is wrong. Reads the
-files that flags name; writes nothing, starts nothing.
+Checks everything that can be known before the first request. Reads the files that flags name; writes nothing, starts
+nothing.
 """
 
 from __future__ import annotations
@@ -88,13 +88,13 @@ def _headless_settings(parsed: Parsed, cwd: Path) -> HeadlessSettings:
 def _check_session_flags(parsed: Parsed) -> None:
     goes_on = "continue" in parsed.values or "resume" in parsed.values
     if "continue" in parsed.values and "resume" in parsed.values:
-        raise UsageError("--continue and --resume exclude each other. Give one of them.")
+        raise UsageError("--continue and --resume exclude each other. Use one of them.")
     if "resume" in parsed.values and not parsed.get("resume") and parsed.headless:
         raise UsageError("--resume needs a session with -p: --resume ID. agentcli sessions list shows them.")
     if parsed.get("fork_session") and not goes_on:
         raise UsageError("--fork-session copies a session: add --continue or --resume ID.")
     if parsed.get("session_id") and goes_on and not parsed.get("fork_session"):
-        raise UsageError("--session-id is for a new session. Add --fork-session, or leave it out.")
+        raise UsageError("--session-id is for a new session. Add --fork-session, or omit it.")
 
 
 def _check_formats(parsed: Parsed) -> None:
@@ -103,9 +103,7 @@ def _check_formats(parsed: Parsed) -> None:
     if streams_in and not streams_out:
         raise UsageError("--input-format stream-json needs --output-format stream-json too.")
     if streams_in and parsed.prompt is not None:
-        raise UsageError(
-            "With --input-format stream-json prompts come from standard input. Leave out the prompt argument."
-        )
+        raise UsageError("With --input-format stream-json prompts come from standard input. Omit the prompt argument.")
     if parsed.get("include_partial_messages") and not streams_out:
         raise UsageError("--include-partial-messages needs --output-format stream-json.")
     if parsed.get("replay_user_messages") and not streams_in:
@@ -115,7 +113,7 @@ def _check_formats(parsed: Parsed) -> None:
 def _not_empty(parsed: Parsed, key: str, name: str) -> str | None:
     value: str | None = parsed.get(key)
     if value is not None and not value.strip():
-        raise UsageError(f"{name} is empty. Give a value or leave it out.")
+        raise UsageError(f"{name} is empty. Add a value or omit it.")
     return value
 
 
@@ -124,7 +122,7 @@ def _text_or_file(parsed: Parsed, key: str, cwd: Path) -> str | None:
     text: str | None = parsed.get(key)
     file: str | None = parsed.get(f"{key}_file")
     if text is not None and file is not None:
-        raise UsageError(f"{flag} and {flag}-file exclude each other. Give one of them.")
+        raise UsageError(f"{flag} and {flag}-file exclude each other. Use one of them.")
     return text if file is None else _read(file, cwd, f"{flag}-file")
 
 
@@ -133,7 +131,7 @@ def _read(name: str, cwd: Path, flag: str) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise UsageError(f"{flag}: {path} cannot be read ({error.strerror}). Check the path.") from None
+        raise UsageError(f"{flag}: cannot read {path} ({error.strerror}). Check the path.") from None
     except ValueError:
         raise UsageError(f"{flag}: {path} is not UTF-8 text. Save it as UTF-8.") from None
 

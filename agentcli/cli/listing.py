@@ -1,6 +1,6 @@
-"""What `agentcli config` and `agentcli sessions list` print. Reads settings and session files; changes nothing.
+"""The output of `agentcli config` and `agentcli sessions list`. Reads settings and session files; changes nothing.
 
-Everything printed may come from a repository or a model, so it passes through `plain_line`.
+All values may come from a repository or a model, so they pass through `plain_line`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _VALUE_WIDTH = 400
 
 
 def find_sessions(paths: Paths, cwd: Path | None) -> list[SessionInfo]:
-    """Newest first; of all folders when `cwd` is None."""
+    """Newest first; of all folders if `cwd` is None."""
     return [] if paths.state_dir is None else list_sessions(paths.state_dir, cwd)
 
 
 def session_lines(sessions: list[SessionInfo], width: int | None = None) -> Iterator[str]:
-    """`width`: of the terminal that they are shown on; lines are cut to it, and of an id only as much is shown as `-r`
-    needs. None: for programs, with everything."""
+    """`width`: of the terminal; lines are cut to it, and ids are shortened to what `-r` needs. None: complete lines for
+    programs."""
     if width is not None:
         yield from _short_lines(sessions, width)
         return
@@ -47,7 +47,7 @@ def _short_lines(sessions: list[SessionInfo], width: int) -> Iterator[str]:
 
 
 def _distinct_cells(ids: list[str]) -> int:
-    """How many characters tell them apart; at least those of a UUID's first part."""
+    """How many characters make the ids distinct; at least the first part of a UUID."""
     return next((cells for cells in range(8, 36) if len({id[:cells] for id in ids}) == len(ids)), 36)
 
 
@@ -67,7 +67,7 @@ def session_records(sessions: list[SessionInfo]) -> list[Json]:
 
 
 def setting_lines(settings: Settings) -> Iterator[str]:
-    """`key = value  # where it came from`, only what is set first, then the defaults."""
+    """`key = value # source`: first values that are set, then the defaults."""
     rows = settings.describe()
     for row in sorted(rows, key=lambda row: row.source == "default"):
         value = json.dumps(_without_password(row), ensure_ascii=False, default=str)
@@ -79,5 +79,5 @@ def setting_records(settings: Settings) -> list[Json]:
 
 
 def _without_password(row: SettingRow) -> Any:
-    """What is printed here gets into reports of problems."""
+    """The value without passwords: users paste this output into bug reports."""
     return shown_url(row.value) if row.key == "baseUrl" and isinstance(row.value, str) else row.value

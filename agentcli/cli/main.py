@@ -1,6 +1,6 @@
-"""The command line's entry: parse, then import and start exactly one front end.
+"""The entry point of the command line: parse, then import and start exactly one front end.
 
-Everything that can go wrong ends here in one sentence and an exit code; a traceback goes into a file.
+Every failure ends here in one message and an exit code; a traceback goes to a file.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.cli.early import give_back, giving_back
+from agentcli.cli.early import restore_terminal, terminal_restored
 from agentcli.cli.flags import COMPLETE_VARIABLE
 from agentcli.cli.output import complain, write_bytes
 from agentcli.cli.parse import Parsed, parse
 from agentcli.core.errors import AgentError, UsageError
-from agentcli.plain.wanted import is_bare, may_be_wanted
+from agentcli.plain.front_end_choice import is_dumb_terminal, may_choose_plain
 
 if TYPE_CHECKING:
     from agentcli.assemble import Options
@@ -25,12 +25,11 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str], early: Instant | None = None) -> int:
-    """The exit code. Never raises for anything but a bug in its own error handling.
-
-    `early`: the prompt that is on the screen already, if one is."""
+    """The exit code. Never raises except for a bug in its own error handling. `early`: the prompt that is already on
+    the screen, if any."""
     stdin_open = _open_missing_streams()
     try:
-        with giving_back(early):
+        with terminal_restored(early):
             return _dispatch(argv, environ, stdin_open, early)
     except UsageError as error:
         return _complain(str(error), 2)
@@ -43,8 +42,8 @@ def main(argv: Sequence[str], environ: Mapping[str, str], early: Instant | None 
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
             return _report(error, environ)
-        return _complain(f"The output cannot be written: {error.strerror}.", 1)
-    except Exception as error:  # noqa: BLE001 -- the last line of defence: the person gets a sentence, the file the rest
+        return _complain(f"Cannot write the output: {error.strerror}.", 1)
+    except Exception as error:  # noqa: BLE001 -- the last line of defence: the user gets a message, the file the traceback
         return _report(error, environ)
 
 
@@ -75,7 +74,7 @@ def _dispatch(argv: Sequence[str], environ: Mapping[str, str], stdin_open: bool,
 
         return print_version()
     if not parsed.headless:
-        if may_be_wanted(argv, environ) and _wants_lines(parsed, environ):
+        if may_choose_plain(argv, environ) and _wants_plain(parsed, environ):
             return _plain(parsed, environ, early)
         return _app(parsed, environ, early)
     return _headless(parsed, environ, stdin_open)
@@ -117,8 +116,8 @@ def _app(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) -> i
 
 
 def _become_demo(early: Instant | None) -> int:
-    """The tour is a program of its own: nothing of this session stays with it."""
-    give_back(early)
+    """The tour runs as a new program: nothing of this session remains."""
+    restore_terminal(early)
     from agentcli.core.installation import library_folders, package_root
     from agentcli.core.own_programs import become
 
@@ -130,7 +129,7 @@ def _environment_of_programs(
     parsed: Parsed, environ: Mapping[str, str], cwd: Path, further: Sequence[str] = ()
 ) -> Mapping[str, str]:
     """The environment for a front end and the programs it starts (editor, clipboard, status line). The engine and the
-    model's commands have the whole one."""
+    model's commands get the complete one."""
     from agentcli.core.own_programs import user_environment
     from agentcli.core.programs import folders_named
 
@@ -144,9 +143,9 @@ def _writable_folders(parsed: Parsed, environ: Mapping[str, str], cwd: Path) -> 
     return (*settings.texts("permissions.additionalDirectories"), *settings.texts("sandbox.allowWrite"))
 
 
-def _wants_lines(parsed: Parsed, environ: Mapping[str, str]) -> bool:
-    """By flag, by setting, or because the terminal can do no more."""
-    if parsed.get("plain") or is_bare(environ):
+def _wants_plain(parsed: Parsed, environ: Mapping[str, str]) -> bool:
+    """Whether plain mode is chosen, by flag, by setting or by a dumb terminal."""
+    if parsed.get("plain") or is_dumb_terminal(environ):
         return True
     return _settings(parsed, environ, _current_folder()).boolean("plain")
 
@@ -160,7 +159,7 @@ def _settings(parsed: Parsed, environ: Mapping[str, str], cwd: Path) -> Settings
 
 
 def _plain(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) -> int:
-    give_back(early)
+    restore_terminal(early)
     from agentcli.plain.start import PlainStart, run
 
     cwd = _current_folder()
@@ -191,7 +190,7 @@ def _headless(parsed: Parsed, environ: Mapping[str, str], stdin_open: bool) -> i
     try:
         invocation = build_invocation(parsed, _current_folder())
     except UsageError as error:
-        _tell_programs(str(error), parsed)
+        _report_as_json(str(error), parsed)
         raise
     from agentcli.headless.run import run
     from agentcli.headless.streams import Streams
@@ -200,8 +199,8 @@ def _headless(parsed: Parsed, environ: Mapping[str, str], stdin_open: bool) -> i
     return run(invocation.options, invocation.headless, Streams(stdin=0 if stdin_open else None))
 
 
-def _tell_programs(message: str, parsed: Parsed) -> None:
-    """Who asked for JSON gets a result also when nothing could be started."""
+def _report_as_json(message: str, parsed: Parsed) -> None:
+    """Print a JSON result for clients that asked for JSON, even if nothing could be started."""
     if parsed.get("output_format", "text") == "text":
         return
     from agentcli.core.ids import RandomIds
@@ -220,7 +219,7 @@ def _keep_tracebacks_off_the_screen(environ: Mapping[str, str]) -> None:
 
 
 def _keep_tracebacks_in_files(environ: Mapping[str, str]) -> None:
-    """In the app nothing may be written to the screen but what the app paints."""
+    """In the app, only the app may write to the screen."""
     import logging
 
     from agentcli.cli.crash import ReportingHandler
@@ -232,13 +231,13 @@ def _current_folder() -> Path:
     try:
         return Path.cwd()
     except OSError:
-        raise UsageError("The current folder does not exist any more. Change to another one.") from None
+        raise UsageError("The current folder no longer exists. Change to another one.") from None
 
 
 def _open_missing_streams() -> bool:
-    """Put /dev/null where a standard stream is closed; false if standard input was.
+    """Open /dev/null for closed standard streams; False if standard input was closed.
 
-    Otherwise the next file or socket opened would take its number and be read or written as if it were the stream.
+    Otherwise the next file or socket would get its number and be used as the stream.
     """
     stdin_open = True
     for descriptor in (0, 1, 2):

@@ -1,8 +1,8 @@
-"""The only module of the command line that writes: every text becomes fit for a terminal here.
+"""The only module of the command line that writes: it makes every text safe for a terminal.
 
-File names, settings, rules, session titles and servers' messages may come from a stranger, so no other module below
-`cli/` calls `print`, `typer.echo` or `os.write` (a test reads the sources). Imports next to nothing: it is on the way
-of every error message.
+File names, settings, rules, session titles and servers' messages are untrusted, so no other module in `cli/` calls
+`print`, `typer.echo` or `os.write` (a test reads the sources). Imports very little, because every error message needs
+it.
 """
 
 from __future__ import annotations
@@ -17,19 +17,21 @@ _OUR_STYLES = re.compile("(\x1b\\[[0-9;]*m)")
 
 
 def echo(text: str = "", *, err: bool = False, end: str = "\n") -> None:
-    """Print text of which any part may be untrusted."""
+    """Print text that may contain untrusted parts."""
     _write(terminal_text(text) + end, err)
 
 
 def echo_styled(text: str) -> None:
-    """Print text with colours of our own; everything else that a terminal would obey is escaped as usual. The caller
-    has escaped the untrusted parts of it before adding the colours."""
+    """Print text with our own colours; everything else that a terminal would obey is escaped as usual.
+
+    The caller has escaped the untrusted parts before adding the colours.
+    """
     pieces = _OUR_STYLES.split(text)
     _write("".join(piece if number % 2 else terminal_text(piece) for number, piece in enumerate(pieces)) + "\n", False)
 
 
 def echo_json(value: object) -> None:
-    """Print JSON for programs, in ASCII: it is the same value for a parser, and harmless on a terminal."""
+    """Print JSON for programs, in ASCII, which is safe on a terminal."""
     import json
 
     _write(json_for_terminal(json.dumps(value, indent=2, default=str)) + "\n", False)
@@ -43,28 +45,28 @@ def notice(text: str) -> None:
 
 
 def confirm(question: str) -> bool:
-    """Ask for yes or no, where no is the default."""
+    """Ask for yes or no; the default is no."""
     import typer
 
     return typer.confirm(terminal_text(question), default=False)
 
 
 def ask_secret(prompt: str) -> str:
-    """Ask without showing what is typed. Raises `EOFError` and `KeyboardInterrupt`."""
+    """Ask without echo. Raises `EOFError` and `KeyboardInterrupt`."""
     from getpass import getpass
 
     return getpass(terminal_text(prompt))
 
 
 def write_bytes(data: bytes, descriptor: int = 1) -> None:
-    """Write data that is escaped already: a JSON frame, or a list for a shell. Raises OSError."""
+    """Write escaped data: a JSON frame, or a list for a shell. Raises OSError."""
     while data:
         data = data[os.write(descriptor, data) :]
 
 
 def complain(message: str) -> None:
-    """Print the reason why a command ends, or nothing where standard error is gone."""
-    # Indented, so that a line break in a file name does not begin a line that looks like ours.
+    """Print why a command ends; does nothing if standard error is closed."""
+    # Indented, so that a line break in a file name does not start a line that looks like ours.
     shown = terminal_text(message).replace("\n", "\n  ")
     try:
         write_bytes(f"agentcli: {shown}\n".encode(errors="replace"), 2)
@@ -73,6 +75,6 @@ def complain(message: str) -> None:
 
 
 def _write(text: str, err: bool) -> None:
-    # Not through the stream's buffer: what a reader who has left does not take would be written again at exit.
+    # Not through the stream's buffer: output that a closed pipe refused would be written again at exit.
     encoding = getattr(sys.stderr if err else sys.stdout, "encoding", None) or "utf-8"
     write_bytes(text.encode(encoding, "replace"), 2 if err else 1)

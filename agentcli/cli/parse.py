@@ -1,6 +1,6 @@
-"""Arguments in, plain values out, by the table in `flags.py`. Knows no `Options` and touches no file.
+"""Parse arguments by the table in `flags.py`. Knows no `Options` and reads no file.
 
-typer would do the same in 90 ms; a headless start has 400 for everything. Standard library only.
+typer would need 90 ms for the same; a headless start has 400 ms in total. Standard library only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RULE_LIST = re.compile(r"(?:[A-Z]\w*|mcp__[\w-]+)(?:\([^)]*\))?(?:,(?:[A-Z]\w*|
 @frozen
 class Parsed:
     values: Mapping[str, Any] = field(default_factory=dict)
-    """By `Flag.key`; only flags that were given. Lists are tuples."""
+    """By `Flag.key`; only the given flags. Lists are tuples."""
     prompt: str | None = None
     command: tuple[str, ...] = ()
     """A sub-command and its arguments; then nothing else is set."""
@@ -30,7 +30,7 @@ class Parsed:
 
     @property
     def headless(self) -> bool:
-        """-p, or JSON lines both ways: programs that drive agentcli on pipes do not pass -p."""
+        """-p, or stream-json for both input and output: programs that drive agentcli over pipes do not pass -p."""
         streams = self.get("input_format") == "stream-json" and self.get("output_format") == "stream-json"
         return bool(self.get("print")) or streams
 
@@ -46,7 +46,7 @@ def parse(argv: Sequence[str]) -> Parsed:
 
 
 def split_list(text: str) -> tuple[str, ...]:
-    """A list with commas or blanks between its items; neither splits inside parentheses, empty items are dropped."""
+    """Split a list at commas or blanks, but not inside parentheses; empty items are dropped."""
     items: list[str] = []
     depth, start = 0, 0
     for position, character in enumerate(text):
@@ -83,9 +83,7 @@ class _Arguments:
     def _take_prompt(self, word: str) -> None:
         if self._prompt is not None:
             _refuse_mistyped_command(self._prompt)
-            raise UsageError(
-                f"There are two prompts, {self._prompt!r} and {word!r}. Put quotes around the whole prompt."
-            )
+            raise UsageError(f"Two prompts given, {self._prompt!r} and {word!r}. Put quotes around the whole prompt.")
         self._prompt = word
 
     def _take_flag(self, argument: str) -> None:
@@ -98,7 +96,7 @@ class _Arguments:
         given: str | None = attached if equals else None
         if flag.kind == "switch":
             if given is not None:
-                raise UsageError(f"{name} takes no value. Leave out {('=' + attached)!r}.")
+                raise UsageError(f"{name} takes no value. Omit {('=' + attached)!r}.")
             self._values[flag.key] = True
             return
         if given is None:
@@ -127,13 +125,13 @@ class _Arguments:
         following = self._rest[0] if self._rest else None
         if flag.kind == "optional" and (following is None or following.startswith("-")):
             return None
-        # A value may begin with a dash (a prompt, a negative number), but a known flag means that it was forgotten.
+        # A value may begin with a dash (a prompt, a negative number), but a known flag means that the value is missing.
         if following is None or following in BY_NAME:
             raise UsageError(f"{name} needs a value: {name} {flag.metavar or '|'.join(flag.choices)}.")
         return self._rest.pop(0)
 
     def _take_more_rules(self, flag: Flag, name: str) -> None:
-        """Rules may also follow as arguments of their own, as scripts written for other programs do it.
+        """Rules may also follow as separate arguments, as in scripts for other programs.
 
         A bare word before the prompt could be either: guessing would lose a prompt or grant a tool, so it is refused.
         """
@@ -198,7 +196,7 @@ def _refuse_mistyped_command(prompt: str) -> None:
 
 
 def nearest(word: str, known: tuple[str, ...]) -> str | None:
-    # Imported here: only a mistake pays for it.
+    # Imported here: only needed for an error message.
     from difflib import get_close_matches
 
     folded = {name.casefold(): name for name in known}

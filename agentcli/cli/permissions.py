@@ -1,4 +1,4 @@
-"""`agentcli permissions`: what the rules decide about a command and why, and which rules there are. Asks no model."""
+"""`agentcli permissions`: the decision for a command and its reason, and the active rules. Uses no model."""
 
 from __future__ import annotations
 
@@ -18,19 +18,23 @@ EXIT_CODES = {"allow": 0, "ask": 3, "deny": 4}
 
 
 _Mode = Annotated[
-    str | None, typer.Option("--permission-mode", "--mode", metavar="MODE", help="As if this mode were on.")
+    str | None, typer.Option("--permission-mode", "--mode", metavar="MODE", help="Use this permission mode.")
 ]
 _Trust = Annotated[bool, typer.Option("--trust", help="Treat this folder as trusted.")]
 _Sandbox = Annotated[str | None, typer.Option("--sandbox", metavar="MODE", help="As with agentcli --sandbox.")]
 _Allowed = Annotated[
-    list[str] | None, typer.Option("--allowedTools", "--allowed-tools", metavar="RULES", help="Further allow rules.")
+    list[str] | None, typer.Option("--allowedTools", "--allowed-tools", metavar="RULES", help="Additional allow rules.")
 ]
 _Disallowed = Annotated[
     list[str] | None,
-    typer.Option("--disallowedTools", "--disallowed-tools", metavar="RULES", help="Further deny rules."),
+    typer.Option("--disallowedTools", "--disallowed-tools", metavar="RULES", help="Additional deny rules."),
 ]
-_AddDir = Annotated[list[str] | None, typer.Option("--add-dir", metavar="FOLDER", help="A further folder to work in.")]
-_Settings = Annotated[str | None, typer.Option("--settings", metavar="JSON|FILE", help="Settings laid over the files.")]
+_AddDir = Annotated[
+    list[str] | None, typer.Option("--add-dir", metavar="FOLDER", help="An additional working directory.")
+]
+_Settings = Annotated[
+    str | None, typer.Option("--settings", metavar="JSON|FILE", help="Settings that override the files.")
+]
 _AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -79,15 +83,15 @@ def list_rules(
         return
     echo(f"mode: {policy.mode.value}")
     for folder in rights.context.working_dirs:
-        echo(f"works in: {terminal_line(str(folder))}")
+        echo(f"working directory: {terminal_line(str(folder))}")
     for row in rows:
         echo(f"{row['behavior']:<5}  {terminal_line(row['rule'])}  # {plain_line(row['source'], 400)}")
     if not rows:
-        echo("There are no rules. What only reads in these folders is allowed, everything else asks.")
+        echo("No rules. Read-only access to these folders is allowed, everything else needs approval.")
 
 
 def decided(rights: Rights, tool: str, subject: str) -> tuple[Decision, list[str], str]:
-    """The decision, the rules that would allow the call if it asks, and the tool's full name."""
+    """The decision, the rules that would allow the call if it needs approval, and the tool's full name."""
     needs = _needs(rights, tool, subject)
     name = getattr(rights.registry.get(tool), "name", tool)
     place = (rights.context.cwd, rights.context.working_dirs)
@@ -97,7 +101,7 @@ def decided(rights: Rights, tool: str, subject: str) -> tuple[Decision, list[str
 
 
 def rights_with(flags: list[str]) -> Rights:
-    """What the program would go by with these flags on its command line."""
+    """The permissions that agentcli would use with these flags."""
     from agentcli.cli.invocation import build_invocation
     from agentcli.cli.parse import parse
 
@@ -113,7 +117,7 @@ def _flags(
     add_dir: list[str] | None,
     settings: str | None,
 ) -> list[str]:
-    """The same flags as a command line of the program has them, so that both are read by one parser."""
+    """The same flags as on agentcli's command line, so that one parser reads both."""
     given = [("--permission-mode", mode), ("--sandbox", sandbox), ("--settings", settings)]
     given += [("--allowedTools", rules) for rules in allowed or ()]
     given += [("--disallowedTools", rules) for rules in disallowed or ()]
@@ -132,7 +136,7 @@ def _needs(rights: Rights, tool: str, subject: str) -> tuple[Need, ...]:
     found = rights.registry.get(tool)
     field = getattr(found, "subject", None)
     if found is None or field is None:
-        # A tool that is not here: of an MCP server, or of a later session. Its rules can be tried all the same.
+        # An unknown tool, of an MCP server or of a later session. Its rules can still be tested.
         return (Need("other", subject),)
     return found.needs({field: subject}, rights.context)
 

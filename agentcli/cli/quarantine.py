@@ -1,4 +1,4 @@
-"""`agentcli quarantine`: what the sandbox moved out of working directories, and how to take it back."""
+"""`agentcli quarantine`: list, restore and delete files that the sandbox moved out of working directories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference, from the tables that the code itself goes by.
+"""Generate the reference from the tables that the code uses.
 
 python -m agentcli.cli.reference            print it
 python -m agentcli.cli.reference --write    put it between the markers of README.md
@@ -28,7 +28,7 @@ _BY = "<!-- Written by `python -m agentcli.cli.reference --write`; a test compar
 
 
 def reference() -> str:
-    """As Markdown, without the markers."""
+    """The reference as Markdown, without the markers."""
     parts = [
         _BY,
         _folded("Flags", _flags()),
@@ -125,7 +125,7 @@ def _code(text: str) -> str:
 
 
 def with_reference(text: str) -> str:
-    """A document with what is between its markers written anew. Raises ValueError where there are none."""
+    """Replace the text between the markers of a document. Raises ValueError if there are none."""
     before, begin, rest = text.partition(BEGIN)
     _old, end, after = rest.partition(END)
     if not begin or not end:

@@ -1,4 +1,4 @@
-"""`agentcli status`: whether agentcli is ready here, and with what. Asks nobody, changes nothing, shows no key."""
+"""`agentcli status`: whether agentcli is ready in this folder. Sends no request, changes nothing, shows no key."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import typer
 
 from agentcli import __version__
 from agentcli.assemble import Options, sandbox_for
-from agentcli.assemble.ground import Ground
-from agentcli.assemble.model import ModelParts
+from agentcli.assemble.environment import Environment
+from agentcli.assemble.model import ModelBuilder
 from agentcli.cli.output import echo, echo_json
 from agentcli.config.trust import parts_of
 from agentcli.core.errors import AgentError, CredentialError
@@ -21,7 +21,7 @@ from agentcli.core.plaintext import plain_line
 from agentcli.providers.credentials import shown_url
 from agentcli.session.find import list_sessions
 
-STATUS_HELP = "Say which model, server and key are used here, and whether all is ready. Exit codes: 0 ready, 1 no key."
+STATUS_HELP = "Show the model, server and key in use, and whether agentcli is ready. Exit codes: 0 ready, 1 no key."
 
 
 def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
@@ -37,7 +37,7 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
 
 
 def _row(name: str, value: str, width: int) -> str:
-    """`width` 0: for a program, which has one line for each fact."""
+    """`width` 0: for programs, one line per fact."""
     if not width:
         return f"{name:<9} {value}"
     rows = textwrap.wrap(value, max(20, width - 10), break_on_hyphens=False, break_long_words=False)
@@ -45,8 +45,8 @@ def _row(name: str, value: str, width: int) -> str:
 
 
 def gather(options: Options) -> Json:
-    ground = Ground(options)
-    models = ModelParts(ground)
+    env = Environment(options)
+    models = ModelBuilder(env)
     url, url_source = models.base_url()
     facts: Json = {
         "ready": True,
@@ -59,10 +59,10 @@ def gather(options: Options) -> Json:
         "key_hint": "",
         "key_kept_in": "",
         "sandbox": _sandbox(options),
-        "cwd": str(ground.cwd),
-        "own_settings": bool(parts_of(ground.cwd)),
-        "trusted": ground.is_trusted(),
-        "sessions": len(list_sessions(ground.paths.state_dir, ground.cwd)) if ground.paths.state_dir else 0,
+        "cwd": str(env.cwd),
+        "own_settings": bool(parts_of(env.cwd)),
+        "trusted": env.is_trusted(),
+        "sessions": len(list_sessions(env.paths.state_dir, env.cwd)) if env.paths.state_dir else 0,
     }
     if models.needs_no_key:
         return {**facts, "key_source": models.needs_no_key, "endpoint": "", "endpoint_source": ""}
@@ -87,10 +87,10 @@ def _rows(facts: Json) -> list[tuple[str, str]]:
         key = "none, which this server may accept"
     else:
         hint = f" ({facts['key_hint']})" if facts["key_hint"] else ""
-        kept = f", kept in {facts['key_kept_in']}" if facts["key_kept_in"] else ""
+        kept = f", stored in {facts['key_kept_in']}" if facts["key_kept_in"] else ""
         key = f"{facts['key_source']}{hint}{kept}"
     count = facts["sessions"]
-    trust = "trusted" if facts["trusted"] else "its own settings do not count until: agentcli trust"
+    trust = "trusted" if facts["trusted"] else "its settings are ignored until you run: agentcli trust"
     folder = f"{facts['cwd']} ({trust})" if facts["own_settings"] else facts["cwd"]
     return [
         ("ready", "yes" if facts["ready"] else "no"),

@@ -1,6 +1,6 @@
-"""`agentcli trust`: shows everything a folder could make agentcli run or allow, whole, and remembers the answer.
+"""`agentcli trust`: shows everything that a folder could make agentcli run or allow, and records the answer.
 
-The state that is shown is the state that is remembered: files are read once, and what cannot be shown is not trusted.
+The recorded state is exactly the shown state: files are read once, and content that cannot be shown is not trusted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def distrust(folder: Path) -> None:
     trust = store()
     root = trust.state(folder).root
     known = trust.distrust(root)
-    echo(f"{shown_name(str(root))} is not trusted any more." if known else "It was not trusted.")
+    echo(f"{shown_name(str(root))} is no longer trusted." if known else "It was not trusted.")
 
 
 def trust_folder(folder: Path, *, yes: bool) -> None:
@@ -46,19 +46,19 @@ def trust_folder(folder: Path, *, yes: bool) -> None:
     echo(shown(state))
     if not state.unshowable and not yes:
         if not sys.stdin.isatty():
-            raise UsageError("Nobody is there to ask. Read what is above, then use --yes.")
+            raise UsageError("No terminal to ask for confirmation. Read the list above, then use --yes.")
         if not confirm("Trust this folder with exactly this content?"):
             echo("Nothing was changed.")
             return
     trust.trust(state)
-    echo(f"{root} is trusted. A change of these files asks again.")
+    echo(f"{root} is trusted. agentcli asks again if these files change.")
 
 
 def shown(state: TrustState) -> str:
-    """What would take effect, untruncated, with everything invisible made visible."""
+    """All content that would take effect, not truncated, with invisible characters spelled out."""
     lines = [f"Folder: {shown_name(str(state.root))}"]
     if not state.parts:
-        lines.append("It has no settings, servers, hooks, skills or commands of its own.")
+        lines.append("It has no settings, servers, hooks, skills or commands.")
     for part in state.parts:
         mark = "changed or new" if part.name in state.changed else "as trusted before"
         lines += ["", f"{shown_name(part.name)} ({mark}):", *_content(part)]
@@ -69,5 +69,5 @@ def _content(part: TrustedContent) -> list[str]:
     if part.digest == UNREADABLE:
         return ["    Cannot be shown: not a regular file inside the folder, or too large. It is never trusted."]
     rows = part.text.replace("\r\n", "\n").removesuffix("\n").split("\n")
-    # Behind a mark: a line that the terminal wraps has none, so a long line cannot imitate the next heading.
+    # With a prefix: a line that the terminal wraps has none, so a long line cannot imitate the next heading.
     return [f"  | {shown_command(row)}" for row in rows] if part.text else ["    (empty)"]

@@ -57,5 +57,5 @@ def _in_force(engine: Engine) -> str:
 def _offered(engine: Engine) -> str:
     info = engine.catalog.get(engine.model)
     if not info.efforts:
-        return f"{info.id} has no effort levels."
+        return f"{info.id} does not support effort levels."
     return f"{info.id} takes {', '.join(info.efforts)} or auto."

@@ -1,1 +1,1 @@
-"""Layer 0: values and mechanics. Standard library only; imports nothing else of this package."""
+"""Layer 0: values and basic mechanics. Standard library only; imports no other package of agentcli."""

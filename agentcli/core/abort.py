@@ -1,11 +1,11 @@
-"""Abort as a value: a controller that says stop and why, and signals that hear it.
+"""Abort signals: a controller requests a stop with a reason, and signals observe it.
 
-The write side (`AbortController`) belongs to the engine and the front ends; the read side (`AbortSignal`) is
-passed explicitly, last parameter, to everything that may take long. Abort ends in a typed terminal. Task
-cancellation is something else: it means that the consumer is gone, and is never used to say "stop" from here.
+The write side (`AbortController`) belongs to the engine and the front ends; the read side (`AbortSignal`) is passed
+explicitly, as the last parameter, to everything that may take long. An abort ends in a typed terminal. Task
+cancellation is different: it means that the consumer is gone, and is never used here to request a stop.
 
-A signal's callbacks run synchronously inside `abort()`, so that a connection or a process group is dealt with
-in the very call that ESC makes, not one loop iteration later.
+A signal's callbacks run synchronously inside `abort()`, so that a connection or a process group is closed within the
+key press of ESC, not one loop iteration later.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ class AbortReason(StrEnum):
     USER_CANCEL = "user_cancel"
     """ESC or Ctrl+C: leaves an interruption message."""
     INTERRUPT = "interrupt"
-    """A new prompt was sent while work was going on: it says enough by itself."""
+    """A new prompt was sent during the work; no interruption message is needed."""
     BUDGET = "budget"
-    """The engine's USD budget is spent."""
+    """The engine's budget in USD is spent."""
     SHUTDOWN = "shutdown"
     """The program is ending (SIGTERM, terminal gone)."""
 
 
 class Aborted(Exception):
-    """Raised by `AbortSignal.run` only, and caught by whoever called it; never crosses a public boundary."""
+    """Raised only by `AbortSignal.run` and caught by its caller; never crosses a public boundary."""
 
     def __init__(self, reason: AbortReason) -> None:
         super().__init__(reason.value)
@@ -39,7 +39,7 @@ class Aborted(Exception):
 
 
 class AbortSignal:
-    """Read side. Not thread-safe: lives on one event loop."""
+    """Read side. Not thread-safe: use it on one event loop."""
 
     __slots__ = ("_callbacks", "_reason")
 
@@ -56,7 +56,8 @@ class AbortSignal:
         return self._reason is not None
 
     def on_abort(self, callback: Callable[[AbortReason], object]) -> Callable[[], None]:
-        """Call `callback(reason)` once on abort (at once if that has been); returns a function that unhooks it."""
+        """Call `callback(reason)` once on abort (immediately if already aborted); returns a function that removes
+        it."""
         if self._reason is not None:
             callback(self._reason)
             return lambda: None
@@ -71,7 +72,7 @@ class AbortSignal:
         return unhook
 
     async def wait(self) -> AbortReason:
-        """Return the reason as soon as there is one."""
+        """Wait for the abort and return its reason."""
         if self._reason is not None:
             return self._reason
         future: asyncio.Future[AbortReason] = asyncio.get_running_loop().create_future()
@@ -87,9 +88,9 @@ class AbortSignal:
             unhook()
 
     async def run(self, awaitable: Awaitable[T]) -> T:
-        """Await something, but no longer than until the abort: then it is cancelled, awaited, and `Aborted` raised.
+        """Await something until the abort at the latest: then cancel it, await it, and raise `Aborted`.
 
-        If it finished in the same instant, its value wins: what was done is not thrown away.
+        If it finished at the same time, its value is returned, so that finished work is not lost.
         """
         task: asyncio.Future[T] = asyncio.ensure_future(awaitable)
         if self._reason is not None and not task.done():
@@ -110,7 +111,7 @@ class AbortSignal:
                     await task
 
     async def sleep(self, seconds: float) -> bool:
-        """Sleep; true if the time passed, false (at once) if it was cut short by an abort."""
+        """Sleep; True if the time passed, False (immediately) after an abort."""
         if self._reason is not None:
             return False
         try:
@@ -131,7 +132,7 @@ class AbortSignal:
 
 
 class AbortController:
-    """Write side. The first reason stays: aborting twice changes nothing."""
+    """Write side. The first reason is kept: aborting twice changes nothing."""
 
     __slots__ = ("_unhook", "signal")
 
@@ -145,7 +146,7 @@ class AbortController:
         self.signal._fire(reason)
 
     def close(self) -> None:
-        """Unhook from the parent; a child that is not closed is kept alive by it."""
+        """Detach from the parent, which would otherwise keep this child alive."""
         self._unhook()
 
     def __enter__(self) -> Self:

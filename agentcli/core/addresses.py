@@ -1,7 +1,7 @@
-"""Which hosts and addresses are not the public internet: loopback, private, link-local, metadata services.
+"""Detect hosts and addresses outside the public internet: loopback, private, link-local, metadata services.
 
-Pure: names are judged by how they look; nothing is resolved here. A name that looks public can still lead to a private
-address, which whoever connects has to check with `is_private_address` on what it is about to connect to.
+Pure: names are judged by their form; nothing is resolved here. A name that looks public can still resolve to a private
+address, so code that connects must check the address with `is_private_address`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _LOCAL_ENDINGS = (
     *(".home.arpa", ".in-addr.arpa", ".ip6.arpa", ".test", ".svc"),
 )
 _EMBEDDING = tuple(ipaddress.IPv6Network(text) for text in ("64:ff9b::/96", "::ffff:0:0:0/96", "::/96"))
-"""Networks whose last four bytes are an IPv4 address that the packet may end up at."""
+"""Networks whose last four bytes are an IPv4 address that the packet may reach."""
 _ALSO_PRIVATE = tuple(ipaddress.ip_network(text) for text in ("168.63.129.16/32", "192.0.0.0/24", "64:ff9b:1::/48"))
-"""Global by their numbers, or in some versions of Python: a cloud's own services for its machines, and translation to
-IPv4 addresses of a local network."""
+"""Global by number, or in some versions of Python: cloud services for their own machines, and translation to IPv4
+addresses of a local network."""
 _MOST_URL = 4000
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -32,7 +32,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 @frozen
 class WebAddress:
-    """A URL taken apart once, so that what is decided about and what is fetched cannot be two things."""
+    """A URL parsed once, so that the approved and the fetched address are the same."""
 
     scheme: str
     host: str
@@ -56,7 +56,7 @@ class WebAddress:
 
 
 def parse_web_address(text: str) -> WebAddress | str:
-    """The address, or a sentence that says what is wrong. What two parsers could read differently is refused."""
+    """The address, or a message with the problem. URLs that two parsers could read differently are refused."""
     text = text.strip()
     if not text or len(text) > _MOST_URL:
         return "The URL is empty." if not text else f"The URL has more than {_MOST_URL:,} characters."
@@ -85,7 +85,8 @@ def parse_web_address(text: str) -> WebAddress | str:
 
 
 def host_address(host: str) -> Address | None:
-    """The address that a host literally is, in any spelling that some resolver takes (decimal, octal, hex, short)."""
+    """The IP address that a host literally is, in any spelling that some resolver accepts (decimal, octal, hex,
+    short)."""
     bare = host.strip("[]").rstrip(".")
     if ":" in bare:
         try:
@@ -103,19 +104,19 @@ def host_address(host: str) -> Address | None:
 
 
 def is_private_host(host: str) -> bool:
-    """Whether a host is, by its looks, not on the public internet. Whatever looks odd counts as private."""
+    """Whether a host name does not look public. Unusual names count as private."""
     canonical = _canonical_host(host)
     if canonical is None:
         return True
     address = host_address(canonical)
     if address is not None:
         return is_private_address(address)
-    # A name without a dot is completed by the resolver with the local domain.
+    # A resolver completes a name without a dot with the local domain.
     return "." not in canonical or f".{canonical}".endswith(_LOCAL_ENDINGS)
 
 
 def is_private_address(address: Address) -> bool:
-    """Anything but a global unicast address, also when it is wrapped in an IPv6 one."""
+    """Anything but a global unicast address, also if it is embedded in an IPv6 address."""
     if any(address in network for network in _ALSO_PRIVATE):
         return True
     if isinstance(address, ipaddress.IPv4Address):
@@ -150,6 +151,6 @@ def _number(text: str) -> int:
     if text[:2] in ("0x", "0X"):
         return int(text[2:] or "0", 16)
     if text.startswith("0") and len(text) > 1:
-        # What is no octal number is read as decimal by some; either way it must not pass as harmless.
+        # Some read an invalid octal number as decimal; it must not pass as harmless either way.
         return int(text, 8) if set(text) <= set("01234567") else 256**4
     return int(text)

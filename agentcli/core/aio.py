@@ -1,4 +1,4 @@
-"""The two pieces of async plumbing that everything shares: merging producers, and ending tasks properly."""
+"""Shared async helpers: merging producers, and stopping tasks."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ T = TypeVar("T")
 
 
 async def cancel_and_wait(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel tasks and wait until each has really ended; what they raise is swallowed.
+    """Cancel tasks and wait until each has ended; their exceptions are ignored.
 
-    If the caller itself is cancelled meanwhile, the tasks are still waited for, then the cancellation goes on.
+    If the caller is cancelled meanwhile, the tasks are still awaited before the cancellation continues.
     """
     pending = [task for task in tasks if not task.done()]
     for task in pending:
@@ -56,7 +56,7 @@ class Merge(Generic[T]):
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None and self._error is None:
             self._error = error
-        # Wakes a consumer that waits on an empty queue; one with items comes by here anyway.
+        # Wakes a consumer that waits on an empty queue; one with items gets here anyway.
         if self._items.empty() and not self._closed:
             self._items.put_nowait(None)
 

@@ -1,7 +1,7 @@
-"""Answers that came in several replies (SPEC 2.7).
+"""Answers that span several replies (SPEC 2.7).
 
-A reply that ran into the output cap, filled the context window or was paused by the server is continued by the next
-reply. To the user the pieces are one answer: their texts are joined without a separator, because the model continues
+A reply that reached the output cap, filled the context window or was paused by the server is continued by the next
+reply. For the user the pieces are one answer: their texts are joined without a separator, because the model continues
 in the middle of a sentence or a word.
 """
 
@@ -42,7 +42,7 @@ class AnswerTracker:
 
 
 def answers(messages: Iterable[Message]) -> list[str]:
-    """The text of every answer, the oldest first; replies without text are left out."""
+    """The text of every answer, the oldest first; replies without text are skipped."""
     found: list[str] = []
     tracker = AnswerTracker()
     for message in messages:

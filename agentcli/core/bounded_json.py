@@ -1,8 +1,8 @@
-"""JSON from models, repositories and files that others can change: one limit of depth, and only numbers that go back.
+"""Parse JSON from models, repositories and files with limits on depth and numbers.
 
-What is nested some hundred levels deep can be parsed, but not everything that later copies, compares, encodes or shows
-it is safe from the recursion limit. `1e999` becomes infinity, which no JSON can hold; an integer of thousands of digits
-overflows the first arithmetic. All of it is refused here, once, as a `ValueError`.
+JSON with hundreds of levels can be parsed, but code that later copies, compares, encodes or shows it may reach the
+recursion limit. `1e999` becomes infinity, which JSON cannot represent; an integer of thousands of digits overflows in
+arithmetic. All of it is refused here with a `ValueError`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 DEEPEST = 100
 """Levels of objects and lists."""
 DEEPEST_INPUT = 64
-"""The same for a tool's input, which a session file and a request have to hold some levels down."""
+"""The same for a tool's input, which is nested some levels deeper in a session file and a request."""
 _MOST_DIGITS = 300
-"""What a float can hold too."""
+"""The range of a float."""
 
 
 class JsonLimitError(ValueError):
-    """Valid JSON beyond a limit; the text completes "the JSON …"."""
+    """Valid JSON beyond a limit; the message completes "the JSON …"."""
 
 
 def parse_json(
@@ -31,7 +31,7 @@ def parse_json(
     most_digits: int = _MOST_DIGITS,
     object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None,
 ) -> Any:
-    """Raises `json.JSONDecodeError` for what is no JSON, another `ValueError` for what is beyond the limits."""
+    """Raises `json.JSONDecodeError` for invalid JSON, another `ValueError` beyond a limit."""
 
     def integer(digits: str) -> int:
         if len(digits) > most_digits:
@@ -54,7 +54,8 @@ def parse_json(
 
 
 def is_too_deep(value: Any, text: str | bytes | None = None, *, deepest: int = DEEPEST) -> bool:
-    """Whether lists and objects are nested more than `deepest` levels; `text`, its JSON, mostly saves the look."""
+    """Whether lists and objects are nested more than `deepest` levels; `text`, its JSON, usually makes the check
+    fast."""
     if isinstance(text, str):
         brackets = text.count("[") + text.count("{")
     elif isinstance(text, bytes):
@@ -63,7 +64,7 @@ def is_too_deep(value: Any, text: str | bytes | None = None, *, deepest: int = D
         brackets = deepest + 1
     if brackets <= deepest:
         return False
-    # Level by level, not by recursion, which is what this protects from.
+    # Level by level: recursion could reach the limit that this protects.
     level: list[Any] = [value] if isinstance(value, (dict, list)) else []
     for _depth in range(deepest):
         level = [

@@ -1,7 +1,7 @@
-"""Bounded reads of files that others may have put there: regular files only, up to a given size, without waiting.
+"""Read files safely: only regular files, up to a size limit, without blocking.
 
-A repository can hold a FIFO, a link to `/dev/zero` or a file of many gigabytes under any name that agentcli reads
-unasked (`.git/HEAD`, `AGENTS.md`, settings). Everything that is read so goes through here; a test finds other reads.
+A repository can contain a FIFO, a link to `/dev/zero` or a huge file under any name that agentcli reads automatically
+(`.git/HEAD`, `AGENTS.md`, settings). All such reads use this module; a test finds other reads.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Reason(StrEnum):
 
 @frozen
 class Unread:
-    """Why a file was not read. Falsy, as an empty file is, for callers to whom it is all the same."""
+    """Why a file was not read. Falsy like an empty file, for callers that treat both alike."""
 
     reason: Reason
     detail: str = ""
-    """The system's message, in lower case, where there is one."""
+    """The system's error message in lower case, if any."""
 
     def __bool__(self) -> Literal[False]:
         return False
@@ -40,7 +40,7 @@ class Unread:
 def read_bounded(path: str | os.PathLike[str], most: int, *, beginning: bool = False) -> bytes | Unread:
     """The content, if it has at most `most` bytes; with `beginning`, the first `most` bytes. Never raises."""
     try:
-        # Not blocking: opening a FIFO would otherwise wait for a writer for ever.
+        # Non-blocking: opening a FIFO would wait for a writer.
         descriptor = os.open(path, _FLAGS)
     except (FileNotFoundError, NotADirectoryError):
         return Unread(Reason.MISSING)
@@ -55,14 +55,14 @@ def read_bounded(path: str | os.PathLike[str], most: int, *, beginning: bool = F
 
 
 def read_descriptor(descriptor: int, most: int, *, beginning: bool = False) -> bytes | Unread:
-    """The same for a file that is open already; the descriptor stays open."""
+    """The same for an open descriptor, which stays open."""
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             return Unread(Reason.NOT_A_FILE)
         if status.st_size > most and not beginning:
             return Unread(Reason.TOO_LARGE)
-        # The size is no promise: files of /proc have none, and others grow while they are read.
+        # The size is not reliable: files in /proc have none, and others grow during the read.
         pieces: list[bytes] = []
         room = most if beginning else most + 1
         while room > 0 and (piece := os.read(descriptor, min(room, _PIECE))):
@@ -75,7 +75,7 @@ def read_descriptor(descriptor: int, most: int, *, beginning: bool = False) -> b
 
 
 def open_regular(path: str | os.PathLike[str], *, buffering: int = -1) -> BinaryIO:
-    """A regular file for reading in pieces, the size of which the caller bounds. Raises OSError for anything else."""
+    """Open a regular file; the caller limits how much is read. Raises OSError for anything else."""
     descriptor = os.open(path, _FLAGS)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -87,5 +87,5 @@ def open_regular(path: str | os.PathLike[str], *, buffering: int = -1) -> Binary
 
 
 def read_start(path: str | os.PathLike[str], most: int = 4_096) -> str:
-    """The beginning of a text file; empty for whatever cannot be read."""
+    """The beginning of a text file; empty if it cannot be read."""
     return (read_bounded(path, most, beginning=True) or b"").decode("utf-8", "replace")

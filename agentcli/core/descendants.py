@@ -1,7 +1,7 @@
-"""Ending every process below this one, at once: for an exit that does not wait for anybody.
+"""Kill all descendants of this process immediately, for a forced exit.
 
-The orderly way is the tools' own (terminate, wait, kill). This is what is left when the user insists. Processes are
-found through their parents and through the sessions those started, so that a child's own children go with it.
+Usually the tools stop their processes gracefully (terminate, wait, kill). Processes are found through their parents and
+their sessions, so that a child's children are included.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class _Process(NamedTuple):
     parent: int
     session: int
     dead: bool
-    """Ended, but not yet waited for; still says whose child it was."""
+    """A zombie, which still shows its parent."""
 
 
 def kill_descendants() -> None:
-    """Never raises. Looks again until nobody is found: a shell starts its next command when the first is killed."""
+    """Never raises. Repeats until no process is found: a shell starts its next command when the first is killed."""
     sessions: set[int] = set()
     for _round in range(_ROUNDS):
         doomed = _below(os.getpid(), _processes(), sessions)
@@ -36,8 +36,8 @@ def kill_descendants() -> None:
 
 
 def _below(root: int, processes: list[_Process], sessions: set[int]) -> set[int]:
-    """The living processes below `root`. Adds to `sessions`, which are remembered for when their leaders are gone."""
-    # Never our own session: who started us is in it too.
+    """The living processes below `root`. Adds to `sessions`, which are remembered after their leaders are gone."""
+    # Never our own session: it includes the process that started us.
     spared = {os.getsid(root), 0}
     found: set[int] = set()
     while True:
@@ -66,7 +66,7 @@ def _from_proc(pid: str) -> _Process | None:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    # The name, in parentheses, may itself hold spaces and parentheses.
+    # The name, in parentheses, may contain spaces and parentheses.
     fields = text.rpartition(")")[2].split()
     return _Process(int(pid), int(fields[1]), int(fields[3]), fields[0] in "ZX")
 
@@ -77,7 +77,7 @@ def _from_ps() -> list[_Process]:
     with contextlib.suppress(OSError, ValueError):
         listing = run_program(["/bin/ps", "-A", "-o", "pid=,ppid=,sess=,stat="], cwd="/", environ={}, seconds=1)
         rows = [line.split() for line in listing.output.decode(errors="replace").splitlines()]
-        # macOS prints sessions as pointers; then the parents alone must do.
+        # macOS prints sessions as pointers; then only parents are used.
         return [
             _Process(int(row[0]), int(row[1]), int(row[2]) if row[2].isdigit() else 0, row[3].startswith("Z"))
             for row in rows

@@ -1,6 +1,6 @@
 """Exceptions. There are few on purpose: failures of the model, the network, tools, permissions and limits are values.
 
-AgentError                 text for people: what happened, then what to do
+AgentError                 user message: what happened, then what to do
 ├── UsageError             wrong flags, settings or arguments, found before any request (exit code 2)
 └── CredentialError        no usable key or token (exit code 1)
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 
 class AgentError(Exception):
-    """Something a person can act on. `str(error)` is one or two plain sentences, never a traceback."""
+    """An error that the user can act on. `str(error)` is one or two plain sentences, never a traceback."""
 
 
 class UsageError(AgentError):

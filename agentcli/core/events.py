@@ -1,8 +1,8 @@
-"""Every event: what happened, as frozen plain data, in the past tense.
+"""All events: frozen plain data, named in the past tense.
 
-Events are all that a front end sees of the loop. They hold JSON-able values only: no futures, callbacks or live
-objects. Each names the agent it belongs to ("" is the main one), so sub-agents need no wrapper. A field called
-`message`, `block`, `usage` or `result` has the form of `core.messages`; all others are JSON as they stand.
+Front ends see the loop only through events. They contain only JSON-able values: no futures, callbacks or live objects.
+Each names its agent ("" is the main one), so sub-agents need no wrapper. A field named `message`, `block`, `usage` or
+`result` has the form of `core.messages`; all others are plain JSON.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from agentcli.core.messages import (
 from agentcli.core.usage import Usage
 
 USER_AGENT = "person"
-"""The agent of events about a command that the user typed behind a `!`."""
+"""Agent of events about a shell command that the user typed after `!`."""
 
 
 @frozen(kw_only=True)
@@ -35,12 +35,9 @@ class Event:
     agent: str = ""
 
 
-# ------------------------------------------------------------------------------------------- session, submission
-
-
 @frozen(kw_only=True)
 class SessionStarted(Event):
-    """First event of every submission: what is in force."""
+    """First event of every submission: the active configuration."""
 
     session_id: str
     cwd: str
@@ -50,39 +47,39 @@ class SessionStarted(Event):
     api_key_source: str = ""
     effort: str = ""
     sandbox: str = ""
-    """What holds for commands: `bubblewrap, network on`, `off`, `not available`."""
+    """State of the sandbox: `bubblewrap, network on`, `off`, `not available`."""
 
 
 @frozen(kw_only=True)
 class MessageAppended(Event):
-    """The log grew by this message. Persisted before anybody sees it."""
+    """The log grew by this message. Stored before it is shown."""
 
     message: Message
 
 
 @frozen(kw_only=True)
 class CommandEntered(Event):
-    """The user entered a slash command or a shell line. Recorded to be shown again; front ends have shown it."""
+    """The user entered a slash command or a shell line. Recorded for resuming; front ends have already shown it."""
 
     text: str
 
 
 @frozen(kw_only=True)
 class SubmissionInterrupted(Event):
-    """The user stopped what runs. Recorded to be shown again; front ends have shown it."""
+    """The user stopped the running work. Recorded for resuming; front ends have already shown it."""
 
     steering: bool = False
-    """A new prompt is the reason and takes its place."""
+    """A new prompt interrupted it and follows."""
 
 
 @frozen(kw_only=True)
 class SessionResumed(Event):
-    """Only in the history of a session: what follows is from another process, with totals of its own."""
+    """Only in the history of a session: later events are from another process, with separate totals."""
 
 
 @frozen(kw_only=True)
 class NoticeRaised(Event):
-    """A quiet line for the person: something worth knowing that needs no answer."""
+    """A notice for the user that needs no answer."""
 
     text: str
     level: str = "info"
@@ -90,27 +87,24 @@ class NoticeRaised(Event):
     code: str = ""
 
 
-# ------------------------------------------------------------------------------------------------- model replies
-
-
 @frozen(kw_only=True)
 class RequestStarted(Event):
     model: str
     turn: int
     purpose: str = "turn"
-    """turn, compact, summary: side calls are visible too."""
+    """turn, compact or summary: side requests are visible too."""
     estimated_tokens: int = 0
 
 
 @frozen(kw_only=True)
 class ReplyStarted(Event):
-    """A reply begins; `message_id` is the id its message will have in the log, if it gets there."""
+    """A reply begins; `message_id` is the id that its message will have in the log."""
 
     message_id: str
     api_id: str
     model: str
     usage: Usage = Usage()
-    """As far as it is known when the reply begins: the prompt's tokens, and hardly any of the reply's."""
+    """Usage known at the start: the prompt's tokens, and hardly any of the reply's."""
 
 
 @frozen(kw_only=True)
@@ -145,7 +139,7 @@ class ToolInputStreamed(Event):
 
 @frozen(kw_only=True)
 class BlockFinished(Event):
-    """One block of a reply is complete. Persisted before anybody sees it."""
+    """One block of a reply is complete. Stored before it is shown."""
 
     message_id: str
     api_id: str
@@ -153,12 +147,12 @@ class BlockFinished(Event):
     index: int
     block: Block
     duration_ms: int | None = None
-    """From its start to its end; None when that was not measured."""
+    """From its start to its end; None if not measured."""
 
 
 @frozen(kw_only=True)
 class ReplyTombstoned(Event):
-    """What came of this reply so far is void: remove it from the screen. A retry follows, or an error."""
+    """The reply so far is void: remove it from the screen. A retry or an error follows."""
 
     message_id: str
     reason: str
@@ -166,19 +160,19 @@ class ReplyTombstoned(Event):
 
 @frozen(kw_only=True)
 class RawStreamed(Event):
-    """One event of the API as it came; only when asked for."""
+    """One unchanged API event; only on request."""
 
     data: Json
 
 
 @frozen(kw_only=True)
 class UsageReported(Event):
-    """A response has ended, in whichever way, and this is what it said it used."""
+    """The usage that a response reported at its end, even after a failure."""
 
     model: str
     usage: Usage
     cost_usd: float | None
-    """None: the price of this model is not known."""
+    """None: the price of this model is unknown."""
     purpose: str = "turn"
     duration_ms: int = 0
 
@@ -195,7 +189,7 @@ class RetryScheduled(Event):
 
 @frozen(kw_only=True)
 class StreamWentQuiet(Event):
-    """Nothing has come for a while; not yet an error."""
+    """No data for a while; not yet an error."""
 
     seconds: float
 
@@ -209,7 +203,7 @@ class ModelFellBack(Event):
 
 @frozen(kw_only=True)
 class FeatureDropped(Event):
-    """The endpoint refused a parameter; from now on it is not sent there."""
+    """The endpoint refused a parameter; it is no longer sent there."""
 
     feature: str
     text: str
@@ -217,15 +211,13 @@ class FeatureDropped(Event):
 
 @frozen(kw_only=True)
 class RequestRepaired(Event):
-    """The API refused part of the history; from here on requests leave it out. `through` names the last message."""
+    """The API refused part of the history; requests leave it out from here on. `through` is the last message
+    concerned."""
 
     repair: str
     """strip_thinking or drop_images."""
     through: str
     text: str
-
-
-# --------------------------------------------------------------------------------------------------------- tools
 
 
 @frozen(kw_only=True)
@@ -234,7 +226,7 @@ class ToolStarted(Event):
     name: str
     input: Json
     title: str
-    """One line for people, e.g. `Read src/app.py`."""
+    """One line for the user, e.g. `Read src/app.py`."""
 
 
 @frozen(kw_only=True)
@@ -248,20 +240,20 @@ class ToolProgressed(Event):
 
 @frozen(kw_only=True)
 class ToolFinished(Event):
-    """A tool has ended; may come in another order than the calls. Persisted before anybody sees it."""
+    """A tool has ended; the order may differ from the calls. Stored before it is shown."""
 
     tool_use_id: str
     name: str
     result: ToolResultBlock
     summary: str = ""
-    """One line for people: counts, size, exit code."""
+    """One line for the user: counts, size, exit code."""
     display: Json = field(default_factory=dict)
     structured: Any = None
     duration_ms: int = 0
     outcome: str = ""
     """done, denied, interrupted or failed."""
     accepted_hunks: list[int] = field(default_factory=list)
-    """Of a change that the user accepted in part: how many hunks, and of how many."""
+    """For a partly accepted change: accepted and total number of hunks."""
 
 
 @frozen(kw_only=True)
@@ -276,14 +268,14 @@ class ToolResultAdded(Event):
 
 @frozen(kw_only=True)
 class TodosChanged(Event):
-    """The task list as it is now, whole."""
+    """The complete current task list."""
 
     todos: list[Json]
 
 
 @frozen(kw_only=True)
 class BackgroundChanged(Event):
-    """A background command has begun or ended."""
+    """A background command has started or ended."""
 
     task_id: str
     status: str
@@ -294,7 +286,7 @@ class BackgroundChanged(Event):
 
 @frozen(kw_only=True)
 class DirectoryChanged(Event):
-    """From now on calls run in this folder."""
+    """Later calls run in this folder."""
 
     cwd: str
 
@@ -316,15 +308,15 @@ class PermissionRequested(Event):
     title: str
     reason: str
     suggestions: list[str] = field(default_factory=list)
-    """The allow rules, one per part of a compound command, that together would make this question go away; exactly
-    what is saved when the answer says always."""
+    """The allow rules, one per part of a compound command, that would make this question unnecessary; saved if the
+    answer is "always"."""
     rule_choices: list[Json] = field(default_factory=list)
-    """What "always" can save instead, narrowest first: `{"rules": […], "covers": "…", "note": "…"}` (`RuleChoice`). The
-    first has the rules of `suggestions`. Empty when no rule can cover the call."""
+    """Alternatives that "always" can save, narrowest first: `{"rules": […], "covers": "…", "note": "…"}`
+    (`RuleChoice`). The first has the rules of `suggestions`. Empty if no rule can cover the call."""
     display: Json = field(default_factory=dict)
-    """What the call would do, for people, in the form of a tool's display: a diff, the parsed command, a plan."""
+    """Preview of the call in the form of a tool's display: a diff, the parsed command, a plan."""
     details: list[str] = field(default_factory=list)
-    """Why it is asked, part by part, where there is more to say than `reason`."""
+    """Reasons for the question, part by part, if `reason` is not enough."""
     findings: list[Json] = field(default_factory=list)
     """The same as data: `{"part": "…", "clause": "…", "allowed": false}` (`PartFinding`)."""
     cause: str = ""
@@ -340,12 +332,12 @@ class PermissionResolved(Event):
     request_id: str
     tool_use_id: str
     behavior: str
-    """allow, deny, or withdrawn when the submission ended first."""
+    """allow, deny, or withdrawn if the submission ended first."""
 
 
 @frozen(kw_only=True)
 class PermissionDecided(Event):
-    """What the pipeline decided about a call, and by what: every call has one before it runs, asks or is refused."""
+    """The decision about a call and its source. Every call has one before it runs, asks or is refused."""
 
     tool_use_id: str
     name: str
@@ -354,12 +346,12 @@ class PermissionDecided(Event):
     rule: str = ""
     source: str = ""
     details: list[str] = field(default_factory=list)
-    """Part by part, where there is more to say than `reason`."""
+    """Reasons, part by part, if `reason` is not enough."""
 
 
 @frozen(kw_only=True)
 class RulesLearned(Event):
-    """Allow rules that came with an answer, and where they are kept (`session` or a file)."""
+    """Allow rules added by an answer, and where they are stored (`session` or a file)."""
 
     rules: list[str]
     where: str
@@ -378,29 +370,26 @@ class PermissionDenied(Event):
     input: Json
     reason: str
     title: str = ""
-    """One line about the call."""
+    """One line for the user."""
     rules: list[str] = field(default_factory=list)
-    """Allow rules that together would have let it run, where nobody could be asked."""
-
-
-# ----------------------------------------------------------------------------------------------------- the loop
+    """Allow rules that would have let it run, in a non-interactive run."""
 
 
 @frozen(kw_only=True)
 class PrefixBroken(Event):
-    """Earlier content of the request changed, so the prompt cache after it is lost; says why. Comes after the response
-    to the request in which it happened, because only that tells what it has cost."""
+    """Earlier content of the request changed, so the prompt cache after it is lost. Comes after the response to that
+    request, because only then the cost is known."""
 
     reason: str
     block: str = ""
-    """Which one changed, in words: `the tool Bash`, `the result of Read src/x.py in turn 3`."""
+    """The changed block: `the tool Bash`, `the result of Read src/x.py in turn 3`."""
     rebilled_tokens: int = 0
-    """That were in the cache, are sent again, and were not read from it."""
+    """Tokens that were in the cache and had to be sent again."""
 
 
 @frozen(kw_only=True)
 class ContextEdited(Event):
-    """Old content is shown otherwise from here on; the log keeps it. Recorded before anybody sees it."""
+    """Old content is shortened or hidden for the model from here on; the log keeps it. Stored before it is shown."""
 
     edits: list[Json]
     """In the form of `context.edits.edit_to_dict`."""
@@ -408,15 +397,15 @@ class ContextEdited(Event):
     """budget, snip, microcompact, collapse, compact or person."""
     freed_tokens: int = 0
     text: str = ""
-    """What was done, for people: `cleared 12 old results`."""
+    """Description for the user: `cleared 12 old results`."""
 
 
 @frozen(kw_only=True)
 class ContextPinned(Event):
-    """These, and no others, stay in the context whatever happens to the rest. Recorded before anybody sees it."""
+    """The complete list of items that stay in the context. Stored before it is shown."""
 
     items: list[str]
-    """By the names of `context.compact.pin_name`."""
+    """Names from `context.compact.pin_name`."""
 
 
 @frozen(kw_only=True)
@@ -427,24 +416,27 @@ class CompactionStarted(Event):
 
 @frozen(kw_only=True)
 class CompactionProposed(Event):
-    """A summary to look at before it takes effect. Answer with `Engine.answer(request_id, Answer("allow"))`, with the
-    summary in `updated_input["summary"]` if it was changed, or `Answer("deny")`: then everything stays as it was."""
+    """A summary to review before it takes effect.
+
+    Answer with `Engine.answer(request_id, Answer("allow"))`, with the summary in `updated_input["summary"]` if it was
+    edited, or `Answer("deny")` to keep the conversation unchanged.
+    """
 
     request_id: str
     summary: str
     tokens_before: int
     tokens_after: int
     cost_usd: float | None
-    """What making the summary has cost; None: not known."""
+    """Cost of creating the summary; None: unknown."""
     kept: list[str]
-    """What stays word for word, a line each with its tokens, for people."""
+    """Content that stays unchanged, one line each with its tokens."""
     dropped: list[str]
-    """What the summary stands for from then on. With `kept` it comes to `tokens_before`."""
+    """Content that the summary replaces. Together with `kept` it adds up to `tokens_before`."""
     turn_usd_before: float | None = None
-    """What sending the conversation costs with every request, read from the cache."""
+    """Cost of sending the conversation with each request, read from the cache."""
     turn_usd_after: float | None = None
     added: list[str] = field(default_factory=list)
-    """What is put into the context: the summary, files read again, the task list."""
+    """Content added to the context: the summary, files read again, the task list."""
 
 
 @frozen(kw_only=True)
@@ -464,8 +456,8 @@ class CompactionFailed(Event):
 
 @frozen(kw_only=True)
 class LoopSuspected(Event):
-    """The model makes the same calls with the same results again and again. With a `request_id` the question whether to
-    go on follows as a `PermissionRequested`; without one nobody is there, and the model is told or the work ends."""
+    """The model repeats the same calls with the same results. With a `request_id`, a `PermissionRequested` asks whether
+    to continue; without one (non-interactive), the model is informed or the work ends."""
 
     name: str
     title: str
@@ -475,7 +467,7 @@ class LoopSuspected(Event):
 
 @frozen(kw_only=True)
 class LoopContinued(Event):
-    """The loop goes round again; `transition` is one of SPEC 2.7 and `data` is what belongs to it."""
+    """The loop continues; `transition` is one of SPEC 2.7, with its `data`."""
 
     transition: str
     turn: int
@@ -489,12 +481,12 @@ class LoopEnded(Event):
     terminal: str
     turns: int
     text: str = ""
-    """What to tell the person, when the terminal is not `completed`."""
+    """User message if the terminal is not `completed`."""
     status: int | None = None
     stop_reason: str | None = None
     retryable: bool = False
     final: Any = None
-    """The value with which a tool completed the submission (structured output)."""
+    """The value with which a tool ended the submission (structured output)."""
 
 
 @frozen(kw_only=True)
@@ -505,18 +497,18 @@ class Result(Event):
     is_error: bool
     terminal: str
     text: str
-    """The last answer; on an error what there was of it."""
+    """The last answer; after an error as much as there is."""
     errors: list[str]
     turns: int
     duration_ms: int
     api_duration_ms: int
     usage: Usage
-    """Of this submission."""
+    """Usage of this submission."""
     total_cost_usd: float
-    """Of the conversation in this process."""
+    """Cost of the conversation in this process."""
     fully_priced: bool
     model_usage: Json
-    """Of the conversation in this process, per model, camelCase as scripts expect it."""
+    """Usage of the conversation in this process, per model, in camelCase as scripts expect it."""
     permission_denials: list[Json]
     session_id: str
     uuid: str
@@ -525,7 +517,8 @@ class Result(Event):
     retryable: bool = False
     structured_output: Any = None
     background_tasks: list[Json] = field(default_factory=list)
-    """Background commands that still ran when the answer was complete: `task_id`, `command`, `status`, `summary`."""
+    """Background commands that were still running when the answer was complete: `task_id`, `command`, `status`,
+    `summary`."""
 
 
 EVENT_TYPES: Mapping[str, type[Event]] = {
@@ -553,14 +546,14 @@ def event_to_dict(event: Event) -> Json:
     data: Json = {"event": type(event).__name__}
     for spec in fields(event):
         value = getattr(event, spec.name)
-        # A string is one already: a `block` may also be the name of one.
+        # A string stays: a `block` may also be a name.
         encode = _ENCODE.get(spec.name) if not isinstance(value, str) else None
         data[spec.name] = encode(value) if encode else value
     return data
 
 
 def event_from_dict(data: Mapping[str, Any]) -> Event:
-    """The reverse of `event_to_dict`. Fields of a newer version are ignored; an unknown event is a ValueError."""
+    """The reverse of `event_to_dict`. Unknown fields are ignored; an unknown event raises ValueError."""
     kind = EVENT_TYPES.get(str(data.get("event")))
     if kind is None:
         raise ValueError(f"unknown event: {data.get('event')!r}")

@@ -1,7 +1,7 @@
-"""Clean-up that has to happen on every exit, also where `os._exit` skips the interpreter's own.
+"""Clean-up for every exit, including `os._exit`, which skips the interpreter's own.
 
-Callbacks run in the reverse order of their registration, each at most once, and never raise. Nothing here takes a lock:
-`run_exit_cleanup` is called from signal handlers too.
+Callbacks run in reverse order of registration, each at most once, and never raise. Nothing here takes a lock:
+`run_exit_cleanup` is also called from signal handlers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _callbacks: list[Callable[[], object]] = []
 
 
 def on_exit(callback: Callable[[], object]) -> Callable[[], None]:
-    """Have `callback` called when the process ends. Returns a function that takes it back."""
+    """Call `callback` when the process ends. Returns a function that removes it."""
     if not _callbacks:
         atexit.unregister(run_exit_cleanup)
         atexit.register(run_exit_cleanup)
@@ -28,7 +28,7 @@ def on_exit(callback: Callable[[], object]) -> Callable[[], None]:
 
 
 def run_exit_cleanup() -> None:
-    """Call before every `os._exit` of the program itself; forked workers do not."""
+    """Call before every `os._exit`, except in forked workers."""
     while _callbacks:
         try:
             callback = _callbacks.pop()

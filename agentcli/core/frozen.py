@@ -1,10 +1,10 @@
-"""`@frozen`: what `@dataclass(frozen=True, slots=True)` gives, and cheap to define.
+"""`@frozen`: like `@dataclass(frozen=True, slots=True)`, but faster to define.
 
 The standard decorator compiles six methods for each class at import; for the values of this package together that was
 80 ms, a quarter of the time to the first request. Here the methods that can be the same for all classes are shared,
 and only `__init__` is compiled. The result is a dataclass: `fields`, `replace` and `match` work, type checkers know it.
 
-Never here: anything a dataclass does not do. Not supported, because nobody needs it: `init=False`, `compare=False` and
+Never here: anything a dataclass does not do. Not supported, because it is not needed: `init=False`, `compare=False` and
 `hash=` of a field, and `InitVar`.
 """
 
@@ -25,7 +25,7 @@ def frozen(*, kw_only: bool = False, weakref_slot: bool = False) -> Callable[[ty
 def frozen(cls: type[T] | None = None, /, *, kw_only: bool = False, weakref_slot: bool = False) -> Any:
     def define(cls: type[T]) -> type[T]:
         if cls.__doc__ is None:
-            cls.__doc__ = cls.__name__  # else `dataclass` works out a signature to put there, which is slow
+            cls.__doc__ = cls.__name__  # otherwise `dataclass` computes a signature for it, which is slow
         for name, method in _SHARED:
             if name not in cls.__dict__:
                 setattr(cls, name, method)
@@ -69,7 +69,7 @@ _SHARED = tuple((name, method) for name, method in vars(_Shared).items() if call
 
 
 def _init_of(cls: type[Any]) -> Callable[..., None]:
-    """Compiled, so that making a value is as fast as can be: it fills the slots past `__setattr__`, which refuses."""
+    """Compiled for speed: it sets the slots directly, because `__setattr__` refuses."""
     positional: list[str] = ["self"]
     keyword: list[str] = []
     body: list[str] = []

@@ -1,7 +1,7 @@
-"""Fuzzy matching of a short query against names and paths: the characters in order, gaps allowed, the best place wins.
+"""Fuzzy matching of a short query against names and paths: characters in order, gaps allowed, best score wins.
 
-Owns the one idea of "how good is this match" that file search, menus and pickers share. Pure text; must never look at
-files. Lower case in a query matches both cases, an upper-case letter makes the whole query exact about case.
+File search, menus and pickers share this scoring. Pure text; never accesses files. A lower-case query ignores case, an
+upper-case letter makes the whole query case-sensitive.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ _SEGMENT_START = 10
 _WORD_START = 8
 _HUMP = 7
 _FIRST_FACTOR = 2
-"""Where a match begins counts more than where it goes on."""
+"""The start of a match counts more than its continuation."""
 _IN_NAME = 2
 _NAME_END = 4
 """Before an extension or a slash."""
 _GAP = 2
-"""For a gap at all, besides one for each character of it."""
+"""Penalty for a gap, besides one per character of it."""
 _NEVER = 10**9
 _DELIMITERS = frozenset("/_-. ,:()[]@+")
 
@@ -28,7 +28,7 @@ _DELIMITERS = frozenset("/_-. ,:()[]@+")
 class FuzzyMatch:
     score: int
     positions: tuple[int, ...]
-    """Of the query's characters in the text."""
+    """Positions of the query's characters in the text."""
 
 
 def is_case_sensitive(query: str) -> bool:
@@ -36,32 +36,31 @@ def is_case_sensitive(query: str) -> bool:
 
 
 def folded(text: str) -> str:
-    """Lower case, one character for each: positions in it are positions in the text."""
+    """Lower case with the same length: positions are the same as in the text."""
     if text.isascii():
         return text.lower()
     return "".join(low if len(low := char.lower()) == 1 else char for char in text)
 
 
 def fuzzy_match(query: str, text: str) -> FuzzyMatch | None:
-    """The best match of a query in one text; None if its characters do not occur in this order."""
+    """The best match of a query in a text; None if its characters do not occur in this order."""
     if not query:
         return FuzzyMatch(0, ())
     return best_match(query, text, text if is_case_sensitive(query) else folded(text))
 
 
 def best_match(query: str, text: str, compared: str) -> FuzzyMatch | None:
-    """As `fuzzy_match`, for callers that have the folded text at hand. `query` must not be empty.
+    """As `fuzzy_match`, for callers that have the folded text. `query` must not be empty.
 
-    Finds the best of all alignments: for each character of the query and each place it may be at, the best score of
-    everything up to there. Only places where the character really is are looked at, and only as far as the rest of
-    the query still fits behind.
+    Finds the best of all alignments: for each character of the query and each possible position, the best score up to
+    there. Only positions with that character are examined, and only as far as the rest of the query still fits.
     """
     limits = _last_places(query, compared)
     if limits is None:
         return None
     name_start = text.rfind("/", 0, len(text) - 1) + 1
     rows: list[list[tuple[int, int, int]]] = []
-    """For each character of the query: place, score, and which entry of the row before it follows."""
+    """For each character of the query: position, score, and the entry of the previous row that it follows."""
     before: list[tuple[int, int, int]] = []
     for char, limit in zip(query, limits, strict=True):
         row: list[tuple[int, int, int]] = []
@@ -74,7 +73,7 @@ def best_match(query: str, text: str, compared: str) -> FuzzyMatch | None:
             if not rows:
                 row.append((place, score, -1))
             else:
-                # What directly adjoins this place continues a run; all before it is behind a gap.
+                # An adjacent position continues a run; all earlier ones are before a gap.
                 while reached < len(before) and before[reached][0] < place:
                     if adjoining >= 0 and before[adjoining][1] + before[adjoining][0] > best:
                         best, best_entry = before[adjoining][1] + before[adjoining][0], adjoining
@@ -96,7 +95,7 @@ def best_match(query: str, text: str, compared: str) -> FuzzyMatch | None:
 
 
 def _last_places(query: str, compared: str) -> list[int] | None:
-    """The last place for each character that leaves room for those behind it; None if they do not fit at all."""
+    """The last position of each character that leaves room for the rest; None if they do not fit."""
     places: list[int] = []
     end = len(compared)
     for char in reversed(query):
@@ -121,7 +120,7 @@ def _traced(last: list[tuple[int, int, int]], rows: list[list[tuple[int, int, in
 
 
 def _bonus(text: str, place: int) -> int:
-    """For what stands before: a character that begins something is one that people type."""
+    """Bonus for a character that begins a word, as users tend to type these."""
     if place == 0:
         return _SEGMENT_START
     before = text[place - 1]

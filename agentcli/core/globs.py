@@ -22,9 +22,9 @@ _CLASS = re.compile(r"([!^]?)(\]?[^\]/]*)\]")
 
 
 def glob_regex(pattern: str) -> str:
-    """A regular expression (without anchors) for a slash-separated pattern. Never raises: odd input is literal.
+    """A regular expression (without anchors) for a slash-separated pattern. Never raises: invalid syntax is literal.
 
-    What follows it must begin with a slash or be the end of the path.
+    The text after it must begin with a slash or be the end of the path.
     """
     if len(pattern) > LONGEST_PATTERN:
         return re.escape(pattern)
@@ -35,12 +35,12 @@ def glob_regex(pattern: str) -> str:
 
 
 def is_within_limits(pattern: str) -> bool:
-    """Whether `glob_regex` takes all of the pattern's wildcards as such, none of them literally to bound the cost."""
+    """Whether `glob_regex` uses all wildcards of the pattern, and none literally to limit the cost."""
     return len(pattern) <= LONGEST_PATTERN and _expanded(pattern)[1]
 
 
 def _expanded(pattern: str) -> tuple[list[str], bool]:
-    """The pattern once for each choice in its braces, the innermost first; False: over a limit, some braces remain."""
+    """The pattern for each choice in its braces, the innermost first; False: over a limit, some braces remain."""
     complete = True
     finished: list[str] = []
     waiting = [pattern]
@@ -64,7 +64,7 @@ _ANY_FOLDERS = "(?:[^/]++/)*"
 
 
 def _path_regex(pattern: str) -> str:
-    # `a/**` is all below a and a itself; `**/b` is b at any depth, also none.
+    # `a/**` is a and everything below; `**/b` is b at any depth, including the top.
     *folders, last = pattern.split("/")
     segments = [""]
     for component in folders:
@@ -95,7 +95,7 @@ def has_magic(text: str) -> bool:
 
 def _component_regex(text: str) -> str:
     pieces = [""]
-    """What stands between the stars."""
+    """Text between the stars."""
     position = 0
     while position < len(text):
         char = text[position]
@@ -121,7 +121,7 @@ def _component_regex(text: str) -> str:
 
 def _class_regex(negation: str, members: str) -> str:
     escaped = re.sub(r"([\\\]\[^&~|])", r"\\\1", members)
-    # A range such as [+-9] has the slash in it, which no name has.
+    # A range such as [+-9] contains the slash, which no name has.
     regex = f"[^/{escaped}]" if negation else f"(?!/)[{escaped}]"
     try:
         re.compile(regex)

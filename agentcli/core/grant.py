@@ -1,5 +1,7 @@
-"""What one approved command may do beyond the ordinary limits of its sandbox. A value: decided by permissions, applied
-by a launcher, never changed on the way."""
+"""Permissions of one approved command beyond the usual limits of its sandbox.
+
+A value: decided by permissions, applied by a launcher, never changed in between.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,11 @@ from typing import Literal
 from agentcli.core.frozen import frozen
 
 NetworkAccess = Literal["default", "none", "hosts", "all"]
-"""`default`: what the settings say. `hosts`: only `Grant.hosts`, through a proxy."""
+"""`default`: as in the settings. `hosts`: only `Grant.hosts`, through a proxy."""
 
 
 Approval = Literal["mode", "rule", "answer"]
-"""What allowed a call: the permission mode alone, a rule, or the user's answer to a question."""
+"""What allowed a call: the permission mode alone, a rule, or the user's answer."""
 
 
 @frozen(kw_only=True)
@@ -24,13 +26,14 @@ class Grant:
     write: tuple[Path, ...] = ()
     """Files and folders outside the working directories that it may write."""
     variables: tuple[str, ...] = ()
-    """Names of environment variables with credentials that it gets."""
+    """Environment variables with credentials that it gets."""
     opened_names: tuple[Path, ...] = ()
     """Protected names that the user approved a write to."""
     guards_obeyed_names: bool = False
-    """Nobody saw this command: files that hooks, editors, builds and package managers obey stay as they are."""
+    """The user did not see this command: files that hooks, editors, builds and package managers obey must not
+    change."""
     reads_only: bool = False
-    """It was proven to be read-only; git then runs no hook and no helper for it."""
+    """It was proven to be read-only; git then runs no hooks and helpers for it."""
     git_settings: bool = False
     """It may change the repository's own git configuration."""
 

@@ -1,7 +1,7 @@
-"""Where new ids and the time come from, so that a test or a replay can decide both.
+"""Sources of ids and time, so that tests and replays can control both.
 
-Sleeping is not here: code sleeps with `asyncio.sleep` and a test that wants to skip the waiting runs on a
-virtual-time event loop. Durations come from `Clock.monotonic`, never from the wall clock, which may jump.
+Sleeping is not here: code uses `asyncio.sleep`, and tests skip waiting with a virtual-time event loop. Durations come
+from `Clock.monotonic`, never from the wall clock, which may jump.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Protocol
 
 class Ids(Protocol):
     def new(self) -> str:
-        """A new id, unique in the world, in the form of a UUID."""
+        """A new globally unique id, in the form of a UUID."""
         ...
 
 
 class Clock(Protocol):
     def monotonic(self) -> float:
-        """Seconds that never go backwards; only differences mean something."""
+        """Seconds that never decrease; only differences are meaningful."""
         ...
 
     def timestamp(self) -> str:
@@ -29,7 +29,7 @@ class Clock(Protocol):
 
 
 class RandomIds:
-    """Version 4 UUIDs. Spelled out because importing `uuid` costs more than the whole class."""
+    """Version 4 UUIDs. Written out because importing `uuid` is slower than this class."""
 
     def new(self) -> str:
         raw = bytearray(os.urandom(16))
@@ -40,10 +40,10 @@ class RandomIds:
 
 
 class SystemClock:
-    """Counts on while the machine sleeps, as whatever grows old elsewhere does: a prompt cache, a page."""
+    """Includes the time that the machine sleeps, because a prompt cache ages during it."""
 
     def __init__(self) -> None:
-        # Linux has a clock of its own for it; the usual one of macOS does it.
+        # Linux has a separate clock for it; the usual one of macOS includes it.
         self._clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
         try:
             time.clock_gettime(self._clock)
@@ -58,7 +58,7 @@ class SystemClock:
 
 
 def seconds_between(earlier: str, later: str) -> float | None:
-    """Of two timestamps; None when one is none. Never negative: the wall clock may have been set back."""
+    """Seconds between two timestamps; None if one is invalid. Never negative: the wall clock may have been set back."""
     try:
         passed = datetime.fromisoformat(later) - datetime.fromisoformat(earlier)
     except (ValueError, TypeError):

@@ -1,14 +1,14 @@
-"""The files that run agentcli: interpreter, standard library, site-packages and scripts. Read from `sys`, not changed.
+"""The files that run agentcli: interpreter, standard library, site-packages and scripts. Read from `sys`.
 
-Whoever can write there runs code in agentcli itself, outside of any sandbox, at the next import or start. So the
-permission policy asks before a tool writes to it in every mode, and the sandbox mounts it read-only for commands, also
-where it lies in a working directory (`.venv` in a project is the README's own way to install).
+Anyone who can write there runs code in agentcli itself, outside any sandbox, at the next import or start. So the
+permission policy asks before a tool writes there in every mode, and the sandbox mounts it read-only for commands, even
+inside a working directory (the README installs into `.venv` of a project).
 
-Not part of it: the source folder of an editable install. Developing agentcli with agentcli has to work, so that source
-is a project like any other. Whoever accepts edits there without a question accepts that agentcli runs them.
+Not included: the source folder of an editable install. Developing agentcli with agentcli must work, so that source is a
+project like any other. A user who accepts edits there without approval accepts that agentcli runs them.
 
-Not stopped: a command that replaces a link in the project which leads to the installation (`.venv` as a link). The
-installation stays as it is, but the user's next start through that link runs what the link leads to then.
+Not prevented: a command that replaces a link in the project to the installation (`.venv` as a link). The installation
+itself stays unchanged, but the next start through that link runs its new target.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from pathlib import Path
 
 _SITE_FOLDERS = frozenset({"site-packages", "dist-packages"})
 _SHARED_PREFIXES = ("/", "/usr", "/usr/local", "/opt", "/opt/homebrew", "/opt/local")
-"""Prefixes that hold more than Python: only the parts of them count that Python uses."""
+"""Prefixes that contain more than Python: only the parts that Python uses count."""
 _ENVIRONMENT_PARTS = ("bin", "Scripts", "lib", "lib64", "Lib", "include", "pyvenv.cfg")
 _SCRIPTS = ("agentcli", "rg", "python", "python3")
 
 
 def library_folders() -> list[str]:
-    """The folders on the path that hold agentcli's dependencies, in order."""
+    """The folders on the path with agentcli's dependencies, in order."""
     folders = [entry for entry in sys.path if entry.startswith("/") and Path(entry).name in _SITE_FOLDERS]
     root = package_root()
     if str(root) not in folders and not _is_source(root):
@@ -35,13 +35,16 @@ def library_folders() -> list[str]:
 
 
 def package_root() -> Path:
-    """The folder that holds the package `agentcli`."""
+    """The folder that contains the package `agentcli`."""
     return Path(__file__).parent.parent.parent
 
 
 def installation_paths(working_dirs: Iterable[Path] = (), home: Path | None = None) -> tuple[Path, ...]:
-    """Existing files and folders, resolved. A prefix counts as a whole unless it is shared or a working directory lies
-    in it (pip puts sources into `.venv/src`): then only the parts that Python uses."""
+    """Existing files and folders, resolved.
+
+    A prefix counts as a whole unless it is shared or contains a working directory (pip puts sources into `.venv/src`):
+    then only the parts that Python uses.
+    """
     inside = [Path(os.path.realpath(folder)) for folder in working_dirs]
     shared = {Path(name) for name in _SHARED_PREFIXES}
     if home is not None:
@@ -63,14 +66,14 @@ def installation_paths(working_dirs: Iterable[Path] = (), home: Path | None = No
 
 
 def is_installed(path: str, installation: Sequence[Path]) -> bool:
-    """Whether what a path leads to is part of the installation."""
+    """Whether a path leads to a part of the installation."""
     real = Path(os.path.realpath(path))
     return any(real.is_relative_to(part) for part in installation)
 
 
 def _prefixes() -> list[Path]:
     named = [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix]
-    # Without `site` an interpreter of a virtual environment does not know that it is one.
+    # Without `site` an interpreter does not know about its virtual environment.
     around = Path(sys.executable).parent.parent
     if (around / "pyvenv.cfg").is_file():
         named.append(str(around))

@@ -1,6 +1,6 @@
-"""How child processes of tools are started: bare, or inside a sandbox. Values and the contract only.
+"""The contract for starting child processes of tools, without or inside a sandbox.
 
-Nothing here starts a process or knows a sandbox: tools start what a `Launcher` hands them, sandboxes implement one.
+Nothing here starts a process or knows a sandbox: tools start what a `Launcher` returns, sandboxes implement it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from agentcli.core.grant import ORDINARY, Grant
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that a command left behind and that did not stay, or that the user should know of."""
+    """A file that a command left behind and the sandbox removed, or that the user should know about."""
 
     text: str
     """What happened and how to undo it, for the user and the model."""
@@ -25,31 +25,31 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How one child process is to be started, and what to do when it is over."""
+    """How to start one child process, and how to clean up after it."""
 
     arguments: tuple[str, ...]
     environ: Mapping[str, str]
     close: Callable[[], tuple[Finding, ...]] = lambda: ()
-    """To be called once the process has ended: removes what the launch had to leave on disk and checks what the command
-    left. May take a while, so not on the event loop. A second call does nothing and returns the same."""
+    """Call once after the process has ended: removes temporary files of the launch and checks what the command left.
+    May be slow, so not on the event loop. A second call returns the same."""
     watch: int = -1
-    """A descriptor that is readable when `look` has something to do; -1: there is none."""
+    """A descriptor that is readable when `look` has work; -1: none."""
     look: Callable[[], bool] = lambda: False
-    """Deal with what was noticed on `watch`. True: the command has to be stopped."""
+    """Handle what was noticed on `watch`. True: the command must be stopped."""
     pass_descriptors: tuple[int, ...] = ()
     stopped_for: Callable[[], str] = lambda: ""
-    """After `close`: a sentence that names the limit for which the sandbox stopped the process; empty for none."""
+    """After `close`: a message with the limit for which the sandbox stopped the process; empty for none."""
     terminate: Callable[[], bool] | None = None
-    """Not None: how to ask what was started to end. A signal to the process itself would be the end of everything in
-    its sandbox at once. False when there is nothing yet to be asked; synchronous."""
+    """Not None: asks the started program to end. A signal to the process itself would kill everything in its sandbox at
+    once. False if there is nothing to ask yet; synchronous."""
     refused_hosts: Callable[[], tuple[str, ...]] = tuple
-    """The hosts that it tried to reach and was not allowed to."""
+    """Hosts that it tried to reach without permission."""
     private_hosts: Callable[[], tuple[str, ...]] = tuple
-    """The allowed hosts that it did not reach because their names lead to private addresses."""
+    """Allowed hosts that it could not reach because they resolve to private addresses."""
 
 
 class Launcher(Protocol):
-    """Starts child processes of tools: bare, or inside a sandbox. Immutable; decided once per session."""
+    """Starts child processes of tools, without or inside a sandbox. Immutable; chosen once per session."""
 
     @property
     def name(self) -> str:
@@ -58,7 +58,7 @@ class Launcher(Protocol):
 
     @property
     def level(self) -> str:
-        """What holds, in a few words for a badge: `bubblewrap, network on`, `off`. Always shown."""
+        """Short state for a badge: `bubblewrap, network on`, `off`. Always shown."""
         ...
 
     def launch(
@@ -66,43 +66,42 @@ class Launcher(Protocol):
     ) -> Launch: ...
 
     def lacked_network(self, code: int, output: str, grant: Grant) -> bool:
-        """Whether a command failed because it had no network, as far as its output tells."""
+        """Whether a command failed because it had no network access, judging by its output."""
         ...
 
     def explain(self, code: int, output: str, grant: Grant = ORDINARY) -> str | None:
-        """A sentence when a failure looks like the sandbox's doing: what was refused and how to allow it. For code 0
-        only when the output leaves no doubt."""
+        """A message if the sandbox probably caused a failure: what was refused and how to allow it. For code 0 only if
+        the output is clear."""
         ...
 
     @property
     def uncontained(self) -> str:
-        """Why commands cannot be kept from the network and from files outside; empty when they can."""
+        """Why commands cannot be kept from the network and from other files; empty if they can."""
         ...
 
     @property
     def temp_folder(self) -> Path | None:
-        """The session's private temp folder, which commands know as `/tmp`; None: they use the machine's own."""
+        """The session's private temp folder, which commands see as `/tmp`; None: they use the machine's."""
         ...
 
     def outside(self, path: str) -> str:
-        """Where a path that commands name lies for the other tools: `/tmp/x` may be elsewhere."""
+        """Map a path in commands to the path for other tools: `/tmp/x` may be elsewhere."""
         ...
 
     def inside(self, path: str) -> str:
-        """The name by which commands know a path of the other tools; undoes `outside`."""
+        """Map a path of other tools to the path in commands; the reverse of `outside`."""
         ...
 
     def close(self) -> None:
-        """Remove what it keeps on disk. Nothing that it started may run any more. May take seconds, so not on the event
-        loop."""
+        """Delete its files. Nothing that it started may still run. May take seconds, so not on the event loop."""
         ...
 
     def permit(self, path: str) -> None:
-        """A tool writes this path with the user's approval: not a finding of the commands that run meanwhile."""
+        """A tool writes this path with the user's approval: not a finding of commands that run meanwhile."""
         ...
 
     def take_notice(self) -> str | None:
-        """What was found after a command's `Launch.close`, for the user; None: nothing more."""
+        """A late finding after a command's `Launch.close`, for the user; None: no more."""
         ...
 
 

@@ -1,8 +1,8 @@
-"""Messages and their blocks: the conversation as values, and their form on the wire.
+"""Messages and their blocks: the conversation as values, and their wire form.
 
-A block of a kind this version does not know is kept whole (`UnknownBlock`) and sent back as it came. Everything
-here is immutable by convention also where Python cannot enforce it: the dictionaries inside blocks are never
-changed after construction, because the same object is in the log, on disk and in the next request.
+A block of an unknown kind is kept complete (`UnknownBlock`) and sent back unchanged. Everything here is immutable by
+convention, even where Python cannot enforce it: the dictionaries inside blocks are never changed, because the same
+object is in the log, on disk and in the next request.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from agentcli.core.frozen import frozen
 from agentcli.core.usage import Usage
 
 COPY_OF = "copy_of"
-"""In a message's meta: the id of the message that is said again here, behind a compaction."""
+"""In a message's meta: the id of the message that it repeats after a compaction."""
 
 TYPED = "typed"
-"""In a prompt's meta: how the user typed it, where pasted text stands as a placeholder."""
+"""In a prompt's meta: the text as typed, with placeholders for pasted text."""
 
 SAID = "said"
-"""In a message's meta: the user's words alone, where its text also says to the model what they are about."""
+"""In a message's meta: the user's words alone, if its text also explains them to the model."""
 
 ATTACHED = "attached"
 """In a message's meta: the file that the user attached with `@path` (`path`, `name`, `summary`, `part`); empty for one
@@ -58,9 +58,9 @@ class ToolUseBlock:
     name: str
     input: Json
     invalid_json: str | None = None
-    """The text the model wrote, when it is not a JSON object; `input` is then empty and the call is never run."""
+    """The text that the model wrote, if it is not a JSON object; `input` is then empty and the call is never run."""
     extra: Json = field(default_factory=dict)
-    """Fields that this version does not know (e.g. `caller`); they go back as they came."""
+    """Unknown fields (e.g. `caller`); sent back unchanged."""
 
 
 @frozen
@@ -101,17 +101,17 @@ class Origin(StrEnum):
     ATTACHMENT = "attachment"
     INTERRUPTION = "interruption"
     RECOVERY = "recovery"
-    """Our own words that keep the loop going: output overrun, token budget, empty reply."""
+    """Messages of agentcli that continue the loop: output overrun, token budget, empty reply."""
     HOOK = "hook"
     SUMMARY = "summary"
     BOUNDARY = "boundary"
-    """A marker that a compaction happened here; `meta` has trigger, tokens before and after. Never sent."""
+    """Marks a compaction; `meta` has trigger, tokens before and after. Never sent."""
     ERROR = "error"
-    """An error shown to the person. Never sent."""
+    """An error shown to the user. Never sent."""
 
     @property
     def local(self) -> bool:
-        """Local messages are part of the log and of what a person sees, but not of any request."""
+        """Local messages are in the log and shown to the user, but in no request."""
         return self in (Origin.BOUNDARY, Origin.ERROR)
 
 
@@ -120,7 +120,7 @@ class Message:
     role: Role
     content: tuple[Block, ...]
     id: str
-    """Ours, for the log and the session file."""
+    """Our own id, for the log and the session file."""
     origin: Origin
     api_id: str = ""
     model: str = ""
@@ -140,7 +140,7 @@ class Message:
 
     @property
     def is_copy(self) -> bool:
-        """Whether it only says again what is in the log already, behind a compaction: people have seen it."""
+        """Whether it repeats a message of the log after a compaction: users have already seen it."""
         return COPY_OF in self.meta
 
     @property
@@ -153,7 +153,7 @@ class Message:
 
 
 def is_thinking(block: Block) -> bool:
-    """Thinking in any form, also the encrypted one."""
+    """Thinking in any form, including encrypted."""
     return isinstance(block, ThinkingBlock) or (isinstance(block, UnknownBlock) and block.type == "redacted_thinking")
 
 
@@ -161,11 +161,8 @@ _UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def clean_text(text: str) -> str:
-    """Text that the API takes: NUL and lone surrogates are replaced, the rest is untouched (S8)."""
+    """Text that the API accepts: NUL and lone surrogates are replaced (S8)."""
     return _UNSENDABLE.sub("\ufffd", text) if _UNSENDABLE.search(text) else text
-
-
-# ---------------------------------------------------------------------------------------------------- wire form
 
 
 def block_to_wire(block: Block) -> Json:
@@ -195,7 +192,7 @@ def block_to_wire(block: Block) -> Json:
 
 
 def block_from_wire(wire: Mapping[str, Any]) -> Block:
-    """Never raises for a JSON object: what does not have the expected form is kept as an `UnknownBlock`."""
+    """Never raises for a JSON object: unexpected forms become an `UnknownBlock`."""
     data = dict(wire)
     kind = data.get("type")
     if kind == "text" and isinstance(data.get("text"), str):
@@ -226,9 +223,6 @@ def result_content(content: object) -> tuple[TextBlock | ImageBlock | UnknownBlo
         return ()
     parts = (block_from_wire(part) for part in content if isinstance(part, dict))
     return tuple(part for part in parts if isinstance(part, TextBlock | ImageBlock | UnknownBlock))
-
-
-# ------------------------------------------------------------------------- our own form, for events and the disk
 
 
 def block_to_dict(block: Block) -> Json:

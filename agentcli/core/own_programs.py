@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 PIPE = subprocess.PIPE
 DEVNULL = subprocess.DEVNULL
 Started = subprocess.Popen[bytes]
-"""What `start_program` returns."""
+"""The return type of `start_program`."""
 StillRunning = subprocess.TimeoutExpired
 """Raised by its `wait`."""
 
@@ -47,12 +47,12 @@ _LOADS_CODE = re.compile(
     r"|EDITOR|SEQUENCE_EDITOR|PROXY_COMMAND|TEMPLATE_DIR|DIR|WORK_TREE|INDEX_FILE|CONFIG.*)|RIPGREP_CONFIG_PATH"
     r"|GREP_OPTIONS|TAR_OPTIONS|VIRTUAL_ENV.*"
 )
-"""Variables by which another program loads or runs code, or looks for it elsewhere."""
+"""Variables with which another program loads, runs or looks up code."""
 _DESKTOP = re.compile(
     r"PATH|HOME|USER|LOGNAME|LANG|LANGUAGE|LC_.*|TZ|TMPDIR|DISPLAY|WAYLAND_DISPLAY|XAUTHORITY|XDG_RUNTIME_DIR"
     r"|XDG_SESSION_TYPE|DBUS_SESSION_BUS_ADDRESS|WSL_.*|__CF_USER_TEXT_ENCODING"
 )
-"""What a program needs that talks to the desktop and to nothing else."""
+"""Variables that desktop programs need."""
 
 
 @frozen
@@ -63,11 +63,8 @@ class Finished:
     errors: bytes = b""
 
 
-# --------------------------------------------------------------------------------------------- environment, commands
-
-
 def user_environment(environ: Mapping[str, str], working_dirs: Iterable[Path]) -> dict[str, str]:
-    """The user's environment for a program that the user chose, such as an editor: without what loads code."""
+    """The user's environment for a program that the user chose, such as an editor, without variables that load code."""
     kept = {name: value for name, value in environ.items() if not _LOADS_CODE.fullmatch(name)}
     kept["PATH"] = clean_search_path(environ.get("PATH"), working_dirs)
     # The current folder is a working directory: `python3 -c` in the user's command must not import from it.
@@ -76,28 +73,25 @@ def user_environment(environ: Mapping[str, str], working_dirs: Iterable[Path]) -
 
 
 def desktop_environment(environ: Mapping[str, str], working_dirs: Iterable[Path]) -> dict[str, str]:
-    """What the clipboard's programs need, and no secret."""
+    """The variables that clipboard programs need, without secrets."""
     kept = {name: value for name, value in environ.items() if _DESKTOP.fullmatch(name)}
     return {**kept, "PATH": clean_search_path(environ.get("PATH"), working_dirs)}
 
 
 def shell_command(text: str) -> list[str]:
-    """The command that runs a shell text from the user's own settings."""
+    """The command that runs a shell text from the user's settings."""
     return [_SHELL, "-c", text]
 
 
 def isolated_python(code: str, *arguments: str, libraries: Sequence[str] = ()) -> list[str]:
-    """The command that runs `code` in an interpreter of our own, which imports the standard library and, after it,
-    what is in the folders `libraries`.
+    """The command that runs `code` in an isolated interpreter, which imports the standard library and then the folders
+    `libraries`.
 
-    The base interpreter, not the virtual environment's: that one obeys a `pyvenv.cfg` which may lie in a project.
+    The base interpreter, not that of the virtual environment, which obeys a `pyvenv.cfg` that may be in a project.
     """
     interpreter = getattr(sys, "_base_executable", "") or sys.executable
     prelude = f"import sys; sys.path += {list(libraries)!r}; "
     return [interpreter, "-I", "-S", "-E", "-B", "-c", prelude + code, *arguments]
-
-
-# --------------------------------------------------------------------------------------------------------- starting
 
 
 def run_program(
@@ -110,7 +104,7 @@ def run_program(
     captures: bool = True,
     pass_descriptors: tuple[int, ...] = (),
 ) -> Finished:
-    """Run a program to its end. Blocking. Raises OSError; TimeoutError, which is one, after its group was killed.
+    """Run a program to its end. Blocking. Raises OSError; TimeoutError, which is one, after killing its group.
 
     `captures=False` for programs that stay in the background: with our pipes open they would be waited for.
     """
@@ -146,7 +140,7 @@ def start_program(
     stderr: int = DEVNULL,
     pass_descriptors: tuple[int, ...] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start a program in a session of its own. Raises OSError; the caller ends it and waits for it."""
+    """Start a program in a new session. Raises OSError; the caller stops it and waits for it."""
     return subprocess.Popen(  # noqa: S603 - absolute path, environment chosen by the caller
         _checked(command),
         cwd=cwd,
@@ -169,7 +163,7 @@ async def start_program_async(
     stderr: int = DEVNULL,
     pass_descriptors: tuple[int, ...] = (),
 ) -> asyncio.subprocess.Process:
-    """As `start_program`, on the event loop. Cancelled in the middle of the start, it kills the process and raises."""
+    """As `start_program`, on the event loop. If cancelled during the start, it kills the process and raises."""
     import asyncio
 
     task = asyncio.get_running_loop().create_task(
@@ -196,9 +190,9 @@ async def start_program_async(
 
 
 async def run_in_foreground(command: Sequence[str], *, cwd: Path | str, environ: Mapping[str, str]) -> int:
-    """Run a program that has the terminal to itself, such as an editor; its exit code. Raises OSError.
+    """Run a program that uses the terminal, such as an editor; returns its exit code. Raises OSError.
 
-    In our own process group, so that the terminal's keys reach it. Ended when cancelled.
+    In our own process group, so that the terminal's keys reach it. Killed when cancelled.
     """
     import asyncio
 
@@ -213,14 +207,14 @@ async def run_in_foreground(command: Sequence[str], *, cwd: Path | str, environ:
 
 
 def become(code: str, *arguments: str, libraries: Sequence[str]) -> NoReturn:
-    """Replace this process by our interpreter running `code`, isolated. Keeps the environment and `sys.executable`."""
+    """Replace this process by an isolated interpreter running `code`. Keeps the environment and `sys.executable`."""
     command = [sys.executable, *isolated_python(code, *arguments, libraries=libraries)[1:]]
     os.execv(_checked(command)[0], command)  # noqa: S606 - our own interpreter
 
 
 def kill_group(leader: int) -> None:
-    """SIGKILL to the group of a process that was started here. Call it before the process is waited for: only until
-    then its number cannot be another process's."""
+    """SIGKILL to the group of a process started here. Call it before waiting for the process: after that its number may
+    be reused."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
 

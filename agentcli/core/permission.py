@@ -1,7 +1,7 @@
-"""What a tool says it needs, and what was decided about it.
+"""What a tool needs, and the decision about it.
 
-A tool states its needs and never asks; the policy decides and never runs anything; front ends show the decision
-and never make one. These values are the language between the three.
+A tool states its needs and never asks; the policy decides and never runs anything; front ends show the decision and
+never make one. These values connect the three.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ class PermissionMode(StrEnum):
     DEFAULT = "default"
     ACCEPT_EDITS = "acceptEdits"
     AUTO = "auto"
-    """Edits in the working directories, and commands inside a sandbox without network, run without a question."""
+    """Edits in the working directories, and sandboxed commands without network access, run without approval."""
     PLAN = "plan"
     DONT_ASK = "dontAsk"
     BYPASS = "bypassPermissions"
 
 
 NeedKind = Literal["none", "read", "write", "execute", "fetch", "question", "other"]
-"""`question`: the call is itself a question to the person (AskUserQuestion, ExitPlanMode). It is asked in every mode
-but dontAsk, whatever the rules allow, and the answer's `updated_input` is what the tool then works with."""
+"""`question`: the call is itself a question to the user (AskUserQuestion, ExitPlanMode). It is asked in every mode
+except dontAsk, whatever the rules allow, and the tool gets the answer's `updated_input`."""
 
 
 @frozen
 class Need:
-    """One thing a call would do to `target`: read or write it (a path), run it (a command), fetch it (a URL)."""
+    """One action of a call on `target`: read or write a path, run a command, fetch a URL."""
 
     kind: NeedKind
     target: str = ""
     real: str = ""
-    """What a path led to through links when the need was stated, if that is not `target` itself. The tool then touches
-    nothing else, whatever becomes of the links until it runs (S4)."""
+    """The target of links when the need was stated, if it differs from `target`. The tool then touches nothing else,
+    even if the links change (S4)."""
 
 
 Behavior = Literal["allow", "ask", "deny"]
@@ -62,7 +62,7 @@ class PartFinding:
 
 @frozen
 class Decision:
-    """What was decided and why. `reason` is a sentence for people; `rule` and `source` name what decided."""
+    """A decision and its reason. `reason` is a sentence for the user; `rule` and `source` name its origin."""
 
     behavior: Behavior
     reason: str
@@ -100,14 +100,14 @@ class Decision:
 
 @frozen
 class RuleChoice:
-    """Allow rules that one "always" answer would save together, and what they cover. Verified: with them the call
-    runs without a question."""
+    """Allow rules that one "always" answer would save together, and what they cover. Verified: with them the call runs
+    without approval."""
 
     rules: tuple[str, ...]
     covers: str
-    """For people: `exactly this command`, `pytest with any arguments`."""
+    """For the user: `exactly this command`, `pytest with any arguments`."""
     note: str = ""
-    """What else to know before saving them; may be empty."""
+    """A further note for the user; may be empty."""
 
     def record(self) -> Json:
         return {"rules": list(self.rules), "covers": self.covers, "note": self.note}
@@ -118,19 +118,19 @@ SaveTo = Literal["session", "local", "project", "user"]
 
 @frozen
 class Answer:
-    """A person's (or a program's) answer to a permission question. Goes in through `Engine.answer`."""
+    """An answer to a permission question, by the user or a program. Passed to `Engine.answer`."""
 
     behavior: Literal["allow", "deny"]
     message: str = ""
-    """What to tell the model: why not, or what comes with the yes (it is added to the result)."""
+    """Message for the model: the reason for a denial, or a comment with an approval (added to the result)."""
     updated_input: Json | None = None
     rules: tuple[str, ...] = ()
     """Allow rules to add for the rest of the session, e.g. `Bash(npm test)`."""
     save_to: SaveTo = "session"
-    """Where the rules are kept; anything but `session` is written to a settings file."""
+    """Where the rules are stored; anything but `session` is a settings file."""
     mode: PermissionMode | None = None
     """Switch to this mode with the answer (approving a plan, "accept all edits")."""
     interrupt: bool = False
-    """On a denial: end the submission too."""
+    """For a denial: end the submission too."""
     accepted_hunks: tuple[int, int] | None = None
-    """Of a change that is accepted in part: how many hunks, and of how many."""
+    """For a partly accepted change: accepted and total number of hunks."""

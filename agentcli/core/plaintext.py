@@ -10,7 +10,7 @@ Owns the one definition of "control sequence" and of "hidden character" that too
 - `json_for_terminal`: JSON with the same characters escaped, which parsers read as the original.
 
 Works on pieces as they arrive, because output of any size passes through with constant memory. Must never interpret a
-sequence (colours, cursor): whoever wants to render colours does that before, on purpose.
+sequence (colours, cursor): a caller that renders colours does so before.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from __future__ import annotations
 import re
 
 _HELD_BACK_LIMIT = 4096
-"""A control string longer than this is not waited for: only its introducer is dropped and its body becomes text."""
+"""A longer control string is not waited for: only its introducer is dropped and its body becomes text."""
 
 _STRING = r"(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])"
 _BODY = rf"[^\x07\x1b\x90\x98\x9c-\x9f]{{0,{_HELD_BACK_LIMIT}}}"
-"""Of a control string. Another introducer ends it: a flood of them would otherwise be looked through again for each."""
+"""The body of a control string. Another introducer ends it, so that a flood of them is not scanned again for each."""
 _SEQUENCE = re.compile(
     rf"{_STRING}{_BODY}(?:\x07|\x1b\\|\x9c)"  # OSC, DCS, SOS, PM, APC
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI
@@ -37,7 +37,7 @@ _VISIBLE |= {0x7F: "\u2421"} | dict.fromkeys(range(0x80, 0xA0), "\ufffd")
 
 _PICTURE = "\u2190-\u21ff\u2300-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
 _JOINING = "\u0600-\u08ff\u0900-\u0dff"
-"""Scripts that are written with joiners between letters: Arabic and those of India."""
+"""Scripts that use joiners between letters: Arabic and those of India."""
 _HIDDEN_CLASS = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
     "\ud800-\udfff\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb"
@@ -48,10 +48,11 @@ _HIDDEN = re.compile(
     f"|(?<![{_PICTURE}{_JOINING}\ufe0f])[\u200c\u200d]|[\u200c\u200d](?![{_PICTURE}{_JOINING}])"
     f"|(?<![{_PICTURE}\u00a9\u00ae\u203c\u2049\u2122\u2139\u3030\u303d\u3297\u3299])\ufe0f(?!\u20e3)"
 )
-"""Directions, zero widths, fillers, line separators, tags, selectors, lone surrogates; joiners where nothing joins."""
+"""Direction controls, zero widths, fillers, line separators, tags, selectors, lone surrogates; joiners that join
+nothing."""
 _JOINERS = "\u200c\u200d\ufe0f"
 _MAY_HIDE = re.compile(f"[\u200c\u200d\ufe0f{_HIDDEN_CLASS}]")
-"""Every character that the one above can match; much faster on text without any."""
+"""Every character that the pattern above can match; much faster on text without any."""
 _UNSAFE_IN_JSON = re.compile(f"[\x7f-\x9f]|{_HIDDEN.pattern}")
 _MAY_BE_UNSAFE_IN_JSON = re.compile(f"[\x7f-\x9f\u200c\u200d\ufe0f{_HIDDEN_CLASS}]")
 
@@ -59,7 +60,7 @@ _KEY = re.compile(r"sk-ant-[A-Za-z0-9_-]{20,}")
 
 
 class ControlStripper:
-    """Removes control sequences from text that comes in pieces. A lone carriage return becomes a line break."""
+    """Removes control sequences from text that arrives in pieces. A lone carriage return becomes a line break."""
 
     def __init__(self) -> None:
         self._held = ""
@@ -69,7 +70,7 @@ class ControlStripper:
             text, self._held = self._held + text, ""
         if not _SUSPICIOUS.search(text):
             return text
-        # Only the end can be unfinished; looking further back would make long lines quadratic.
+        # Only the end can be unfinished; searching further back would make long lines quadratic.
         start = max(0, len(text) - _HELD_BACK_LIMIT - 2)
         unfinished = _UNFINISHED.search(text, start)
         if unfinished:
@@ -100,18 +101,18 @@ def plain_line(text: str, limit: int = 200) -> str:
 
 
 def is_lone_key(text: str) -> bool:
-    """Whether a text is an API key and nothing else: then it was pasted into the wrong place, and is to be neither sent
-    nor kept nor shown."""
+    """Whether a text is only an API key: then it was pasted into the wrong place, and must not be sent, stored or
+    shown."""
     return _KEY.fullmatch(text.strip()) is not None
 
 
 def has_key(text: str) -> bool:
-    """Whether an API key stands anywhere in it: then it is not written to where nobody needs it (`/login sk-…`)."""
+    """Whether a text contains an API key: then it is not written to history files (`/login sk-…`)."""
     return _KEY.search(text) is not None
 
 
 def visible_text(text: str) -> str:
-    """The text with control characters replaced one for one by symbols, so that columns and counts stay true."""
+    """Replace control characters one for one by symbols, so that columns and counts stay the same."""
     return text.translate(_VISIBLE) if _SUSPICIOUS.search(text) else text
 
 
@@ -123,7 +124,7 @@ def spell_hidden(text: str) -> str:
 
 
 def spell_hidden_in_piece(text: str) -> str:
-    """The same for a piece of a stream: a joiner at its ends may belong to an emoji that was cut in two."""
+    """The same for a piece of a stream: a joiner at its ends may belong to a split emoji."""
     if text.isascii():
         return text
     rest = text.lstrip(_JOINERS)
@@ -138,7 +139,7 @@ def terminal_text(text: str) -> str:
 
 
 def terminal_line(text: str) -> str:
-    """A name or value on one line of a terminal, whole: line feeds and tabs become symbols, too."""
+    """A complete name or value on one line of a terminal: line feeds and tabs become symbols too."""
     return terminal_text(text).replace("\n", "\u240a").replace("\t", "\u2409")
 
 

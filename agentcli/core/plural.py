@@ -1,4 +1,4 @@
-"""Numbers with their nouns, for text that people or models read."""
+"""Numbers with their nouns, for texts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Recognise secrets in names, values and URLs, for whatever must not reach a command.
+"""Recognise secrets in names, values and URLs, to keep them from commands.
 
-A guess in both directions: it is the second line behind lists of what may pass, never the only one.
+A heuristic that can be wrong in both directions: a second check after allow lists, never the only one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MARKS = """
     _v1_ shp sq0 SG. key- hvs. hvb. hvr. dapi pul- lin_api_ figd_ sntry ntn_ secret_ tskey- fo1_ FlyV1 rnd_ sbp_
     dckr_pat_ oy2 CFPAT- ATATT EAA PMAK- r8_ gsk_ xai- AGE- eyJ :AA PRIVATE asic earer oken ASIC EARER OKEN
     """
-"""One of these is in everything that `_VALUE` finds. Compiling that costs 2 ms, which most starts need not pay."""
+"""Every match of `_VALUE` contains one of these. Compiling it takes 2 ms, which most starts avoid."""
 _URL_USER = r"(?i)\b([a-z][a-z0-9+.-]*://)([^/?#\s\"'<>\\]*)@"
 _AUTHORITY = r"(?i)\b(?:https?|socks\w*|ftps?)://([^/?#\s\"'<>\\,;|]*)"
 _HOST = r"(?:\[[0-9A-Fa-f:.%]+\]|[^\s:@\[\]]*)(?::\d*)?"
@@ -78,7 +78,7 @@ def assigns_secret(value: str) -> bool:
 
 
 def is_random(value: str) -> bool:
-    """Whether a value is one long run of mixed characters, as generated keys are; hashes in lower-case hex are not."""
+    """Whether a value is one long run of mixed characters, like a generated key; hashes in lower-case hex are not."""
     if len(value) < 32 or value.startswith(("/", "./", "~")) or value.count("/") > 3:
         return False
     if not _compiled(_ONE_RUN).fullmatch(value):
@@ -88,10 +88,10 @@ def is_random(value: str) -> bool:
 
 
 def without_url_credentials(text: str) -> str | None:
-    """The text with `user:password@` taken out of its URLs; None where a URL cannot be read without doubt.
+    """The text without `user:password@` in its URLs; None if a URL is ambiguous.
 
-    A user name alone stays in front of an SSH host, where it is part of the address, and goes everywhere else: a token
-    is often given as one.
+    A user name alone is kept for SSH hosts, where it is part of the address, and removed elsewhere: it is often a
+    token.
     """
 
     def stripped(found: re.Match[str]) -> str:
@@ -102,13 +102,13 @@ def without_url_credentials(text: str) -> str | None:
     if "://" not in text:
         return text
     text = _compiled(_URL_USER).sub(stripped, text)
-    # An unescaped slash in a password ends the authority early: what is left of it then has no numeric port.
+    # An unescaped slash in a password ends the authority early: the rest then has no numeric port.
     if any(not _compiled(_HOST).fullmatch(found[1]) for found in _compiled(_AUTHORITY).finditer(text)):
         return None
     return text
 
 
 def proxy_without_credentials(value: str) -> str:
-    """A proxy's address without user and password, also where they hold characters that should have been escaped."""
+    """A proxy's address without user and password, even if they contain unescaped characters."""
     scheme, separator, rest = value.rpartition("://")
     return f"{scheme}{separator}{rest.rpartition('@')[2]}"

@@ -1,4 +1,4 @@
-"""What every layer may ask about the text of a shell command. What it does is analysed in `permissions`."""
+"""Properties of a shell command's text for all layers. `permissions` analyses what a command does."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _BLANK = frozenset(
         ),
     )
 )
-"""Letters, marks and signs that nothing is painted for: fillers, blanks, selectors (that of emoji apart)."""
+"""Characters that are not painted: fillers, blanks, selectors (except that of emoji)."""
 _LOOSE = re.compile(r"(?<![\u1100-\u115e\u1161-\u11ff\ua960-\ua97c\uac00-\ud7ff])[\u1161-\u11ff\ud7b0-\ud7ff]")
-"""Parts of a Hangul syllable that has not begun: without width, and painted by few terminals."""
+"""Parts of a Hangul syllable without a start: zero width, and painted by few terminals."""
 _EMOJI_STYLE = re.compile("\ufe0f")
 _MOST_MARKS = 8
-"""On one letter; what paints text leaves out more."""
+"""Maximum combining marks on one letter; terminals drop further ones."""
 
 
 def has_control_characters(command: str) -> bool:
-    """Control characters other than tab and line feed have no place in a command (S8)."""
+    """Control characters other than tab and line feed are not allowed in a command (S8)."""
     return _CONTROL.search(command) is not None
 
 
 def shown_command(text: str) -> str:
-    """The whole text as a person can judge it: whatever is invisible, looks like another blank or turns the direction
-    of text is spelled out. For what is said yes or no to; other text may keep its joined emoji."""
+    """The complete text for approval: invisible characters, unusual blanks and direction controls are spelled out. For
+    other text, joined emoji may stay."""
     if text.isascii():
         return visible_text(text)
     text = _EMOJI_STYLE.sub(_shown_style, _LOOSE.sub(_shown, text))
@@ -63,6 +63,6 @@ def _shown(found: re.Match[str]) -> str:
 
 
 def _shown_style(found: re.Match[str]) -> str:
-    """Behind a sign it chooses how that looks, which can be seen. Anywhere else it does nothing."""
+    """After a symbol it visibly chooses a style. Anywhere else it has no effect."""
     before = found.string[max(0, found.start() - 1) : found.start()]
     return found[0] if before and unicodedata.category(before) == "So" and not _hides(before) else _spelled(found[0])

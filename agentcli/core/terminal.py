@@ -1,4 +1,4 @@
-"""Which terminal this is and what it can do, as far as the environment says; nothing is asked and nothing written."""
+"""Detect the terminal and its features from the environment alone; nothing is queried or written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Colours = Literal["none", "16", "256", "truecolor"]
 
 @frozen(kw_only=True)
 class Terminal:
-    """Facts from the environment alone; nothing is asked."""
+    """Facts from the environment alone."""
 
     name: str = "unknown"
     """kitty, ghostty, wezterm, iterm, apple, vte, windows, vscode, foot, konsole, alacritty, linux, dumb or unknown."""
@@ -23,7 +23,7 @@ class Terminal:
     """GNU screen."""
     colours: Colours = "16"
     dark: bool | None = None
-    """None: not known. The driver's `BackgroundColour` knows better, where the terminal answers."""
+    """None: unknown. The driver's `BackgroundColour` is more reliable if the terminal answers."""
     wayland: bool = False
     x11: bool = False
     wsl: bool = False
@@ -56,7 +56,7 @@ class Terminal:
 
     @property
     def has_progress(self) -> bool:
-        """Where it is not known, the same sequence pops up a message that says `4;1;50`."""
+        """On unsupported terminals the same sequence shows a message `4;1;50`."""
         if self.tmux or self.screen:
             return False
         least = {"windows": (), "ghostty": (), "wezterm": (20250209,), "iterm": (3, 6, 6), "vte": (8000,)}
@@ -64,7 +64,7 @@ class Terminal:
 
     @property
     def clipboard_programs(self) -> list[tuple[list[str], str]]:
-        """Commands that take a text for the desktop's clipboard, best first, each with the encoding it wants."""
+        """Commands that copy text to the desktop's clipboard, best first, each with its encoding."""
         found: list[tuple[list[str], str]] = []
         if self.mac:
             found.append((["pbcopy"], "utf-8"))
@@ -123,13 +123,13 @@ def _colours(environ: Mapping[str, str], name: str) -> Colours:
     if environ.get("COLORTERM", "").lower() in ("truecolor", "24bit") or term.endswith(("-direct", "-truecolor")):
         return "truecolor"
     if name in ("kitty", "ghostty", "wezterm", "iterm", "windows", "vte", "foot", "alacritty", "konsole", "vscode"):
-        # tmux without COLORTERM may not be told that its own terminal could.
+        # tmux without COLORTERM may not know about true colour of its terminal.
         return "256" if environ.get("TMUX") else "truecolor"
     return "256" if "256" in term or name == "apple" else "16"
 
 
 def _dark(colours: str) -> bool | None:
-    """COLORFGBG: `foreground;background` or `foreground;default;background`, as numbers of the palette."""
+    """COLORFGBG: `foreground;background` or `foreground;default;background`, as palette numbers."""
     background = colours.rpartition(";")[2]
     if not (background.isascii() and background.isdigit() and len(background) < 3):
         return None

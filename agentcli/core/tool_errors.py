@@ -33,7 +33,7 @@ def wrapped(text: str) -> str:
 
 
 def wrapped_content(content: Sequence[TextBlock | ImageBlock | UnknownBlock]) -> Content:
-    """The content of a failed call, its text in the tags; pictures stay where they are."""
+    """The content of a failed call with its text in the tags; images stay in place."""
     blocks = list(content)
     texts = [(place, block) for place, block in enumerate(blocks) if isinstance(block, TextBlock)]
     if not texts:
@@ -48,6 +48,6 @@ def wrapped_content(content: Sequence[TextBlock | ImageBlock | UnknownBlock]) ->
 
 
 def unwrapped(text: str) -> str:
-    """The text for people. Also of a result that was cut and so has lost its closing tag."""
+    """The text for the user. Also for a truncated result without its closing tag."""
     stripped = text.strip()
     return stripped.removeprefix(_OPEN).removesuffix(_CLOSE).strip() if stripped.startswith(_OPEN) else text

@@ -1,7 +1,7 @@
-"""Unified diffs read into files and hunks, whoever wrote them: git, `diff -u` or a tool of ours.
+"""Parse unified diffs of git, `diff -u` or our tools into files and hunks.
 
-The one parser of diffs. Pure, never raises, and loses no line: text around the diffs (a commit's message, what a
-command printed before) stays with the file that follows it.
+The only parser of diffs. Pure, never raises, and loses no line: text around the diffs (a commit's message, output of a
+command) stays with the file that follows it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from agentcli.core.frozen import frozen
 
 _HEADER = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@ ?(.*)")
 _COMBINED = re.compile(r"(@{3,})(?: [-+]\d{1,9}(?:,\d{1,9})?)+ \1 ?(.*)")
-"""Of a merge: one column of signs for each parent."""
+"""Hunk header of a merge: one column of signs for each parent."""
 _BEGINS = ("diff --git ", "diff --cc ", "diff --combined ")
 _EXTENDED = (
     *("index ", "mode ", "old mode ", "new mode ", "new file mode ", "deleted file mode "),
@@ -31,11 +31,11 @@ _DETECTED = re.compile(
 _ESCAPE = re.compile(r'\\([abfnrtv"\\]|[0-7]{3})')
 _ESCAPES = dict(zip('abfnrtv"\\', '\a\b\f\n\r\t\v"\\', strict=True))
 _RETURNS = ("\r", "\u240d")
-"""A carriage return at the end of a line, as it is and as `terminal_text` shows it."""
+"""A carriage return at the end of a line, raw and as `terminal_text` shows it."""
 
 Sign = Literal[" ", "+", "-", ""]
 LineKind = Literal["text", "header", "hunk", " ", "+", "-", ""]
-"""What a line of a diff's text is: text around it, the header of a file or hunk, or a line by its sign."""
+"""Kind of a line: text around the diff, the header of a file or hunk, or a line by its sign."""
 FileState = Literal["modified", "added", "deleted", "renamed", "copied"]
 _SIGNS: dict[str, Sign] = {" ": " ", "+": "+", "-": "-"}
 
@@ -43,7 +43,7 @@ _SIGNS: dict[str, Sign] = {" ": " ", "+": "+", "-": "-"}
 @frozen
 class DiffLine:
     sign: Sign
-    """"" for what is no line of either file, such as a note."""
+    """"" for a line of neither file, such as a note."""
     text: str
     old: int | None = None
     new: int | None = None
@@ -55,27 +55,27 @@ class Hunk:
     new_start: int
     lines: list[DiffLine]
     heading: str = ""
-    """What the header says about the place, e.g. the function."""
+    """The place named in the header, e.g. the function."""
     path: str = ""
-    """Of the new file (the old one where it is gone), if the diff names it."""
+    """The new file (the old one if it was deleted), if the diff names it."""
     title: str = ""
-    """The header as it stood."""
+    """The unchanged header."""
 
 
 @frozen
 class FileDiff:
     path: str = ""
-    """The new name (the old one where the file is gone). Empty for text after the last file."""
+    """The new name (the old one if the file was deleted). Empty for text after the last file."""
     old_path: str = ""
     """The name before a rename or copy."""
     state: FileState = "modified"
     binary: bool = False
     modes: tuple[str, str] = ("", "")
-    """File mode before and after, where the diff names both."""
+    """File mode before and after, if the diff names both."""
     before: tuple[str, ...] = ()
     """Lines of text that precede this file's diff, such as a commit's message."""
     header: tuple[str, ...] = ()
-    """The lines above the first hunk as they stood."""
+    """The unchanged lines above the first hunk."""
     hunks: list[Hunk] = field(default_factory=list)
 
     @property
@@ -87,7 +87,7 @@ class FileDiff:
         return sum(line.sign == "-" for hunk in self.hunks for line in hunk.lines)
 
     def remarks(self) -> list[str]:
-        """What the lines of the diff do not show, for people: `renamed from a.py`, `binary`."""
+        """Facts that the lines of the diff do not show: `renamed from a.py`, `binary`."""
         found = [f"{self.state} from {self.old_path}"] if self.old_path else []
         if self.state in ("added", "deleted"):
             found.append("new file" if self.state == "added" else "deleted")
@@ -101,12 +101,12 @@ class FileDiff:
 
 
 def is_unified_diff(text: str) -> bool:
-    """Whether some of the text is a unified diff with the headers of files."""
+    """Whether the text contains a unified diff with file headers."""
     return _DETECTED.search(text) is not None
 
 
 def parse(text: str) -> list[Hunk]:
-    """The hunks of a diff; text that is none becomes one hunk without numbers. Never raises."""
+    """The hunks of a diff; other text becomes one hunk without numbers. Never raises."""
     files = parse_files(text)
     if not any(file.hunks for file in files):
         lines = [_line(line, _Counter(old_left=None)) for file in files for line in file.before]
@@ -124,7 +124,7 @@ def parse(text: str) -> list[Hunk]:
 
 
 def parse_files(text: str) -> list[FileDiff]:
-    """The files of a diff, in order. Text after the last one comes as a file without a path."""
+    """The files of a diff, in order. Text after the last one becomes a file without a path."""
     if not text.strip("\n"):
         return []
     reader = _Reader()
@@ -135,7 +135,7 @@ def parse_files(text: str) -> list[FileDiff]:
 
 
 def line_kinds(text: str) -> Iterator[tuple[str, LineKind]]:
-    """Every line of the text, and what it is. Text without any hunk goes by its signs."""
+    """Every line of the text with its kind. Text without a hunk is classified by its signs."""
     lines = text.split("\n")
     reader = _Reader()
     kinds = [reader.read(line, following) for line, following in zip(lines, [*lines[1:], ""], strict=True)]
@@ -145,7 +145,7 @@ def line_kinds(text: str) -> Iterator[tuple[str, LineKind]]:
 
 
 def split_files(text: str) -> Iterator[str]:
-    """The text of each file in a diff that git wrote, as it stands: it can be applied."""
+    """The unchanged text of each file in a git diff: it can be applied."""
     start = 0 if text.startswith("diff --git ") else text.find("\ndiff --git ") + 1
     while 0 <= start < len(text):
         end = text.find("\ndiff --git ", start) + 1
@@ -156,7 +156,7 @@ def split_files(text: str) -> Iterator[str]:
 
 
 class _Counter:
-    """Where in both files the next line is, and how many the header still promises; None: it promised nothing."""
+    """Line numbers in both files, and how many lines the header still announces; None: it announced none."""
 
     __slots__ = ("new", "new_left", "old", "old_left")
 
@@ -180,7 +180,7 @@ class _Counter:
 
 
 class _Reader:
-    """Takes one line after the other."""
+    """Processes one line after the other."""
 
     def __init__(self) -> None:
         self._done: list[FileDiff] = []
@@ -190,7 +190,7 @@ class _Reader:
         self._hunks: list[Hunk] = []
         self._counter = _Counter()
         self._columns = 0
-        """Of signs, in the diff of a merge; 0 elsewhere."""
+        """Columns of signs, in the diff of a merge; 0 elsewhere."""
         self._in_header = False
 
     def files(self) -> list[FileDiff]:
@@ -198,7 +198,7 @@ class _Reader:
         return [*self._done, FileDiff(before=tuple(self._text))] if self._text else self._done
 
     def read(self, line: str, following: str) -> LineKind:
-        # Inside a hunk only these mean that it was cut short; all else is code, whatever it looks like.
+        # Inside a hunk only these mean that it was cut short; anything else is code.
         if self._counter.open and not line.startswith(("@@ ", *_BEGINS)):
             return self._add(_line(line, self._counter))
         if self._columns and line.startswith((" ", "+", "-", "\\")):
@@ -241,7 +241,7 @@ class _Reader:
 
     def _open(self, line: str, found: re.Match[str]) -> None:
         if not self._in_header:
-            # A hunk without the header of a file, as our tools write them.
+            # A hunk without a file header, as our tools write them.
             self._before, self._text, self._in_header = self._text, [], True
         old, old_count, new, new_count, heading = found.groups()
         self._counter = _Counter(
@@ -279,7 +279,7 @@ def _field(line: str) -> Iterator[tuple[str, str]]:
 
 
 def _path(header: Sequence[str]) -> str:
-    """The file that a header names, as people write it."""
+    """The file that a header names."""
     fields = {start: value for line in header for start, value in _field(line)}
     for start in ("rename to ", "copy to "):
         if start in fields:
@@ -291,7 +291,7 @@ def _path(header: Sequence[str]) -> str:
 
 
 def _named_twice(line: str) -> str:
-    """`diff --git a/name b/name`, with which git names files that have no lines to show."""
+    """`diff --git a/name b/name`, which git uses for files without lines to show."""
     start = next((start for start in _BEGINS if line.startswith(start)), "")
     rest = line.removeprefix(start)
     if start != "diff --git ":
@@ -304,12 +304,12 @@ def _named_twice(line: str) -> str:
 
 
 def _unquoted(name: str) -> str:
-    """A name as git or `diff` writes it: perhaps quoted as in C, perhaps followed by a tab and a date."""
+    """A name as git or `diff` writes it: possibly quoted as in C, possibly followed by a tab and a date."""
     name = name.rstrip("\t\r\u240d")
     if not name.startswith('"') or not name.endswith('"') or len(name) < 2:
         return name.split("\t")[0]
     data = b""
-    # Split by a pattern with a group: every second part is what was escaped. Octal numbers are bytes of the name.
+    # Split by a pattern with a group: every second part was escaped. Octal numbers are bytes of the name.
     for place, part in enumerate(_ESCAPE.split(name[1:-1])):
         if not place % 2:
             data += part.encode("utf-8", "replace")
@@ -323,7 +323,7 @@ def _line(line: str, counter: _Counter) -> DiffLine:
     if sign:
         return DiffLine(sign, line[1:], *counter.take(sign))
     if not line and counter.open:
-        return DiffLine(" ", "", *counter.take(" "))  # a blank at the end of a line is easily lost on the way
+        return DiffLine(" ", "", *counter.take(" "))  # a trailing blank is easily lost
     return DiffLine("", line.removeprefix("\\ "))
 
 
@@ -335,7 +335,7 @@ def _combined_line(line: str, columns: int) -> DiffLine:
 
 
 def _without_returns(hunk: Hunk) -> Hunk:
-    """The hunk without carriage returns at the ends of lines where all have one: they are no difference then."""
+    """The hunk without trailing carriage returns if all lines have one: they are no difference then."""
     code = [line for line in hunk.lines if line.sign]
     if not code or not all(line.text.endswith(_RETURNS) for line in code):
         return hunk

@@ -1,4 +1,4 @@
-"""Tokens and money. Numbers come from untrusted responses: whatever they say, sums and prices stay finite."""
+"""Tokens and money. Numbers come from untrusted responses, so sums and prices are kept finite."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from agentcli.core.frozen import frozen
 
 TOKEN_LIMIT = 10**9
-"""No response bills more; a larger number is a server's mistake and is cut to this."""
+"""No response bills more; a larger number is a server error and is capped."""
 
 
 def _count(value: object) -> int:
@@ -20,7 +20,7 @@ def _count(value: object) -> int:
 
 @frozen
 class Usage:
-    """What one response (or a sum of responses) used."""
+    """The usage of one response, or a sum of responses."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -35,12 +35,12 @@ class Usage:
 
     @property
     def prompt_tokens(self) -> int:
-        """All that was in the request, however it was billed."""
+        """All tokens of the request, however they were billed."""
         return self.input_tokens + self.cache_read_input_tokens + self.cache_creation_input_tokens
 
     @property
     def context_tokens(self) -> int:
-        """What the conversation holds after this response."""
+        """Size of the conversation after this response."""
         return self.prompt_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
@@ -50,7 +50,7 @@ class Usage:
         return any(getattr(self, f.name) for f in fields(self))
 
     def updated(self, wire: object) -> Usage:
-        """This usage with the fields that a `message_start` or `message_delta` carries put over it."""
+        """This usage, updated with the fields of a `message_start` or `message_delta`."""
         if not isinstance(wire, Mapping):
             return self
         changes: dict[str, int] = {}
@@ -70,7 +70,7 @@ class Usage:
         return replace(self, **changes)
 
     def to_wire(self) -> dict[str, Any]:
-        """In the API's own field names."""
+        """In the API's field names."""
         return {
             "input_tokens": self.input_tokens,
             "output_tokens": self.output_tokens,
@@ -86,7 +86,7 @@ class Usage:
 
 @frozen
 class Price:
-    """US dollars per million tokens. `above` takes over for a request whose prompt exceeds `above_tokens`."""
+    """US dollars per million tokens. `above` applies to a request whose prompt exceeds `above_tokens`."""
 
     input: float
     output: float
@@ -126,7 +126,7 @@ class ModelTotals:
     cost_usd: float = 0.0
     requests: int = 0
     unpriced_requests: int = 0
-    """Requests whose price is not known; `cost_usd` does not include them and must not be read as complete."""
+    """Requests whose price is unknown; `cost_usd` does not include them and is then incomplete."""
 
     def __add__(self, other: ModelTotals) -> ModelTotals:
         return ModelTotals(
@@ -139,7 +139,7 @@ class ModelTotals:
 
 @frozen
 class Totals:
-    """What a conversation has used so far, per model. Immutable: `adding` gives new totals."""
+    """Usage of a conversation so far, per model. Immutable: `adding` returns new totals."""
 
     by_model: Mapping[str, ModelTotals] = field(default_factory=dict)
 
@@ -172,20 +172,17 @@ class Totals:
         return not any(t.unpriced_requests for t in self.by_model.values())
 
 
-# ------------------------------------------------------------------------------------------------- the prompt cache
-
-
 @frozen
 class CacheLosses:
-    """What was in the prompt cache and had to be billed anew all the same. Immutable like `Totals`."""
+    """Cached tokens that had to be billed again. Immutable like `Totals`."""
 
     breaks: int = 0
-    """Times that something old in the request had changed."""
+    """How often older content of the request had changed."""
     expiries: int = 0
-    """Times that nothing had, but the cache had gone cold or was dropped by the server."""
+    """How often the cache had expired or was dropped by the server."""
     written: tuple[tuple[str, Usage, int], ...] = ()
-    """Each time: the model that it was billed for, what was written to the cache again, and the tokens of the whole
-    prompt, which decide the tier of the price."""
+    """For each time: the billed model, the usage written to the cache again, and the tokens of the whole prompt, which
+    decide the price tier."""
 
     def adding(self, model: str, tokens: int, *, long_lived: bool, broken: bool, prompt: int = 0) -> CacheLosses:
         written = Usage(cache_write_1h_tokens=tokens) if long_lived else Usage(cache_write_5m_tokens=tokens)
@@ -200,11 +197,11 @@ class CacheLosses:
         return sum(written.cache_creation_input_tokens for _model, written, _prompt in self.written)
 
     def cost_usd(self, price: Callable[[str, Usage], float | None]) -> float | None:
-        """What it cost more than reading would have; None when a price is not known."""
+        """The extra cost compared with reading from the cache; None if a price is unknown."""
         cost = 0.0
         for model, written, prompt in self.written:
             tokens = written.cache_creation_input_tokens
-            # The rest of the prompt is in both, so that both are priced in its tier; the difference is without it.
+            # The rest of the prompt is in both, so that both use its price tier; the difference is without it.
             rest = Usage(input_tokens=max(0, prompt - tokens))
             wrote = price(model, written + rest)
             read = price(model, Usage(cache_read_input_tokens=tokens) + rest)

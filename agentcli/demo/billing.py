@@ -1,5 +1,7 @@
-"""What the true API would bill for a request: tokens by size, with a prompt cache that works like its own. Pure but for
-what it remembers."""
+"""Compute the usage that the real API would report for a request, with a simulated prompt cache.
+
+Pure except for the remembered cache entries.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from agentcli.core.messages import Json
 CHARACTERS_A_TOKEN = 4
 LEAST_CACHED = 1_024
 LOOKS_BACK = 20
-"""Blocks before a breakpoint in which something that was kept before is found."""
+"""How many blocks before a breakpoint are searched for a cached prefix."""
 
 
 def tokens(value: object) -> int:
@@ -20,13 +22,13 @@ def tokens(value: object) -> int:
 
 
 class Billing:
-    """The prefixes that earlier requests have marked. A demo ends before any of them would be forgotten."""
+    """The cached prefixes of earlier requests. A demo ends before any of them would expire."""
 
     def __init__(self) -> None:
         self._kept: set[bytes] = set()
 
     def usage(self, body: Json, written: int) -> Json:
-        """The usage of a request whose reply has so many tokens."""
+        """The usage of a request whose reply has `written` tokens."""
         key, total = b"", 0
         keys: list[bytes] = []
         totals: list[int] = []
@@ -57,7 +59,7 @@ class Billing:
 
 
 def _blocks(body: Json) -> Iterator[tuple[str, bool]]:
-    """Everything in the order in which the cache reads it, and where it is marked."""
+    """All blocks in cache order, and which of them have a breakpoint."""
     yield json.dumps([body.get("model"), body.get("output_config")]), False
     for tool in body.get("tools") or ():
         yield _bare(tool)
@@ -73,6 +75,6 @@ def _blocks(body: Json) -> Iterator[tuple[str, bool]]:
 
 
 def _bare(block: Json) -> tuple[str, bool]:
-    """A block without its mark, which is no content."""
+    """A block without its breakpoint, which is not content."""
     plain = {name: value for name, value in block.items() if name != "cache_control"}
     return json.dumps(plain, ensure_ascii=False), "cache_control" in block

@@ -1,5 +1,8 @@
-"""From a request to the reply. Pure: what has happened is read from the request's own messages and from how the project
-stands, never from a list of what should have happened. So it copes with denials, interruptions and anything typed."""
+"""Choose the reply to a request.
+
+Pure: the state is read from the request's messages and from the project, not from a list of expected steps. So it
+handles denials, interruptions and free text.
+"""
 
 from __future__ import annotations
 
@@ -28,16 +31,16 @@ _FIRST_READ = (CODE, TESTS, "README.md")
 
 @frozen
 class World:
-    """What the director knows beside the request."""
+    """What the director knows besides the request."""
 
     fixed: bool
-    """The fix stands in the code."""
+    """The code contains the fix."""
     limited: bool
-    """The rate limit of the tour was met already."""
+    """The rate limit of the tour has already happened."""
     just_limited: bool = False
-    """It was met by the request before this one."""
+    """The previous request hit the rate limit."""
     next_line: str = ""
-    """What stands ready in the box; "" for nothing."""
+    """The prepared text in the input box; "" for none."""
 
 
 @frozen
@@ -51,14 +54,14 @@ class Call:
 
 @frozen
 class Situation:
-    """What a request is about."""
+    """The state of the work that a request continues."""
 
     asked: str
-    """The prompt that the work is for."""
+    """The prompt that started the work."""
     calls: tuple[Call, ...] = ()
-    """What was called for it so far."""
+    """Tool calls so far."""
     asides: tuple[str, ...] = ()
-    """What was said since the last reply, while the work went on."""
+    """User messages since the last reply, sent during the work."""
     stopped: bool = False
     """The reply before the prompt was interrupted."""
 
@@ -75,9 +78,6 @@ def reply_to(body: Json, world: World) -> Reply:
     return _answer(situation, world)
 
 
-# ------------------------------------------------------------------------------------------- reading the request
-
-
 def situation_of(messages: Sequence[Json]) -> Situation:
     asked, stopped, begins = "", False, 0
     for place, message in enumerate(messages):
@@ -91,8 +91,8 @@ def situation_of(messages: Sequence[Json]) -> Situation:
 
 
 def _opening(message: Json) -> tuple[str, bool] | None:
-    """The prompt in a message, and whether the reply before it was interrupted; None when it only goes on with the work
-    (results, and what was said meanwhile)."""
+    """The prompt in a message, and whether the reply before it was interrupted; None if the message only continues the
+    work (results and messages sent meanwhile)."""
     texts = _texts(message)
     marks = [place for place, text in enumerate(texts) if text in (INTERRUPTED, INTERRUPTED_TOOLS)]
     results = [block for block in _content(message) if block.get("type") == "tool_result"]
@@ -104,7 +104,7 @@ def _opening(message: Json) -> tuple[str, bool] | None:
 
 
 def _person(texts: Sequence[str]) -> list[str]:
-    """What a person has typed: not what the program attaches in brackets, and no summary."""
+    """The text that the user typed, without attachments in brackets and summaries."""
     return [text for text in texts if not text.startswith(("[", LEAD))]
 
 
@@ -130,12 +130,9 @@ def _texts(message: Json) -> list[str]:
 
 
 def _text(result: Json) -> str:
-    """Of a tool's result."""
+    """The text of a tool result."""
     content = result.get("content")
     return content if isinstance(content, str) else "\n".join(_texts({"content": content}))
-
-
-# --------------------------------------------------------------------------------------------------- the answers
 
 
 def _answer(situation: Situation, world: World) -> Reply:
@@ -201,11 +198,8 @@ def _free(situation: Situation, world: World) -> str:
 
 
 def _quoted(text: str, longest: int = 80) -> str:
-    """Without anything that Markdown would take for its own."""
+    """Without Markdown syntax."""
     return re.sub(r"[`*_<>\[\]|\\]", " ", plain_line(text, longest)).strip() or "…"
-
-
-# -------------------------------------------------------------------------------------------------- making replies
 
 
 def _says(text: str, thinking: str = "") -> Reply:
@@ -219,7 +213,7 @@ def _thought(text: str) -> tuple[Json, ...]:
 def _reads(*names: str) -> Reply:
     calls: list[Json] = []
     for name in names or _FIRST_READ:
-        # So slowly that one sees the first file being read while the next call is still being written.
+        # Slow enough to see the first file being read while the next call is still streaming.
         calls += [{"tool": "Read", "input": {"file_path": name}, "chunk": 4}, {"delay": 0.35}]
     if names:
         return Reply(steps=tuple(calls))

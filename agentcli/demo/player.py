@@ -1,4 +1,4 @@
-"""Plays the tour where there is no terminal: the same engine, tools, questions and server, told as lines of text."""
+"""Plays the tour without a terminal: the same engine, tools, questions and server, printed as lines of text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Write = Callable[[str], object]
 
 
 def play(options: Options, tour: Tour, write: Write) -> int:
-    """0 when the tour came to its end, else 128 and the number of the signal that ended it."""
+    """0 after the whole tour, else 128 plus the number of the signal that ended it."""
     with asyncio.Runner() as runner:
         return runner.run(_until_signal(options, tour, write))
 
@@ -71,11 +71,11 @@ async def _whole_tour(options: Options, tour: Tour, write: Write) -> None:
             if stop is LEAVE:
                 return
             tour.sent(stop.line)
-            await _Telling(engine, stop, write).run()
+            await _StopPrinter(engine, stop, write).run()
 
 
-class _Telling:
-    """One stop, as it happens."""
+class _StopPrinter:
+    """Prints the events of one stop."""
 
     def __init__(self, engine: Engine, stop: Stop, write: Write) -> None:
         self._engine = engine
@@ -83,7 +83,7 @@ class _Telling:
         self._write = write
         self._characters = 0
         self._open = ""
-        """Text that is being written."""
+        """Text of the current reply."""
 
     async def run(self) -> None:
         if self._stop.note:
@@ -116,13 +116,13 @@ class _Telling:
                 self._show_diff(event)
                 self._engine.answer(event.request_id, Answer("allow"))
             case ev.CompactionProposed():
-                self._write(f"  ? {event.tokens_before:,} tokens become {event.tokens_after:,}: go on with it? yes")
+                self._write(f"  ? {event.tokens_before:,} tokens become {event.tokens_after:,}: continue? yes")
                 self._engine.answer(event.request_id, Answer("allow"))
             case ev.ToolFinished():
                 sign = "!" if event.result.is_error else "+"
                 self._write(f"  {sign} {event.name}: {plain_line(event.summary or unwrapped(event.result.text), 200)}")
             case ev.RetryScheduled():
-                self._write(f"  ~ {plain_line(event.text, 200)} Again in {event.wait_seconds:.1f} s.")
+                self._write(f"  ~ {plain_line(event.text, 200)} Retrying in {event.wait_seconds:.1f} s.")
             case ev.NoticeRaised():
                 self._write(f"  {plain_text(event.text)}")
             case ev.Result(is_error=True):

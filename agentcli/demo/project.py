@@ -1,5 +1,6 @@
-"""The throw-away folder of a demo: a small project with a bug and a test that shows it, and beside it everything that
-would otherwise be written to the person's own folders (settings, sessions, history, caches)."""
+"""The temporary folder of a demo: a small project with a bug and a failing test, and the demo's settings, sessions,
+history and caches, so that nothing is written to the user's folders.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +102,7 @@ _PASSED_ON = (
 
 
 class Project:
-    """Use it as a context: the folder is gone afterwards, unless it is kept."""
+    """Use it as a context manager: the folder is deleted afterwards, unless it is kept."""
 
     def __init__(self, *, keep: bool = False) -> None:
         self.keep = keep
@@ -118,8 +119,8 @@ class Project:
             self._make_python()
 
     def _make_python(self) -> None:
-        """A `python3` that is the interpreter which runs us, or the next one where a sandbox hides that. In the
-        project, because a sandbox hides what else is in the temporary folder."""
+        """A `python3` that runs the interpreter of agentcli, or the next one on the PATH if a sandbox hides it. In the
+        project, because a sandbox hides the rest of the temporary folder."""
         program = self.folder / _PROGRAMS / "python3"
         program.parent.mkdir(parents=True)
         program.write_text(_PYTHON.format(own=shlex.quote(sys.executable)), encoding="utf-8")
@@ -143,8 +144,8 @@ class Project:
             shutil.rmtree(self.root, ignore_errors=True)
 
     def environment(self, given: Mapping[str, str]) -> dict[str, str]:
-        """What the demo sees of the environment: the terminal and the search path, and its own folders for the rest.
-        No key, no proxy, no settings of the person."""
+        """The environment of the demo: the terminal and the search path of the user, and its own folders. No key, no
+        proxy, no user settings."""
         kept = {name: value for name, value in given.items() if name in _PASSED_ON or name.startswith("LC_")}
         own = {f"AGENTCLI_{name.upper()}_DIR": str(self.root / name) for name in ("config", "state", "cache")}
         search_path = given.get("PATH") or os.defpath
@@ -154,8 +155,8 @@ class Project:
         return {**kept, **own, **places, "NO_PROXY": "127.0.0.1"}
 
     def make_repository(self) -> None:
-        """Put the project under git, where there is one. Takes a tenth of a second, so it is done beside the start."""
-        # The folder that the demo was started in is a project too, and its `.venv/bin` may be on the PATH.
+        """Create a git repository, if git is installed. Takes a tenth of a second, so it runs during the start."""
+        # The demo may be started in a project whose `.venv/bin` is on the PATH.
         git = find_program("git", os.environ.get("PATH"), [self.folder, Path.cwd()])
         if git is None:
             return
@@ -166,20 +167,20 @@ class Project:
             ("commit", "-q", "--no-verify", "-m", "Split a bill"),
         ):
             if run_program([git, *words], cwd=self.folder, environ=environ, seconds=GIT_SECONDS).code:
-                # An old git that does not know a flag: the demo does without.
+                # An old git may not know a flag: the demo works without it.
                 shutil.rmtree(self.folder / ".git", ignore_errors=True)
                 return
 
     @property
     def fixed(self) -> bool:
-        """Whether the fix stands in the code."""
+        """Whether the code contains the fix."""
         try:
             return FIXED in (self.folder / CODE).read_text(encoding="utf-8")
         except (OSError, ValueError):
             return False
 
     def problem(self) -> str:
-        """Run the test in a process of its own; what is wrong, "" when it passes."""
+        """Run the test in a separate process; returns the problem, "" if it passes."""
         name = TESTS.removesuffix(".py")
         command = isolated_python(f"import unittest; unittest.main({name!r})", libraries=[str(self.folder)])
         try:
@@ -194,8 +195,8 @@ class Project:
 
 
 def _has_python(environ: Mapping[str, str]) -> bool:
-    """Whether `python3` works in the demo, too: one in the person's home may need that home to find itself (shims of
-    version managers), and the one of a bare macOS only asks to install another."""
+    """Whether `python3` works in the demo: one in the user's home may need that home (shims of version managers), and
+    the one of a fresh macOS only offers to install another."""
     found = shutil.which("python3", path=environ.get("PATH") or os.defpath)
     home = environ.get("HOME", "")
     at_home = found is not None and len(home) > 1 and found.startswith(f"{home.rstrip('/')}/")
@@ -203,7 +204,7 @@ def _has_python(environ: Mapping[str, str]) -> bool:
 
 
 def _locked(path: Path) -> int:
-    """A file under this name that is locked from its first moment on; its descriptor."""
+    """Create a file that is locked from the start; returns its descriptor."""
     new = path.with_suffix(".new")
     lock = os.open(new, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -211,13 +212,13 @@ def _locked(path: Path) -> int:
     return lock
 
 
-def sweep(folder: Path | None = None) -> None:
-    """Remove what demos have left behind that were killed. One that still runs holds its lock."""
+def remove_leftovers(folder: Path | None = None) -> None:
+    """Remove folders of killed demos. A running demo holds its lock."""
     for root in (folder or Path(tempfile.gettempdir())).glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):
             if root.is_symlink() or root.stat().st_uid != os.getuid():
                 continue
-            # A folder without the file is kept on purpose, or another demo is making it at this moment.
+            # A folder without the file is kept on purpose, or another demo is just creating it.
             lock = os.open(root / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

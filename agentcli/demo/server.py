@@ -1,7 +1,7 @@
-"""The Messages API of the demo, on 127.0.0.1: asks the director what to say and streams it at a reader's pace.
+"""The Messages API of the demo, on 127.0.0.1: asks the director for replies and streams them at reading speed.
 
-Runs in a thread with a loop of its own, so that it is there before Textual is imported and nothing in the app waits
-for it. It answers only who has the key of this run, and no page in a browser.
+Runs in a thread with its own event loop, so that it is ready before Textual is imported and nothing in the app waits
+for it. It answers only clients with the key of this run, and no web pages in a browser.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from agentcli.demo.words import MODEL
 from agentcli.providers.script import Delay, Emit, ErrorAnswer, Operation, Reply
 
 TEXT_RATE, THINKING_RATE, CALL_RATE = 150.0, 260.0, 220.0
-"""Characters a second."""
+"""Characters per second."""
 BEFORE_SECONDS = 0.5
-"""Before a reply begins."""
+"""Delay before a reply begins."""
 MOST_BYTES = 32 * 1024 * 1024
 MOST_HEAD_BYTES = 64 * 1024
 STOP_SECONDS = 2.0
@@ -39,7 +39,7 @@ _REASONS = {
 
 
 class _Gone(Exception):
-    """The client has left."""
+    """The client has disconnected."""
 
 
 @frozen
@@ -48,11 +48,11 @@ class _Request:
     path: str
     headers: dict[str, str]
     length: int
-    """Of the body, which follows."""
+    """Length of the body, which follows."""
 
 
 class DemoServer:
-    """Use it as a context. `url` and `key` are what a client needs."""
+    """Use it as a context manager. `url` and `key` are for the client."""
 
     def __init__(self, fixed: Callable[[], bool], next_line: Callable[[], str], speed: float = 1.0) -> None:
         self.key = f"demo-{secrets.token_hex(8)}"
@@ -72,12 +72,12 @@ class DemoServer:
         self._thread.start()
         self._ready.wait()
         if not self.url:
-            raise OSError("the demo's server cannot listen on 127.0.0.1")
+            raise OSError("the demo server cannot listen on 127.0.0.1")
         return self
 
     def __exit__(self, *_exc: object) -> None:
         if self._stop is not None:
-            with contextlib.suppress(RuntimeError):  # it has ended by itself
+            with contextlib.suppress(RuntimeError):  # it has already ended
                 self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(STOP_SECONDS)
 
@@ -111,14 +111,12 @@ class DemoServer:
                 task.cancel()
             await asyncio.gather(*talking, return_exceptions=True)
 
-    # --------------------------------------------------------------------------------------------- one connection
-
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while (request := await _received(reader)) is not None:
                 refusal = self._refusal(request.headers)
                 if refusal is not None:
-                    # Without the body: others on this machine cannot make us hold anything of theirs.
+                    # Without reading the body: other programs on this machine must not fill the memory.
                     await _send(writer, refusal)
                     return
                 await self._answer(request, await reader.readexactly(request.length), reader, writer)
@@ -163,7 +161,7 @@ class DemoServer:
             await self._reply(body, reader, writer)
 
     async def _reply(self, body: Json, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # The engine is imported by the first request; until the first frame nobody should have to wait for that.
+        # The first request imports the engine; the first frame must not wait for that.
         from agentcli.demo.director import World, reply_to
 
         self.requests += 1
@@ -206,7 +204,7 @@ class DemoServer:
             raise _Gone
 
     def _hurried(self, error: ErrorAnswer) -> ErrorAnswer:
-        """With the wait that it asks for as short as the speed wants it."""
+        """The error with its retry delay shortened by the speed."""
         after = error.headers.get("retry-after")
         if after is None or self._speed == 1:
             return error
@@ -218,7 +216,7 @@ def _keys(headers: dict[str, str]) -> tuple[str, str]:
 
 
 def _seconds(event: Json) -> float:
-    """How long it takes to read this."""
+    """Time to read this event."""
     delta = event.get("delta") or {}
     match delta.get("type"):
         case "text_delta":
@@ -247,12 +245,9 @@ def _whole(reply: Reply, usage: Json, number: int, model: str) -> Json:
     }  # fmt: skip
 
 
-# ------------------------------------------------------------------------------------------------------------ HTTP
-
-
 async def _received(reader: asyncio.StreamReader) -> _Request | None:
-    """The next request up to its body; None when the client has closed the connection. Raises `ValueError` for what
-    is no HTTP."""
+    """The next request up to its body; None if the client has closed the connection. Raises `ValueError` if it is not
+    HTTP."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError:

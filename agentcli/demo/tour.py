@@ -1,5 +1,7 @@
-"""The stops of the tour, and which one is next. Nobody is forced along: whatever the person does in whatever order, the
-next stop is the first that still makes sense."""
+"""The stops of the tour and their order.
+
+The user may do anything in any order: the next stop is the first one that still makes sense.
+"""
 
 from __future__ import annotations
 
@@ -15,44 +17,43 @@ if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
 
 _TIMES_ASKED = 2
-"""How often the fix is offered: who said no twice means it."""
+"""How often the fix is offered after a refusal."""
 
 
 @frozen
 class Stop:
     name: str
     line: str
-    """What Enter sends."""
+    """The text that Enter sends."""
     note: str = ""
-    """Said before it."""
+    """Shown before the stop."""
     stop_after: int = 0
-    """Played without a person: interrupt the answer after about so many tokens."""
+    """Without a terminal: interrupt the answer after about this many tokens."""
 
 
 FIX = Stop("fix", words.FIX)
 FIX_AGAIN = Stop("fix", words.FIX_AGAIN)
 TALK = Stop(
-    "talk", words.TALK, "Stop 2 of 6, interrupting: a long answer comes. Press Esc in the midst of it.", stop_after=110
+    "talk",
+    words.TALK,
+    "Stop 2 of 6, interrupting: a long answer follows. Press Esc during it.",
+    stop_after=110,
 )
-STEER = Stop("steer", words.STEER, "Stopped. Now say what you want instead, or press Enter for a suggestion.")
+STEER = Stop("steer", words.STEER, "Stopped. Type what you want instead, or press Enter for a suggestion.")
 EFFORT = Stop(
     "effort", "/effort high", "Stop 3 of 6, effort: how hard the model works. The status line at the bottom shows it."
 )
-COMPACT = Stop(
-    "compact", "/compact", "Stop 4 of 6, room: a summary takes the conversation's place. You see it before it does."
-)
-UNDO = Stop(
-    "undo", "/undo", "Stop 5 of 6, undo: takes back what a prompt has changed in files, in a repository or not."
-)
-REDO = Stop("redo", "/redo", "The bug is back. /redo takes the undo back.")
-GOODBYE = Stop("goodbye", words.GOODBYE, "Stop 6 of 6: where to go from here.")
+COMPACT = Stop("compact", "/compact", "Stop 4 of 6, compaction: a summary replaces the conversation. You see it first.")
+UNDO = Stop("undo", "/undo", "Stop 5 of 6, undo: reverts the file changes of a prompt, with or without git.")
+REDO = Stop("redo", "/redo", "The bug is back. /redo reverts the undo.")
+GOODBYE = Stop("goodbye", words.GOODBYE, "Stop 6 of 6: next steps.")
 LEAVE = Stop("leave", "/exit", "The tour is over: Enter leaves. Stay as long as you like.")
 _COMMANDS = {stop.line.split()[0]: stop for stop in (EFFORT, COMPACT, UNDO, REDO, LEAVE)}
 _PROMPTS = {stop.line: stop for stop in (FIX, FIX_AGAIN, TALK, STEER, GOODBYE)}
 
 
 class Tour:
-    """Remembers what was sent and how things stand; `next` follows from that alone."""
+    """Records what was sent and the state of the work, from which `next` follows."""
 
     welcome = words.WELCOME
 
@@ -62,7 +63,7 @@ class Tour:
         self._interrupted = False
 
     def sent(self, text: str) -> None:
-        """The person has sent this: a prompt, a command or a shell line."""
+        """Record a prompt, command or shell line of the user."""
         text = text.strip()
         if text.startswith("/"):
             stop = _COMMANDS.get(text.split()[0])
@@ -78,7 +79,7 @@ class Tour:
                 self._sent[stop.name] += 1
 
     def _makes_sense(self, stop: Stop) -> bool:
-        """A command that has nothing to work on yet is no stop of the tour."""
+        """A command that has nothing to work on yet is skipped."""
         if stop is UNDO:
             return self._fixed()
         if stop is REDO:
@@ -86,7 +87,7 @@ class Tour:
         return self._sent["prompt"] > 0 or stop is not COMPACT
 
     def look(self, engine: Engine) -> None:
-        """Nothing runs at the moment: see how the last submission ended."""
+        """Record how the last submission ended; call while nothing runs."""
         last = engine.messages[-1].text if engine.messages else ""
         self._interrupted = last in (INTERRUPTED, INTERRUPTED_TOOLS)
 

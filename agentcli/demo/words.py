@@ -1,6 +1,6 @@
-"""What the script says, and what the person is told around it. All of it in one place, to be read as one voice.
+"""All texts of the demo: the scripted replies and the notes around them.
 
-Nothing here pretends to be a model: where it matters, the words say that they come from a script.
+Nothing here pretends to be a model: where it matters, the text states that it comes from a script.
 """
 
 from __future__ import annotations
@@ -9,17 +9,13 @@ from agentcli.demo import FIRST_PROMPT
 from agentcli.demo.project import CODE, TEST_COMMAND
 
 MODEL = "demo-script"
-"""The name under which the script answers; the status line shows it."""
-
-# -------------------------------------------------------------------------------------- what the person may send
+"""The model name of the script; the status line shows it."""
 
 FIX = FIRST_PROMPT
 FIX_AGAIN = "Please fix it after all"
 TALK = "How does an agent work? At length"
 STEER = "In one sentence, please"
 GOODBYE = "What next?"
-
-# ---------------------------------------------------------------------------------------------------- the fix
 
 THINK_FIRST = (
     "A test fails and I know nothing about the project yet. The code, its test and the README do not depend on one "
@@ -52,30 +48,27 @@ DONE = f"""\
 One function in `{CODE}` was changed; `/diff` shows it.
 """
 WAS_LIMITED = (
-    "*(The server had just said “429, too many requests”: agentcli waited as long as it was told to, and asked again "
-    "by itself.)*\n\n"
+    "*(The server had just said “429, too many requests”: agentcli waited as requested and retried automatically.)*\n\n"
 )
 UNTESTED = (
-    f"The fix stands in `{CODE}`, but without the test nobody knows. Run it yourself: `!{TEST_COMMAND}` "
+    f"The fix is in `{CODE}`, but not tested. Run the test yourself: `!{TEST_COMMAND}` "
     "(a line that begins with `!` goes to your shell).\n"
 )
 STILL_FAILING = "The test still fails, so this is not the fix that I proposed. `/diff` shows what has changed.\n"
 REFUSED = f"""\
-Understood: `{CODE}` stays as it is, and the test goes on failing.{{reason}}
+Understood: `{CODE}` stays as it is, and the test keeps failing.{{reason}}
 
-A model would now look for another way with you. I am a script and know only this one: it stands in the box once more, \
+A model would now look for another way with you. I am a script and know only this one: it is in the input box again, \
 if you change your mind.
 """
-MODE_REFUSES = "\n\nThat is the permission mode; Shift+Tab goes on to the next one."
-STUCK = "The edit did not work: {reason}\n\nThe next step stands in the box, or try once more with “fix it”.\n"
-ALREADY = f"The fix stands in `{CODE}` already: there is nothing left to do. `!{TEST_COMMAND}` shows it.\n"
+MODE_REFUSES = "\n\nThat is the permission mode; Shift+Tab switches to the next one."
+STUCK = "The edit did not work: {reason}\n\nThe next step is in the input box, or try again with “fix it”.\n"
+ALREADY = f"The fix is already in `{CODE}`: there is nothing left to do. `!{TEST_COMMAND}` shows it.\n"
 
-# --------------------------------------------------------------------------------------------- the other stops
-
-THINK_TALK = "A long answer is wanted. It is also a good moment to be interrupted."
+THINK_TALK = "The user wants a long answer. It is also a good moment for an interruption."
 LONG_ANSWER = """\
 **Press Esc whenever you have had enough.** Nothing is lost: what has come so far stays, and you say what you want \
-instead. Until then I go on.
+instead. Until then I continue.
 
 ## One prompt, many turns
 
@@ -88,7 +81,7 @@ command. The program runs them, sends the results back and asks again. It ends w
 1. A call that only reads begins while the rest of the answer is still being written.
 2. Calls that do not get in one another's way run side by side.
 3. A call that changes something waits for you, unless a rule of yours allows it.
-4. A connection that breaks, a server that is overloaded, a limit that is reached: it waits, asks again, goes on.
+4. A connection that breaks, a server that is overloaded, a limit that is reached: it waits, asks again, continues.
 
 ## What you keep in your hands
 
@@ -114,8 +107,8 @@ FREE = (
     "I am a script, not a model, so I cannot really answer “{said}”. All around me is real, though: the files, the "
     "permissions, the commands, the interruptions.\n\n{on}\n"
 )
-ASIDE = "*(You said “{said}” while I was working. A model would take that in; I am a script and go on.)*\n\n"
-GO_ON = "**To go on:** `{line}` stands ready in the box; press Enter."
+ASIDE = "*(You said “{said}” while I was working. A model would consider it; I am a script and continue.)*\n\n"
+GO_ON = "**To continue:** `{line}` is in the input box; press Enter."
 TO_LEAVE = "The tour is over. `/exit` leaves, or look around: `/help`, `/context`, `/cost`."
 LAST_WORDS = """\
 That was the tour. **All but me was real**: files, permissions, test, retry, undo.
@@ -134,12 +127,10 @@ SUMMARY = """\
 4. Next step: the rest of the tour.
 """
 SIDE_LINE = "Looked at the project and ran its test"
-LIMITED = "This request would exceed your rate limit. It is part of the tour: the demo's server says so once."
-
-# ------------------------------------------------------------------------------------- around the conversation
+LIMITED = "This request would exceed your rate limit. It is part of the tour: the demo server sends this once."
 
 WELCOME = (
     "A scripted demo: no key, no cost",
-    "Only the answers are a script · files, tools and permissions are real, in a throw-away project",
+    "Only the replies are scripted · files, tools and permissions are real, in a temporary project",
     "Enter begins · or type anything",
 )

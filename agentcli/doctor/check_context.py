@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from agentcli.assemble import Options
-from agentcli.assemble.ground import Ground
+from agentcli.assemble.environment import Environment
 from agentcli.config.paths import Paths
 from agentcli.core.frozen import frozen
 
@@ -45,6 +45,6 @@ class CheckContext:
         self.paths = Paths.from_environ(environ)
 
     @cached_property
-    def ground(self) -> Ground:
+    def ground(self) -> Environment:
         """Raises `UsageError` when the settings of the command line are wrong, or the folder is gone."""
-        return Ground(self.options)
+        return Environment(self.options)

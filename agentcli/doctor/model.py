@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterator, Sequence
 
-from agentcli.assemble.model import ModelParts
+from agentcli.assemble.model import ModelBuilder
 from agentcli.core.errors import AgentError
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
@@ -21,7 +21,7 @@ _SHOWN = 8
 
 
 def key(context: CheckContext) -> Iterator[Finding]:
-    parts = ModelParts(context.ground)
+    parts = ModelBuilder(context.ground)
     if parts.needs_no_key:
         yield Finding("ok", "key", f"not needed: {parts.needs_no_key}")
         return
@@ -36,7 +36,7 @@ def key(context: CheckContext) -> Iterator[Finding]:
 
 
 def endpoint(context: CheckContext) -> Iterator[Finding]:
-    parts = ModelParts(context.ground)
+    parts = ModelBuilder(context.ground)
     if parts.needs_no_key:
         yield Finding("ok", "endpoint", f"not checked: {parts.needs_no_key}")
         return

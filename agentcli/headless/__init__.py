@@ -1,1 +1,1 @@
-"""Layer 5: the front end without a screen. Text, json and stream-json out; text and stream-json in."""
+"""Layer 5: the non-interactive front end. Output as text, json and stream-json; input as text and stream-json."""

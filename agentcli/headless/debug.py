@@ -1,4 +1,4 @@
-"""--debug: every event as a line of JSON with the time since the start, to standard error or into a file."""
+"""--debug: every event as a line of JSON with the time since the start, to standard error or a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentcli.headless.encode import encode_line
 
 
 class DebugLog:
-    """`filter` is a comma list of parts of event names; one that begins with ! leaves events out."""
+    """`filter` is a comma-separated list of parts of event names; a leading ! excludes events."""
 
     def __init__(self, write: Callable[[bytes], object], filter: str, clock: Clock) -> None:
         names = [name.strip().casefold() for name in filter.split(",") if name.strip()]
@@ -33,17 +33,17 @@ class DebugLog:
         try:
             self._write(line)
         except OSError:
-            # Diagnostics never end a run.
+            # Diagnostics never stop a run.
             return
 
 
 def open_debug_log(filter: str | None, file: Path | None, stderr: int, clock: Clock) -> DebugLog | None:
-    """Raises `UsageError` when the file cannot be written."""
+    """Raises `UsageError` if the file cannot be written."""
     if file is not None:
         try:
             descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise UsageError(f"--debug-file: {file} cannot be written ({error.strerror}). Check the path.") from None
+            raise UsageError(f"--debug-file: cannot write {file} ({error.strerror}). Check the path.") from None
         # Stays open until the process ends: the last event may come at the very end.
         return DebugLog(lambda line: os.write(descriptor, line), filter or "", clock)
     if filter is not None:

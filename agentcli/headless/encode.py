@@ -1,6 +1,6 @@
-"""A frame as one line of JSON: valid UTF-8, no raw line, control or hidden characters, at most one MiB.
+"""Encode a frame as one line of JSON: valid UTF-8, no raw line, control or hidden characters, at most one MiB.
 
-Readers of stream-json give up on longer lines, so what is too long is cut here, visibly, and never anywhere else.
+Readers of stream-json fail on longer lines, so longer content is visibly truncated here, and only here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from agentcli.core.messages import Json
 from agentcli.core.plaintext import json_for_terminal
 
 LINE_LIMIT = 1024 * 1024 - 1024
-"""Bytes; a little under the limit that readers have."""
+"""Bytes; a little below the limit of readers."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _FIRST_CUT = 256 * 1024
@@ -25,7 +25,7 @@ def encode_line(frame: Json) -> bytes:
     if len(line) <= LINE_LIMIT:
         return line
     shorter = dict(frame)
-    # What the tool reports for programs repeats what its result says, so it goes first.
+    # The structured tool result repeats the result, so it is dropped first.
     if "tool_use_result" in shorter:
         shorter["tool_use_result"] = {"truncated": True, "note": "left out: the line would be longer than 1 MiB"}
     shorter["truncated"] = True
@@ -44,16 +44,16 @@ _ESSENTIAL = ("type", "subtype", "uuid", "session_id", "is_error", "num_turns", 
 
 
 def encode_whole(frame: Json) -> bytes:
-    """On one line, however long."""
+    """One line of any length."""
     text = json.dumps(frame, ensure_ascii=False, separators=(",", ":"), default=str)
     if not text.isascii():
-        # A lone surrogate has no UTF-8 form, and its escape is refused by many parsers.
+        # A lone surrogate has no UTF-8 form, and many parsers refuse its escape.
         text = _SURROGATE.sub("\ufffd", text)
     return f"{json_for_terminal(text)}\n".encode()
 
 
 def _cut(value: Any, limit: int) -> Any:
-    """The value with no string longer than `limit` and no list longer than a sixteenth of that."""
+    """The value with no string longer than `limit` and no list longer than a sixteenth of it."""
     if isinstance(value, str) and len(value) > limit:
         return f"{value[:limit]}… [{len(value) - limit} characters left out: the line would be longer than 1 MiB]"
     if isinstance(value, dict):

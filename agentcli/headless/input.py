@@ -1,6 +1,6 @@
-"""Standard input: piped text that joins the prompt, or JSON lines that are prompts and control requests.
+"""Standard input: piped text that is added to the prompt, or JSON lines with prompts and control requests.
 
-Owns reading and the form of lines; what is done with them is `run.py`'s. Reading never blocks the event loop.
+Reads and parses lines; `run.py` acts on them. Reading never blocks the event loop.
 """
 
 from __future__ import annotations
@@ -18,25 +18,22 @@ from agentcli.core.messages import Block, Json, TextBlock, ToolResultBlock, Tool
 
 TEXT_LIMIT = 10 * 1024 * 1024
 LINE_LIMIT = 64 * 1024 * 1024
-"""A line may carry images; one longer than this is a mistake and would only fill the memory."""
-PATIENCE_SECONDS = 3.0
-"""How long a prompt waits for the first byte of an inherited pipe that nobody writes to or closes."""
+"""A line may contain images; a longer one is a mistake and would fill the memory."""
+FIRST_BYTE_SECONDS = 3.0
+"""Seconds that a prompt waits for the first byte of an inherited pipe that is never written or closed."""
 _CHUNK = 1 << 16
 
 Prompt = str | tuple[Block, ...]
 
 
-# ------------------------------------------------------------------------------------------------------- reading
-
-
 async def chunks(descriptor: int) -> AsyncGenerator[bytes, None]:
-    """What arrives, until the end. A descriptor that cannot be read any more has ended."""
+    """Data as it arrives, until the end. A descriptor that is no longer readable counts as ended."""
     waits = not stat.S_ISREG(os.fstat(descriptor).st_mode)
     while True:
         if waits:
             waits = await _readable(descriptor)
         try:
-            # A regular file (or a device that cannot be waited for, like /dev/null) answers at once.
+            # A regular file, or a device that cannot be polled such as /dev/null, can be read immediately.
             data = os.read(descriptor, _CHUNK)
         except BlockingIOError:
             continue
@@ -50,7 +47,7 @@ async def chunks(descriptor: int) -> AsyncGenerator[bytes, None]:
 
 
 async def _readable(descriptor: int) -> bool:
-    """Wait until there is something to read; false if this kind of descriptor cannot be waited for."""
+    """Wait until there is data; False if this kind of descriptor cannot be polled."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     try:
@@ -64,12 +61,12 @@ async def _readable(descriptor: int) -> bool:
     return True
 
 
-async def piped_text(descriptor: int, patience: float | None) -> str | None:
-    """All of a pipe as text; None if `patience` seconds pass without a first byte. Raises `UsageError` if too long."""
+async def piped_text(descriptor: int, wait_seconds: float | None) -> str | None:
+    """All of a pipe as text; None without a first byte in `wait_seconds`. Raises `UsageError` if too long."""
     source = chunks(descriptor)
     try:
         try:
-            first = await asyncio.wait_for(anext(source, b""), patience)
+            first = await asyncio.wait_for(anext(source, b""), wait_seconds)
         except TimeoutError:
             return None
         parts, size = [first], len(first)
@@ -77,7 +74,7 @@ async def piped_text(descriptor: int, patience: float | None) -> str | None:
             size += len(data)
             if size > TEXT_LIMIT:
                 raise UsageError(
-                    "Standard input is longer than 10 MiB. Put it into a file and name that in the prompt."
+                    "Standard input is longer than 10 MiB. Save it to a file and name the file in the prompt."
                 )
             parts.append(data)
     finally:
@@ -86,7 +83,7 @@ async def piped_text(descriptor: int, patience: float | None) -> str | None:
 
 
 async def lines(descriptor: int) -> AsyncGenerator[bytes | None, None]:
-    """Line by line, without the line end, also a last one that has none. None stands for a line that is too long."""
+    """Lines without their line ending, including a last one without it. None stands for a line that is too long."""
     pending: list[bytes] = []
     size, skipping = 0, False
     source = chunks(descriptor)
@@ -113,14 +110,11 @@ async def lines(descriptor: int) -> AsyncGenerator[bytes | None, None]:
         await source.aclose()
 
 
-# --------------------------------------------------------------------------------------------------------- lines
-
-
 @frozen
 class UserLine:
     prompt: Prompt
     verbatim: bool = False
-    """The client composed the whole prompt: no slash command in it, and no mention of files."""
+    """The client composed the whole prompt: it is not parsed for slash commands and file mentions."""
 
 
 @frozen
@@ -138,7 +132,7 @@ Line = UserLine | ControlLine | BadLine
 
 
 def parse_line(raw: bytes | None) -> Line | None:
-    """None for what is ignored on purpose: empty lines and unknown types (PROTOCOLS 1.2). Never raises."""
+    """None for lines that are ignored on purpose: empty ones and unknown types (PROTOCOLS 1.2). Never raises."""
     if raw is None:
         return BadLine(f"A line of standard input is longer than {LINE_LIMIT >> 20} MiB and was skipped.")
     text = raw.decode("utf-8-sig", errors="replace").strip()
@@ -172,7 +166,7 @@ def _user_line(data: Json) -> Line:
         blocks = tuple(block for block in blocks if not isinstance(block, TextBlock) or block.text.strip())
         if blocks and not any(isinstance(block, ToolUseBlock | ToolResultBlock) for block in blocks):
             return UserLine(blocks, verbatim)
-    return BadLine('A user line has no prompt and was skipped. Its form: {"type":"user","message":{"content":"text"}}.')
+    return BadLine('A user line without a prompt was skipped. Expected: {"type":"user","message":{"content":"text"}}.')
 
 
 def _clean(block: Block) -> Block:

@@ -14,7 +14,7 @@ from agentcli.interactive.wording import event_line
 _LONGEST_TITLE = 80
 _MOST_TITLES = 3
 ALWAYS, WATCHED, VERBOSE = 3, 2, 1
-"""Shown always; when somebody watches (standard error is a terminal); with --verbose only."""
+"""Shown always; if standard error is a terminal; only with --verbose."""
 
 
 _IMPORTANCE: dict[type[Event], int] = {
@@ -46,7 +46,7 @@ def notice(event: Event) -> tuple[int, str] | None:
 
 
 def refusal_summary(refused: Sequence[PermissionDenied]) -> str:
-    """One line about all calls of a run that were refused, with the flag that would have allowed them."""
+    """One line about all refused calls of a run, with the flag that would allow them."""
     counts = Counter(event.title or event.name for event in refused)
     shown = [
         f"`{plain_line(title, _LONGEST_TITLE)}`{f' ({times} times)' if times > 1 else ''}"
@@ -66,13 +66,13 @@ def refusal_summary(refused: Sequence[PermissionDenied]) -> str:
 
 
 def ended_summary(tasks: Sequence[Json]) -> str:
-    """One line about the background commands that ended with the run."""
+    """One line about the background commands that were stopped at the end of the run."""
     shown = [f"{task['task_id']} ({plain_line(task['command'], _LONGEST_TITLE)})" for task in tasks[:_MOST_TITLES]]
     if len(tasks) > len(shown):
         shown.append(f"{len(tasks) - len(shown)} more")
     were = "1 background command was" if len(tasks) == 1 else f"{len(tasks)} background commands were"
     them = "it" if len(tasks) == 1 else "them"
-    return f"{were} still running and ended with the run: {', '.join(shown)}. --wait-background waits for {them}."
+    return f"{were} still running and stopped at the end: {', '.join(shown)}. --wait-background waits for {them}."
 
 
 def _line(text: str) -> str:

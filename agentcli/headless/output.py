@@ -1,7 +1,7 @@
-"""What every output format does: take events, and say why a run did not come about.
+"""The interface of output formats: show events, and report why a run failed.
 
-The three formats are `text.py`, `json_output.py` and `StreamJsonOutput` here. Standard output gets the answer and
-nothing else; notices go to standard error.
+The three formats are `text.py`, `json_output.py` and `StreamJsonOutput` here. Standard output gets only the answer;
+notices go to standard error.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ class Output(Protocol):
         ...
 
     async def fail(self, message: str) -> None:
-        """The run ends outside any submission. The caller has told the person already. Raises `OutputLost`."""
+        """The run ended outside any submission. The caller has already shown the message on standard error. Raises
+        `OutputLost`."""
         ...
 
 
 @frozen
 class Notices:
-    """Lines for the person at standard error."""
+    """Lines for the user on standard error."""
 
     stderr: int
     verbose: bool = False
@@ -49,11 +50,11 @@ class Notices:
             self.say(line)
 
     def say(self, text: str) -> None:
-        """One line, whatever the text holds: it may be a server's."""
+        """One cleaned line: the text may come from a server."""
         complain(self.stderr, f"agentcli: {plain_line(text, _LONGEST_LINE)}")
 
     def say_verbatim(self, text: str) -> None:
-        """One line of our own wording with something to paste in it: neither cut nor with blanks collapsed."""
+        """One unchanged line of trusted text, e.g. with a command to copy."""
         complain(self.stderr, f"agentcli: {terminal_line(text)}")
 
 

@@ -1,6 +1,6 @@
 """The `result` object of json and stream-json (SURFACE 2). Pure.
 
-A run that failed never says success: its message is in both `errors` and `result`.
+A failed run never reports success: its message is in both `errors` and `result`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def result_frame(result: Result) -> Json:
         "session_id": result.session_id,
         "uuid": result.uuid,
     }
-    # Scripts that only look at `result` must see an error there too.
+    # Scripts that only read `result` must see an error there too.
     frame["result"] = "\n".join(result.errors) if result.is_error else result.text
     if result.structured_output is not None:
         frame["structured_output"] = result.structured_output
@@ -39,7 +39,7 @@ def result_frame(result: Result) -> Json:
 
 
 def failure_frame(message: str, session_id: str, uuid: str) -> Json:
-    """For a run that ended before, or outside, any submission."""
+    """For a run that ended before or outside any submission."""
     return result_frame(
         Result(
             subtype="error_during_execution",

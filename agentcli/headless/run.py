@@ -1,7 +1,7 @@
 """A headless run from `Options` to the exit code.
 
-Exit codes: 0 success; 1 the run ended in an error; 2 wrong usage; 75 a failure that is worth trying again later;
-130, 143 and 129 for SIGINT, SIGTERM and SIGHUP; 141 when the reader of our output left, as if SIGPIPE had ended us.
+Exit codes: 0 success; 1 the run ended with an error; 2 wrong usage; 75 a temporary failure that is worth a retry; 130,
+143 and 129 for SIGINT, SIGTERM and SIGHUP; 141 if the reader of the output closed it, as for SIGPIPE.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from agentcli.core.abort import AbortReason
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Result
 from agentcli.core.ids import RandomIds, SystemClock
-from agentcli.headless.conversation import Conversation, command_in
 from agentcli.headless.debug import open_debug_log
-from agentcli.headless.input import PATIENCE_SECONDS, lines, piped_text
+from agentcli.headless.input import FIRST_BYTE_SECONDS, lines, piped_text
 from agentcli.headless.output import Notices, Output, StreamJsonOutput
+from agentcli.headless.session import HeadlessSession, command_in
 from agentcli.headless.settings import HeadlessSettings
 from agentcli.headless.signals import StopSignals
 from agentcli.headless.streams import OutputLost, Streams, Writer, is_terminal, watch_reader
@@ -38,7 +38,8 @@ def run(
     streams: Streams | None = None,
     build: Callable[[Options], Engine] | None = None,
 ) -> int:
-    """Everything the run started has ended when this returns. Raises only for bugs, after telling the output."""
+    """Everything that the run started has ended when this returns. Raises only for bugs, after reporting them to the
+    output."""
     if build is None:
         from agentcli.assemble import build_engine
 
@@ -54,7 +55,7 @@ class Run:
         self._build = build
         self._notices = Notices(streams.stderr, settings.verbose)
         self._signals = StopSignals(self._stop, self._leave_at_once)
-        self._conversation: Conversation | None = None
+        self._session: HeadlessSession | None = None
         self._task: asyncio.Task[object] | None = None
         self._cancelled_with: int | None = None
         self._ending = False
@@ -89,7 +90,7 @@ class Run:
         except (OutputLost, asyncio.CancelledError):
             raise
         except Exception as error:
-            await output.fail(f"agentcli failed because of a mistake of its own: {error!r}")
+            await output.fail(f"Bug in agentcli: {error!r}")
             raise
 
     async def _converse(self, options: Options, output: Output) -> int:
@@ -100,36 +101,36 @@ class Run:
         if command_in(prompt) is not None:
             options = replace(options, key_needed=False)
         async with self._build(options) as engine:
-            conversation = self._conversation = Conversation(engine, output, debug, settings.wait_background)
+            session = self._session = HeadlessSession(engine, output, debug, settings.wait_background)
             try:
                 if frames:
-                    await self._follow(conversation, frames)
+                    await self._follow(session, frames)
                 else:
-                    # What is piped in is data: only the prompt itself names files to attach.
-                    await conversation.submit(prompt, settings.prompt or None, is_last=True)
+                    # Piped input is data: only the prompt itself can mention files to attach.
+                    await session.submit(prompt, settings.prompt or None, is_last=True)
             finally:
                 self._ending = True
         if self._signals.exit_code is not None:
             return self._signals.exit_code
-        return exit_code(conversation.result)
+        return exit_code(session.result)
 
-    async def _follow(self, conversation: Conversation, output: StreamJsonOutput) -> None:
+    async def _follow(self, session: HeadlessSession, output: StreamJsonOutput) -> None:
         if self._streams.stdin is None:
             raise UsageError("Standard input is closed, but --input-format stream-json reads prompts from it.")
         async with aclosing(lines(self._streams.stdin)) as source:
-            await conversation.follow(source, output, self._notices)
+            await session.follow(source, output, self._notices)
 
     async def _prompt(self) -> str:
-        """The prompt argument and what is piped in. Raises `UsageError` when there is neither."""
+        """The prompt argument plus piped input. Raises `UsageError` if there is neither."""
         prompt, stdin = self._settings.prompt, self._streams.stdin
         piped: str | None = ""
         if stdin is not None and not is_terminal(stdin):
-            piped = await piped_text(stdin, PATIENCE_SECONDS if prompt else None)
+            piped = await piped_text(stdin, FIRST_BYTE_SECONDS if prompt else None)
             if piped is None:
-                self._notices.say("Nothing came from standard input, going on without it. Redirect it: < /dev/null.")
+                self._notices.say("No data on standard input; continuing without it. To skip the wait: < /dev/null")
         parts = [part for part in (prompt, piped) if part and part.strip()]
         if not parts:
-            raise UsageError("There is no prompt. Give one: agentcli -p 'PROMPT', or pipe it into standard input.")
+            raise UsageError("No prompt. Use agentcli -p 'PROMPT', or pipe it to standard input.")
         return "\n\n".join(parts)
 
     def _open_output(self) -> Output:
@@ -147,15 +148,15 @@ class Run:
                 return TextOutput(writer, self._notices, is_terminal(self._streams.stdout))
 
     def _stop(self, reason: AbortReason) -> None:
-        conversation = self._conversation
-        if conversation is not None and conversation.submitting:
-            conversation.stop(reason)
+        session = self._session
+        if session is not None and session.submitting:
+            session.stop(reason)
         elif self._signals.exit_code is not None:
-            # Nothing runs that could end in a result: reading a pipe, or waiting for the next line.
+            # No submission is running that could end with a result: reading a pipe, or waiting for the next line.
             self._cancel(self._signals.exit_code)
 
     def _cancel(self, code: int) -> None:
-        """End the run without a result. Once it is closing by itself it is let alone."""
+        """End the run without a result. Does nothing if it is already closing."""
         if self._task is not None and not self._ending:
             self._cancelled_with = code
             self._task.cancel()
@@ -170,7 +171,7 @@ class Run:
 
 
 def exit_code(result: Result | None) -> int:
-    """For a run that no signal ended. Without any submission (no line came) nothing failed."""
+    """For a run that was not ended by a signal. A run without any submission has not failed."""
     if result is None or not result.is_error:
         return SUCCESS
     return TRY_AGAIN if result.retryable else FAILURE

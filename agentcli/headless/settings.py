@@ -1,4 +1,4 @@
-"""What a headless run is told besides the engine's `Options`: how to read and how to write."""
+"""Settings of a headless run besides the engine's `Options`: input and output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class HeadlessSettings:
     verbose: bool = False
     replay_user_messages: bool = False
     wait_background: bool = False
-    """Wait for background commands at the end instead of ending them."""
+    """Wait for background commands at the end instead of stopping them."""
     debug_filter: str | None = None
-    """None: no debugging unless there is a `debug_file`; an empty string: every event."""
+    """None: no debug output unless there is a `debug_file`; an empty string: every event."""
     debug_file: Path | None = None

@@ -1,7 +1,7 @@
-"""Signals as requests to stop: the first asks, the second insists.
+"""Signals as requests to stop: the first one stops gracefully, the second one immediately.
 
-SIGINT aborts as the user's cancel, SIGTERM and SIGHUP as a shutdown with a deadline. Exit codes are 128 + number.
-A signal that was ignored when the process started stays ignored (nohup, background jobs of a shell).
+SIGINT aborts like a cancel by the user, SIGTERM and SIGHUP like a shutdown with a deadline. Exit codes are 128 +
+number. A signal that was ignored when the process started stays ignored (nohup, background jobs of a shell).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Callable
 from agentcli.core.abort import AbortReason
 
 SHUTDOWN_SECONDS = 1.5
-"""From SIGTERM or SIGHUP to the end, whatever a child process does: a session that is logged out gets no more."""
+"""From SIGTERM or SIGHUP to the end, whatever a child process does: there is little time at a logout."""
 ECHO_SECONDS = 0.15
-"""A launcher that passes Ctrl+C on makes two signals of one key press; a person is not that fast."""
+"""A launcher that forwards Ctrl+C sends two signals for one key press; a user is not that fast."""
 
 
 class StopSignals:
@@ -26,7 +26,7 @@ class StopSignals:
         self._first_at = 0.0
         self._deadline: asyncio.TimerHandle | None = None
         self.exit_code: int | None = None
-        """128 + the number of the signal that came; None when none did."""
+        """128 + the number of the received signal; None if there was none."""
         self.reason: AbortReason | None = None
 
     def install(self) -> None:

@@ -1,12 +1,11 @@
-"""Events as stream-json frames (SURFACE 2, PROTOCOLS 1.5). Pure but for what it remembers of the reply in progress.
+"""Events as stream-json frames (SURFACE 2, PROTOCOLS 1.5). Pure except for the state of the reply in progress.
 
-Owns the form of every frame but `result`; never writes, never talks to the engine. A frame per finished block and
-per tool result, as each is ready; whatever reaches the log by another way (a partial answer kept on an abort, a
-synthetic result) is caught up with when its message is appended, so that a reader misses nothing and sees nothing
-twice.
+Defines every frame except `result`; never writes and never calls the engine. Each finished block and each tool result
+gets a frame as soon as it is ready. Content that reaches the log in another way (a partial answer kept on an abort, a
+synthetic result) is sent when its message is appended, so that a reader misses nothing and sees nothing twice.
 
 Every frame of a reply has its usage as far as it is known. The frame of a complete block is held until the next event:
-if that is the end of the message, the frame has all of the usage. Anything else sends it at once as it is.
+if that ends the message, the frame gets the final usage. Any other event sends it unchanged.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ from agentcli.core.usage import Usage
 from agentcli.headless.result_frame import result_frame
 
 PROTOCOL_VERSION = "2.1.325"
-"""The release of the stdio protocol that these frames follow, under the name that its clients look for."""
+"""The release of the stdio protocol that these frames follow, under the name that clients look for."""
 
 _SYNTHETIC = (Origin.INTERRUPTION, Origin.RECOVERY, Origin.HOOK, Origin.ATTACHMENT, Origin.SUMMARY)
 
@@ -72,7 +71,7 @@ _ERROR_NAMES = {
 
 
 class Frames:
-    """One per run. `replay` echoes prompts once they are part of the conversation."""
+    """One per run. `replay` echoes prompts when they become part of the conversation."""
 
     def __init__(self, ids: Ids, replay: bool = False) -> None:
         self._ids = ids
@@ -82,16 +81,16 @@ class Frames:
         self._shown_results: set[str] = set()
         self._api_ids: dict[str, str] = {}
         self._usage: dict[str, Usage] = {}
-        """Of each reply that has begun, as far as it is known."""
+        """Usage of each reply so far."""
         self._held: list[Json] = []
         """The frame of the last complete block, and that of its `content_block_stop`."""
         self._held_of = ""
-        """The reply that this block is of; "" when nothing waits."""
+        """The reply of this block; "" if nothing is held."""
         self._calls: dict[str, Json] = {}
-        """What is known about calls that have no result frame yet, for people and programs that show them."""
+        """Data about calls without a result frame yet, for clients that show them."""
 
     def frames(self, event: Event) -> Iterator[Json]:
-        """The frames that are due with this event, in order."""
+        """The frames to send for this event, in order."""
         if self._held_of and not _closes_block(event):
             self._learn_usage(event)
             self._held[0]["message"]["usage"] = self._usage[self._held_of].to_wire()
@@ -232,7 +231,7 @@ class Frames:
 
 
 def _closes_block(event: Event) -> bool:
-    """Whether the event is the API's own end of a block; the end of the message may be the next one."""
+    """Whether the event is the API's end of a block; the end of the message may follow."""
     return isinstance(event, RawStreamed) and event.data.get("type") == "content_block_stop"
 
 
@@ -257,7 +256,7 @@ def _init_fields(event: SessionStarted) -> Json:
 
 
 def _call_fields(event: PermissionDecided | ToolStarted | ToolFinished) -> Json:
-    """Title, one-line summary, display data and duration of a call, and what decided about it."""
+    """Title, one-line summary, display data, duration and permission decision of a call."""
     match event:
         case PermissionDecided():
             decision = {"behavior": event.behavior, "reason": event.reason, "rule": event.rule, "source": event.source}
@@ -285,7 +284,7 @@ def _mode(event: ModeChanged) -> Json:
 
 
 def _system_fields(event: Event) -> Json | None:
-    """What a `system` frame says of an event; None for events that have none."""
+    """The fields of a `system` frame for an event; None for events without one."""
     build = _SYSTEM_FIELDS.get(type(event))
     return None if build is None else build(event)
 

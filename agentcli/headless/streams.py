@@ -1,8 +1,8 @@
-"""The three standard streams as file descriptors, and writing to them without ever blocking the event loop.
+"""The three standard streams as file descriptors, written without blocking the event loop.
 
-A reader of our output may be slow, or gone. Slow: the write waits, and with it the loop (back-pressure), while
-signals and standard input are still served. Gone: `OutputLost`, and the run ends. Descriptors are never put into
-non-blocking mode: they are shared with whoever started us.
+If the reader of the output is slow, writing waits, and with it the loop (back-pressure), while signals and standard
+input are still served. If it is gone, `OutputLost` ends the run. Descriptors are never switched to non-blocking mode:
+they are shared with the parent process.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from agentcli.core.plaintext import plain_text, spell_hidden
 @frozen
 class Streams:
     stdin: int | None = 0
-    """None: there is none to read, because it is closed."""
+    """None: standard input is closed."""
     stdout: int = 1
     stderr: int = 2
 
 
 class OutputLost(Exception):
-    """Standard output does not take any more. `quiet` when its reader just left, which is no error of anybody."""
+    """Standard output can no longer be written. `quiet` if its reader just closed it, which is not an error."""
 
     def __init__(self, error: OSError) -> None:
-        super().__init__(f"Standard output cannot be written: {error.strerror}.")
+        super().__init__(f"Cannot write to standard output: {error.strerror}.")
         self.quiet = error.errno in (errno.EPIPE, errno.ECONNRESET)
 
 
@@ -43,7 +43,7 @@ def is_terminal(descriptor: int | None) -> bool:
 
 
 def complain(descriptor: int, text: str) -> None:
-    """One message for people on standard error; if that cannot be written there is nobody left to tell."""
+    """Print one message on standard error; failures are ignored."""
     data = f"{spell_hidden(plain_text(text))}\n".encode(errors="replace")
     try:
         while data:
@@ -53,10 +53,11 @@ def complain(descriptor: int, text: str) -> None:
 
 
 def watch_reader(descriptor: int, left: Callable[[], None]) -> Callable[[], None]:
-    """Call `left` when the reader of a pipe leaves, also while nothing is written; returns what ends the watching.
+    """Call `left` when the reader of a pipe closes it, even while nothing is written; returns a function that stops
+    watching.
 
-    Without it a run whose reader has left would go on until its next line, which may be a long command away. Only
-    where the kernel reports it (Linux, pipes); elsewhere the next write finds out.
+    Otherwise the run would continue until its next output, which may take a long command. Works only if the kernel
+    reports it (Linux, pipes); elsewhere the next write notices.
     """
     loop = asyncio.get_running_loop()
 
@@ -80,7 +81,7 @@ def watch_reader(descriptor: int, left: Callable[[], None]) -> Callable[[], None
 
 
 class Writer:
-    """Whole pieces, one after the other, also when several tasks write."""
+    """Writes whole pieces in order, also from several tasks."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -97,7 +98,7 @@ class Writer:
             while rest:
                 if self._blocks and not self._ready():
                     await self._wait()
-                # A descriptor that is ready takes this much without blocking; more might block.
+                # A ready descriptor accepts this much without blocking.
                 piece = rest[: select.PIPE_BUF] if self._blocks else rest
                 try:
                     rest = rest[os.write(self._descriptor, piece) :]
@@ -115,7 +116,7 @@ class Writer:
         try:
             loop.add_writer(self._descriptor, ready.set)
         except PermissionError:
-            # Some devices cannot be waited for; they do not block either.
+            # Some devices cannot be polled; they do not block either.
             return
         try:
             await ready.wait()

@@ -1,4 +1,4 @@
-"""--output-format text: the last answer on standard output, all else on standard error."""
+"""--output-format text: the last answer on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -34,22 +34,21 @@ class TextOutput:
         if ended := [task for task in event.background_tasks if task["status"] == "stopped"]:
             self._notices.say(ended_summary(ended))
         if event.terminal in ABORTED:
-            self._notices.say("Stopped before the answer was complete. agentcli -p -c 'PROMPT' goes on from here.")
+            self._notices.say("Stopped before the answer was complete. agentcli -p -c 'PROMPT' continues from here.")
         elif event.is_error:
             for error in event.errors:
                 self._notices.say(error)
 
     async def fail(self, message: str) -> None:
-        """Nothing: the message is on standard error already."""
+        """Nothing: the message is already on standard error."""
 
 
 def _answer(result: Result, to_terminal: bool) -> str:
-    """The answer without control sequences, also for a pipe: what reads it often shows it. JSON output has it exactly.
-
-    Characters that only mislead people stay in a pipe, where the text may be data."""
+    """The answer without control sequences, also for a pipe, whose reader often shows it. JSON output has it unchanged.
+    Misleading characters are kept in a pipe, where the text may be data."""
     if result.structured_output is not None:
         return json_for_terminal(json.dumps(result.structured_output, ensure_ascii=False, indent=2))
-    # On an error the text may be the error itself, which belongs on standard error only.
+    # On an error the text may be the error message, which belongs on standard error only.
     if result.is_error and result.text in ("", *result.errors, "\n".join(result.errors)):
         return ""
     text = plain_text(result.text).rstrip("\n")

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agentcli.agent.engine import Engine
-from agentcli.assemble.ground import Ground
+from agentcli.assemble.environment import Environment
 from agentcli.assemble.login import Login
-from agentcli.assemble.model import ModelParts, reconnect
+from agentcli.assemble.model import ModelBuilder, reconnect
 from agentcli.assemble.options import Options
 from agentcli.core.errors import AgentError, CredentialError
 from agentcli.interactive.welcome import CheckKey, KeepKey, Next, TryServer, UseServer, Welcome, Work
@@ -64,7 +64,7 @@ class Connecting:
         self.options = after
         if welcome.outcome != "key" or before is not None:
             # Which models there are depends on who answers.
-            profile = await asyncio.to_thread(lambda: ModelParts(Ground(after)).profile(""))
+            profile = await asyncio.to_thread(lambda: ModelBuilder(Environment(after)).profile(""))
             engine.set_model(profile.model)
             engine.set_small_model(profile.small_model)
             engine.set_effort(profile.effort)
@@ -82,7 +82,7 @@ class Connecting:
             return replace(self.options, base_url=welcome.server.base_url, model=welcome.model)
         target = welcome.target or welcome.address
         # What was just pasted is what is meant, whatever is set.
-        pasted = welcome.outcome == "key" and bool(self._login.in_the_way(target))
+        pasted = welcome.outcome == "key" and bool(self._login.unused_reason(target))
         return replace(self.options, base_url=target.url if pasted else None, model=self._own_model)
 
     async def _done(self, welcome: Welcome, work: Work) -> Next:
@@ -103,7 +103,7 @@ class Connecting:
             self._login.use(work.address)
         placed = self._login.keep(work.address, work.key)
         told = f"The key for {work.address.host} is kept in {placed.where}, and goes to no other address."
-        if hindrance := self._login.in_the_way(work.address):
+        if hindrance := self._login.unused_reason(work.address):
             used = "It is not used" if self._login.needs_no_key else "It is used in this session, but not in the next"
             hindrance = f"{used}, {hindrance}."
         return welcome.succeeded("key", " ".join(part for part in (told, placed.problem, hindrance) if part))

@@ -13,7 +13,7 @@ from typing import Literal
 from agentcli.assemble.login import Address, tidy_key
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
-from agentcli.providers.check import Checked
+from agentcli.providers.check import KeyCheck
 from agentcli.providers.local import HOST, PROGRAMS, LocalServer
 
 Step = Literal["choose", "key", "working", "unsure", "models", "keep", "done"]
@@ -180,7 +180,7 @@ class Welcome:
                 Offer(f"server {number}", f"Use {server.name} on this machine", "", f"Use {server.name}", shown)
             )
         if self.demo:
-            about = "offline, without a key, in a throw-away project"
+            about = "offline, without a key, in a temporary project"
             ways.append(Offer("demo", "Take the tour: agentcli demo", "d", "Take the tour", about))
         rest = "everything stays" if self.connected else "commands work; a prompt asks again"
         return (*ways, Offer("later", "Not now", "n", detail=rest))
@@ -226,7 +226,7 @@ class Welcome:
             return replace(self, problem=str(error)), None
         return self._check(key) if key else (replace(self, problem="There is no key yet. Esc goes back."), None)
 
-    def checked(self, checked: Checked) -> Next:
+    def checked(self, checked: KeyCheck) -> Next:
         match checked.verdict:
             case "refused":
                 return self.ask_key(self._target, f"{checked.text} Paste it again, whole, or another."), None

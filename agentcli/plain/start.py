@@ -18,10 +18,10 @@ from agentcli.config.paths import Paths
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.frozen import frozen
 from agentcli.interactive.draft import Draft
+from agentcli.plain.front_end_choice import is_dumb_terminal
 from agentcli.plain.pieces import Gap, Piece, line, prose
 from agentcli.plain.reading import Left, Reader, Stopped
 from agentcli.plain.terminal import Keyboard, Signals, columns, encoding, leave_at_once, wants_colours
-from agentcli.plain.wanted import is_bare
 from agentcli.plain.writer import BareWriter, ColourWriter, Sink, to_terminal
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def run(start: PlainStart) -> int:
     """The exit code. Raises what ended the session, once the terminal is as it was."""
     if not (os.isatty(0) and os.isatty(1)):
         raise UsageError("A session needs a terminal for input and output. Without one use: agentcli -p 'PROMPT'")
-    bare = is_bare(start.environ)
+    bare = is_dumb_terminal(start.environ)
     keyboard = Keyboard()
     with contextlib.nullcontext() if bare else keyboard.quiet(), asyncio.Runner() as runner:
         plain = Plain(start, keyboard, bare=bare)

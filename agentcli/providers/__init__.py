@@ -1,1 +1,1 @@
-"""Layer 2: talking to a model. `base` is the contract; the rest implements it or helps to."""
+"""Layer 2: requests to a model. `base` is the contract that the other modules implement."""

@@ -1,8 +1,7 @@
-"""Raw events of the API in, blocks of a reply out.
+"""Build the blocks of a reply from the raw events of the API.
 
-Nothing the server sends is fatal here but a stream that cannot be a reply at all (`StreamError`). Unknown
-events are ignored, unknown blocks and deltas are kept. The text of a tool's input is kept as it came and parsed
-once, at the end of its block.
+Only a stream that cannot be a reply at all raises an error (`StreamError`). Unknown events are ignored, unknown blocks
+and deltas are kept. A tool's input is collected as text and parsed once, at the end of its block.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ from agentcli.providers.base import Closed, Delta, Finished, ModelEvent, Opened,
 _UNSENDABLE_ESCAPE = re.compile(r"\\u(?:0000|d[89a-f])", re.IGNORECASE)
 _TOOL_ID = re.compile(r"[a-zA-Z0-9_-]+")
 _LONGEST_NAME = 200
-"""Characters of a tool's name; the API takes back no longer ones."""
+"""Maximum characters of a tool name; the API refuses longer ones when they are sent back."""
 MOST_BLOCKS = 1_000
 MOST_CHARACTERS = 16 * 1024 * 1024
-"""Of a whole reply: far more than a model can write, and as much as everything behind this copes with."""
+"""Limit for a whole reply: far more than a model can write, and safe for all later processing."""
 _DELTA_HOME = {"text_delta": "text", "thinking_delta": "thinking"}
 
 
 class StreamError(Exception):
-    """What came is no reply: to be treated as a broken stream."""
+    """The events do not form a reply; treated as a broken stream."""
 
 
 @dataclass(slots=True)
 class _OpenBlock:
     data: Json
-    """The block as content_block_start gave it."""
+    """The block from content_block_start."""
     kind: str
     pieces: list[str] = field(default_factory=list)
     signature: list[str] = field(default_factory=list)
@@ -44,7 +43,8 @@ class _OpenBlock:
 
 
 class Accumulator:
-    """One reply. `taken_ids` gives the tool_use ids that the conversation already has; asked only when needed."""
+    """Collects one reply. `taken_ids` returns the tool_use ids that the conversation already has; called only when
+    needed."""
 
     def __init__(self, model: str, ids: Ids, taken_ids: Callable[[], Collection[str]]) -> None:
         self.model = model
@@ -61,7 +61,7 @@ class Accumulator:
         self._characters = 0
 
     def feed(self, event: Json) -> Iterator[ModelEvent]:
-        """What an API event means. Raises `StreamError`."""
+        """Process an API event. Raises `StreamError`."""
         if is_too_deep(event):
             raise StreamError("the reply is nested too deeply")
         kind = event.get("type")
@@ -84,14 +84,12 @@ class Accumulator:
             yield from self._finish()
 
     def end_of_stream(self) -> Iterator[ModelEvent]:
-        """The body ended. A reply whose stop_reason has come is whole; any other raises `StreamError`."""
+        """End of the body. Raises `StreamError` unless a stop_reason has arrived."""
         if self.finished:
             return
         if self._stop_reason is None:
             raise StreamError("the reply ended before it was complete")
         yield from self._finish()
-
-    # ---------------------------------------------------------------------------------------------- the message
 
     def _start(self, event: Json) -> Iterator[ModelEvent]:
         message = event.get("message")
@@ -115,24 +113,23 @@ class Accumulator:
 
     def _finish(self) -> Iterator[ModelEvent]:
         if not self.started:
-            raise StreamError("the reply has no beginning")
+            raise StreamError("the reply has no start event")
         for index, block in sorted(self._open.items()):
-            # A half tool call must never run and half a thinking block has no signature; half a text is a text.
+            # An incomplete tool call must never run, and incomplete thinking has no signature; incomplete text is
+            # usable.
             if block.kind == "text" and any(block.pieces):
                 yield self._close(index, block)
             elif block.kind == "tool_use":
                 closed = self._close(index, block)
-                # At the output cap an unclosed call is a cut one, even where its JSON happens to be whole.
+                # At the output cap an unclosed call counts as truncated, even if its JSON happens to be complete.
                 yield replace(closed, cut=True) if self._stop_reason == "max_tokens" else closed
         self._open.clear()
         self.finished = True
         yield Finished(self._stop_reason, self.usage, self._stop_details)
 
-    # ------------------------------------------------------------------------------------------------ the blocks
-
     def _start_block(self, index: int, data: Json) -> Iterator[ModelEvent]:
         if not self.started:
-            raise StreamError("content came before the reply's beginning")
+            raise StreamError("content came before the start of the reply")
         self._blocks += 1
         if self._blocks > MOST_BLOCKS:
             raise StreamError(f"the reply has more than {MOST_BLOCKS:,} blocks")
@@ -150,7 +147,7 @@ class Accumulator:
         kind = delta.get("type")
         block = self._open.get(index)
         if block is None:
-            # Some servers leave content_block_start out; for plain text nothing is lost by supplying it.
+            # Some servers omit content_block_start; for plain text it can be supplied.
             home = _DELTA_HOME.get(str(kind))
             if home is None:
                 return
@@ -177,7 +174,7 @@ class Accumulator:
             raise StreamError(f"the reply has more than {MOST_CHARACTERS:,} characters")
 
     def _silent_delta(self, block: _OpenBlock, delta: Json) -> None:
-        # Their sizes are bounded by what one event may have, so a rough count will do.
+        # A rough count is enough: each event has a size limit.
         self._count(str(delta))
         match delta.get("type"):
             case "signature_delta":
@@ -218,7 +215,7 @@ class Accumulator:
         return Closed(index, call, cut=not text.strip() and not value)
 
     def _fresh_id(self, data: Json) -> str:
-        """The call's own id, or a new one if it is already used in this conversation or the API would refuse it."""
+        """The call's id, or a new one if it is already used in this conversation or the API would refuse it."""
         if self._taken is None:
             self._taken = set(self._taken_ids())
         own = data.get("id")
@@ -229,7 +226,7 @@ class Accumulator:
 
 
 def parse_input(text: str) -> tuple[Json, str | None]:
-    """The input of a tool call from its JSON text: (input, None), or ({}, the text) if it is no JSON object."""
+    """Parse the JSON input of a tool call: (input, None), or ({}, the text) if it is not a JSON object."""
     try:
         value = parse_json(text, deepest=DEEPEST_INPUT)
     except ValueError:
@@ -252,7 +249,7 @@ def _cleaned(value: Any) -> Any:
 
 
 def _sendable(text: str) -> str:
-    """Text that the API takes back. A character that two deltas cut into its surrogates is put together again."""
+    """Text that the API accepts. Surrogates of a character split between two deltas are joined again."""
     cleaned = clean_text(text)
     if cleaned is text or cleaned == text:
         return text
@@ -269,7 +266,7 @@ def _unknown_data(block: _OpenBlock, text: str) -> Json:
         else:
             data["text"] = text
     for delta in block.unknown:
-        # The best guess there is: a delta carries pieces of the block's own fields.
+        # Unknown deltas: assume that they carry parts of the block's fields.
         for key, value in delta.items():
             if key == "type":
                 continue

@@ -1,8 +1,8 @@
-"""One request in flight: a reader task that owns the connection, a small mailbox, and a watchdog.
+"""One request in progress: a reader task that owns the connection, a small queue, and a watchdog.
 
-The reader runs beside the consumer so that an abort can cut the connection in the very call that aborts, whether
-or not somebody is waiting for the next event. The mailbox is bounded: a slow consumer stops the reading, and time
-spent so does not count as the server's silence. One timer watches; an event costs it a timestamp and nothing more.
+The reader is a separate task so that an abort can close the connection immediately, even if nothing awaits the next
+event. The queue is bounded: a slow consumer pauses reading, and the pause does not count as silence of the server. One
+timer does the watching; each event only updates a timestamp.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from agentcli.core.aio import cancel_and_wait
 from agentcli.core.messages import Json
 from agentcli.providers.base import Failure, FailureKind, Quiet
 from agentcli.providers.failures import aborted, internal, no_content, stalled
-from agentcli.providers.retry import Patience
+from agentcli.providers.retry import Timeouts
 from agentcli.providers.transport import TransportFailure
 
 MAILBOX = 256
 DRAIN_SECONDS = 0.05
-"""How long a finished reply's last bytes are waited for, so that the connection can be used again."""
+"""Seconds to wait for the last bytes of a finished reply, so that the connection can be reused."""
 
 
 class Attempt:
-    """Use: `next()` until it returns None or raises `TransportFailure`, then `close()`, always."""
+    """Call `next()` until it returns None or raises `TransportFailure`, then always `close()`."""
 
-    def __init__(self, source: AsyncGenerator[Json, None], patience: Patience, signal: AbortSignal) -> None:
+    def __init__(self, source: AsyncGenerator[Json, None], timeouts: Timeouts, signal: AbortSignal) -> None:
         self._loop = asyncio.get_running_loop()
         self._source = source
-        self._patience = patience
+        self._timeouts = timeouts
         self._items: deque[Json | Quiet] = deque()
         self._wake: asyncio.Future[None] | None = None
         self._room: asyncio.Future[None] | None = None
@@ -48,7 +48,7 @@ class Attempt:
         self._unhook = signal.on_abort(self._abort)
 
     async def next(self) -> Json | Quiet | None:
-        """The next event, `Quiet` when there has been none for a while, None when the body has ended."""
+        """The next event, `Quiet` after a silent period, or None at the end of the body."""
         while True:
             if self._failure is not None and (not self._items or self._failure.kind is FailureKind.ABORTED):
                 raise TransportFailure(self._failure)
@@ -66,7 +66,7 @@ class Attempt:
                 self._wake = None
 
     async def close(self, *, whole: bool = False) -> None:
-        """End the reader and wait for it. `whole`: the reply is complete, let its last bytes come in first."""
+        """Stop the reader and wait for it. `whole`: the reply is complete, so read its last bytes first."""
         self._unhook()
         if self._timer is not None:
             self._timer.cancel()
@@ -76,8 +76,6 @@ class Attempt:
                 self._room.set_result(None)
             await asyncio.wait({self._reader}, timeout=DRAIN_SECONDS)
         await cancel_and_wait([self._reader])
-
-    # ------------------------------------------------------------------------------------------------ the reader
 
     async def _read(self) -> None:
         try:
@@ -98,7 +96,7 @@ class Attempt:
                     self._quiet_said = False
         except TransportFailure as error:
             self._fail(error.failure)
-        except Exception as error:  # noqa: BLE001 - the contract is that a provider never raises; it is told as a bug
+        except Exception as error:  # noqa: BLE001 - the contract is that a provider never raises; reported as a bug
             self._fail(internal(error))
         finally:
             self._ended = True
@@ -127,29 +125,27 @@ class Attempt:
         self._reader.cancel()
         self._notify()
 
-    # ---------------------------------------------------------------------------------------------- the watchdog
-
     def _watch(self) -> None:
         if self._ended or self._failure is not None:
             return
-        patience, now = self._patience, self._loop.time()
+        timeouts, now = self._timeouts, self._loop.time()
         if self._waiting_since is None:
-            due = now + min(patience.quiet_after, patience.idle_timeout)
+            due = now + min(timeouts.quiet_after, timeouts.idle_timeout)
         else:
             silent_since = self._waiting_since
-            if now >= silent_since + patience.idle_timeout:
-                self._stop(stalled(patience.idle_timeout))
+            if now >= silent_since + timeouts.idle_timeout:
+                self._stop(stalled(timeouts.idle_timeout))
                 return
-            if now >= self._last_content + patience.content_deadline:
-                self._stop(no_content(patience.content_deadline))
+            if now >= self._last_content + timeouts.content_deadline:
+                self._stop(no_content(timeouts.content_deadline))
                 return
-            if now >= silent_since + patience.quiet_after and not self._quiet_said:
+            if now >= silent_since + timeouts.quiet_after and not self._quiet_said:
                 self._quiet_said = True
-                self._items.append(Quiet(patience.quiet_after))
+                self._items.append(Quiet(timeouts.quiet_after))
                 self._notify()
-            due = min(silent_since + patience.idle_timeout, self._last_content + patience.content_deadline)
+            due = min(silent_since + timeouts.idle_timeout, self._last_content + timeouts.content_deadline)
             if not self._quiet_said:
-                due = min(due, silent_since + patience.quiet_after)
+                due = min(due, silent_since + timeouts.quiet_after)
         self._timer = self._loop.call_at(due, self._watch)
 
     def _stop(self, failure: Failure) -> None:

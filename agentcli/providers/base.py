@@ -1,9 +1,9 @@
-"""The contract between the loop and whatever answers it.
+"""The contract between the loop and a model provider.
 
-`Provider.stream(request, signal)` never raises for a request, network or model failure: its last event is
-`Finished` or `Failed`. Retrying is its business: it announces every wait and starts the reply again, and the
-consumer learns from `Broken` that what came so far is void. On an abort it closes the connection and ends
-with `Failed(kind=ABORTED)`. Task cancellation (closing the generator) closes the connection too.
+`Provider.stream(request, signal)` never raises for a request, network or model failure: its last event is `Finished` or
+`Failed`. The provider retries: it announces every wait and starts the reply again; after `Broken`, the consumer
+discards the partial reply. On an abort it closes the connection and ends with `Failed(kind=ABORTED)`. Task cancellation
+(closing the generator) closes the connection too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Thinking:
 
 @frozen
 class Request:
-    """What is wanted, in terms of the conversation; a provider fits it to the model (see `body.py`)."""
+    """A request in terms of the conversation; `body.py` adapts it to the model."""
 
     model: str
     messages: tuple[Json, ...]
@@ -42,7 +42,7 @@ class Request:
     max_tokens: int = 8192
     thinking: Thinking = Thinking()
     effort: Effort | None = None
-    """None: the model's own default."""
+    """None: the model's default."""
     task_budget_total: int | None = None
     task_budget_remaining: int | None = None
     fallback_models: tuple[str, ...] = ()
@@ -81,21 +81,18 @@ class FailureKind(StrEnum):
 class Failure:
     kind: FailureKind
     message: str
-    """For people: what happened, then what to do. Never HTML, never a traceback."""
+    """User message: what happened, then what to do. Never HTML, never a traceback."""
     status: int | None = None
     request_id: str = ""
     retryable: bool = False
     retry_after: float | None = None
     detail: str = ""
-    """What the server said, for logs and for recognising."""
-
-
-# ------------------------------------------------------------------------------------- what a stream consists of
+    """The server's error text, for logs and classification."""
 
 
 @frozen
 class Started:
-    """message_start. May come again after `Broken`: then it is a new reply."""
+    """message_start. A second one after `Broken` begins a new reply."""
 
     api_id: str
     model: str
@@ -120,7 +117,7 @@ class Delta:
 
 @frozen
 class Closed:
-    """A block is complete. `cut` is true for a tool call without any input text, which max_tokens may have cut."""
+    """A block is complete. `cut` is true for a tool call without input, which max_tokens may have truncated."""
 
     index: int
     block: Block
@@ -129,7 +126,7 @@ class Closed:
 
 @frozen
 class Finished:
-    """Last: the reply is whole. Blocks that the server never closed have been closed before, or dropped if half."""
+    """Last event: the reply is complete. Blocks that the server never closed were closed, or dropped if incomplete."""
 
     stop_reason: str | None
     usage: Usage
@@ -138,8 +135,8 @@ class Finished:
 
 @frozen
 class Broken:
-    """The stream failed after `Started`. To retry, ask for the next event; to keep what came (salvage), close
-    the stream. All since the last `Started` is void if you go on. `usage` is what the lost reply said it used."""
+    """The stream failed after `Started`. Ask for the next event to retry (everything since the last `Started` is then
+    void), or close the stream to keep the partial reply. `usage` is the reported usage of the lost reply."""
 
     failure: Failure
     usage: Usage
@@ -148,7 +145,7 @@ class Broken:
 
 @frozen
 class Waiting:
-    """A retry is due in `seconds`; an abort ends the wait at once."""
+    """A retry follows in `seconds`; an abort ends the wait immediately."""
 
     attempt: int
     max_attempts: int
@@ -158,7 +155,7 @@ class Waiting:
 
 @frozen
 class Quiet:
-    """No byte for so long; not yet a failure."""
+    """No data for `seconds`; not yet a failure."""
 
     seconds: float
 
@@ -172,7 +169,7 @@ class FellBack:
 
 @frozen
 class Dropped:
-    """The endpoint does not know a parameter: it is left out from now on, and the request is sent again."""
+    """The endpoint does not support a parameter: the request is sent again, and later ones too, without it."""
 
     feature: str
     message: str
@@ -180,14 +177,14 @@ class Dropped:
 
 @frozen
 class Raw:
-    """An event of the API as it came; only when the request asks for raw events."""
+    """An unchanged API event; only if the request asks for raw events."""
 
     data: Json
 
 
 @frozen
 class Failed:
-    """Last: no reply. `usage` is what a reply cut off by an abort said it used."""
+    """Last event: no reply. `usage` is the reported usage of a reply that an abort cut off."""
 
     failure: Failure
     usage: Usage = Usage()
@@ -201,16 +198,15 @@ class Provider(Protocol):
     name: str
 
     def stream(self, request: Request, signal: AbortSignal) -> AsyncGenerator[ModelEvent, None]:
-        """See the module's docstring. Never raises for a request, network or model failure."""
+        """See the module docstring. Never raises for a request, network or model failure."""
         ...
 
-    def begins_with(self, request: Request) -> str:
-        """The model that a request would go to first: the one asked for, or a fallback while that one is left in
-        peace."""
+    def first_model(self, request: Request) -> str:
+        """The model that a request would go to first: the requested one, or a fallback during its cooldown."""
         ...
 
     async def warm(self) -> None:
-        """Do what makes the first request slow (imports, TLS context) ahead of time. Never raises."""
+        """Do slow preparations of the first request (imports, TLS context) early. Never raises."""
         ...
 
     async def aclose(self) -> None:

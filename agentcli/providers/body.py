@@ -1,8 +1,8 @@
-"""A `Request` fitted to a model: the JSON body of the Messages API.
+"""Convert a `Request` to the JSON body of the Messages API for a given model.
 
-Deterministic: equal requests give equal bytes, and what changes between the turns of a conversation comes last,
-so that the prefix stays the same for the prompt cache. The messages given are never changed; the few blocks that
-get a cache breakpoint are copied. Never here: temperature, top_p, top_k (the API refuses them).
+Deterministic: equal requests give equal bytes, and the parts that change between turns come last, so that the prefix
+stays the same for the prompt cache. The messages are never modified; blocks that get a cache breakpoint are copied.
+Never sends temperature, top_p or top_k (the API refuses them).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from agentcli.providers.catalog import ModelInfo, nearest_effort
 TASK_BUDGET_BETA = "task-budgets-2026-03-13"
 MIN_THINKING_BUDGET = 1024
 USUAL_THINKING_BUDGET = 4096
-"""Where nobody set one. Not a share of the output limit: that is raised for some requests of a conversation (a reply
-that was cut, a summary), and with another budget they could not read the cache of the messages."""
+"""Default thinking budget. Not a share of the output limit: that is raised for some requests of a conversation (after a
+truncated reply, for a summary), and another budget would invalidate the prompt cache."""
 MAX_BREAKPOINTS = 4
 _BREAKPOINT: Json = {"type": "ephemeral"}
 
 
 class Feature(StrEnum):
-    """What an endpoint may not know, and a request can do without."""
+    """Optional request features that an endpoint may not support."""
 
     THINKING_DISPLAY = "thinking.display"
     THINKING = "thinking"
@@ -37,7 +37,7 @@ class Feature(StrEnum):
 
 
 def build_body(request: Request, info: ModelInfo, dropped: Collection[Feature] = ()) -> tuple[Json, tuple[str, ...]]:
-    """The body, and the beta features to name in the header."""
+    """The body, and the beta features for the header."""
     betas: list[str] = []
     caching = Feature.CACHE_CONTROL not in dropped
     system: list[Json] = [{"type": "text", "text": part} for part in request.system if part.strip()]
@@ -52,7 +52,7 @@ def build_body(request: Request, info: ModelInfo, dropped: Collection[Feature] =
     if request.tools:
         tools = list(request.tools)
         if caching and not system:
-            # With a system prompt its breakpoints cover the tools, which come before it in the cache's order.
+            # The breakpoints of a system prompt also cover the tools, which come before it in the cache.
             tools[-1] = {**tools[-1], "cache_control": _BREAKPOINT}
             used += 1
         body["tools"] = tools
@@ -116,14 +116,11 @@ def _output_config(request: Request, info: ModelInfo, dropped: Collection[Featur
     return config
 
 
-# ------------------------------------------------------------------------------------------------ cache breakpoints
-
-
 def mark_tail(messages: list[Json], count: int) -> None:
-    """Put moving breakpoints on the end of the last message and of the user message before it, in place of copies.
+    """Put breakpoints on the last message and on the user message before it, replacing those messages by copies.
 
-    The second lets a request find what the one before it wrote, however many blocks this turn has added: the
-    cache looks back only some twenty blocks from a breakpoint.
+    The second breakpoint lets a request find the cache entry of the previous one, however many blocks this turn has
+    added: the cache looks back only about twenty blocks from a breakpoint.
     """
     last = len(messages) - 1
     if count < 1 or last < 0:
@@ -139,7 +136,7 @@ def mark_tail(messages: list[Json], count: int) -> None:
 
 
 def _marked(message: Json) -> Json | None:
-    """A copy of the message with a breakpoint on its last block that can carry one; None if none can."""
+    """A copy of the message with a breakpoint on its last block that supports one; None if no block does."""
     content: Any = message.get("content")
     if isinstance(content, str):
         return (
@@ -161,8 +158,6 @@ def _marked(message: Json) -> Json | None:
     return None
 
 
-# --------------------------------------------------------------------------------- what the endpoint did not accept
-
 _BLAME: tuple[tuple[Feature, re.Pattern[str]], ...] = (
     (Feature.CACHE_CONTROL, re.compile(r"cache[_ ]control|ephemeral|prompt caching", re.IGNORECASE)),
     (Feature.TASK_BUDGET, re.compile(r"task[_ -]budget|anthropic-beta|\bbetas?\b", re.IGNORECASE)),
@@ -180,13 +175,13 @@ _OVER_CONTEXT = (
         re.IGNORECASE | re.DOTALL,
     ),
 )
-"""As the Messages API words it, and as local servers do."""
+"""Wording of the Messages API and of local servers."""
 LEAST_OUTPUT = 1_024
-"""Tokens. With less room for a reply the conversation has to be shortened."""
+"""Tokens. With less room for a reply the conversation must be shortened."""
 
 
 def blamed_feature(detail: str, body: Json) -> Feature | None:
-    """Which optional part of this very body an error message names; None if it names none that was sent."""
+    """The optional feature of this body that an error message names; None if it names none."""
     sent = _sent_features(body)
     for feature, pattern in _BLAME:
         if feature in sent and pattern.search(detail):
@@ -197,7 +192,7 @@ def blamed_feature(detail: str, body: Json) -> Feature | None:
 
 
 def output_cap(detail: str, body: Json) -> int | None:
-    """The model's output limit, if that is what an error message complains about and it is lower than what was sent."""
+    """The model's output limit, if the error message names one that is lower than the limit sent."""
     found = _OUTPUT_CAP.search(detail)
     if found is None:
         return None
@@ -206,7 +201,7 @@ def output_cap(detail: str, body: Json) -> int | None:
 
 
 def output_room(detail: str, body: Json) -> int | None:
-    """Tokens left for a reply, if an error message says that the input fits but not together with `max_tokens`."""
+    """Tokens left for a reply, if the error message reports that only input plus `max_tokens` is too long."""
     found = next((match for pattern in _OVER_CONTEXT if (match := pattern.search(detail)) is not None), None)
     if found is None:
         return None
@@ -241,14 +236,14 @@ def _has_breakpoint(body: Json) -> bool:
 
 
 DROPPED_TEXT: dict[Feature, str] = {
-    Feature.THINKING_DISPLAY: "The endpoint does not show summaries of thinking",
-    Feature.THINKING: "The endpoint does not take the thinking setting",
-    Feature.EFFORT: "The endpoint does not take an effort level",
-    Feature.TASK_BUDGET: "The endpoint does not take a task budget",
-    Feature.CACHE_CONTROL: "The endpoint does not do prompt caching",
-    Feature.TOOL_CHOICE: "The endpoint cannot be told not to use tools",
+    Feature.THINKING_DISPLAY: "The endpoint does not support thinking summaries",
+    Feature.THINKING: "The endpoint does not support the thinking setting",
+    Feature.EFFORT: "The endpoint does not support effort levels",
+    Feature.TASK_BUDGET: "The endpoint does not support task budgets",
+    Feature.CACHE_CONTROL: "The endpoint does not support prompt caching",
+    Feature.TOOL_CHOICE: "The endpoint does not support turning tools off",
 }
 
 
 def dropped_message(feature: Feature) -> str:
-    return f"{DROPPED_TEXT[feature]}; it is left out from now on."
+    return f"{DROPPED_TEXT[feature]}; requests continue without it."

@@ -1,7 +1,7 @@
-"""What is known about models: windows, output caps, effort levels, thinking, prices with the date they were taken.
+"""Known models: context windows, output caps, effort levels, thinking modes, and prices with their date.
 
-A model that is not listed gets conservative limits and no price: never a price of zero. All of it can be set in
-settings (`models`), which win over this table.
+A model that is not listed gets conservative limits and no price (never a price of zero). The `models` setting overrides
+this table.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class ModelInfo:
     context_window: int
     max_output: int
     efforts: tuple[Effort, ...] = ()
-    """Ascending; empty: the model takes none."""
+    """Ascending; empty: the model has no effort levels."""
     default_effort: Effort | None = None
     thinking: tuple[ThinkingMode, ...] = ()
-    """The modes that may be sent. Without `disabled` the model always thinks; empty: the field is left out."""
+    """Accepted thinking modes. Without `disabled` the model always thinks; empty: the field is not sent."""
     price: Price | None = None
     task_budget: bool = False
     known: bool = True
@@ -87,7 +87,7 @@ _MODELS: tuple[ModelInfo, ...] = (
         thinking=("enabled", "disabled"),
         task_budget=False,
     ),
-    # Prices of older models: from price tables of others that agree (2026-11), not from the vendor's own page.
+    # Prices of older models: from third-party price tables that agree (2026-11), not from the vendor's page.
     _model("claude-fable-5", Price.of(10, 50), thinking=_ALWAYS),
     _model("claude-mythos-5", Price.of(10, 50), thinking=_ALWAYS),
     _model("claude-opus-4-8", Price.of(5, 25)),
@@ -125,7 +125,7 @@ _MODELS: tuple[ModelInfo, ...] = (
         thinking=("enabled", "disabled"),
         task_budget=False,
     ),
-    # No price was found for these: they count as unknown.
+    # No price was found for these models.
     _model("claude-mythos-5-2", None, thinking=_ALWAYS),
     _model("claude-mythos-5-1", None, thinking=_ALWAYS),
 )
@@ -141,28 +141,28 @@ ALIASES: Mapping[str, str] = {
 
 UNKNOWN_WINDOW = 200 * _K
 UNKNOWN_MAX_OUTPUT = 32 * _K
-"""For a model that is not listed. High enough for the output ladder to help, low enough for most servers; one that
-has a lower cap says so in its 400, and the provider remembers it."""
+"""For a model that is not listed. High enough for the output ladder to help, low enough for most servers; a server with
+a lower cap reports it in a 400, and the provider remembers it."""
 
-# Cloud platforms put a region, a vendor and a version around the id; snapshots put a date after it.
+# Cloud platforms add a region, a vendor and a version to the id; snapshots add a date.
 _PREFIX = re.compile(r"^(?:[a-z]{2,6}\.)?anthropic[./]")
 _SUFFIX = re.compile(r"(?:-v\d+(?::\d+)?|[@-]\d{8}|@[\w-]+|\[1m\])+$")
 
 
 class Catalog:
-    """The table, what the endpoint lists of models that are not in it, and what settings say laid over both."""
+    """The table, extended by the models that the endpoint lists and overridden by settings."""
 
     def __init__(self, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> None:
         self._overrides = dict(overrides or {})
         self._listed: dict[str, tuple[int, int]] = {}
-        """Windows and output caps that the endpoint told."""
+        """Context windows and output caps that the endpoint reported."""
 
     def resolve(self, model: str) -> str:
-        """The id behind an alias; any other name as it is."""
+        """The id of an alias; any other name unchanged."""
         return ALIASES.get(model.strip().lower(), model.strip())
 
     def get(self, model: str) -> ModelInfo:
-        """What is known about a model or alias. Its `id` is the name to send."""
+        """The entry of a model or alias. Its `id` is the name to send."""
         name = self.resolve(model)
         found = _BY_ID.get(name) or _BY_ID.get(_SUFFIX.sub("", _PREFIX.sub("", name)))
         limits = self._listed.get(name, (UNKNOWN_WINDOW, UNKNOWN_MAX_OUTPUT))
@@ -171,13 +171,14 @@ class Catalog:
         return _overridden(info, override) if isinstance(override, Mapping) else info
 
     def wants_window(self, model: str) -> bool:
-        """Whether neither the table nor a setting says how large the model's window is."""
+        """Whether neither the table nor a setting has the model's context window."""
         override = self._overrides.get(model)
         said = isinstance(override, Mapping) and "contextWindow" in override
         return not said and not self.get(model).known
 
     def note_listed(self, model: str, window: int, max_output: int | None = None) -> None:
-        """What the endpoint says of a model that is not in the table. Half of a small window is left for reading."""
+        """Record the limits that the endpoint reports for a model outside the table. Half of a small window stays free
+        for input."""
         self._listed[self.resolve(model)] = (window, min(max_output or UNKNOWN_MAX_OUTPUT, window // 2))
 
     def known_ids(self) -> tuple[str, ...]:
@@ -203,7 +204,7 @@ def _overridden(info: ModelInfo, override: Mapping[str, Any]) -> ModelInfo:
 
 
 def _price(data: object) -> Price | None:
-    """A price from settings; None unless input and output are numbers (half a price would bill wrongly)."""
+    """A price from settings; None unless input and output are numbers (half a price would be wrong)."""
     if not isinstance(data, Mapping):
         return None
     names = {
@@ -225,11 +226,12 @@ def _price(data: object) -> Price | None:
 
 
 def nearest_effort(info: ModelInfo, wanted: Effort) -> tuple[Effort | None, str | None]:
-    """The level to send for the one wanted, and a sentence when that is another one (the lower of two equally near)."""
+    """Map a requested effort to the nearest supported one (the lower of two equally near); the second value explains
+    any change."""
     if wanted in info.efforts:
         return wanted, None
     if not info.efforts:
-        return None, f"{info.id} has no effort levels; {wanted!r} is ignored."
+        return None, f"{info.id} does not support effort levels; {wanted!r} is ignored."
     place = EFFORTS.index(wanted)
     nearest = min(info.efforts, key=lambda level: (abs(EFFORTS.index(level) - place), EFFORTS.index(level)))
-    return nearest, f"{info.id} has no effort level {wanted!r}; the nearest, {nearest!r}, is used."
+    return nearest, f"{info.id} does not support effort {wanted!r}; using {nearest!r}."

@@ -1,4 +1,4 @@
-"""Whether a server takes a key: one request that costs nothing. Never raises; the key is in no message."""
+"""Check an API key with one free request. Never raises; no message contains the key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentcli.core.errors import CredentialError
 from agentcli.core.frozen import frozen
 from agentcli.providers.catalog import SMALL_MODEL
 from agentcli.providers.credentials import Credentials
-from agentcli.providers.failures import Where, from_exception
+from agentcli.providers.failures import Endpoint, from_exception
 
 if TYPE_CHECKING:
     import httpx2
@@ -24,23 +24,23 @@ Verdict = Literal["accepted", "refused", "unclear", "unreachable"]
 
 
 @frozen
-class Checked:
-    """`unclear`: the server answers, and has no way to find out. `unreachable`: nobody can say now."""
+class KeyCheck:
+    """Result of a key check. `unclear`: the server answers but cannot check keys. `unreachable`: no usable answer."""
 
     verdict: Verdict
     text: str = ""
-    """What happened, for people; empty when it was accepted."""
+    """User message; empty if the key was accepted."""
 
 
 @frozen
 class Listing:
-    """What a server says when it is asked for its models."""
+    """A server's answer to a request for its model list."""
 
     status: int = 0
-    """Of HTTP; 0: nothing answered."""
+    """HTTP status; 0: no answer."""
     models: tuple[str, ...] = ()
     problem: str = ""
-    """Why nothing answered, for people."""
+    """User message if there was no answer."""
 
     @property
     def is_refused(self) -> bool:
@@ -48,18 +48,18 @@ class Listing:
 
     @property
     def is_absent(self) -> bool:
-        """The server answers, and has no such list."""
+        """Whether the server answers but has no model list."""
         return self.status in _ABSENT or (self.status == 200 and not self.models)
 
 
 async def list_models(credentials: Credentials, seconds: float = SECONDS) -> Listing:
-    """With the client that requests go out with, so that proxies and certificates are the same."""
+    """Uses the same client settings as requests, so that proxies and certificates are the same."""
     host = credentials.host
     try:
         async with asyncio.timeout(seconds):
             return await _list(credentials, host)
     except TimeoutError:
-        return Listing(problem=f"{host} gave no answer within {seconds:.0f} seconds.")
+        return Listing(problem=f"{host} did not answer within {seconds:.0f} seconds.")
     except CredentialError as error:
         return Listing(problem=str(error))
 
@@ -68,7 +68,7 @@ async def _list(credentials: Credentials, host: str) -> Listing:
     await asyncio.to_thread(importlib.import_module, "httpx2")
     import httpx2
 
-    from agentcli.providers.windows import read_json
+    from agentcli.providers.context_windows import read_json
     from agentcli.providers.wire import API_VERSION, make_client
 
     headers = {"anthropic-version": API_VERSION, "user-agent": "agentcli", **await credentials.headers()}
@@ -79,26 +79,26 @@ async def _list(credentials: Credentials, host: str) -> Listing:
             rows = answer.get("data") if status == 200 else ()
             return Listing(status, tuple(str(row["id"]) for row in rows or ()))
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-        return Listing(problem=from_exception(error, Where(host)).message)
+        return Listing(problem=from_exception(error, Endpoint(host)).message)
     except (ValueError, AttributeError, TypeError, KeyError, RecursionError):
-        # Something answers, but not with what the API calls a list of models.
+        # The answer is not a model list of the API.
         return Listing(200)
 
 
-async def check_key(credentials: Credentials, seconds: float = SECONDS) -> Checked:
-    """Ask for the list of models; where there is none, have the tokens of a word counted."""
+async def check_key(credentials: Credentials, seconds: float = SECONDS) -> KeyCheck:
+    """Request the model list; if there is none, count the tokens of one word."""
     host = credentials.host
     try:
         async with asyncio.timeout(seconds):
             return await _check(credentials, host)
     except TimeoutError:
-        return Checked("unreachable", f"{host} gave no answer within {seconds:.0f} seconds.")
+        return KeyCheck("unreachable", f"{host} did not answer within {seconds:.0f} seconds.")
     except CredentialError as error:
-        return Checked("refused", str(error))
+        return KeyCheck("refused", str(error))
 
 
-async def _check(credentials: Credentials, host: str) -> Checked:
-    # In a thread: it takes a tenth of a second, in which nothing else could be painted.
+async def _check(credentials: Credentials, host: str) -> KeyCheck:
+    # In a thread: this takes 0.1 s, which would block the UI.
     await asyncio.to_thread(importlib.import_module, "httpx2")
     import httpx2
 
@@ -115,24 +115,24 @@ async def _check(credentials: Credentials, host: str) -> Checked:
                 counted = client.stream("POST", f"{base}/v1/messages/count_tokens", json=body, headers=headers)
                 status = await _status(counted)
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-        return Checked("unreachable", from_exception(error, Where(host)).message)
+        return KeyCheck("unreachable", from_exception(error, Endpoint(host)).message)
     return _judge(status, host)
 
 
 async def _status(answer: AbstractAsyncContextManager[httpx2.Response]) -> int:
-    """Nothing but the status is wanted, so the body, which need not end, is not read."""
+    """The status only: the body is not read, as it may not end."""
     async with answer as response:
         return response.status_code
 
 
-def _judge(status: int, host: str) -> Checked:
+def _judge(status: int, host: str) -> KeyCheck:
     if status in _REFUSED:
-        return Checked("refused", f"{host} does not accept this key ({status}).")
+        return KeyCheck("refused", f"{host} does not accept this key ({status}).")
     if status in _ABSENT:
-        return Checked("unclear", f"{host} has no way to check a key.")
+        return KeyCheck("unclear", f"{host} does not support key checks.")
     if 300 <= status < 400:
-        # Not followed: the key is for this host and for no other that it names.
-        return Checked("unreachable", f"{host} sends requests on to another address ({status}). Check the address.")
+        # Redirects are not followed: the key is only for this host.
+        return KeyCheck("unreachable", f"{host} redirects to another address ({status}). Check the address.")
     if status == 429 or status >= 500:
-        return Checked("unreachable", f"{host} cannot check it now ({status}).")
-    return Checked("accepted")
+        return KeyCheck("unreachable", f"{host} cannot check the key now ({status}).")
+    return KeyCheck("accepted")

@@ -1,5 +1,6 @@
-"""The way to a model, which another can take the place of while the conversation goes on: after a login, or when a
-server is chosen. The engine holds this and never learns of the change."""
+"""A provider whose implementation can be replaced during a conversation, after a login or a change of server. The
+engine does not notice the change.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +11,19 @@ from agentcli.providers.base import ModelEvent, Provider, Request
 
 
 class Connection:
-    """Implements `Provider` by whichever one is in use."""
+    """Implements `Provider` by delegating to the current one."""
 
     def __init__(self) -> None:
         self.key_source = "none"
-        """Where the key came from, for people."""
+        """Source of the key, for display."""
         self.problem = ""
-        """Why no model can be asked, and what to do; empty when one can."""
+        """Why no model can be used, and what to do; empty if one can."""
         self._provider: Provider | None = None
         self._retired: list[Provider] = []
 
     def use(self, provider: Provider, key_source: str, problem: str = "") -> None:
-        """From the next request on. One that runs goes on with the old provider, which is kept open for it."""
+        """Use `provider` from the next request on. A running request continues with the old one, which stays open for
+        it."""
         if self._provider is not None:
             self._retired.append(self._provider)
         self._provider, self.key_source, self.problem = provider, key_source, problem
@@ -37,8 +39,8 @@ class Connection:
     def stream(self, request: Request, signal: AbortSignal) -> AsyncGenerator[ModelEvent, None]:
         return self._in_use.stream(request, signal)
 
-    def begins_with(self, request: Request) -> str:
-        return self._in_use.begins_with(request)
+    def first_model(self, request: Request) -> str:
+        return self._in_use.first_model(request)
 
     async def warm(self) -> None:
         await self._in_use.warm()

@@ -1,10 +1,10 @@
-"""Which endpoint, which key, and where each came from.
+"""Find the endpoint and the API key, and record their sources.
 
-A key is never in a `repr`, a log line or a message: those name its source. A key helper is a command from the
-user's own settings (S3: a repository's settings never reach this module); it runs when the first request needs it.
+A key is never in a `repr`, a log line or a message: those name its source. A key helper is a command from the user's
+settings (S3: a repository's settings never reach this module); it runs when the first request needs it.
 
-The first of these that is there: ANTHROPIC_AUTH_TOKEN, ANTHROPIC_API_KEY, the `apiKeyHelper` setting, the key that
-`agentcli login` kept for exactly the address that requests go to.
+Order of precedence: ANTHROPIC_AUTH_TOKEN, ANTHROPIC_API_KEY, the `apiKeyHelper` setting, the key that `agentcli login`
+stored for the exact address of requests.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ PUBLIC_BASE_URL = "https://api.anthropic.com"
 _RUN_IT_YOURSELF = "Run the command of the `apiKeyHelper` setting yourself to see why."
 _SECRETS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 LOGIN = "agentcli login"
-"""The source of a kept key, in words."""
+"""Source name of a stored key."""
 NO_KEY = (
-    "There is no API key. Run `agentcli login`, set ANTHROPIC_API_KEY, or set ANTHROPIC_BASE_URL to a server of your "
+    "No API key found. Run `agentcli login`, set ANTHROPIC_API_KEY, or set ANTHROPIC_BASE_URL to a server of your "
     "own that speaks the Messages API. `agentcli demo` shows agentcli without any."
 )
 
 
 class KeyHelper:
-    """A command that prints a key. Its output is kept in memory until it is refused.
+    """A command that prints a key. Its output is kept in memory until the server refuses it.
 
     It runs in the home folder: a relative path in it must not name a file of the project, which the agent can write.
     """
@@ -55,7 +55,7 @@ class KeyHelper:
         self._running = asyncio.Lock()
 
     async def read(self, *, fresh: bool = False) -> str:
-        """The key. Raises `CredentialError` with what to do; the command's output is never part of it."""
+        """The key. Raises `CredentialError`, which never contains the command's output."""
         async with self._running:
             if fresh or not self._key:
                 self._key = await self._run()
@@ -70,14 +70,14 @@ class KeyHelper:
                 stdout=PIPE,
             )
         except OSError as error:
-            raise CredentialError(f"The key helper cannot be started: {error}. Check `apiKeyHelper`.") from None
+            raise CredentialError(f"Cannot start the key helper: {error}. Check `apiKeyHelper`.") from None
         output = b""
         try:
             async with asyncio.timeout(self._timeout):
                 output, _nothing = await process.communicate()
         except TimeoutError:
             span = f"{self._timeout:.0f} seconds"
-            raise CredentialError(f"The key helper gave no key within {span}. {_RUN_IT_YOURSELF}") from None
+            raise CredentialError(f"The key helper printed no key within {span}. {_RUN_IT_YOURSELF}") from None
         finally:
             await _end(process)
         if process.returncode:
@@ -101,10 +101,10 @@ class Credentials:
     api_key: str = field(default="", repr=False)
     auth_token: str = field(default="", repr=False)
     source: str = "none"
-    """Where the key or token came from, for people: `ANTHROPIC_API_KEY`, `apiKeyHelper`, `agentcli login` or `none`."""
+    """Source of the key or token: `ANTHROPIC_API_KEY`, `apiKeyHelper`, `agentcli login` or `none`."""
     base_url_source: str = "default"
     kept_in: str = ""
-    """Where a kept key is kept."""
+    """Location of a stored key."""
     helper: KeyHelper | None = field(default=None, repr=False)
 
     @property
@@ -114,7 +114,7 @@ class Credentials:
 
     @property
     def hint(self) -> str:
-        """The end of the key, by which its owner knows which it is; empty for one that is short or not known yet."""
+        """The last characters of the key, to recognise it; empty if the key is short or not read yet."""
         secret = self.auth_token or self.api_key
         return f"…{secret[-4:]}" if len(secret) >= 24 else ""
 
@@ -125,13 +125,13 @@ class Credentials:
         key = await self.helper.read() if self.helper is not None else self.api_key
         if not key:
             return {}
-        # The API takes the key as a bearer token since its version 2026-10-21; servers that speak an older one
-        # look for x-api-key, and those in between for either.
+        # The API accepts the key as a bearer token since version 2026-10-21; older servers expect x-api-key, and those
+        # in between accept either.
         headers = {"authorization": f"Bearer {key}"}
         return headers if self.base_url == PUBLIC_BASE_URL else {**headers, "x-api-key": key}
 
     async def renew(self) -> bool:
-        """The key was refused: read it anew. True if another one came; a helper that fails brings none."""
+        """Read the key again after it was refused. True if a different one came; False also if the helper fails."""
         if self.helper is None:
             return False
         try:
@@ -148,10 +148,11 @@ def resolve_credentials(
     kept: Callable[[str], StoredKey | None] | None = None,
     working_dirs: Sequence[Path] = (),
 ) -> Credentials:
-    """From the environment, the user's settings (`apiKeyHelper`, `baseUrl`) and what was kept; the environment wins.
+    """Resolve credentials from the environment, the user's settings (`apiKeyHelper`, `baseUrl`) and stored keys; the
+    environment takes precedence.
 
-    A server other than the public one may need no key. Raises `CredentialError` or `UsageError`. Runs nothing.
-    `working_dirs`: where the key helper's programs are never looked for.
+    A server other than the public one may need no key. Raises `CredentialError` or `UsageError`. Runs no program.
+    `working_dirs`: folders in which the key helper's programs are never looked up.
     """
     from_environ = environ.get("ANTHROPIC_BASE_URL", "").strip()
     url = normal_base_url(from_environ or (base_url or "").strip() or PUBLIC_BASE_URL)
@@ -159,7 +160,7 @@ def resolve_credentials(
     key, token = (environ.get(name, "").strip() for name in _SECRETS)
     for name, value in zip(_SECRETS, (key, token), strict=True):
         if value and not is_key(value):
-            raise CredentialError(f"{name} has characters that no key has. Set it again, without quotes and line ends.")
+            raise CredentialError(f"{name} contains invalid characters. Set it again without quotes and line breaks.")
     if token:
         return Credentials(url, auth_token=token, source="ANTHROPIC_AUTH_TOKEN", base_url_source=url_source)
     if key:
@@ -179,17 +180,17 @@ def with_kept_key(url: str, url_source: str, kept: Callable[[str], StoredKey | N
     if found is None:
         return Credentials(url, base_url_source=url_source)
     if not is_key(found.key):
-        raise CredentialError(f"What is kept in {found.where} for {url} is no key. Run `agentcli login` again.")
+        raise CredentialError(f"The entry for {url} in {found.where} is not a key. Run `agentcli login` again.")
     return Credentials(url, api_key=found.key, source=LOGIN, base_url_source=url_source, kept_in=found.where)
 
 
 def is_key(text: str) -> bool:
-    """Whether it can be sent as a key: a header takes no blanks, no control characters and nothing but ASCII."""
+    """Whether the text can be sent as a key: a header allows only ASCII without blanks and control characters."""
     return bool(text) and text.isascii() and text.isprintable() and " " not in text
 
 
 def bound_to(base_url: str) -> str:
-    """An address as keys are kept for it: spelled in one way, so that the same server is the same text."""
+    """The normalised address under which keys are stored."""
     parts = urlsplit(normal_base_url(base_url))
     host = (parts.hostname or "").lower()
     host = f"[{host}]" if ":" in host else host
@@ -199,21 +200,21 @@ def bound_to(base_url: str) -> str:
 
 
 def normal_base_url(url: str) -> str:
-    """The base without trailing slashes and without `/v1`, which some servers' instructions include."""
+    """The base URL without trailing slashes and `/v1`, which some servers' instructions include."""
     try:
         parts = urlsplit(url)
         _port = parts.port
     except ValueError:
         parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        # Somebody may have set the key in the address's place.
-        said = "looks like a key" if url.startswith("sk-") else f"{shown_url(url)!r} is not one"
+        # Never print the text if it may be a key.
+        said = "looks like a key" if url.startswith("sk-") else f"{shown_url(url)!r} is not a URL"
         raise UsageError(f"The base URL {said}. It must look like http://localhost:8080 or https://host.")
     return url.rstrip("/").removesuffix("/v1").rstrip("/")
 
 
 def shown_url(url: str) -> str:
-    """An address for people: without the user name and password that may stand in it."""
+    """An address for display, without its user name and password."""
     before, slashes, rest = url.partition("//") if "//" in url else ("", "", url)
     netloc, slash, path = rest.partition("/")
     return f"{before}{slashes}…@{netloc.rpartition('@')[2]}{slash}{path}" if "@" in netloc else url

@@ -1,4 +1,4 @@
-"""The bytes of a request body. The messages of a long conversation are encoded once, not once a turn."""
+"""Encode request bodies. Each message of a long conversation is encoded once, not once per turn."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class BodyEncoder:
-    """Keeps the encoded form of message dictionaries by identity: they are never changed once made.
-
-    Holding on to the dictionary itself keeps its identity from being given to another one.
-    """
+    """Caches encoded messages by the identity of their dictionaries, which are never modified. The cache holds a
+    reference to each dictionary, so that its id is not reused."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Json, bytes]] = {}
 
     def encode(self, body: Json) -> bytes:
-        """All pieces are joined once, at the end: a long conversation is megabytes, and every copy of it is felt."""
+        """Pieces are joined once, at the end: a long conversation is megabytes, and each copy takes time."""
         parts: list[bytes] = []
         for key, value in body.items():
             parts += (b"," if parts else b"{", to_bytes(key), b":")

@@ -1,7 +1,7 @@
-"""What went wrong, as a `Failure` with a sentence for people: what happened, then what to do.
+"""Classify errors as a `Failure` with a user message: what happened, then what to do.
 
-The only place that reads status codes, error types and the wording of error messages. HTML never gets into a
-message: a proxy's error page says nothing that its status does not.
+The only module that reads status codes, error types and the wording of error messages. Messages never contain HTML: a
+proxy's error page adds nothing to its status.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ STATUS_OF_TYPE: Mapping[str, int] = {
 
 
 @frozen
-class Where:
-    """What a message about a failure may have to name."""
+class Endpoint:
+    """What a failure message may name."""
 
     host: str = "the API"
     key_source: str = ""
-    """Where the key came from, e.g. `ANTHROPIC_API_KEY`; never the key."""
+    """Source of the key, e.g. `ANTHROPIC_API_KEY`; never the key."""
     model: str = ""
 
 
 @frozen
-class Answer:
-    """An error response: what a transport knows of it."""
+class ErrorResponse:
+    """An HTTP error response."""
 
     status: int
     headers: Mapping[str, str]
     """Lower-case names."""
     body: str
     now: str
-    """The wall clock, for a retry-after given as a date."""
+    """Current time (ISO 8601), for a retry-after given as a date."""
 
 
 _TOO_LONG = re.compile(
@@ -70,7 +70,7 @@ _BILLING = re.compile(r"credit balance|billing|payment", re.IGNORECASE)
 _MODEL = re.compile(r"\bmodel\b", re.IGNORECASE)
 
 
-def from_answer(answer: Answer, where: Where) -> Failure:
+def from_response(answer: ErrorResponse, where: Endpoint) -> Failure:
     """Classify an HTTP error response."""
     error_type, said, request_id = _read_body(answer.body)
     failure = _classify(answer.status, error_type, said, where)
@@ -87,8 +87,8 @@ def from_answer(answer: Answer, where: Where) -> Failure:
     )
 
 
-def from_error_event(event: Json, where: Where) -> Failure:
-    """Classify an `error` event: as the HTTP status of its type."""
+def from_error_event(event: Json, where: Endpoint) -> Failure:
+    """Classify an `error` event like the HTTP status of its type."""
     error = event.get("error")
     error = error if isinstance(error, dict) else {}
     error_type = str(error.get("type") or "api_error")
@@ -105,7 +105,7 @@ def _with_request_id(failure: Failure, request_id: str) -> str:
 
 
 def _read_body(body: str) -> tuple[str, str, str]:
-    """Error type, what the server said, request id: as far as the body is JSON of any known form."""
+    """Error type, error text and request id, if the body is JSON of a known form."""
     try:
         data: Any = json.loads(body)
     except (ValueError, RecursionError):
@@ -125,14 +125,14 @@ def _read_body(body: str) -> tuple[str, str, str]:
 
 
 _PASSING: Mapping[int, tuple[FailureKind, str]] = {
-    408: (FailureKind.TIMEOUT, "The server gave up waiting for the request (408)."),
+    408: (FailureKind.TIMEOUT, "The server timed out waiting for the request (408)."),
     409: (FailureKind.CONFLICT, "The server reports a conflict with another request (409)."),
     429: (FailureKind.RATE_LIMIT, "The API's rate limit is reached (429)."),
     529: (FailureKind.OVERLOADED, "The API is overloaded (529)."),
 }
 
 
-def _classify(status: int, error_type: str, said: str, where: Where) -> Failure:
+def _classify(status: int, error_type: str, said: str, where: Endpoint) -> Failure:
     detail = f"{error_type}: {said}" if error_type and said else said or error_type
 
     def fail(kind: FailureKind, message: str, *, retryable: bool = False) -> Failure:
@@ -163,10 +163,10 @@ def _classify(status: int, error_type: str, said: str, where: Where) -> Failure:
             )
         case 407:
             return fail(
-                FailureKind.PROXY, "The proxy asks for a user name and password (407). Put them into HTTPS_PROXY."
+                FailureKind.PROXY, "The proxy asks for a user name and password (407). Add them to HTTPS_PROXY."
             )
     if 300 <= status < 400:
-        what = f"{where.host} sends requests on to another address ({status}), where the key does not go."
+        what = f"{where.host} redirects to another address ({status}); the key is not sent there."
         return fail(FailureKind.INVALID_REQUEST, f"{what} Check ANTHROPIC_BASE_URL and the `baseUrl` setting.")
     if status in _PASSING:
         return fail(*_PASSING[status], retryable=True)
@@ -183,7 +183,7 @@ def _classify_refused(status: int, said: str, detail: str) -> Failure:
         kind = FailureKind.PROMPT_TOO_LONG
         message = "The conversation is too long for the model. Use /compact, or start a new session."
     elif "cache_control" in said:
-        pass  # names thinking and tool blocks too, but it is the breakpoint that is wrong with them
+        pass  # names thinking and tool blocks too, but the breakpoint on them is the problem
     elif _THINKING.search(said):
         kind = FailureKind.THINKING_REFUSED
     elif _PAIRING.search(said):
@@ -193,12 +193,12 @@ def _classify_refused(status: int, said: str, detail: str) -> Failure:
         message = f"{_quoted(said)} Check billing in the API console, then try again."
     elif _IMAGE.search(said):
         kind = FailureKind.IMAGE
-        message = f"The API refused an image. {_quoted(said)} Use a smaller one, or another format.".replace("  ", " ")
+        message = f"The API refused an image. {_quoted(said)} Use a smaller image or another format.".replace("  ", " ")
     return Failure(kind, message, status=status, detail=detail)
 
 
 def _quoted(said: str) -> str:
-    # A server's words are untrusted: control and bidi characters must not reach a terminal (S8).
+    # The server's text is untrusted: control and bidi characters must not reach a terminal (S8).
     text = "".join(c if c.isprintable() else "\ufffd" for c in " ".join(said.split()))
     if not text:
         return ""
@@ -206,26 +206,23 @@ def _quoted(said: str) -> str:
     return text if text.endswith((".", "!", "?", "…")) else text + "."
 
 
-def _key_message(where: Where, what: str) -> str:
+def _key_message(where: Endpoint, what: str) -> str:
     source = f" from {where.key_source}" if where.key_source not in ("", "none") else ""
     return f"{where.host} {what}{source}. {_KEY_ADVICE.get(where.key_source, _GIVE_A_KEY)}"
 
 
-_GIVE_A_KEY = "Give it a key: run `agentcli login` (in the app /login), or set ANTHROPIC_API_KEY."
+_GIVE_A_KEY = "Add a key: run `agentcli login` (in the app /login), or set ANTHROPIC_API_KEY."
 _KEY_ADVICE = {
-    "ANTHROPIC_API_KEY": "Set the variable to another key; or unset it, and run `agentcli login`.",
-    "ANTHROPIC_AUTH_TOKEN": "Set the variable to another token; or unset it, and run `agentcli login`.",
-    "apiKeyHelper": "Run the command of that setting yourself; or take it out, and run `agentcli login`.",
-    "agentcli login": "Give another: run `agentcli login` again (in the app /login).",
+    "ANTHROPIC_API_KEY": "Set it to another key, or unset it and run `agentcli login`.",
+    "ANTHROPIC_AUTH_TOKEN": "Set it to another token, or unset it and run `agentcli login`.",
+    "apiKeyHelper": "Run its command yourself to check it, or remove the setting and run `agentcli login`.",
+    "agentcli login": "Run `agentcli login` again (in the app /login) to replace it.",
 }
-"""By where the key came from, because what is stronger has to go before another can take its place."""
+"""By source of the key: a source with higher precedence must be removed before another key is used."""
 
 
-# ------------------------------------------------------------------------------------- failures without an answer
-
-
-def from_exception(error: BaseException, where: Where) -> Failure:
-    """Classify what a connection raised, before or after the response began."""
+def from_exception(error: BaseException, where: Endpoint) -> Failure:
+    """Classify an exception of a connection, before or after the response began."""
     chain = list(_causes(error))
     names = {type(item).__name__ for item in chain}
     texts = " ".join(str(item) for item in chain)
@@ -238,7 +235,7 @@ def from_exception(error: BaseException, where: Where) -> Failure:
         )
     if "ProxyError" in names:
         asks_password = "407" in texts
-        hint = "It asks for a user name and password (407): put them into" if asks_password else "Check"
+        hint = "It asks for a user name and password (407): add them to" if asks_password else "Check"
         return Failure(
             FailureKind.PROXY,
             f"The proxy refused the connection. {hint} HTTPS_PROXY.",
@@ -247,12 +244,12 @@ def from_exception(error: BaseException, where: Where) -> Failure:
         )
     if "UnsupportedProtocol" in names or "InvalidURL" in names:
         return Failure(
-            FailureKind.INVALID_REQUEST, "The base URL is not one. Check ANTHROPIC_BASE_URL.", detail=_short(texts)
+            FailureKind.INVALID_REQUEST, "The base URL is not valid. Check ANTHROPIC_BASE_URL.", detail=_short(texts)
         )
     if names & {"gaierror"} or "getaddrinfo" in texts or "Name or service not known" in texts:
         what = f"The host {where.host} was not found. Check the network and ANTHROPIC_BASE_URL."
     elif "ConnectionRefusedError" in names or "refused" in texts.lower():
-        what = f"{where.host} refuses connections. Check that the server runs, and ANTHROPIC_BASE_URL."
+        what = f"{where.host} refuses connections. Check ANTHROPIC_BASE_URL and that the server is running."
     elif names & {"ConnectTimeout", "ConnectError", "PoolTimeout"}:
         what = f"No connection to {where.host}. Check the network."
     else:
@@ -282,14 +279,14 @@ def broken(what: str, detail: str = "") -> Failure:
     return Failure(FailureKind.BROKEN_STREAM, f"The reply broke off: {what}.", retryable=True, detail=_short(detail))
 
 
-def not_a_stream(kind: str, where: Where) -> Failure:
-    """A 200 whose body is no stream of events: asking again would bring the same."""
+def not_a_stream(kind: str, where: Endpoint) -> Failure:
+    """A 200 whose body is not an event stream; not worth a retry."""
     if "html" in kind:
-        what = f"A web page answered at {where.host}, not the Messages API. Check ANTHROPIC_BASE_URL."
+        what = f"{where.host} answered with a web page instead of the Messages API. Check ANTHROPIC_BASE_URL."
     else:
         what = (
             f"The server at {where.host} answered without streaming, which agentcli needs. "
-            "Check ANTHROPIC_BASE_URL, or switch streaming on in that server."
+            "Check ANTHROPIC_BASE_URL, or enable streaming in that server."
         )
     return Failure(FailureKind.UNSUPPORTED, what, status=200)
 
@@ -302,7 +299,7 @@ def stalled(seconds: float) -> Failure:
 
 def no_content(seconds: float) -> Failure:
     span = f"{seconds / 60:.0f} minutes"
-    message = f"The API kept the connection open for {span} without answering. Try again, or another model."
+    message = f"The API sent no content for {span} . Try again, or use another model."
     return Failure(FailureKind.TIMEOUT, message, detail="deadline")
 
 
@@ -311,9 +308,7 @@ def aborted() -> Failure:
 
 
 def internal(error: BaseException) -> Failure:
-    message = (
-        f"Something in agentcli itself went wrong while it read a reply ({type(error).__name__}). Please report it."
-    )
+    message = f"Bug in agentcli: reading a reply failed ({type(error).__name__}). Please report it."
     return Failure(FailureKind.INTERNAL, message, detail=_short(f"{type(error).__name__}: {error}"))
 
 
@@ -321,8 +316,8 @@ def is_stall(failure: Failure) -> bool:
     return failure.kind is FailureKind.TIMEOUT and failure.detail == "stalled"
 
 
-def another_model_may_answer(failure: Failure) -> bool:
-    """Whether a fallback model is worth asking once the retries are used up. A lost connection is the same for all."""
+def is_worth_fallback(failure: Failure) -> bool:
+    """Whether to try a fallback model after the retries. A lost connection would affect all models."""
     waited_in_vain = failure.kind is FailureKind.TIMEOUT and failure.detail == "deadline"
     return waited_in_vain or (failure.retryable and failure.kind is not FailureKind.CONNECTION)
 

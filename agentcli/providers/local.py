@@ -1,8 +1,8 @@
-"""Model servers on this very machine: which of the usual ones run, and what models they have.
+"""Find local model servers and list their models.
 
-Only 127.0.0.1 is asked, on the ports these programs use by themselves, and only when somebody calls this. One small
-request each, in parallel, without a proxy and without a library. What answers is a stranger, so little of it is read,
-and nothing is believed but names.
+Connects only to 127.0.0.1, on the default ports of known programs, and only when called. One small request each, in
+parallel, without a proxy and without a library. Answers are untrusted: only a limited amount is read, and only model
+names are used.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agentcli.core.plaintext import plain_line
 
 HOST = "127.0.0.1"
 SECONDS = 0.15
-"""That each server has to answer in. One that runs takes a few thousandths."""
+"""Timeout for each server. A running one answers in a few milliseconds."""
 _MOST_BYTES = 512 * 1024
 _MOST_MODELS = 200
 _LONGEST_NAME = 200
@@ -29,7 +29,7 @@ _NO_SUCH_ROUTE = (404, 405, 501)
 
 @frozen
 class Program:
-    """A server program, and the port that it listens on unless it is told otherwise."""
+    """A server program and its default port."""
 
     name: str
     port: int
@@ -48,7 +48,7 @@ class LocalServer:
     name: str
     base_url: str
     models: tuple[str, ...]
-    """As the server calls them; printable, without control characters."""
+    """Model names as the server spells them; printable, without control characters."""
 
     @property
     def host(self) -> str:
@@ -58,14 +58,14 @@ class LocalServer:
 async def find_local_servers(
     programs: Sequence[Program] = PROGRAMS, seconds: float = SECONDS
 ) -> tuple[LocalServer, ...]:
-    """Those that answer with a list of models, in the order of `programs`. Never raises."""
+    """The servers that answer with a list of models, in the order of `programs`. Never raises."""
     found = await asyncio.gather(*(_ask(program, seconds) for program in programs))
     return tuple(server for server in found if server is not None)
 
 
 async def speaks_messages(server: LocalServer, seconds: float = _SPEAKS_SECONDS) -> bool | None:
-    """Whether it has the Messages API, without making it compute anything: an empty request is refused, but not as
-    unknown. None: it does not answer any more."""
+    """Whether the server has the Messages API: an empty request is refused, but not as unknown, and computes nothing.
+    None: no answer."""
     port = int(server.base_url.rpartition(":")[2])
     head = f"POST /v1/messages HTTP/1.0\r\nHost: {server.host}\r\nContent-Type: application/json\r\nContent-Length: 2"
     answer = await _answer(port, f"{head}\r\nConnection: close\r\n\r\n{{}}", seconds)
@@ -73,7 +73,7 @@ async def speaks_messages(server: LocalServer, seconds: float = _SPEAKS_SECONDS)
 
 
 async def _ask(program: Program, seconds: float) -> LocalServer | None:
-    # HTTP/1.0, so that the body simply ends with the connection.
+    # HTTP/1.0: the body ends with the connection.
     head = f"GET /v1/models HTTP/1.0\r\nHost: {HOST}:{program.port}\r\nAccept: application/json\r\nConnection: close"
     answer = await _answer(program.port, f"{head}\r\n\r\n", seconds)
     if answer is None or answer[0] != 200:
@@ -83,7 +83,7 @@ async def _ask(program: Program, seconds: float) -> LocalServer | None:
 
 
 async def _answer(port: int, request: str, seconds: float) -> tuple[int, bytes] | None:
-    """Status and body; None when nothing answers in time, or not in HTTP."""
+    """Status and body; None without an HTTP answer in time."""
     try:
         async with asyncio.timeout(seconds):
             reader, writer = await asyncio.open_connection(HOST, port)
@@ -93,7 +93,7 @@ async def _answer(port: int, request: str, seconds: float) -> tuple[int, bytes] 
                 head = await reader.readuntil(b"\r\n\r\n")
                 body = await _up_to(reader, _length(head))
             finally:
-                # Not closed in good order: whoever is slow to answer is not waited for.
+                # Close without waiting: the server may be slow.
                 writer.transport.abort()
     except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         return None
@@ -104,7 +104,7 @@ async def _answer(port: int, request: str, seconds: float) -> tuple[int, bytes] 
 
 
 def _length(head: bytes) -> int:
-    """As far as a body is read: to its end as the server gives it, else to the end of the connection."""
+    """How many bytes of the body to read: up to its declared end, else until the connection closes."""
     for line in head.split(b"\r\n"):
         name, _colon, value = line.partition(b":")
         if name.strip().lower() == b"content-length" and value.strip().isdigit():
@@ -121,7 +121,7 @@ async def _up_to(reader: asyncio.StreamReader, limit: int) -> bytes:
 
 
 def _unchunked(body: bytes) -> bytes:
-    """Some answer in pieces although they were asked in HTTP/1.0."""
+    """Decode a chunked body; some servers send one even for HTTP/1.0."""
     pieces, place = [], 0
     with suppress(ValueError):
         while (end := body.find(b"\r\n", place)) >= 0:
@@ -134,7 +134,7 @@ def _unchunked(body: bytes) -> bytes:
 
 
 def _names(body: bytes) -> tuple[str, ...]:
-    """Of the models in a list such as `{"data": [{"id": "…"}]}`."""
+    """Model names in a list such as `{"data": [{"id": "…"}]}`."""
     try:
         answer: Any = json.loads(body)
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""The provider: the same on every transport. Asks, reads, retries, falls back, gives up.
+"""The provider, independent of the transport: sends requests, reads replies, retries and falls back.
 
-What a reply consists of is `accumulate.py`'s business, what a failure means `failures.py`'s, how long to wait
-`retry.py`'s. Nothing here knows HTTP.
+Building a reply is in `accumulate.py`, classifying failures in `failures.py`, wait times in `retry.py`. Nothing here
+knows HTTP.
 """
 
 from __future__ import annotations
@@ -36,36 +36,36 @@ from agentcli.providers.base import (
 )
 from agentcli.providers.body import Feature, blamed_feature, build_body, dropped_message, output_cap, output_room
 from agentcli.providers.catalog import Catalog, ModelInfo
-from agentcli.providers.failures import aborted, another_model_may_answer, broken, is_stall
-from agentcli.providers.retry import Patience, RetryPolicy
+from agentcli.providers.failures import aborted, broken, is_stall, is_worth_fallback
+from agentcli.providers.retry import RetryPolicy, Timeouts
 from agentcli.providers.transport import Transport, TransportFailure
 
 if TYPE_CHECKING:
-    from agentcli.providers.windows import Windows
+    from agentcli.providers.context_windows import ContextWindows
 
 
 @dataclass(slots=True)
 class _Learned:
-    """What this endpoint has refused for one model."""
+    """Features and limits that this endpoint has refused for one model."""
 
     dropped: set[Feature] = field(default_factory=set)
     max_output: int | None = None
 
 
 @dataclass(slots=True)
-class _Course:
-    """How far one request has come: its attempts so far."""
+class _RequestProgress:
+    """The progress of one request over all its attempts."""
 
     model: str
     fallbacks: list[str]
     retries: int = 0
     stalls: int = 0
     overloads: int = 0
-    """In a row."""
+    """Consecutive overloads."""
     breaks: int = 0
     renewed: bool = False
     max_tokens: int | None = None
-    """Room for the reply beside this input, once the endpoint has refused more."""
+    """Room for the reply besides this input, after the endpoint has refused more."""
 
     def count(self, failure: Failure, *, started: bool) -> None:
         self.stalls += is_stall(failure)
@@ -73,7 +73,7 @@ class _Course:
         self.breaks += started
 
     def fall_back(self) -> str:
-        """Go on with the next model, which gets its attempts anew. Returns the old one."""
+        """Switch to the next model and reset the attempts. Returns the old model."""
         old, self.model = self.model, self.fallbacks.pop(0)
         self.max_tokens = None
         self.retries = self.stalls = self.overloads = self.breaks = 0
@@ -81,8 +81,8 @@ class _Course:
 
 
 @frozen
-class _Lost:
-    """How an attempt that brought no whole reply ended; never leaves this module."""
+class _FailedAttempt:
+    """The outcome of an attempt without a complete reply; private to this module."""
 
     failure: Failure
     usage: Usage
@@ -99,26 +99,26 @@ class MessagesProvider:
         transport: Transport,
         catalog: Catalog | None = None,
         policy: RetryPolicy | None = None,
-        patience: Patience | None = None,
+        timeouts: Timeouts | None = None,
         ids: Ids | None = None,
         chance: Callable[[], float] = random.random,
-        windows: Windows | None = None,
+        windows: ContextWindows | None = None,
     ) -> None:
         self.name = transport.name
         self._transport = transport
         self._catalog = catalog or Catalog()
         self._policy = policy or RetryPolicy()
-        self._patience = patience or Patience()
+        self._timeouts = timeouts or Timeouts()
         self._ids = ids or RandomIds()
         self._chance = chance
         self._windows = windows
         self._learned: dict[str, _Learned] = {}
-        self._resting: dict[str, float] = {}
-        """Overloaded models, and until when (loop time) requests go straight to the fallback."""
+        self._cooldowns: dict[str, float] = {}
+        """Overloaded models and the end of their cooldown (loop time); until then requests go to the fallback."""
 
-    def begins_with(self, request: Request) -> str:
-        # Without a model that rests there need not be an event loop to tell the time.
-        return self._course(request).model if self._resting else request.model
+    def first_model(self, request: Request) -> str:
+        # Without a cooldown no event loop is needed for the time.
+        return self._new_progress(request).model if self._cooldowns else request.model
 
     async def warm(self) -> None:
         await self._transport.warm()
@@ -131,14 +131,14 @@ class MessagesProvider:
             await self._transport.aclose()
 
     async def stream(self, request: Request, signal: AbortSignal) -> AsyncGenerator[ModelEvent, None]:
-        course = self._course(request)
+        progress = self._new_progress(request)
         if self._windows is not None:
-            self._windows.ask(course.model)
+            self._windows.ask(progress.model)
         while True:
-            lost: _Lost | None = None
-            async with aclosing(self._attempt(request, course, signal)) as events:
+            lost: _FailedAttempt | None = None
+            async with aclosing(self._attempt(request, progress, signal)) as events:
                 async for event in events:
-                    if isinstance(event, _Lost):
+                    if isinstance(event, _FailedAttempt):
                         lost = event
                     else:
                         yield event
@@ -149,37 +149,35 @@ class MessagesProvider:
                 return
             if lost.started:
                 yield Broken(lost.failure, lost.usage, lost.model)
-            course.count(lost.failure, started=lost.started)
-            step = await self._next_step(course, lost)
+            progress.count(lost.failure, started=lost.started)
+            step = await self._next_step(progress, lost)
             if isinstance(step, Failed):
                 yield step
                 return
             if step is not None:
                 yield step
             if isinstance(step, Waiting) and not await signal.sleep(step.seconds):
-                yield Failed(aborted(), model=course.model)
+                yield Failed(aborted(), model=progress.model)
                 return
 
-    def _course(self, request: Request) -> _Course:
-        """Begin with the first model that is not known to be overloaded; if all are, with the one asked for."""
+    def _new_progress(self, request: Request) -> _RequestProgress:
+        """Start with the first model that is not in a cooldown; if all are, with the requested one."""
         models = [self._catalog.resolve(name) for name in (request.model, *request.fallback_models)]
         now = asyncio.get_running_loop().time()
-        ready = [index for index, model in enumerate(models) if self._resting.get(model, 0.0) <= now]
+        ready = [index for index, model in enumerate(models) if self._cooldowns.get(model, 0.0) <= now]
         first = ready[0] if ready else 0
-        return _Course(models[first], models[first + 1 :])
-
-    # ------------------------------------------------------------------------------------------------ one attempt
+        return _RequestProgress(models[first], models[first + 1 :])
 
     async def _attempt(
-        self, request: Request, course: _Course, signal: AbortSignal
-    ) -> AsyncGenerator[ModelEvent | _Lost, None]:
-        """Ends with `Finished` or `_Lost`, and then the connection is already given back."""
-        body, betas = self._fit(request, course)
-        reply = Accumulator(course.model, self._ids, lambda: _tool_ids(request.messages))
+        self, request: Request, progress: _RequestProgress, signal: AbortSignal
+    ) -> AsyncGenerator[ModelEvent | _FailedAttempt, None]:
+        """Ends with `Finished` or `_FailedAttempt`, after the connection was returned."""
+        body, betas = self._fit(request, progress)
+        reply = Accumulator(progress.model, self._ids, lambda: _tool_ids(request.messages))
         if signal.aborted:
-            yield _Lost(aborted(), Usage(), course.model, False, body)
+            yield _FailedAttempt(aborted(), Usage(), progress.model, False, body)
             return
-        attempt = Attempt(self._transport.events(body, betas), self._patience, signal)
+        attempt = Attempt(self._transport.events(body, betas), self._timeouts, signal)
         failure: Failure | None = None
         try:
             while not reply.finished:
@@ -198,13 +196,13 @@ class MessagesProvider:
         finally:
             await attempt.close(whole=reply.finished)
         if failure is not None:
-            yield _Lost(failure, reply.usage, reply.model, reply.started, body)
+            yield _FailedAttempt(failure, reply.usage, reply.model, reply.started, body)
 
-    def _fit(self, request: Request, course: _Course) -> tuple[Json, tuple[str, ...]]:
-        if course.max_tokens is not None:
-            request = replace(request, max_tokens=min(request.max_tokens, course.max_tokens))
-        learned = self._learned.get(course.model)
-        return build_body(request, self._info(course.model), learned.dropped if learned else ())
+    def _fit(self, request: Request, progress: _RequestProgress) -> tuple[Json, tuple[str, ...]]:
+        if progress.max_tokens is not None:
+            request = replace(request, max_tokens=min(request.max_tokens, progress.max_tokens))
+        learned = self._learned.get(progress.model)
+        return build_body(request, self._info(progress.model), learned.dropped if learned else ())
 
     def _info(self, model: str) -> ModelInfo:
         info = self._catalog.get(model)
@@ -213,62 +211,62 @@ class MessagesProvider:
             info = replace(info, max_output=min(info.max_output, learned.max_output))
         return info
 
-    # -------------------------------------------------------------------------------------------- after a failure
-
-    async def _next_step(self, course: _Course, lost: _Lost) -> Waiting | FellBack | Dropped | Failed | None:
-        """What comes after a lost attempt; None: try again at once and without a word."""
+    async def _next_step(
+        self, progress: _RequestProgress, lost: _FailedAttempt
+    ) -> Waiting | FellBack | Dropped | Failed | None:
+        """The event after a failed attempt; None: retry immediately without an event."""
         failure = lost.failure
-        if failure.kind is FailureKind.AUTHENTICATION and not course.renewed:
-            course.renewed = True
+        if failure.kind is FailureKind.AUTHENTICATION and not progress.renewed:
+            progress.renewed = True
             if await self._transport.renew():
                 return None
         if failure.status in (400, 422) and not lost.started:
-            dropped = self._lower_output(course, lost) or self._learn(course.model, failure, lost.body)
+            dropped = self._lower_output(progress, lost) or self._learn(progress.model, failure, lost.body)
             if dropped is not None:
                 return dropped
         policy, given_up = self._policy, failure
         if failure.retryable:
-            if course.fallbacks and course.overloads >= policy.overloads_before_fallback:
-                return self._fall_back(course, failure)
-            if course.fallbacks and course.breaks >= policy.breaks_before_fallback:
-                return self._fall_back(course, failure, rest=bool(course.overloads))
-            if course.retries >= policy.max_retries or course.stalls > policy.max_stalls:
-                given_up = _exhausted(failure, course.retries)
+            if progress.fallbacks and progress.overloads >= policy.overloads_before_fallback:
+                return self._fall_back(progress, failure)
+            if progress.fallbacks and progress.breaks >= policy.breaks_before_fallback:
+                return self._fall_back(progress, failure, rest=bool(progress.overloads))
+            if progress.retries >= policy.max_retries or progress.stalls > policy.max_stalls:
+                given_up = _exhausted(failure, progress.retries)
             else:
-                course.retries += 1
-                seconds = policy.wait(course.retries, failure.retry_after, self._chance())
+                progress.retries += 1
+                seconds = policy.wait(progress.retries, failure.retry_after, self._chance())
                 if seconds is not None:
-                    return Waiting(course.retries, policy.max_retries, seconds, failure)
+                    return Waiting(progress.retries, policy.max_retries, seconds, failure)
                 given_up = _too_long_to_wait(failure)
-        if course.fallbacks and another_model_may_answer(failure):
-            return self._fall_back(course, failure)
+        if progress.fallbacks and is_worth_fallback(failure):
+            return self._fall_back(progress, failure)
         return Failed(given_up, model=lost.model)
 
-    def _fall_back(self, course: _Course, failure: Failure, *, rest: bool = True) -> FellBack:
-        """Continue with the next model. `rest`: later requests go straight to it for a while."""
+    def _fall_back(self, progress: _RequestProgress, failure: Failure, *, rest: bool = True) -> FellBack:
+        """Continue with the next model. `rest`: start a cooldown, in which later requests go to it directly."""
         if rest:
-            seconds = max(self._policy.overload_rest, failure.retry_after or 0.0)
-            self._resting[course.model] = asyncio.get_running_loop().time() + seconds
-        old = course.fall_back()
-        return FellBack(old, course.model, failure.message)
+            seconds = max(self._policy.overload_cooldown, failure.retry_after or 0.0)
+            self._cooldowns[progress.model] = asyncio.get_running_loop().time() + seconds
+        old = progress.fall_back()
+        return FellBack(old, progress.model, failure.message)
 
-    def _lower_output(self, course: _Course, lost: _Lost) -> Dropped | None:
-        """Ask for no more output than the context has room for. Holds for this request only."""
+    def _lower_output(self, progress: _RequestProgress, lost: _FailedAttempt) -> Dropped | None:
+        """Lower the output limit to the room in the context, for this request only."""
         room = output_room(lost.failure.detail, lost.body)
         if room is None:
             return None
-        course.max_tokens = room
-        text = f"The context has room for {room:,} more tokens; the limit of this reply is lowered to that."
+        progress.max_tokens = room
+        text = f"The context has room for only {room:,} more tokens; the reply is limited to that."
         return Dropped("max_tokens", text)
 
     def _learn(self, model: str, failure: Failure, body: Json) -> Dropped | None:
-        """Remember what the endpoint refused, if it is something that can be left out. Each is dropped once only."""
+        """Remember a feature or limit that the endpoint refused and that can be omitted. Each is dropped only once."""
         learned = self._learned.setdefault(model, _Learned())
         cap = output_cap(failure.detail, body)
         if cap is not None:
             learned.max_output = cap
             return Dropped(
-                "max_tokens", f"{model} writes at most {cap:,} tokens in one reply; the limit is lowered to that."
+                "max_tokens", f"{model} writes at most {cap:,} tokens per reply; the reply is limited to that."
             )
         if failure.kind not in (FailureKind.INVALID_REQUEST, FailureKind.UNSUPPORTED):
             return None
@@ -292,10 +290,10 @@ def _exhausted(failure: Failure, retries: int) -> Failure:
     if not retries:
         return failure
     times = "once" if retries == 1 else f"{retries} times"
-    return replace(failure, message=f"{failure.message} Tried again {times} without success; try again later.")
+    return replace(failure, message=f"{failure.message} Retried {times} without success. Try again later.")
 
 
 def _too_long_to_wait(failure: Failure) -> Failure:
     seconds = failure.retry_after or 0
     span = f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
-    return replace(failure, message=f"{failure.message} The server asks to wait {span}; send the prompt again then.")
+    return replace(failure, message=f"{failure.message} The server asks to wait {span}. Then send the prompt again.")

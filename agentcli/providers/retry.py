@@ -1,4 +1,4 @@
-"""When to try again, and how long to wait first: pure computations, no sleeping here."""
+"""When to retry and how long to wait: pure functions without sleeping."""
 
 from __future__ import annotations
 
@@ -12,28 +12,26 @@ from agentcli.core.frozen import frozen
 class RetryPolicy:
     max_retries: int = 10
     max_stalls: int = 3
-    """Stalled streams are retried less often: each has already cost `Patience.idle_timeout`."""
+    """Stalled streams are retried less often: each has already cost `Timeouts.idle_timeout`."""
     base_delay: float = 0.5
     max_delay: float = 32.0
     jitter: float = 0.25
     max_retry_after: float = 60.0
-    """A server that asks for more is not waited for: the request fails and says how long it asked for."""
+    """Seconds. If the server asks for a longer wait, the request fails and reports it."""
     overloads_before_fallback: int = 3
-    overload_rest: float = 300.0
-    """Seconds for which an overloaded model is left alone once a fallback has taken over."""
+    overload_cooldown: float = 300.0
+    """Seconds during which an overloaded model is skipped after a fallback has taken over."""
     breaks_before_fallback: int = 1
-    """A reply that breaks off in the middle is asked for again on the fallback model, if there is one (SPEC 2.4)."""
+    """A reply that broke off is requested from the fallback model, if there is one (SPEC 2.4)."""
 
     def backoff(self, retry: int, chance: float) -> float:
-        """Seconds before retry number `retry` (from 1), with `chance` in [0, 1) spreading it to either side."""
+        """Seconds before retry number `retry` (from 1); `chance` in [0, 1) adds jitter in both directions."""
         delay = min(self.base_delay * 2.0 ** min(retry - 1, 30), self.max_delay)
         return delay * (1 + self.jitter * (2 * chance - 1))
 
     def wait(self, retry: int, retry_after: float | None, chance: float) -> float | None:
-        """Seconds to wait before retry number `retry`; None when the server asks for longer than we wait.
-
-        What the server asks for is never undercut: the spread goes upward only, and by at most a second.
-        """
+        """Seconds before retry number `retry`; None if the server asks for more than the limit. Never less than the
+        server asks for: its jitter is only upward, and at most a second."""
         if retry_after is None or retry_after <= 0:
             return self.backoff(retry, chance)
         if retry_after > self.max_retry_after:
@@ -42,8 +40,8 @@ class RetryPolicy:
 
 
 @frozen
-class Patience:
-    """How long a reply may say nothing. Pings count as something for the first two, not for the last."""
+class Timeouts:
+    """Timeouts for a silent server, in seconds. Pings reset the first two, not the last."""
 
     quiet_after: float = 30.0
     idle_timeout: float = 90.0
@@ -51,10 +49,10 @@ class Patience:
 
 
 def retry_after_seconds(headers: Mapping[str, str], now: str) -> float | None:
-    """What the server asks for: `retry-after-ms`, or `retry-after` as seconds or as an HTTP date.
+    """The requested wait: `retry-after-ms`, or `retry-after` as seconds or as an HTTP date.
 
-    `headers` has lower-case names. A date is compared with the server's own `date` where there is one, so that
-    a wrong clock on either side does no harm; `now` (ISO 8601) is for servers that send none.
+    `headers` has lower-case names. A date is compared with the server's `date` header if there is one, so that a wrong
+    clock does not matter; `now` (ISO 8601) is for servers without it.
     """
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
@@ -83,7 +81,7 @@ def _number(text: str | None) -> float | None:
 def _http_date(text: str) -> datetime | None:
     if not text:
         return None
-    from email.utils import parsedate_to_datetime  # 10 ms: only for the rare server that sends a date
+    from email.utils import parsedate_to_datetime  # takes 10 ms, only for the rare server that sends a date
 
     try:
         value = parsedate_to_datetime(text)

@@ -1,4 +1,4 @@
-"""The script format: what a scripted model answers. One format for the in-process player and the loopback server.
+"""The script format of the scripted model, for the in-process player and the loopback server.
 
     {"version": 1, "replies": [REPLY, ...]}
 
@@ -18,7 +18,7 @@ A step is one of
     {"delay": seconds}    {"event": an event of the API, as it stands}
     {"fault": "drop" | "eof" | "stall" | "garbage" | "reset" | "pings"}
 
-Here is the format and what it expands to; playing it (waiting, failing) is the players' business.
+This module parses the format and expands it to API events; the players wait and fail.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Reply:
     model: str | None = None
     match: re.Pattern[str] | None = None
     repeat: int | None = 1
-    """None: for ever."""
+    """None: unlimited."""
 
     def error_answer(self) -> ErrorAnswer | None:
         if self.error is None:
@@ -96,7 +96,7 @@ class Reply:
         return ErrorAnswer(status, body, headers)
 
     def operations(self, number: int, model: str) -> Iterator[Operation]:
-        """The reply as events of the API; `number` (of the request) makes its ids."""
+        """The reply as API events; `number` (of the request) makes its ids unique."""
         first = self.steps[0] if self.steps else {}
         if first.get("fault") == "reset":
             yield Break("reset")
@@ -167,16 +167,13 @@ def _chunks(text: str, step: Json) -> list[str]:
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
-# ----------------------------------------------------------------------------------------------------- the script
-
-
 @frozen
 class Script:
     replies: tuple[Reply, ...]
 
     @classmethod
     def parse(cls, data: Mapping[str, Any] | Sequence[Any] | str) -> Script:
-        """From the JSON text, the object, or just its list of replies. Raises `UsageError` that names the place."""
+        """Parse JSON text, an object, or only the list of replies. Raises `UsageError` that names the place."""
         if isinstance(data, str):
             try:
                 data = parse_json(data)
@@ -187,7 +184,7 @@ class Script:
                 raise UsageError(f"The script has version {data['version']!r}; this program reads version 1.")
             data = data.get("replies", ())
         if not isinstance(data, Sequence) or isinstance(data, str):
-            raise UsageError('The script needs a list called "replies".')
+            raise UsageError('The script needs a list named "replies".')
         return cls(tuple(_reply(item, f"replies[{place}]") for place, item in enumerate(data)))
 
     @classmethod
@@ -195,7 +192,7 @@ class Script:
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"The script {path} cannot be read: {error}. Check the path.") from None
+            raise UsageError(f"Cannot read the script {path}: {error}. Check the path.") from None
         return cls.parse(text)
 
 
@@ -217,7 +214,7 @@ def _reply(item: Any, place: str) -> Reply:
     try:
         match = re.compile(item["match"]) if item.get("match") is not None else None
     except re.error as error:
-        raise UsageError(f"{place}.match of the script is no regular expression: {error}.") from None
+        raise UsageError(f"{place}.match of the script is not a regular expression: {error}.") from None
     return Reply(
         steps=tuple(dict(step) for step in steps),
         error=item.get("error"),
@@ -232,20 +229,20 @@ def _reply(item: Any, place: str) -> Reply:
 
 def _check_step(step: Any, place: str) -> None:
     if not isinstance(step, Mapping) or not any(kind in step for kind in _STEPS):
-        raise UsageError(f"{place} of the script is none of: {', '.join(_STEPS)}.")
+        raise UsageError(f"{place} of the script is not one of: {', '.join(_STEPS)}.")
     if "fault" in step and step["fault"] not in FAULTS:
-        raise UsageError(f"{place} of the script has the fault {step['fault']!r}; there are: {', '.join(FAULTS)}.")
+        raise UsageError(f"{place} of the script has an unknown fault {step['fault']!r}; known: {', '.join(FAULTS)}.")
 
 
 class Player:
-    """Which reply comes next: the state of a script that is being played."""
+    """Chooses the next reply: the state of a script during play."""
 
     def __init__(self, script: Script) -> None:
         self._left: list[list[Any]] = [[reply, reply.repeat] for reply in script.replies]
         self.requests = 0
 
     def next(self, body: Json) -> Reply:
-        """The reply for this request; an error reply when the script has none left."""
+        """The reply to this request; an error reply if none is left."""
         self.requests += 1
         texts = (last_user_text(body), system_text(body))
         for entry in self._left:
@@ -266,7 +263,7 @@ class Player:
 
     @property
     def remaining(self) -> int:
-        """Replies that nobody has asked for, without those that repeat for ever."""
+        """Replies not requested yet, without those that repeat forever."""
         return sum(count for _reply, count in self._left if count is not None)
 
 

@@ -1,4 +1,4 @@
-"""A scripted model, shipped: tests, the demo and replay use it. Plays a `Script` without any network."""
+"""Transport of the scripted model, used by tests, the demo and replay: plays a `Script` without a network."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 
 from agentcli.core.messages import Json
-from agentcli.providers.failures import Answer, Where, broken, from_answer, from_error_event, from_exception
+from agentcli.providers.failures import Endpoint, ErrorResponse, broken, from_error_event, from_exception, from_response
 from agentcli.providers.script import PING_SECONDS, Break, Delay, Emit, Player, Reply, Script
 from agentcli.providers.transport import TransportFailure
 
@@ -14,7 +14,7 @@ Check = Callable[[Json], str | None]
 
 
 class ScriptedTransport:
-    """`requests` holds the bodies received. `on_request` may refuse one by returning what is wrong (a 400)."""
+    """`requests` holds the bodies received. `on_request` may refuse one by returning an error text (a 400)."""
 
     name = "scripted"
 
@@ -30,15 +30,15 @@ class ScriptedTransport:
         self.requests.append(body)
         self.betas.append(betas)
         number = len(self.requests)
-        where = Where(host="the scripted model", model=str(body.get("model", "")))
+        where = Endpoint(host="the scripted model", model=str(body.get("model", "")))
         wrong = self._on_request(body) if self._on_request is not None else None
         reply = self.player.next(body) if wrong is None else Reply(error={"status": 400, "message": wrong})
         error = reply.error_answer()
-        # A real request always lets the event loop run; a script that did not would hide starvation.
+        # A real request always yields to the event loop; not doing so would hide starvation.
         await asyncio.sleep(0)
         if error is not None:
-            answer = Answer(error.status, error.headers, error.body, now="1970-01-01T00:00:00+00:00")
-            raise TransportFailure(from_answer(answer, where))
+            answer = ErrorResponse(error.status, error.headers, error.body, now="1970-01-01T00:00:00+00:00")
+            raise TransportFailure(from_response(answer, where))
         for operation in reply.operations(number, str(body.get("model", ""))):
             if isinstance(operation, Emit):
                 if operation.event.get("type") == "error":
@@ -65,7 +65,7 @@ class ScriptedTransport:
         return None
 
 
-async def _fail(operation: Break, where: Where) -> None:
+async def _fail(operation: Break, where: Endpoint) -> None:
     if operation.fault == "stall":
         await asyncio.Event().wait()
     if operation.fault == "garbage":

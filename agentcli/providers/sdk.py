@@ -1,8 +1,9 @@
-"""The Messages API through the anthropic package: the interactive default, and the way to Bedrock, Vertex and Foundry.
+"""The Messages API through the anthropic package: the interactive default, and the transport for Bedrock, Vertex and
+Foundry.
 
-The package takes over a second to import, so it is loaded in a thread, by `warm` or by the first request. Its own
-retries and tracing are off. Requests go through its `post`, which is `messages.create` without the rewriting of
-every message on every turn; replies are read as raw events where the platform speaks SSE (all but Bedrock).
+The package takes over a second to import, so it is loaded in a thread, by `warm` or by the first request. Its retries
+and tracing are off. Requests use its `post`, which is `messages.create` without rewriting every message on every turn;
+replies are read as raw events if the platform uses SSE (all but Bedrock).
 """
 
 from __future__ import annotations
@@ -21,14 +22,21 @@ from agentcli.providers import wire
 from agentcli.providers.base import Failure, FailureKind
 from agentcli.providers.credentials import Credentials
 from agentcli.providers.encode import BodyEncoder
-from agentcli.providers.failures import Answer, Where, from_answer, from_error_event, from_exception, header_names
+from agentcli.providers.failures import (
+    Endpoint,
+    ErrorResponse,
+    from_error_event,
+    from_exception,
+    from_response,
+    header_names,
+)
 from agentcli.providers.transport import TransportFailure
 from agentcli.providers.wire import (
     CONNECT_SECONDS,
     WRITE_SECONDS,
     check_stream,
     decoded,
-    is_this_machine,
+    is_local_url,
     ready_headers,
 )
 
@@ -60,7 +68,7 @@ class SdkTransport:
         import anthropic
         import httpx2
 
-        where = Where(self._host(client), self._source(), str(body.get("model", "")))
+        where = Endpoint(self._host(client), self._source(), str(body.get("model", "")))
         network: tuple[type[BaseException], ...] = (httpx2.HTTPError, httpx2.StreamError, OSError)
         try:
             stream = await self._send(client, body, betas)
@@ -88,7 +96,7 @@ class SdkTransport:
         return await self._credentials.renew()
 
     async def warm(self) -> None:
-        # A failure here will be met again, and told, by the first request.
+        # A failure here happens again in the first request, which reports it.
         with contextlib.suppress(TransportFailure):
             await self._ready_client()
 
@@ -96,8 +104,6 @@ class SdkTransport:
         client, self._client = self._client, None
         if client is not None:
             await client.close()
-
-    # ------------------------------------------------------------------------------------------------- the client
 
     async def _ready_client(self) -> Any:
         async with self._loading:
@@ -126,19 +132,19 @@ class SdkTransport:
         return await client.post(
             "/v1/messages",
             **payload,
-            # Not followed: key and conversation are for this address and for no other that it names.
+            # Redirects are not followed: key and conversation are only for this address.
             options={"headers": headers, "follow_redirects": False},
             cast_to=object,
             stream=True,
             stream_cls=anthropic.AsyncStream[object],
         )
 
-    def _refused(self, error: Any, where: Where) -> Failure:
+    def _refused(self, error: Any, where: Endpoint) -> Failure:
         response = error.response
-        answer = Answer(
+        answer = ErrorResponse(
             response.status_code, header_names(response.headers.items()), response.text, self._clock.timestamp()
         )
-        return from_answer(answer, where)
+        return from_response(answer, where)
 
     def _host(self, client: Any) -> str:
         return self._credentials.host if self._platform == "anthropic" else str(client.base_url.host)
@@ -148,9 +154,9 @@ class SdkTransport:
 
 
 async def _bedrock_events(
-    stream: Any, where: Where, network: tuple[type[BaseException], ...]
+    stream: Any, where: Endpoint, network: tuple[type[BaseException], ...]
 ) -> AsyncGenerator[Json, None]:
-    """Bedrock frames its events in its own way, so here the package decodes (and leaves the pings out)."""
+    """Bedrock has its own event framing, which the package decodes (it drops the pings)."""
     import anthropic
 
     try:
@@ -164,7 +170,7 @@ async def _bedrock_events(
 
 
 def make_client(platform: Platform, base_url: str) -> Any:
-    """Import the package and make its client; slow, run it in a thread. Raises `UsageError` with what to do."""
+    """Import the package and create its client; slow, so run it in a thread. Raises `UsageError`."""
     library = _NEEDS.get(platform)
     if library is not None and not _installed(library):
         raise UsageError(
@@ -187,12 +193,12 @@ def make_client(platform: Platform, base_url: str) -> Any:
                 return anthropic.AsyncAnthropicVertex(**common)
             case "foundry":
                 return anthropic.AsyncAnthropicFoundry(**common)
-        # The package's own client looks for proxies by itself, whatever it is told.
-        own = is_this_machine(base_url)
+        # The package's default client always reads proxies from the environment.
+        own = is_local_url(base_url)
         http = wire.make_client(base_url) if own else anthropic.DefaultAsyncHttpxClient(timeout=common["timeout"])
-        http.event_hooks = {"response": [wire.cut_explanation]}
+        http.event_hooks = {"response": [wire.limit_error_body]}
         common["http_client"] = http
-        # Any key here keeps the package from looking for credentials of its own; the true one goes with each request.
+        # Any key here stops the package from looking up credentials; the real one is sent with each request.
         return anthropic.AsyncAnthropic(api_key="per-request", base_url=base_url, **common)
     except (anthropic.AnthropicError, ValueError) as error:
         raise UsageError(f"{platform.capitalize()} is not set up: {' '.join(str(error).split())}") from error
@@ -207,11 +213,11 @@ def _installed(library: str) -> bool:
 
 def _unusable(error: Exception) -> Failure:
     said = " ".join(str(error).split())
-    return Failure(FailureKind.AUTHENTICATION, f"The credentials cannot be used: {said}", detail=type(error).__name__)
+    return Failure(FailureKind.AUTHENTICATION, f"Cannot use the credentials: {said}", detail=type(error).__name__)
 
 
 async def in_daemon_thread(work: Callable[[], T]) -> T:
-    """Like `asyncio.to_thread`, but a program that ends meanwhile does not wait for it."""
+    """Like `asyncio.to_thread`, but the program can exit without waiting for it."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
@@ -227,9 +233,9 @@ async def in_daemon_thread(work: Callable[[], T]) -> T:
         result, failure = None, None
         try:
             result = work()
-        except Exception as error:  # noqa: BLE001 - handed over to whoever waits
+        except Exception as error:  # noqa: BLE001 - passed to the awaiting caller
             failure = error
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(settle, result, failure)
 
     threading.Thread(target=run, name="import anthropic", daemon=True).start()

@@ -1,8 +1,7 @@
-"""Server-sent events: bytes in, events of the API out.
+"""Decode server-sent events into API events.
 
-Legal and accepted: any of the three line endings, comments, characters cut in two by packets, several data lines,
-a last event without its empty line. Everything else is `GarbageError`: a stream in which one line makes no sense
-cannot be trusted to have brought the others whole.
+Accepted: all three line endings, comments, characters split between packets, several data lines, a last event without
+its empty line. Everything else raises `GarbageError`: after one invalid line the rest of the stream cannot be trusted.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ _FIELDS = (b"event", b"data", b"id", b"retry")
 
 
 class GarbageError(Exception):
-    """The text of the exception is the offending line, shortened."""
+    """The message is the invalid line, shortened."""
 
 
 class EventDecoder:
-    """Feed it the chunks as they come."""
+    """Decodes chunks as they arrive."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -32,9 +31,9 @@ class EventDecoder:
         self._first = True
 
     def feed(self, chunk: bytes) -> list[Json]:
-        """The events that are complete with this chunk. Raises `GarbageError`."""
+        """The events completed by this chunk. Raises `GarbageError`."""
         if self._skip_newline and chunk:
-            # The chunk before ended between the two characters of a CRLF.
+            # The previous chunk ended inside a CRLF.
             chunk = chunk.removeprefix(b"\n")
             self._skip_newline = False
         if self._first and len(self._rest) + len(chunk) >= 3:
@@ -46,7 +45,7 @@ class EventDecoder:
         self._rest = b"" if lines[-1].endswith((b"\n", b"\r")) else lines.pop()
         self._skip_newline = chunk.endswith(b"\r")
         if len(self._rest) > MAX_EVENT_BYTES:
-            raise GarbageError("a line without end")
+            raise GarbageError("a line without an end")
         events: list[Json] = []
         for line in lines:
             event = self._line(line.rstrip(b"\r\n"))
@@ -55,7 +54,7 @@ class EventDecoder:
         return events
 
     def finish(self) -> list[Json]:
-        """The body has ended: what is complete but for its empty line is still an event, the rest is dropped."""
+        """End of the body: an event that lacks only its empty line is returned, any other rest is dropped."""
         try:
             event = (self._line(self._rest) if self._rest else None) or self._dispatch()
         except GarbageError:
@@ -75,7 +74,7 @@ class EventDecoder:
             self._data.append(value)
             self._size += len(value)
             if self._size > MAX_EVENT_BYTES:
-                raise GarbageError("an event without end")
+                raise GarbageError("an event without an end")
         elif name == b"event":
             self._name = value
         return None
@@ -87,7 +86,7 @@ class EventDecoder:
             return None
         text = data[0] if len(data) == 1 else b"\n".join(data)
         if text == b"[DONE]":
-            return None  # what other APIs end with; some gateways add it
+            return None  # end marker of other APIs, added by some gateways
         try:
             value: Any = parse_json(text)
         except ValueError:

@@ -1,7 +1,7 @@
-"""What carries one request to a model and brings the raw events of its reply back.
+"""Transports send one request to a model and yield the raw events of its reply.
 
-A transport knows connections and how their failures are told to people. It knows nothing of retries, of the
-conversation, or of what the events mean: that is `provider.py`, the same for all transports.
+A transport handles connections and turns their failures into user messages. Retries, the conversation and the meaning
+of events are in `provider.py`, the same for all transports.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from agentcli.core.messages import Json
 from agentcli.providers.base import Failure, FailureKind
 
 ALIVE: Json = {}
-"""Yielded when bytes came that made no event yet (comments, half of a large one): the connection is not stalled."""
+"""Yielded for bytes that do not complete an event (comments, part of a large event): the connection is not stalled."""
 
 
 class TransportFailure(Exception):
-    """The only exception a transport raises for what the network or the server did."""
+    """The only exception that a transport raises for network and server failures."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
@@ -29,15 +29,15 @@ class Transport(Protocol):
     def name(self) -> str: ...
 
     def events(self, body: Json, betas: tuple[str, ...]) -> AsyncGenerator[Json, None]:
-        """Send one request and yield the API's events as they come, also pings and unknown ones.
+        """Send one request and yield the API's events, including pings and unknown ones.
 
-        Ends without a word when the body ends, whether the reply was whole or not. An `error` event is raised
-        as `TransportFailure`. Cancelling the reading task or closing the generator closes the connection.
+        Returns at the end of the body, whether the reply was complete or not. An `error` event is raised as
+        `TransportFailure`. Cancelling the reading task or closing the generator closes the connection.
         """
         ...
 
     async def renew(self) -> bool:
-        """The server refused the credentials: get new ones. True if there is something new to try."""
+        """Get new credentials after the server refused them. True if there is something new to try."""
         ...
 
     async def warm(self) -> None:
@@ -48,7 +48,7 @@ class Transport(Protocol):
 
 
 class NoTransport:
-    """There is no way to a model, and `reason` says why; whoever asks one all the same is told so."""
+    """Used when no model can be reached: every request fails with `reason`."""
 
     name = "none"
 
@@ -57,7 +57,7 @@ class NoTransport:
 
     async def events(self, body: Json, betas: tuple[str, ...]) -> AsyncGenerator[Json, None]:
         raise TransportFailure(Failure(FailureKind.AUTHENTICATION, self._reason))
-        yield ALIVE  # Never reached: it makes this a generator.
+        yield ALIVE  # never reached, makes this a generator
 
     async def renew(self) -> bool:
         return False

@@ -21,12 +21,12 @@ from agentcli.providers.base import Failure, FailureKind
 from agentcli.providers.credentials import Credentials
 from agentcli.providers.encode import BodyEncoder
 from agentcli.providers.failures import (
-    Answer,
-    Where,
+    Endpoint,
+    ErrorResponse,
     broken,
-    from_answer,
     from_error_event,
     from_exception,
+    from_response,
     header_names,
     not_a_stream,
 )
@@ -53,7 +53,7 @@ class WireTransport:
         self._client: httpx2.AsyncClient | None = None
 
     async def events(self, body: Json, betas: tuple[str, ...]) -> AsyncGenerator[Json, None]:
-        where = Where(self._credentials.host, self._credentials.source, str(body.get("model", "")))
+        where = Endpoint(self._credentials.host, self._credentials.source, str(body.get("model", "")))
         headers = await self._headers(betas)
         content = self._encoder.encode(body)
         client = self._ready_client()
@@ -92,7 +92,7 @@ class WireTransport:
             "anthropic-version": API_VERSION,
             "content-type": "application/json",
             "accept": "text/event-stream",
-            # A compressed stream arrives in the compressor's portions, not in the model's.
+            # A compressed stream would arrive in blocks of the compressor.
             "accept-encoding": "identity",
             "user-agent": self._user_agent,
             **await ready_headers(self._credentials),
@@ -106,15 +106,15 @@ class WireTransport:
             self._client = make_client(self._credentials.base_url)
         return self._client
 
-    async def _refused(self, response: httpx2.Response, where: Where) -> Failure:
+    async def _refused(self, response: httpx2.Response, where: Endpoint) -> Failure:
         text = await _beginning(response)
         headers = header_names(response.headers.items())
-        answer = Answer(response.status_code, headers, text.decode("utf-8", "replace"), self._clock.timestamp())
-        return from_answer(answer, where)
+        answer = ErrorResponse(response.status_code, headers, text.decode("utf-8", "replace"), self._clock.timestamp())
+        return from_response(answer, where)
 
 
 def make_client(base_url: str) -> httpx2.AsyncClient:
-    """A client without timeouts on reading: silence is the watchdog's business, which counts pings as well."""
+    """A client without read timeouts: the watchdog handles silence and also counts pings."""
     import httpx2
 
     timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS, write=WRITE_SECONDS)
@@ -122,31 +122,31 @@ def make_client(base_url: str) -> httpx2.AsyncClient:
     if base_url.startswith("http://"):
         import ssl
 
-        # Loading the certificate store costs 25 ms. A proxy on https would still be verified against nothing,
-        # hence the empty store: it refuses rather than trusts.
+        # Loading the certificate store takes 25 ms. The empty store refuses every certificate, in case a proxy uses
+        # https.
         verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    proxies = not is_this_machine(base_url)
+    proxies = not is_local_url(base_url)
     return httpx2.AsyncClient(verify=verify, timeout=timeout, follow_redirects=False, trust_env=proxies)
 
 
-def is_this_machine(base_url: str) -> bool:
-    """Whether no proxy has any business between us and the server: another machine would see all that is said, and
-    would look for the server on itself."""
+def is_local_url(base_url: str) -> bool:
+    """Whether the server is on this machine, so that no proxy is used: a proxy would see the conversation, and would
+    look for the server on its own machine."""
     parts = urlsplit(base_url)
     host = parts.hostname or ""
     return parts.scheme == "http" and bool(re.fullmatch(r"localhost|::1|127(?:\.\d{1,3}){3}", host))
 
 
-async def cut_explanation(response: httpx2.Response) -> None:
-    """A hook for clients whose user reads all of an answer that is a refusal, however long it is."""
+async def limit_error_body(response: httpx2.Response) -> None:
+    """A hook that limits the size of an error response, for clients that read it completely."""
     if response.status_code >= 400:
-        from agentcli.providers.cutting import CutStream
+        from agentcli.providers.bounded_body import BoundedStream
 
-        response.stream = CutStream(response.stream, MAX_ERROR_BYTES)
+        response.stream = BoundedStream(response.stream, MAX_ERROR_BYTES)
 
 
 async def _beginning(response: httpx2.Response) -> bytes:
-    """As much of a body as an explanation may be long."""
+    """The first bytes of a body, up to the limit for an error text."""
     text = bytearray()
     with suppress(*_network_errors()):
         async for chunk in response.aiter_bytes():
@@ -156,8 +156,8 @@ async def _beginning(response: httpx2.Response) -> bytes:
     return bytes(text)
 
 
-async def check_stream(response: httpx2.Response, where: Where) -> None:
-    """Raises `TransportFailure` for a 200 that is no event stream: a web page, a whole message, an error."""
+async def check_stream(response: httpx2.Response, where: Endpoint) -> None:
+    """Raise `TransportFailure` for a 200 that is not an event stream: a web page, a whole message, an error."""
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in ("application/json", "text/html"):
         return
@@ -179,9 +179,9 @@ async def ready_headers(credentials: Credentials) -> dict[str, str]:
 
 
 async def decoded(
-    chunks: AsyncIterator[bytes], where: Where, errors: tuple[type[BaseException], ...]
+    chunks: AsyncIterator[bytes], where: Endpoint, errors: tuple[type[BaseException], ...]
 ) -> AsyncGenerator[Json, None]:
-    """The events in a response's body. `errors` are what its reading may raise."""
+    """The events in a response body. `errors` are the exceptions that reading may raise."""
     decoder = EventDecoder()
     try:
         async for chunk in chunks:

@@ -1,1 +1,1 @@
-"""Layer 2: what the model can do. One file and one .md (its description) per tool, by topic; `registry` lists them."""
+"""Layer 2: the tools of the model. Each tool has a module and a .md file (its description); `registry` lists them."""

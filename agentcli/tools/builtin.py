@@ -1,4 +1,4 @@
-"""What the built-in tools share: a description from the .md beside them, paths, and work done in a thread."""
+"""Shared by the built-in tools: descriptions from .md files, paths, and work in a thread."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ T = TypeVar("T")
 
 
 class BuiltinTool:
-    """Defaults for a tool that reads. A subclass sets `name` and `input_schema` and has `run`."""
+    """Defaults for a read-only tool. A subclass sets `name` and `input_schema` and implements `run`."""
 
     name: str
     input_schema: Json
     subject: str
-    """The input field that says what a call is about."""
+    """The input field that names the object of a call, e.g. its file."""
 
     @cached_property
     def description(self) -> str:
@@ -51,14 +51,12 @@ def object_schema(required: list[str], properties: dict[str, Any]) -> Json:
 
 
 LONGEST_PATH = 4_096
-"""Characters, as many as Linux takes."""
+"""Characters, the limit of Linux."""
 
 
 def absolute_path(given: object, context: ToolContext) -> str:
-    """The path without `..` and `~`, relative to the project's root. The same text is decided on and opened.
-
-    A path in the temp folder of sandboxed commands becomes the place where that folder really is.
-    """
+    """The path without `..` and `~`, relative to the project's root. The same text is approved and opened. A path in
+    the temp folder of sandboxed commands is mapped to its real location."""
     text = given if isinstance(given, str) else ""
     home = context.environ.get("HOME")
     if home and (text == "~" or text.startswith("~/")):
@@ -75,7 +73,7 @@ def path_problem(given: object) -> str | None:
 
 
 def is_encodable(text: str) -> bool:
-    """Whether the operating system takes it in a name or a command: no NUL, no lone surrogates."""
+    """Whether the operating system accepts the text in a name or a command: no NUL, no lone surrogates."""
     try:
         return b"\x00" not in text.encode("utf-8")
     except UnicodeEncodeError:
@@ -83,7 +81,7 @@ def is_encodable(text: str) -> bool:
 
 
 def name_below(path: str, context: ToolContext) -> str:
-    """As short as it is clear: relative when it is below the project's root."""
+    """The path for display: relative if it is below the project's root."""
     return context.launcher.inside(path).removeprefix(str(context.root).rstrip("/") + "/")
 
 
@@ -96,13 +94,13 @@ def failure(text: str, summary: str = "failed") -> Output:
 
 
 def os_failure(error: OSError, what: str) -> Output:
-    """What the operating system refused, in words."""
+    """A failure message for an error of the operating system."""
     reason = (error.strerror or str(error) or type(error).__name__).lower()
     return failure(f"{what}: {reason}.", summary=reason)
 
 
 async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run blocking work in a thread. When cancelled, still waits for it: nothing goes on behind the caller's back."""
+    """Run blocking work in a thread. If cancelled, still wait for its end, so that nothing continues unseen."""
     task = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
     try:
         return await asyncio.shield(task)

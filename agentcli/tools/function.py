@@ -1,10 +1,10 @@
-"""`@tool`: a plain typed function as a tool. Its annotations are the schema, its docstring the description.
+"""`@tool`: turns a typed function into a tool. Its annotations are the schema, its docstring the description.
 
     @tool(safe=True)
     async def weather(city: str, days: int = 1) -> str:
         "The weather forecast for a city."
 
-A function that is not `safe` is asked about like any other tool that changes something.
+A function that is not `safe` needs approval like any other tool that changes something.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SIMPLE: dict[Any, str] = {str: "string", int: "integer", float: "number", bool:
 
 
 class FunctionTool:
-    """A function as a `Tool`; still callable as the function it was."""
+    """A function as a `Tool`; still callable as a function."""
 
     def __init__(self, function: Function, name: str, description: str, *, safe: bool) -> None:
         self._function = function
@@ -66,7 +66,7 @@ class FunctionTool:
             if inspect.iscoroutinefunction(self._function):
                 result = await signal.run(self._function(**values))
             else:
-                # A thread cannot be stopped: an abort waits for it, so that nothing runs on unseen.
+                # A thread cannot be stopped: an abort waits for it, so that nothing continues unseen.
                 result = await in_thread(self._function, **values)
                 if inspect.isawaitable(result):
                     result = await signal.run(result)
@@ -89,9 +89,10 @@ def tool(
 def tool(
     function: Function | None = None, /, *, name: str | None = None, description: str | None = None, safe: bool = False
 ) -> FunctionTool | Callable[[Function], FunctionTool]:
-    """Make a tool of a function. `safe`: it only reads, so it may run beside others and without being asked about.
+    """Turn a function into a tool.
 
-    Raises TypeError for an annotation that has no JSON form.
+    `safe`: it is read-only, so it may run in parallel and without approval. Raises TypeError for an annotation that has
+    no JSON form.
     """
 
     def decorate(target: Function) -> FunctionTool:
@@ -116,14 +117,11 @@ def _as_output(result: Any) -> Output:
         return Output(str(result))
 
 
-# ---------------------------------------------------------------------------------------------------------- schema
-
-
 def _hints(function: Function) -> dict[str, Any]:
     try:
         return typing.get_type_hints(function, include_extras=True)
     except NameError as error:
-        # Annotations are text until now, and text can name only what the function's module knows.
+        # Annotations are strings here, and can only name what the function's module defines.
         raise TypeError(
             f"an annotation of {function.__name__} cannot be resolved: {error}; define it in the module"
         ) from None
@@ -134,7 +132,7 @@ def _function_schema(function: Function, hints: dict[str, Any]) -> Json:
     required: list[str] = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise TypeError(f"{function.__name__}: parameter {parameter.name} must be one that can be given by name")
+            raise TypeError(f"{function.__name__}: parameter {parameter.name} must be usable as a keyword argument")
         schema = _schema(hints.get(parameter.name, str))
         if parameter.default is parameter.empty:
             required.append(parameter.name)
@@ -186,7 +184,7 @@ def _dataclass_schema(hint: type) -> Json:
 
 
 def _built(hint: Any, value: Any) -> Any:
-    """The value as the function expects it: JSON objects become dataclasses, lists tuples or sets."""
+    """Convert a JSON value to the annotated type: objects to dataclasses, lists to tuples or sets."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is typing.Annotated:
         return _built(arguments[0], value)

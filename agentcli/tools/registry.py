@@ -1,6 +1,6 @@
-"""The tools of a conversation: found by name or alias, listed in one fixed order.
+"""The tools of a conversation: found by name or alias, listed in a fixed order.
 
-The order is part of the request's prefix: it must be the same in every process, or the prompt cache is lost.
+The order is part of the request's prefix: it must be the same in every process to keep the prompt cache.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _INSTEAD = {
     "create": ("Write",),
     "terminal": ("Bash",),
 }
-"""Tools that do the work of ones that other programs have."""
+"""Replacements for tools of other programs."""
 _MOST_NAMED = 30
 
 
 class Registry:
-    """Immutable. Built-in tools first, in their own order, then all others by name."""
+    """Immutable. Built-in tools first, in fixed order, then all others by name."""
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         builtin = {name: index for index, name in enumerate(BUILTIN_NAMES)}
@@ -62,18 +62,18 @@ class Registry:
         return tuple(self._tools)
 
     def get(self, name: str) -> Tool | None:
-        """By name; an alias counts only while no tool has that name."""
+        """Find by name; an alias counts only if no tool has that name."""
         return self._tools.get(name) or self._tools.get(_ALIASES.get(name, ""))
 
     def near(self, name: str) -> list[str]:
-        """Names that may have been meant, the likeliest first."""
+        """Similar names, the most likely first."""
         import difflib
 
         folded = {known.lower(): known for known in self._tools}
         return [folded[match] for match in difflib.get_close_matches(name.lower(), folded, n=3, cutoff=0.6)]
 
     def hint(self, name: str) -> str:
-        """What to use instead of a tool that is not there; empty where there are no tools."""
+        """What to use instead of an unknown tool; empty if there are no tools."""
         if near := self.near(name):
             return f"Did you mean {' or '.join(near)}?"
         instead = [known for known in _INSTEAD.get(name.lower(), ()) if known in self._tools]
@@ -84,7 +84,7 @@ class Registry:
         return f"The tools are: {', '.join(names[:_MOST_NAMED])}{more}." if names else ""
 
     def schemas(self) -> tuple[Json, ...]:
-        """For the request. The same objects every time, so that they encode to the same bytes."""
+        """For the request. Always the same objects, so that they encode to the same bytes."""
         if self._schemas is None:
             self._schemas = tuple(
                 {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in self
@@ -92,7 +92,7 @@ class Registry:
         return self._schemas
 
     def selected(self, names: Iterable[str]) -> Registry:
-        """Only these tools. A name that is none of ours is a `UsageError`: a typing mistake must not widen anything."""
+        """Only these tools. An unknown name is a `UsageError`: a typo must not widen anything."""
         chosen: list[Tool] = []
         for name in dict.fromkeys(names):
             tool = self.get(name)

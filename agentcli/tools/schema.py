@@ -1,7 +1,7 @@
-"""The small part of JSON Schema that tool inputs need: what is wrong, in words, and harmless slips put right.
+"""The part of JSON Schema that tool inputs need: readable problems, and coercion of harmless mistakes.
 
-Own code because `jsonschema` costs a tenth of a second to import, and because its messages are not written for a
-model to act on. Keywords that are not known here never make a value wrong.
+Not `jsonschema`: it takes a tenth of a second to import, and its messages do not help a model. Unknown keywords never
+make a value invalid.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAMES = {
 
 
 def problems(schema: Mapping[str, Any], value: object, path: str = "") -> list[str]:
-    """Sentences such as `limit: must be an integer`; empty if the value fits."""
+    """Messages such as `limit: must be an integer`; empty if the value is valid."""
     options = schema.get("anyOf") or schema.get("oneOf")
     if isinstance(options, list):
         if any(not problems(option, value, path) for option in options):
@@ -52,7 +52,7 @@ def problems(schema: Mapping[str, Any], value: object, path: str = "") -> list[s
 
 
 def coerce(schema: Mapping[str, Any], value: Any) -> Any:
-    """The value with slips put right that leave no doubt: "5" for 5, "true" for true. Never changes `value` itself."""
+    """Correct unambiguous mistakes: "5" for 5, "true" for true. Never changes `value` itself."""
     kind = schema.get("type")
     if isinstance(value, str):
         if kind == "integer" and re.fullmatch(r"\s*-?\d{1,18}\s*", value):
@@ -70,7 +70,7 @@ def coerce(schema: Mapping[str, Any], value: Any) -> Any:
         return {
             name: coerce(known.get(name, {}), item)
             for name, item in value.items()
-            # Some models write null for what they leave out.
+            # Some models write null for omitted fields.
             if not (item is None and name in known and name not in required and not _is_nullable(known[name]))
         }
     if isinstance(value, list) and isinstance(schema.get("items"), dict):
@@ -79,7 +79,7 @@ def coerce(schema: Mapping[str, Any], value: Any) -> Any:
 
 
 def checked(schema: Mapping[str, Any], value: Json) -> tuple[Json, list[str]]:
-    """The value as the tool gets it, and what is wrong with it."""
+    """The coerced value, and its problems."""
     fitted = coerce(schema, value)
     return fitted, problems(schema, fitted)
 

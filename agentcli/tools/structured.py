@@ -1,7 +1,6 @@
-"""StructuredOutput: the tool through which a submission ends with an object of a given JSON schema.
+"""StructuredOutput: ends a submission with an object that fits a JSON schema.
 
-The whole of JSON Schema is wanted here, so this is the one place that uses the `jsonschema` package, imported when
-the first object arrives.
+Needs all of JSON Schema, so this is the only module that uses the `jsonschema` package, imported with the first object.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ class StructuredOutput:
         "schema; the answer in words is not read."
     )
     validates_itself = True
-    """The caller does not check the input against `input_schema`: what is wrong is said here, in its own words."""
+    """The caller does not check the input against `input_schema`; this tool reports problems itself."""
 
     def __init__(self, schema: Json) -> None:
         self._schema = schema
-        # The API takes only objects as input; anything else travels inside one.
+        # The API accepts only objects as input; any other type is wrapped in one.
         self._wrapped = schema.get("type", "object") != "object"
         self.input_schema: Json = (
             {"type": "object", "properties": {_WRAPPED: schema}, "required": [_WRAPPED], "additionalProperties": False}
@@ -63,7 +62,7 @@ class StructuredOutput:
 
 
 def schema_problem(schema: Any) -> str | None:
-    """What is wrong with a schema itself, for a person; None if it is one."""
+    """What is wrong with a schema, for the user; None if it is valid."""
     if not isinstance(schema, dict):
         return "A JSON schema must be an object."
     import jsonschema

@@ -1,4 +1,4 @@
-"""The one line that people read about a call: paths in the session's folder are named from there."""
+"""The one-line title of a call; paths below the session's folder are shown relative to it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PATHS = ("file_path", "notebook_path", "path")
 
 
 def title_of(tool: Tool, input: Json, root: Path) -> str:
-    """`root`: where the session started. Not where it is now: what was said about a call stays true after a `cd`."""
+    """`root`: where the session started, not the current directory: a title must stay true after a `cd`."""
     title, folder = tool.title(input), f"{root}/"
     for name in _PATHS:
         path = input.get(name)

@@ -245,10 +245,10 @@ def test_another_model_that_answers_is_the_reason() -> None:
 def test_a_parameter_that_the_endpoint_refused_is_the_reason() -> None:
     watch = watched()
     watch.look(grown(*MORE), 2.0)
-    watch.note(ev.FeatureDropped(feature="effort", text="The endpoint does not take an effort level"))
+    watch.note(ev.FeatureDropped(feature="effort", text="The endpoint does not support effort levels"))
     [told] = watch.answered("model-a", usage(written=10_020), 3.0)
     assert isinstance(told, ev.PrefixBroken)
-    assert told.reason == "The endpoint does not take an effort level"
+    assert told.reason == "The endpoint does not support effort levels"
 
 
 def test_an_endpoint_without_a_cache_is_left_in_peace() -> None:

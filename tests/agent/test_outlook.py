@@ -141,7 +141,7 @@ def test_while_the_model_asked_for_is_overloaded_the_outlook_is_that_of_the_fall
             assert outlook.cached_tokens == cache.readings[-1].prompt
             price = Catalog().get("claude-haiku-5-5").price
             assert price is not None
-            rest = RetryPolicy().overload_rest
+            rest = RetryPolicy().overload_cooldown
             await asyncio.sleep(rest / 2)
             await b.run("two")
             assert cache.readings[-1].read == outlook.cached_tokens

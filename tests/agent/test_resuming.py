@@ -83,8 +83,8 @@ async def test_a_session_goes_on_with_its_model_unless_another_is_asked_for(home
     [
         ({"thinking": "disabled", "model": "opus"}, "always thinks"),
         ({"max_thinking_tokens": 5_000, "model": "opus"}, "always thinks"),
-        ({"task_budget": 50_000, "model": "claude-haiku-4-5"}, "takes no task budget"),
-        ({"effort": "xhigh", "model": "claude-opus-4-5"}, "nearest"),
+        ({"task_budget": 50_000, "model": "claude-haiku-4-5"}, "does not support a task budget"),
+        ({"effort": "xhigh", "model": "claude-opus-4-5"}, "using 'high'"),
     ],
 )
 async def test_what_the_model_cannot_follow_is_said(home: Home, options: dict[str, Any], said: str) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from agentcli.assemble import Options, build_engine
-from agentcli.assemble.ground import Ground
+from agentcli.assemble.environment import Environment
 from agentcli.assemble.login import Login, tidy_key
-from agentcli.assemble.model import ModelParts, reconnect
+from agentcli.assemble.model import ModelBuilder, reconnect
 from agentcli.core.errors import CredentialError, UsageError
 from agentcli.providers.connection import Connection
 from tests.support.listener import Listener
@@ -48,13 +48,13 @@ class Home:
 def test_a_kept_key_is_what_the_next_engine_uses(tmp_path: Path) -> None:
     home = Home(tmp_path)
     with pytest.raises(CredentialError, match="agentcli demo"):
-        ModelParts(Ground(home.options())).credentials()
+        ModelBuilder(Environment(home.options())).credentials()
     address = home.login.address()
     assert (address.url, address.source, address.is_public) == ("https://api.anthropic.com", "default", True)
     home.login.keep(address, KEY)
-    found = ModelParts(Ground(home.options())).credentials()
+    found = ModelBuilder(Environment(home.options())).credentials()
     assert (found.api_key, found.source) == (KEY, "agentcli login")
-    assert home.login.in_the_way(address) == ""
+    assert home.login.unused_reason(address) == ""
     assert home.login.forget(address)
     assert not home.login.forget(address)
 
@@ -86,24 +86,24 @@ def test_a_key_goes_to_no_other_address_than_its_own(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.login.keep(home.login.address(), KEY)
     home.set(baseUrl="http://127.0.0.1:9")
-    assert ModelParts(Ground(home.options())).credentials().source == "none"
-    assert "requests go to 127.0.0.1:9" in home.login.in_the_way(home.login.address("https://api.anthropic.com"))
+    assert ModelBuilder(Environment(home.options())).credentials().source == "none"
+    assert "requests go to 127.0.0.1:9" in home.login.unused_reason(home.login.address("https://api.anthropic.com"))
 
 
 def test_a_server_chosen_for_the_session_gets_no_key_of_the_environment(tmp_path: Path) -> None:
     home = Home(tmp_path, ANTHROPIC_API_KEY=KEY, ANTHROPIC_BASE_URL="https://gateway.example.org")
-    found = ModelParts(Ground(home.options(base_url="http://127.0.0.1:11434"))).credentials()
+    found = ModelBuilder(Environment(home.options(base_url="http://127.0.0.1:11434"))).credentials()
     assert (found.base_url, found.source, found.api_key) == ("http://127.0.0.1:11434", "none", "")
 
 
 @pytest.mark.parametrize(
     ("environ", "settings", "told"),
     [
-        ({"ANTHROPIC_API_KEY": "k"}, {}, "ANTHROPIC_API_KEY is set, which is stronger: unset it"),
-        ({"ANTHROPIC_AUTH_TOKEN": "k"}, {}, "ANTHROPIC_AUTH_TOKEN is set"),
-        ({}, {"apiKeyHelper": "echo k"}, "take it out of the settings"),
+        ({"ANTHROPIC_API_KEY": "k"}, {}, "ANTHROPIC_API_KEY takes precedence: unset it"),
+        ({"ANTHROPIC_AUTH_TOKEN": "k"}, {}, "ANTHROPIC_AUTH_TOKEN takes precedence"),
+        ({}, {"apiKeyHelper": "echo k"}, "remove it from the settings"),
         ({"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}, {}, "ANTHROPIC_BASE_URL is set"),
-        ({}, {"platform": "bedrock"}, "bedrock has credentials of its own"),
+        ({}, {"platform": "bedrock"}, "bedrock uses its own credentials"),
     ],
 )
 def test_what_is_stronger_than_a_kept_key_is_told(
@@ -113,7 +113,7 @@ def test_what_is_stronger_than_a_kept_key_is_told(
     home.set(**settings)
     address = home.login.address("https://api.anthropic.com")
     home.login.keep(address, KEY)
-    assert told in home.login.in_the_way(address)
+    assert told in home.login.unused_reason(address)
 
 
 def test_a_repository_says_nothing_about_where_keys_go(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_repository_says_nothing_about_where_keys_go(tmp_path: Path) -> None:
     (home.work / ".agentcli/settings.json").write_text('{"baseUrl": "http://evil.example", "apiKeyHelper": "x"}')
     home.login.keep(home.login.address(), KEY)
     for trust in (False, True):
-        found = ModelParts(Ground(home.options(trust=trust))).credentials()
+        found = ModelBuilder(Environment(home.options(trust=trust))).credentials()
         assert (found.base_url, found.source) == ("https://api.anthropic.com", "agentcli login")
 
 
@@ -143,9 +143,9 @@ def test_an_address_with_a_password_is_not_kept(tmp_path: Path) -> None:
 
 def test_an_address_in_the_open_is_known_as_one(tmp_path: Path) -> None:
     login = Home(tmp_path).login
-    assert login.address("http://gateway.example.com").in_the_open
+    assert login.address("http://gateway.example.com").is_unencrypted
     for safe in ("https://gateway.example.com", "http://localhost:1", "http://127.0.0.1:1"):
-        assert not login.address(safe).in_the_open
+        assert not login.address(safe).is_unencrypted
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ async def test_a_conversation_goes_on_over_another_way(tmp_path: Path) -> None:
     engine = build_engine(options)
     assert "agentcli login" in connection.problem
     told = [event async for event in engine.submit("hi")]
-    assert "There is no API key" in told[-1].errors[0]  # type: ignore[union-attr]
+    assert "No API key found" in told[-1].errors[0]  # type: ignore[union-attr]
 
     home.login.keep(home.login.address(), KEY)
     reconnect(options, connection)
@@ -201,7 +201,7 @@ async def test_what_cannot_be_connected_leaves_the_old_way(tmp_path: Path) -> No
 
 
 async def test_a_model_of_ones_own_does_the_side_jobs_too(tmp_path: Path) -> None:
-    parts = ModelParts(Ground(Home(tmp_path).options(model="llama3.2")))
+    parts = ModelBuilder(Environment(Home(tmp_path).options(model="llama3.2")))
     assert parts.profile("").small_model == "llama3.2"
     (tmp_path / "other").mkdir()
-    assert ModelParts(Ground(Home(tmp_path / "other").options())).profile("").small_model == "claude-haiku-5-5"
+    assert ModelBuilder(Environment(Home(tmp_path / "other").options())).profile("").small_model == "claude-haiku-5-5"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentcli.assemble.ground import memory_folder
+from agentcli.assemble.environment import memory_folder
 from tests.support.contained import Project
 
 pytestmark = pytest.mark.anyio

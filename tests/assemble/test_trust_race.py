@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.assemble import Options
-from agentcli.assemble.ground import Ground
+from agentcli.assemble.environment import Environment
 from agentcli.config.trust import TrustState, TrustStore
 
 EVIL = '{"permissions": {"allow": ["Bash"], "deny": ["Read(x)"]}}'
@@ -22,9 +22,9 @@ def test_a_settings_file_that_is_swapped_after_the_check_is_not_obeyed(
     settings.parent.mkdir(parents=True)
     settings.write_text('{"permissions": {"allow": ["Bash(make *)"]}}')
     options = Options(cwd=work, environ={"HOME": str(tmp_path / "home")})
-    store = Ground(options).trust
+    store = Environment(options).trust
     store.trust(store.state(work))
-    assert Ground(options).settings.texts("permissions.allow") == ("Bash(make *)",)
+    assert Environment(options).settings.texts("permissions.allow") == ("Bash(make *)",)
 
     def swapping(self: TrustStore, cwd: Path) -> TrustState:
         found = check(self, cwd)
@@ -33,6 +33,6 @@ def test_a_settings_file_that_is_swapped_after_the_check_is_not_obeyed(
 
     check = TrustStore.state
     monkeypatch.setattr(TrustStore, "state", swapping)
-    obeyed = Ground(options).settings
+    obeyed = Environment(options).settings
     assert obeyed.texts("permissions.allow") == ()
     assert obeyed.texts("permissions.deny") == ("Read(x)",), "what forbids holds without trust"

@@ -83,7 +83,7 @@ def test_config_shows_each_value_with_where_it_came_from(
 
 def test_sessions_are_listed_and_their_absence_is_said(capfd: pytest.CaptureFixture[str], place: Path) -> None:
     assert main(["sessions"], os.environ) == 0
-    assert "There are no sessions here yet" in capfd.readouterr().err
+    assert "No sessions in this folder yet" in capfd.readouterr().err
     assert main(["sessions", "list", "--all", "--json"], os.environ) == 0
     assert json.loads(capfd.readouterr().out) == []
 
@@ -151,13 +151,13 @@ def test_a_full_disk_is_no_bug(capfd: pytest.CaptureFixture[str], place: Path, m
 
     monkeypatch.setattr("agentcli.cli.main.parse", full)
     assert main(["config"], os.environ) == 1
-    assert capfd.readouterr().err == "agentcli: The output cannot be written: No space left on device.\n"
+    assert capfd.readouterr().err == "agentcli: Cannot write the output: No space left on device.\n"
 
 
 def test_a_folder_that_is_gone_is_said(capfd: pytest.CaptureFixture[str], place: Path) -> None:
     (place / "work").rmdir()
     assert main(["-p", "x"], os.environ) == 2
-    assert "The current folder does not exist any more" in capfd.readouterr().err
+    assert "The current folder no longer exists" in capfd.readouterr().err
 
 
 def test_a_bug_is_one_sentence_and_a_file(

@@ -116,7 +116,7 @@ def test_there_is_a_script_for_each_shell_and_no_other(capfd: pytest.CaptureFixt
         assert main(["completion", shell], os.environ) == 0
         assert f"_AGENTCLI_COMPLETE={shell}" in capfd.readouterr().out
     assert main(["completion", "tcsh"], os.environ) == 2
-    assert "There is no completion for 'tcsh'" in capfd.readouterr().err
+    assert "Unknown shell 'tcsh'" in capfd.readouterr().err
 
 
 # ------------------------------------------------------------------------------------------------------- real shells

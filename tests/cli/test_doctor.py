@@ -374,7 +374,7 @@ def test_the_scripted_model_needs_no_key_and_no_server(place: Path) -> None:
     for check in (model.key, model.endpoint):
         [line] = check(scripted)
         assert line.status == "ok"
-        assert "the scripted model answers" in line.text
+        assert "the model is scripted" in line.text
 
 
 def test_a_key_that_was_kept_is_told_by_where_it_is_kept(place: Path) -> None:

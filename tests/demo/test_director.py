@@ -138,8 +138,8 @@ def test_the_fix_reads_in_parallel_sees_the_test_fail_edits_meets_a_limit_and_pr
         ("n", True, "Fixed, and proven"),
         ("yn", False, "stays as it is"),
         ("nn", False, "stays as it is"),
-        ("yyn", True, "without the test nobody knows"),
-        ("nyn", True, "without the test nobody knows"),
+        ("yyn", True, "but not tested"),
+        ("nyn", True, "but not tested"),
     ],
 )
 def test_a_no_at_any_question_is_respected_and_told(answers: str, fixed: bool, said: str) -> None:

@@ -1,4 +1,4 @@
-"""The throw-away project: its test fails for the right reason, passes with the fix, and nothing stays behind."""
+"""The temporary project: its test fails for the right reason, passes with the fix, and nothing stays behind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.demo.project import BROKEN, CODE, FIXED, TESTS, Project, sweep
+from agentcli.demo.project import BROKEN, CODE, FIXED, TESTS, Project, remove_leftovers
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_the_folder_is_gone_afterwards_unless_it_is_kept(tmp_path: Path, monkeyp
     with Project(keep=True) as kept:
         pass
     assert (kept.folder / CODE).is_file()
-    sweep(tmp_path)
+    remove_leftovers(tmp_path)
     assert kept.root.exists(), "what was kept on purpose is not swept"
 
 
@@ -124,7 +124,7 @@ def test_what_a_killed_demo_left_is_swept_and_one_that_runs_is_not(project: Proj
     (elsewhere / ".in-use").touch()
     link = tmp_path / "agentcli-demo-link"
     link.symlink_to(elsewhere)
-    sweep(tmp_path)
+    remove_leftovers(tmp_path)
     assert not killed.exists()
     assert project.root.exists()
     assert os.path.lexists(elsewhere / ".in-use")

@@ -41,7 +41,7 @@ async def ended(app: TerminalProgram) -> int:
 async def test_played_in_a_terminal_the_whole_tour_ends_well_and_leaves_nothing(tmp_path: Path) -> None:
     async with demo(tmp_path, "--auto", "--speed", "20") as app:
         assert await ended(app) == 0, app.text
-        assert "the test of the throw-away project passes" in app.text
+        assert "the test of the temporary project passes" in app.text
         assert app._emulator.is_as_before
         shown = app.raw.decode(errors="replace")
         for sight in ("scripted demo", "429", "Make this change", "Interrupted", "Undid the changes", "login"):
@@ -170,7 +170,7 @@ async def test_without_a_terminal_the_tour_is_told_as_text(offline: Program) -> 
 async def test_without_a_terminal_a_tour_without_the_edit_fails_and_says_so(offline: Program) -> None:
     done = await told(offline, "--auto", "--speed", "50", "--permission-mode", "plan")
     assert done.code == 1
-    assert "was not made, so the test of the throw-away project fails: FAILED (failures=1)" in done.err
+    assert "was not made, so the test of the temporary project fails: FAILED (failures=1)" in done.err
 
 
 @pytest.mark.anyio

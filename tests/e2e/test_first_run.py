@@ -172,7 +172,7 @@ async def test_logging_out_leaves_nobody_to_answer_and_a_prompt_asks_again(tmp_p
         await app.submit("first")
         await app.wait_for("◆ one")
         await app.submit("second")
-        await app.wait_for("did not accept the API key from agentcli login. Give another")
+        await app.wait_for("did not accept the API key from agentcli login. Run")
         await app.submit("/logout")
         await app.wait_for("is forgotten. No model is connected now")
         assert holders(app.home, app.work) == []

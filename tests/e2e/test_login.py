@@ -59,7 +59,7 @@ async def test_a_piped_key_is_checked_kept_for_its_server_used_and_forgotten(pro
 
     done = await program.run("logout")
     assert (done.code, holders(program.home)) == (0, [])
-    assert "is forgotten" in done.out
+    assert "was deleted" in done.out
 
 
 async def test_a_headless_run_sends_the_kept_key_and_nothing_else_ever_holds_it(program: Program) -> None:
@@ -170,7 +170,7 @@ async def test_without_a_key_everything_names_the_way_to_one(program: Program) -
 async def test_a_stronger_key_is_named_after_a_login_and_a_logout(program: Program) -> None:
     program.environ["ANTHROPIC_API_KEY"] = "sk-other-0123456789abcdefghij"
     done = await program.run("login", "--no-check", stdin=KEY.encode())
-    assert "ANTHROPIC_API_KEY is set, which is stronger" in done.err
+    assert "ANTHROPIC_API_KEY takes precedence" in done.err
     status = await program.run("status")
     assert "ANTHROPIC_API_KEY (…ghij)" in status.out
     done = await program.run("logout")
@@ -202,7 +202,7 @@ async def test_what_is_typed_is_not_shown_and_a_wrong_key_may_be_typed_again(tmp
         server.answers["/v1/models"] = GOOD
         await terminal.wait_for(lambda: terminal.text.count("it is not shown") == 2)
         await terminal.type(f"\x1b[200~{KEY}\x1b[201~\r")
-        await terminal.wait_for("is kept in")
+        await terminal.wait_for("is stored in")
         assert await terminal.end() == 0
         assert terminal.is_restored
         assert KEY.encode() not in terminal.raw
@@ -228,7 +228,7 @@ async def test_without_a_network_the_person_decides(tmp_path: Path) -> None:
         async with login_terminal(tmp_path / answer, "--base-url", url) as terminal:
             await terminal.wait_for("it is not shown")
             await terminal.type(f"{KEY}\r")
-            await terminal.wait_for("Keep the key without a check?")
+            await terminal.wait_for("Store the key without a check?")
             await terminal.type(f"{answer}\r")
             assert await terminal.end() == code
             assert kept_in(terminal.home).exists() == (answer == "y")
@@ -250,6 +250,6 @@ async def test_status_speaks_of_trust_only_where_a_folder_brings_settings(progra
     folder = program.work / ".agentcli"
     folder.mkdir()
     (folder / "settings.json").write_text('{"model": "haiku"}')
-    assert "do not count until: agentcli trust" in (await program.run("status")).out
+    assert "are ignored until you run: agentcli trust" in (await program.run("status")).out
     assert (await program.run("trust", "--yes")).code == 0
     assert "(trusted)" in (await program.run("status")).out

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentcli.assemble import Options, build_engine
-from agentcli.assemble.ground import memory_folder
+from agentcli.assemble.environment import memory_folder
 from agentcli.commands.front_end import FrontEnd
 from agentcli.commands.registry import find
 from agentcli.commands.run import run_command

@@ -51,7 +51,7 @@ async def test_a_file_and_the_null_device_are_read_too(tmp_path: Path) -> None:
 async def test_text_that_is_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "TEXT_LIMIT", 100_000)
     (tmp_path / "f").write_bytes(b"x" * 100_001)
-    with (tmp_path / "f").open("rb") as file, pytest.raises(UsageError, match="Put it into a file"):
+    with (tmp_path / "f").open("rb") as file, pytest.raises(UsageError, match="Save it to a file"):
         await piped_text(file.fileno(), None)
 
 

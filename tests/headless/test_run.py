@@ -124,7 +124,7 @@ def test_what_is_piped_in_may_be_the_whole_prompt(terminal: Terminal) -> None:
 
 def test_without_any_prompt_no_engine_is_built(terminal: Terminal) -> None:
     assert terminal.run(stdin=b" \n", prompt=None) == 2
-    assert terminal.err.startswith("agentcli: There is no prompt.")
+    assert terminal.err.startswith("agentcli: No prompt.")
     assert terminal.engine is None
 
 
@@ -232,7 +232,7 @@ def test_a_terminal_as_standard_input_is_not_read(tmp_path: Path) -> None:
     ours, theirs = os.openpty()
     settings = HeadlessSettings(prompt=None)
     assert run(Options(), settings, Streams(theirs, theirs, theirs), raising(AssertionError())) == 2
-    assert b"There is no prompt" in os.read(ours, 1000)
+    assert b"No prompt." in os.read(ours, 1000)
     os.close(ours)
     os.close(theirs)
 
@@ -410,4 +410,4 @@ def test_debugging_writes_the_events_that_were_asked_for(terminal: Terminal, tmp
     terminal.run([started(), NoticeRaised(text="x"), result()], debug_filter="!session")
     assert [json.loads(line)["event"] for line in terminal.err.splitlines()] == ["NoticeRaised", "Result"]
     assert terminal.run(debug_file=tmp_path / "no" / "log") == 2
-    assert "cannot be written" in terminal.err
+    assert "cannot write" in terminal.err

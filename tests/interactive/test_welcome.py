@@ -17,7 +17,7 @@ from agentcli.assemble.model import reconnect
 from agentcli.interactive.connecting import Connecting
 from agentcli.interactive.welcome import CheckKey, KeepKey, TryServer, UsePublic, UseServer, Welcome
 from agentcli.providers import credentials
-from agentcli.providers.check import Checked
+from agentcli.providers.check import KeyCheck
 from agentcli.providers.connection import Connection
 from agentcli.providers.local import LocalServer, Program
 from tests.support.listener import Listener
@@ -49,7 +49,7 @@ def test_a_key_is_checked_and_then_kept() -> None:
     assert (asked.asks, work) == ("API key for api.anthropic.com", None)
     checking, work = asked.entered(f" {KEY}\n")
     assert work == CheckKey(PUBLIC, KEY)
-    keeping, work = checking.checked(Checked("accepted"))
+    keeping, work = checking.checked(KeyCheck("accepted"))
     assert work == KeepKey(PUBLIC, KEY)
     done = keeping.succeeded("key", "kept")
     assert (done.step, done.outcome, done.key) == ("done", "key", "")
@@ -57,12 +57,12 @@ def test_a_key_is_checked_and_then_kept() -> None:
 
 def test_the_key_is_in_no_repr() -> None:
     checking, work = FRESH.ask_key().entered(KEY)
-    assert KEY not in repr(checking) + repr(work) + repr(checking.checked(Checked("accepted")))
+    assert KEY not in repr(checking) + repr(work) + repr(checking.checked(KeyCheck("accepted")))
 
 
 def test_a_wrong_key_stays_at_the_question_and_says_why() -> None:
     checking, _work = FRESH.ask_key().entered(KEY)
-    again, work = checking.checked(Checked("refused", "It does not accept this key (401)."))
+    again, work = checking.checked(KeyCheck("refused", "It does not accept this key (401)."))
     assert (again.step, work, again.key) == ("key", None, "")
     assert "401" in again.problem
     for text in ("", "two words"):
@@ -73,7 +73,7 @@ def test_a_wrong_key_stays_at_the_question_and_says_why() -> None:
 
 def test_without_a_network_the_person_decides() -> None:
     checking, _work = FRESH.ask_key().entered(KEY)
-    unsure, work = checking.checked(Checked("unreachable", "No connection."))
+    unsure, work = checking.checked(KeyCheck("unreachable", "No connection."))
     assert (names(unsure), work, unsure.problem) == (["keep", "again", "other"], None, "No connection.")
     assert unsure.choose("keep")[1] == KeepKey(PUBLIC, KEY)
     assert unsure.choose("again")[1] == CheckKey(PUBLIC, KEY)
@@ -144,7 +144,7 @@ def test_whatever_is_answered_there_is_always_a_way_on_and_a_way_out(data: st.Da
             match work:
                 case CheckKey():
                     verdict = data.draw(st.sampled_from(["accepted", "refused", "unclear", "unreachable"]))
-                    welcome, work = welcome.checked(Checked(verdict, "said"))
+                    welcome, work = welcome.checked(KeyCheck(verdict, "said"))
                 case TryServer():
                     welcome, work = welcome.tried(data.draw(st.sampled_from([True, False, None]))), None
                 case _:
@@ -208,7 +208,7 @@ async def test_a_key_that_is_pasted_while_a_bad_one_is_set_is_used_in_this_sessi
     assert "key from ANTHROPIC_API_KEY" in welcome.connected
     checking, _work = welcome.ask_key().entered(KEY)
     done = await connecting.do(checking, KeepKey(PUBLIC, KEY))
-    assert "It is used in this session, but not in the next, because ANTHROPIC_API_KEY is set" in done.told
+    assert "It is used in this session, but not in the next, because ANTHROPIC_API_KEY takes precedence" in done.told
     await connecting.connect(done, engine, connection)
     assert connection.key_source == "agentcli login"
     assert connecting.forget()

@@ -33,7 +33,7 @@ from agentcli.providers.base import (
 )
 from agentcli.providers.credentials import Credentials, resolve_credentials
 from agentcli.providers.provider import MessagesProvider
-from agentcli.providers.retry import Patience, RetryPolicy
+from agentcli.providers.retry import RetryPolicy, Timeouts
 from agentcli.providers.scripted import ScriptedTransport
 from agentcli.providers.sdk import SdkTransport
 from agentcli.providers.wire import WireTransport
@@ -58,7 +58,7 @@ pytestmark = pytest.mark.anyio
 
 # Real waiting is kept short by the policy, never by patching: the computations themselves are tested elsewhere.
 QUICK = RetryPolicy(base_delay=0.001)
-IMPATIENT = Patience(quiet_after=0.1, idle_timeout=0.2, content_deadline=0.4)
+IMPATIENT = Timeouts(quiet_after=0.1, idle_timeout=0.2, content_deadline=0.4)
 USER = {"role": "user", "content": [{"type": "text", "text": "hello"}]}
 
 
@@ -82,7 +82,7 @@ HTTP = ("wire", "sdk")
 
 @pytest.fixture
 async def rig(transport: str) -> AsyncIterator[MakeRig]:
-    """`await rig(*replies, manners=..., policy=..., patience=...)` for the transport of the test."""
+    """`await rig(*replies, manners=..., policy=..., timeouts=...)` for the transport of the test."""
     async with AsyncExitStack() as stack:
 
         async def make(*replies: Any, manners: Manners | None = None, key: str = "", **rest: Any) -> Rig:
@@ -426,7 +426,7 @@ async def test_no_message_stop_is_accepted_after_a_stop_reason(rig: MakeRig) -> 
 @over_all
 async def test_silence_is_told_then_ended_and_counted(rig: MakeRig) -> None:
     made = await rig(
-        reply("a", fault("stall"), repeat=True), patience=IMPATIENT, policy=RetryPolicy(base_delay=0.001, max_stalls=1)
+        reply("a", fault("stall"), repeat=True), timeouts=IMPATIENT, policy=RetryPolicy(base_delay=0.001, max_stalls=1)
     )
     events = await made.ask()
     assert kinds(events) == [
@@ -439,7 +439,7 @@ async def test_silence_is_told_then_ended_and_counted(rig: MakeRig) -> None:
 
 @over_http
 async def test_pings_are_signs_of_life_but_no_answer(rig: MakeRig) -> None:
-    made = await rig(reply(fault("pings")), patience=Patience(quiet_after=5, idle_timeout=10, content_deadline=0.3))
+    made = await rig(reply(fault("pings")), timeouts=Timeouts(quiet_after=5, idle_timeout=10, content_deadline=0.3))
     events = await made.ask()
     assert kinds(events) == ["Started", "Broken", "Failed"]
     assert failure(events).detail == "deadline"
@@ -449,7 +449,7 @@ async def test_pings_are_signs_of_life_but_no_answer(rig: MakeRig) -> None:
 async def test_comments_are_signs_of_life(rig: MakeRig) -> None:
     # Silent for longer than the limit in all, but never at a stretch; the gap leaves room for a busy machine.
     steps = [step for _ in range(11) for step in (pause(0.1), event({"type": "ping"}))]
-    made = await rig(reply(*steps, "x"), patience=Patience(0.9, 1.0, 60), manners=Manners(comments=True))
+    made = await rig(reply(*steps, "x"), timeouts=Timeouts(0.9, 1.0, 60), manners=Manners(comments=True))
     assert kinds(await made.ask()) == TEXT
 
 
@@ -568,9 +568,9 @@ async def test_a_slow_consumer_slows_the_server_and_loses_nothing(rig: MakeRig) 
 
 
 async def test_certificate_trouble_is_not_retried_and_names_the_setting() -> None:
-    from agentcli.providers.failures import Where, from_exception
+    from agentcli.providers.failures import Endpoint, from_exception
 
-    told = from_exception(ssl.SSLCertVerificationError("CERTIFICATE_VERIFY_FAILED"), Where("api.example"))
+    told = from_exception(ssl.SSLCertVerificationError("CERTIFICATE_VERIFY_FAILED"), Endpoint("api.example"))
     assert (told.kind, told.retryable) == (FailureKind.TLS, False)
     assert "api.example" in told.message
     assert "SSL_CERT_FILE" in told.message

@@ -8,7 +8,7 @@ from agentcli.core.abort import AbortController
 from agentcli.providers.base import Failed, FailureKind, Request
 from agentcli.providers.credentials import Credentials
 from agentcli.providers.sdk import SdkTransport
-from agentcli.providers.wire import MAX_ERROR_BYTES, WireTransport, is_this_machine
+from agentcli.providers.wire import MAX_ERROR_BYTES, WireTransport, is_local_url
 from tests.support.listener import Listener
 from tests.support.scripts import provider_on
 
@@ -74,7 +74,7 @@ async def test_what_is_said_to_a_server_on_this_machine_goes_through_no_proxy(
     ],
 )
 def test_this_machine_is_known_by_its_addresses(url: str, here: bool) -> None:
-    assert is_this_machine(url) == here
+    assert is_local_url(url) == here
 
 
 @pytest.mark.parametrize("transport", [WireTransport, SdkTransport])

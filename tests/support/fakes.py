@@ -140,7 +140,7 @@ def bench(*replies: Json | str, tools: Sequence[Any] = (), **rest: Any) -> Bench
     profile = rest.pop("profile", Profile(model=MODEL, small_model="claude-haiku-5-5", system=("Be good.",)))
     store = rest.pop("store", None) or NullStore("session")
     conversation = Conversation(
-        provider=provider_on(transport, rest.pop("policy", None), rest.pop("patience", None), catalog),
+        provider=provider_on(transport, rest.pop("policy", None), rest.pop("timeouts", None), catalog),
         registry=Registry(tools),
         store=store,
         permissions=LivePermissions(Policy(mode=mode)),

@@ -8,7 +8,7 @@ from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json
 from agentcli.providers.catalog import Catalog
 from agentcli.providers.provider import MessagesProvider
-from agentcli.providers.retry import Patience, RetryPolicy
+from agentcli.providers.retry import RetryPolicy, Timeouts
 from agentcli.providers.script import Script
 from agentcli.providers.scripted import Check, ScriptedTransport
 
@@ -68,10 +68,10 @@ def transport_for(*replies: Json | str, on_request: Check | None = None) -> Scri
 
 
 def provider_on(
-    transport: Any, policy: RetryPolicy | None = None, patience: Patience | None = None, catalog: Catalog | None = None
+    transport: Any, policy: RetryPolicy | None = None, timeouts: Timeouts | None = None, catalog: Catalog | None = None
 ) -> MessagesProvider:
     """A provider without chance: waits are exactly in the middle of their spread, ids are in sequence."""
-    return MessagesProvider(transport, catalog, policy, patience, SequentialIds(), chance=lambda: 0.5)
+    return MessagesProvider(transport, catalog, policy, timeouts, SequentialIds(), chance=lambda: 0.5)
 
 
 def provider_for(*replies: Json | str, **rest: Any) -> MessagesProvider:

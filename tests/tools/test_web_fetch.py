@@ -22,7 +22,7 @@ from agentcli.core.permission import Need
 from agentcli.tools.base import SmallReply, ToolContext
 from agentcli.tools.web import http_get as net
 from agentcli.tools.web import webfetch
-from agentcli.tools.web.http_get import Fetcher, Moved, Page, Problem, candidates, is_same_place, proxy_for
+from agentcli.tools.web.http_get import FetchedPage, Fetcher, Moved, Problem, candidates, is_same_place, proxy_for
 from agentcli.tools.web.webfetch import WebFetch
 from tests.support.web import Answer, Website, redirect
 from tests.tools.running import context_in, run, run_fully, text_of
@@ -224,7 +224,7 @@ async def test_a_small_answer_that_unfolds_to_gigabytes_is_cut() -> None:
     assert len(bomb) < 500_000
     async with Website({"/": Answer(bomb, headers={"content-encoding": "gzip", "content-type": "text/plain"})}) as site:
         page = await Fetcher().get(address(f"{site.url}/"), {})
-    assert isinstance(page, Page)
+    assert isinstance(page, FetchedPage)
     assert not page.complete
     assert len(page.body) == net.MOST_BYTES
 
@@ -241,7 +241,7 @@ async def test_a_small_answer_that_unfolds_to_gigabytes_is_cut() -> None:
 async def test_content_encodings_are_undone(encoding: str, body: bytes) -> None:
     async with Website({"/": Answer(body, headers={"content-encoding": encoding})}) as site:
         page = await Fetcher().get(address(f"{site.url}/"), {})
-    assert isinstance(page, Page)
+    assert isinstance(page, FetchedPage)
     assert page.body == b"hello there"
     assert page.complete
     assert site.asked[0].headers["accept-encoding"] == "gzip, deflate"
@@ -315,7 +315,7 @@ async def test_the_connection_goes_to_the_address_that_was_checked() -> None:
     async with Website({"/": Answer(b"<p>pinned")}) as site:
         fetcher = Fetcher(names, is_private=lambda found: found != LOOPBACK)
         page = await fetcher.get(address(f"http://pinned.example:{site.port}/"), {})
-    assert isinstance(page, Page)
+    assert isinstance(page, FetchedPage)
     assert names.asked == ["pinned.example"]
     assert site.asked[0].headers["host"] == f"pinned.example:{site.port}"
 
@@ -350,7 +350,7 @@ async def test_the_next_address_is_tried_when_one_does_not_answer() -> None:
         page = await Fetcher(names, is_private=lambda _found: False).get(
             address(f"http://two.example:{site.port}/"), {}
         )
-    assert isinstance(page, Page)
+    assert isinstance(page, FetchedPage)
 
 
 # --------------------------------------------------------------------------------------------------------------- TLS
@@ -379,7 +379,7 @@ async def test_a_pinned_connection_still_checks_the_certificate_of_the_name(cert
         page = await fetcher.get(address(f"https://secure.example:{site.port}/"), {})
         wrong = await fetcher.get(address(f"https://other.example:{site.port}/"), {})
         untrusted = await Fetcher(names, lambda _found: False).get(address(f"https://secure.example:{site.port}/"), {})
-    assert isinstance(page, Page)
+    assert isinstance(page, FetchedPage)
     assert page.body == b"<p>secret"
     for problem in (wrong, untrusted):
         assert isinstance(problem, Problem)
@@ -405,7 +405,7 @@ async def test_http_is_fallen_back_to_only_when_nothing_answers_https() -> None:
             self.answers = answers
             self.tried: list[str] = []
 
-        async def _send(self, place: WebAddress, route: Any, environ: Any) -> Page | Moved | Problem:
+        async def _send(self, place: WebAddress, route: Any, environ: Any) -> FetchedPage | Moved | Problem:
             self.tried.append(place.scheme)
             return Problem("no", "no", connected=self.answers)
 
@@ -456,7 +456,7 @@ async def test_a_proxy_gets_the_name_and_nothing_is_resolved_here() -> None:
     names = Names({})
     async with Website({"http://far.example:8080/x": Answer(b"<p>by proxy")}) as proxy:
         page = await Fetcher(names).get(address("http://far.example:8080/x"), {"http_proxy": proxy.url})
-    assert isinstance(page, Page)
+    assert isinstance(page, FetchedPage)
     assert page.body == b"<p>by proxy"
     assert names.asked == []
     assert proxy.asked[0].target == "http://far.example:8080/x"

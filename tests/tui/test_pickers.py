@@ -111,7 +111,7 @@ def test_the_effort_picker_returns_a_level_or_auto() -> None:
 def test_a_level_that_the_model_lacks_cannot_be_chosen() -> None:
     info = Catalog().get("claude-haiku-4-5")
     assert answer(EffortPicker(info, "auto"), "down", "enter") is UNANSWERED
-    assert "claude-haiku-4-5 has no effort levels" in look(EffortPicker(info, "auto"))
+    assert "claude-haiku-4-5 does not support effort levels" in look(EffortPicker(info, "auto"))
 
 
 def test_an_unknown_price_is_said_and_not_called_nothing() -> None:

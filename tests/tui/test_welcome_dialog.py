@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from agentcli.assemble.login import Address
 from agentcli.interactive.welcome import CheckKey, KeepKey, TryServer, UseServer, Welcome, Work
-from agentcli.providers.check import Checked
+from agentcli.providers.check import KeyCheck
 from agentcli.providers.local import LocalServer
 from agentcli.tui.dialogs.welcome import WelcomeDialog
 from agentcli.tui.sheets.sheet import EntryLine
@@ -28,7 +28,7 @@ async def obeys(welcome: Welcome, work: Work) -> Welcome:
     """Every key is good and every server speaks."""
     match work:
         case CheckKey():
-            return await obeys(*welcome.checked(Checked("accepted")))  # type: ignore[arg-type]
+            return await obeys(*welcome.checked(KeyCheck("accepted")))  # type: ignore[arg-type]
         case KeepKey():
             return welcome.succeeded("key", work.key)
         case TryServer():
@@ -72,7 +72,7 @@ def test_it_reads_like_this() -> None:
         "   2 Use Ollama on this machine",
         "     llama3.2, qwen3",
         "   3 Take the tour: agentcli demo",
-        "     offline, without a key, in a throw-away project",
+        "     offline, without a key, in a temporary project",
         "   4 Not now",
         "     commands work; a prompt asks again",
         " ↑↓ or a number choose · Enter confirm · Esc not now",
@@ -135,7 +135,7 @@ def test_another_paste_is_the_prompts() -> None:
 
 def test_a_wrong_key_is_told_the_line_is_emptied_and_stays() -> None:
     async def refuses(welcome: Welcome, work: Work) -> Welcome:
-        return welcome.checked(Checked("refused", "It does not accept this key (401)."))[0]
+        return welcome.checked(KeyCheck("refused", "It does not accept this key (401)."))[0]
 
     async def script(pilot: Pilot[None], host: Host) -> None:
         await press(pilot, "k a b c enter")

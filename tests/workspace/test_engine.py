@@ -138,8 +138,8 @@ async def test_a_conversation_that_changes_nothing_keeps_no_copies(project: Path
 @pytest.mark.parametrize(
     ("rest", "reason"),
     [
-        ({"settings": '{"undo": false, "sandbox": {"mode": "off"}}'}, "switched off in the settings"),
-        ({"persist": False}, "nothing of this session is kept"),
+        ({"settings": '{"undo": false, "sandbox": {"mode": "off"}}'}, "setting is off"),
+        ({"persist": False}, "this session is not saved"),
     ],
 )
 async def test_where_no_copies_are_kept_undo_says_why(project: Path, rest: dict[str, object], reason: str) -> None:

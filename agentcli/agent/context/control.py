@@ -150,7 +150,7 @@ class ContextControl:
 
     def _answering(self, profile: Profile) -> str:
         """The model that the next request goes to: while the one asked for is overloaded, that is a fallback."""
-        return self._provider.begins_with(Request(profile.model, (), fallback_models=profile.fallback_models))
+        return self._provider.first_model(Request(profile.model, (), fallback_models=profile.fallback_models))
 
     def items(self) -> list[ContextItem]:
         """The contents of the next request, item by item."""

@@ -163,14 +163,14 @@ class BackgroundReports:
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         self._take_back_unsent(state)
-        earlier = [shell for shell in self._shells.earlier if not shell.told]
-        ended = [shell for shell in self._shells.known() if shell.status != "running" and not shell.told]
+        earlier = [shell for shell in self._shells.earlier if not shell.is_reported]
+        ended = [shell for shell in self._shells.known() if shell.status != "running" and not shell.is_reported]
         lines = []
         for past in earlier:
-            past.told = True
+            past.is_reported = True
             lines.append(f"{past.id} ({plain_line(past.command, 100)}): {past.ended}; its output is gone")
         for shell in ended:
-            shell.told = True
+            shell.is_reported = True
             unread = shell.command.output.unread
             unseen = f"{counted(unread, 'character')} of output not read yet, see BashOutput"
             rest = unseen if unread else "no further output"
@@ -189,7 +189,7 @@ class BackgroundReports:
         if any(message.id == message_id for message in reversed(state.messages)):
             return
         for shell in shells:
-            shell.told = False
+            shell.is_reported = False
 
 
 def _out_of_mind(shown: Sequence[Message]) -> bool:

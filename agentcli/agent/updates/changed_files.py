@@ -126,7 +126,7 @@ class ChangedFiles:
         records = recalled(log, lines)
         recall(context.read_cache, records, log, context)
         self._written = dict(records)
-        context.read_cache.take_news()
+        context.read_cache.take_changed()
         for path in _removed_temp_files(records):
             self._temp_emptied = True
             del records[path]
@@ -140,7 +140,7 @@ class ChangedFiles:
     async def collect(self, state: LoopState) -> Sequence[Message]:
         cache = state.tool_context.read_cache
         self._take_back_unsent(state, cache)
-        self._due |= cache.take_news()
+        self._due |= cache.take_changed()
         known = {path: self._record(path, cache) for path in self._due}
         changes = await self._look(state.tool_context)
         self._write_down(known, changes, cache)

@@ -23,7 +23,7 @@ def resumed_shells(log: Sequence[Message], recorded: Mapping[str, Json]) -> Shel
     every: dict[str, Json] = {**started, **recorded}
     told = _told(log) if every else set()
     earlier = [
-        EarlierShell(shell_id, str(task.get("command", "")), _ended(task), told=shell_id in told)
+        EarlierShell(shell_id, str(task.get("command", "")), _ended(task), is_reported=shell_id in told)
         for shell_id, task in every.items()
     ]
     numbers = (int(match[1]) for shell_id in every if (match := _NUMBER.fullmatch(shell_id)))

@@ -28,7 +28,7 @@ from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
 from agentcli.tools.base import Output, Tool, ToolContext
 from agentcli.tools.builtin import absolute_path, in_thread, is_encodable, shown_path
-from agentcli.tools.files.disk import folder_names, name_in_words
+from agentcli.tools.files.disk import folder_names, quoted_name
 from agentcli.tools.titles import title_of
 
 MOST_MENTIONS = 20
@@ -227,7 +227,7 @@ class _Approval:
 
 
 def _listing(path: str, context: ToolContext) -> Output:
-    names = [name_in_words(name) for name in folder_names(path, context.hides)]
+    names = [quoted_name(name) for name in folder_names(path, context.hides)]
     more = [f"… and {len(names) - _MOST_NAMES:,} more; Glob lists them"] if len(names) > _MOST_NAMES else []
     text = "\n".join((*names[:_MOST_NAMES], *more)) or "(empty)"
     summary = f"directory, {counted(len(names), 'entry', 'entries')}"

@@ -1,1 +1,1 @@
-"""Pictures, PDFs and notebooks: reading them, and NotebookEdit."""
+"""Read images, PDFs and notebooks; NotebookEdit."""

@@ -1,7 +1,7 @@
-"""Pictures within what the API takes: small enough in pixels and bytes, whole, and in one of its four formats.
+"""Fit images to the limits of the API: pixels, bytes, complete data, one of four formats.
 
-Never shown larger than `LONGEST_SIDE`: the API would scale it down itself, after it was paid for in time. Pillow is
-imported only when a picture is read; without it pictures that fit already are sent as they are.
+Never larger than `LONGEST_SIDE`: the API would scale it down anyway, after a longer upload. Pillow is imported only
+when an image is read; without it, images that already fit are sent unchanged.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from agentcli.core.frozen import frozen
 from agentcli.tools.files.file_kinds import image_kind
 
 LARGEST_IMAGE = 5 * 1024 * 1024 * 3 // 4
-"""The API takes 5 MB of base64, which is this many bytes."""
+"""The API accepts 5 MB of base64, which is this many bytes."""
 LONGEST_SIDE = 1_568
 _LONGEST_ACCEPTED = 8_000
 _MOST_PIXELS = 80_000_000
-"""Below the number at which Pillow begins to suspect an attack; decoded that is 240 MB."""
+"""Below Pillow's limit for decompression bombs; decoded that is 240 MB."""
 _SENDABLE = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
@@ -29,7 +29,7 @@ class Picture:
     width: int
     height: int
     original: tuple[int, int] | None = None
-    """Width and height in the file, if it is shown smaller than that."""
+    """Width and height in the file, if it was scaled down."""
 
     @property
     def words(self) -> str:
@@ -47,7 +47,7 @@ class Unshowable:
 
 
 def fitted(data: bytes) -> Picture | Unshowable:
-    """The picture as it can be sent. Blocking; never raises for what is in the data."""
+    """The image in a form that can be sent. Blocking; never raises for invalid data."""
     kind = image_kind(data)
     size = _dimensions(data, kind)
     if kind is None or size is None:
@@ -63,7 +63,7 @@ def fitted(data: bytes) -> Picture | Unshowable:
         return Unshowable("it has to be made smaller first, and Pillow is not there to do it: pip install pillow")
     try:
         with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF", "WEBP", "BMP")) as image:
-            # What a decoder takes for the size need not be where it was looked for above.
+            # The decoder may see a different size than the header check above.
             if image.width * image.height > _MOST_PIXELS:
                 return Unshowable(f"it has {image.width}×{image.height} pixels, which is too large to be decoded")
             if not fits:
@@ -78,7 +78,7 @@ def fitted(data: bytes) -> Picture | Unshowable:
 
 def _smaller(image: Any, kind: str, original: tuple[int, int]) -> Picture | Unshowable:
     image = image.convert("RGBA" if _is_transparent(image) else "RGB")
-    # A picture that is lossy already loses nothing visible; drawings and screenshots stay sharp as PNG.
+    # JPEG for images that are already lossy; PNG keeps drawings and screenshots sharp.
     formats = ("JPEG",) if kind == "image/jpeg" else ("PNG", "JPEG")
     side = LONGEST_SIDE
     while side >= 200:
@@ -111,7 +111,7 @@ def _encoded(image: Any, format: str) -> bytes:
 
 
 def _dimensions(data: bytes, kind: str | None) -> tuple[int, int] | None:
-    """Width and height from the header alone: a bomb must be known before anything decodes it."""
+    """Width and height from the header alone: a decompression bomb must be detected before decoding."""
     try:
         if kind == "image/png":
             return struct.unpack(">II", data[16:24])

@@ -1,4 +1,4 @@
-"""A Jupyter notebook as Read shows it: its cells with their ids, sources and outputs. Pure; changes nothing."""
+"""A Jupyter notebook as Read shows it: cells with ids, sources and outputs. Pure; changes nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentcli.core.plural import counted
 from agentcli.tools.base import Output
 from agentcli.tools.builtin import failure
 from agentcli.tools.documents.image import Picture, fitted
-from agentcli.tools.files.numbered_lines import MOST_CHARACTERS, Wanted, for_people, legible
+from agentcli.tools.files.numbered_lines import MOST_CHARACTERS, Wanted, for_display, legible
 
 _MOST_OF_A_SOURCE = 20_000
 _MOST_OF_AN_OUTPUT = 4_000
@@ -28,13 +28,13 @@ _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 class Shown:
     output: Output
     whole: bool
-    """Whether all of every source was shown; outputs do not count, nobody edits them."""
+    """Whether every source was shown completely; outputs do not count, as they are not edited."""
 
 
 def parse_notebook(text: str) -> Json | None:
     """None if this is not a notebook."""
     try:
-        # Outputs may hold NaN, which is no JSON but what Jupyter writes.
+        # Jupyter writes NaN in outputs, which is not valid JSON.
         notebook = json.loads(text)
     except (ValueError, RecursionError):
         return None
@@ -47,13 +47,13 @@ def parse_notebook(text: str) -> Json | None:
 
 
 def cell_id(cell: Json, index: int) -> str:
-    """Older notebooks have no ids: their cells are `cell-0`, `cell-1` … by place."""
+    """Older notebooks have no ids: their cells are `cell-0`, `cell-1` … by position."""
     given = cell.get("id")
     return given if isinstance(given, str) and given else f"cell-{index}"
 
 
 def source_of(value: object) -> str:
-    """Text that may be a list of lines in the file."""
+    """Text that may be stored as a list of lines."""
     return "".join(map(str, value)) if isinstance(value, list) else str(value or "")
 
 
@@ -84,7 +84,7 @@ def show_notebook(notebook: Json, wanted: Wanted) -> Shown:
     output = Output(
         tuple(blocks),
         summary=summary,
-        display={"kind": "text", "path": wanted.shown, "text": for_people(texts[:10_000])},
+        display={"kind": "text", "path": wanted.shown, "text": for_display(texts[:10_000])},
         structured={
             "type": "notebook",
             "path": wanted.path,
@@ -113,7 +113,7 @@ def _cell(cell: Json, index: int, pictures: int) -> tuple[list[TextBlock | Image
                 text += f"\n<output>\n{part}\n</output>"
             elif pictures > 0:
                 pictures -= 1
-                # The API refuses a text without content.
+                # The API refuses empty text.
                 parts += [TextBlock(text), part] if text.strip() else [part]
                 text = ""
             else:

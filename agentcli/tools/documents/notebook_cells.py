@@ -1,7 +1,7 @@
-"""Changing one cell in the text of a notebook, so that every other byte of the file stays as it is. Pure.
+"""Change one cell in the text of a notebook and keep every other byte. Pure.
 
-A notebook written again from its parsed form would differ in order, indentation and escapes from what Jupyter wrote,
-and the diff would be unreadable. So the place of the cell in the text is found, and only that is written.
+Writing the parsed notebook again would change order, indentation and escapes, and make the diff unreadable. So the
+position of the cell in the text is found, and only that part is replaced.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DECODER = json.JSONDecoder()
 
 @frozen
 class Cells:
-    """Where the cells are in the text: the brackets of their list, and each cell from brace to brace."""
+    """Positions of the cells in the text: the brackets of their list, and each cell from brace to brace."""
 
     text: str
     start: int
@@ -42,7 +42,7 @@ class Cells:
         return self.text[: self.start] + self.text[self.stop :]
 
     def with_inserted(self, index: int, cell: Json) -> str:
-        """`index` is the place that the cell will have."""
+        """`index` is the position that the cell will have."""
         model = self.text[slice(*self.spans[0])] if self.spans else self.text
         written = self._written(cell, model)
         if not self.spans:
@@ -56,13 +56,13 @@ class Cells:
         return self.text[:at] + self._between() + written + self.text[at:]
 
     def _between(self) -> str:
-        """The comma and the blanks between two cells."""
+        """The comma and white space between two cells."""
         if len(self.spans) > 1:
             return self.text[self.spans[0][1] : self.spans[1][0]]
         return "," + self.text[self.start : self.spans[0][0]]
 
     def _style(self) -> tuple[str, str]:
-        """One step of indentation (empty: all in one line) and the line end."""
+        """One indentation step (empty: everything on one line) and the line ending."""
         found = re.match(r'\s*\{(\r?\n)([ \t]+)"', self.text)
         return (found[2], found[1]) if found else ("", "\n")
 
@@ -77,7 +77,7 @@ class Cells:
 
 
 def find_cells(text: str) -> Cells | None:
-    """None if the text is not a JSON object with a list of cells. Raises nothing."""
+    """None if the text is not a JSON object with a list of cells. Never raises."""
     try:
         for name, start in _members(text, _blanks(text, 0)):
             if name == "cells" and text[start] == "[":
@@ -99,7 +99,7 @@ def _value(text: str, at: int) -> tuple[Any, int]:
 
 
 def _members(text: str, at: int) -> Iterator[tuple[str, int]]:
-    """Names of the object at `at`, each with the place of its value."""
+    """Names of the object at `at`, each with the position of its value."""
     if text[at] != "{":
         return
     at = _blanks(text, at + 1)

@@ -1,4 +1,4 @@
-"""What becomes of a notebook when NotebookEdit changes a cell of it. Pure, but for the random id of a new cell."""
+"""Apply a NotebookEdit call to the text of a notebook. Pure, except for the random id of a new cell."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def planned(present: Present, input: Json) -> Change | Output:
 
 
 def _index_of(given: str | None, known: list[str]) -> int | None:
-    """-1 for none given; None for one that is not there. A place (`cell-3`) does where no cell has that id."""
+    """-1 if no cell is given; None if it does not exist. A position (`cell-3`) works if no cell has that id."""
     if not given:
         return -1
     if given in known:
@@ -57,7 +57,7 @@ def _index_of(given: str | None, known: list[str]) -> int | None:
 
 
 def _source(text: str, model: object) -> str | list[str]:
-    """In the form that the file uses: nearly always a list of lines."""
+    """The source in the form that the file uses, usually a list of lines."""
     return text if isinstance(model, str) else re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
@@ -65,7 +65,7 @@ def _changed_cell(old: Json, input: Json) -> Json:
     kind = input.get("cell_type") or old.get("cell_type") or "code"
     cell = {**old, "cell_type": kind, "source": _source(input["new_source"], old.get("source"))}
     if kind == "code":
-        # What the old source printed says nothing about the new one.
+        # The outputs belong to the old source.
         return {**cell, "execution_count": None, "outputs": []}
     return {name: value for name, value in cell.items() if name not in ("execution_count", "outputs")}
 

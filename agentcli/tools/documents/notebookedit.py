@@ -1,4 +1,4 @@
-"""NotebookEdit: replace, insert or delete one cell of a Jupyter notebook; the rest of the file stays byte for byte."""
+"""NotebookEdit: replace, insert or delete one cell of a Jupyter notebook; the rest of the file keeps its bytes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class NotebookEdit(ChangingTool):
 
 def _intent(input: Json) -> Intent:
     def plan(present: Present) -> Change | Output:
-        # Few conversations are about notebooks; the others need not pay for this when they start.
+        # Imported here: few sessions edit notebooks.
         from agentcli.tools.documents.notebook_change import planned
 
         return planned(present, input)

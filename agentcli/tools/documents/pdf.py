@@ -1,7 +1,7 @@
-"""Pages of a PDF, as text; a page that has none (a scan) as its picture.
+"""Pages of a PDF as text; a page without text (a scan) as an image.
 
-Text, not the document itself: it costs a fraction of the tokens, works with every endpoint that speaks the protocol,
-and can be continued page by page. Parsing is done by `pdf_worker` in a process of its own.
+Text instead of the document: it costs a fraction of the tokens, works with every endpoint, and can be continued page by
+page. `pdf_worker` does the parsing in a separate process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agentcli.core.plural import counted
 from agentcli.tools.base import Output
 from agentcli.tools.builtin import failure, in_thread
 from agentcli.tools.documents.image import Picture, fitted
-from agentcli.tools.files.numbered_lines import MOST_CHARACTERS, Wanted, for_people, legible
+from agentcli.tools.files.numbered_lines import MOST_CHARACTERS, Wanted, for_display, legible
 from agentcli.tools.worker import run_worker
 
 MOST_PAGES = 20
@@ -34,7 +34,7 @@ class PageRange:
 
 
 def page_range(given: str) -> PageRange | str:
-    """`3` or `1-5`; a sentence if it is neither."""
+    """Parse `3` or `1-5`; returns a message if it is neither."""
     match = re.fullmatch(r"\s*(\d{1,6})\s*(?:[-–]\s*(\d{1,6})?\s*)?", given)
     if match is None or not int(match[1]):
         return f"pages must be a page or a range of pages, such as 3 or 1-5, not {given[:40]!r}."
@@ -84,7 +84,7 @@ def _shown(result: dict[str, Any], wanted: Wanted) -> Output:
     partly = f" of {total}" if count != total else ""
     structured = {"type": "pdf", "path": wanted.path, "first_page": first, "last_page": last, "total_pages": total}
     shown = "\n".join(block.text for block in blocks if isinstance(block, TextBlock))[:10_000]
-    display = {"kind": "text", "path": wanted.shown, "text": for_people(shown)}
+    display = {"kind": "text", "path": wanted.shown, "text": for_display(shown)}
     summary = f"{count}{partly} {'page' if total == 1 else 'pages'}"
     return Output(_joined(blocks), summary=summary, display=display, structured=structured)
 
@@ -106,7 +106,7 @@ def _page_blocks(page: dict[str, Any], text: str, total: int) -> Iterator[TextBl
 
 
 def _joined(blocks: list[TextBlock | ImageBlock]) -> tuple[TextBlock | ImageBlock, ...]:
-    """Neighbouring texts in one: a block costs tokens of its own."""
+    """Join adjacent texts: each block costs extra tokens."""
     joined: list[TextBlock | ImageBlock] = []
     for block in blocks:
         if joined and isinstance(block, TextBlock) and isinstance(joined[-1], TextBlock):

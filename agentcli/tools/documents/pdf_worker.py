@@ -11,7 +11,7 @@ import io
 from typing import Any
 
 _FEW_CHARACTERS = 20
-"""A page with less text than this is most likely a scan: then its picture is what there is to see."""
+"""A page with fewer characters is probably a scan, so its image is shown."""
 _LONGEST_TEXT = 200_000
 _MOST_PICTURES = 5
 _LARGEST_PICTURE = 24 << 20

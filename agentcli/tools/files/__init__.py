@@ -1,3 +1,1 @@
-"""Read, Write, Edit and MultiEdit, and what they share: encodings, atomic replacement, diffs, and what the model has
-read.
-"""
+"""Read, Write, Edit and MultiEdit, and shared code: encodings, atomic replacement, diffs, and the read cache."""

@@ -1,8 +1,8 @@
-"""Changing one file, as Write, Edit, MultiEdit and NotebookEdit all do it: locked, checked, atomic.
+"""Change one file for Write, Edit, MultiEdit and NotebookEdit: locked, checked, atomic.
 
-The lock is held from reading the present content to having replaced it, so a second change of the same file sees
-the first. Whether the model knows what it changes is decided by content, here, at the moment of the change: whatever
-happened while a person was asked counts. What the file should become is the caller's business.
+The lock is held from reading the current content until it is replaced, so a second change of the same file sees the
+first. Whether the model knows the current content is checked at the moment of the change, so that changes made during a
+permission question count. The caller decides the new content.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LONGEST_DIFFERENCE = 4_000
 
 @frozen
 class Present:
-    """A file as it is now; `decoded` is None while it does not exist."""
+    """The current file; `decoded` is None if it does not exist."""
 
     shown: str
     decoded: Decoded | None
@@ -49,19 +49,20 @@ class Change:
     text: str
     message: str
     display: Json | None = None
-    """For people, where a diff of the whole text is not what they want to see."""
+    """Display for the user, if not a diff of the whole text."""
 
 
 @frozen
 class Intent:
-    """A change of `file_path`. `plan` makes it from what is there; an Output from it says why it cannot be made."""
+    """A planned change of `file_path`. `plan` computes it from the current content, or returns an Output with the
+    reason why not."""
 
     file_path: str
     plan: Callable[[Present], Change | Output]
     whole: bool = False
-    """The model must have seen all of an existing file, because all of it is replaced."""
+    """The model must have seen the complete existing file, because all of it is replaced."""
     create: bool = False
-    """It is no mistake if there is no such file yet."""
+    """The file may be missing."""
 
 
 @frozen
@@ -70,11 +71,11 @@ class _Target:
     real: str
     shown: str
     elsewhere: bool = False
-    """A link leads from the path to another place."""
+    """The path is a link to another location."""
 
     @property
     def heading(self) -> str:
-        """Over a diff: what is really written."""
+        """Heading of the diff: the path that is really written."""
         return f"{self.shown} → {visible_text(self.real)}" if self.elsewhere else self.shown
 
 
@@ -82,11 +83,11 @@ class _Target:
 class _Outcome:
     output: Output
     known: tuple[str, bytes | None, bool] | None = None
-    """What the model knows of the file now, for the read cache: digest, content, and whether all of it."""
+    """What the model knows of the file afterwards, for the read cache: digest, content, and whether it is complete."""
 
 
 class ChangingTool(BuiltinTool, ABC):
-    """A tool that changes the one file that its subject names. A subclass says what the file should become."""
+    """A tool that changes the file named by its subject. A subclass computes the new content."""
 
     @abstractmethod
     def intent(self, input: Json) -> Intent: ...
@@ -107,7 +108,7 @@ class ChangingTool(BuiltinTool, ABC):
 
 
 def write_need(file_path: object, context: ToolContext) -> Need:
-    """To write this path, and through links nothing but what it leads to now."""
+    """The need to write this path and, through links, only its current target."""
     path = absolute_path(file_path, context)
     try:
         real = os.path.realpath(path)
@@ -120,9 +121,9 @@ async def change_file(intent: Intent, context: ToolContext) -> Output:
     try:
         target = await in_thread(_target, intent.file_path, context)
     except OSError as error:
-        # A link that goes away while it is followed.
+        # A link that disappears while it is resolved.
         return os_failure(error, f"{visible_text(intent.file_path)} cannot be found")
-    strayed = _strayed(target, context)
+    strayed = _moved_target(target, context)
     if strayed is not None:
         return strayed
     async with context.read_cache.lock(target.real):
@@ -132,9 +133,9 @@ async def change_file(intent: Intent, context: ToolContext) -> Output:
 
 
 def preview_change(intent: Intent, context: ToolContext) -> Json | Output | None:
-    """What `change_file` would show if it ran now, or the failure it would end with. Blocking; changes no file.
+    """What `change_file` would show now, or its failure. Blocking; changes no file.
 
-    A failure is what the model is told, so that what it then knows of the file is noted.
+    The model gets a failure, so the file contents that it shows are recorded as seen.
     """
     try:
         target = _target(intent.file_path, context)
@@ -156,14 +157,14 @@ def _note(outcome: _Outcome, target: _Target, context: ToolContext) -> None:
 
 def _target(file_path: str, context: ToolContext) -> _Target:
     path = absolute_path(file_path, context)
-    # The link's target is what is replaced; permission was decided on both.
+    # The link's target is replaced; permission covered both.
     real = os.path.realpath(path)
     straight = f"{os.path.realpath(context.root)}/{os.path.relpath(path, context.root)}"
     return _Target(path, real, shown_path(path, context), elsewhere=real != os.path.normpath(straight))
 
 
-def _strayed(target: _Target, context: ToolContext) -> Output | None:
-    """What was decided about must be what is written: a link may have been planted or turned since."""
+def _moved_target(target: _Target, context: ToolContext) -> Output | None:
+    """Refuse to write to another path than the approved one: a link may have been created or changed since."""
     decided = [need.real or need.target for need in context.needs if need.kind == "write"]
     if not decided or target.real in decided:
         return None
@@ -206,7 +207,7 @@ def _changed(intent: Intent, target: _Target, context: ToolContext) -> _Outcome:
 
 def _knows_all(target: _Target, context: ToolContext) -> bool:
     seen = context.read_cache.seen(target.real)
-    # A file that did not exist was made by the model: it knows it.
+    # The model created this file, so it knows the content.
     return seen is None or seen.whole
 
 
@@ -241,7 +242,7 @@ def _present(intent: Intent, target: _Target, context: ToolContext) -> Present |
         return _Outcome(failure(text))
     data = load_now(target.real)
     if not data and intent.create:
-        # Nothing can be lost that the model does not know.
+        # An empty file contains nothing that the model would have to know.
         return Present(shown, Decoded(""), digest_of(data))
     decoded = decode(data)
     if decoded is None:
@@ -254,7 +255,7 @@ def _present(intent: Intent, target: _Target, context: ToolContext) -> Present |
 
 
 def _unknown(data: bytes, intent: Intent, target: _Target, context: ToolContext) -> _Outcome | None:
-    """Why the model must look at the file first, if it must."""
+    """Why the model must read the file first; None if it need not."""
     seen, shown = context.read_cache.seen(target.real), target.shown
     if seen is None:
         how = "Read all of it" if intent.whole else "Read it, or the part to change"
@@ -281,8 +282,7 @@ def _stale(data: bytes, digest: str, intent: Intent, target: _Target, context: T
     if not complete or intent.whole:
         shown = difference[:_LONGEST_DIFFERENCE] + ("" if len(difference) <= _LONGEST_DIFFERENCE else "\n…")
         return _Outcome(failure(f"{message} Read it again, then try again. What changed:\n{shown}", summary="stale"))
-    # The model has been shown all that it did not know, which is enough to replace an exact piece, though not to
-    # replace the whole.
+    # The model now knows all changes, which is enough to replace an exact piece, but not the whole file.
     advice = "Nothing was changed by this call. What changed since:"
     known = (digest, data, False)
     return _Outcome(

@@ -1,4 +1,4 @@
-"""A unified diff for people to see. Cheap also for large files: what is equal at both ends is never compared."""
+"""A unified diff for display. Fast for large files too: equal text at both ends is not compared."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from agentcli.core.plaintext import terminal_text
 
 _CONTEXT = 3
 _MOST_COMPARED = 2_000
-"""Lines on one side beyond which the middle is shown as replaced whole: comparing is quadratic."""
+"""Lines on one side above which the middle is shown as replaced: comparing is quadratic."""
 _LONGEST = 60_000
 _UNENDED = "\x00"
 
 
 def diff_display(path: str, old: str, new: str) -> Json:
-    """`{"kind": "diff", "path", "diff", "added", "removed"}` as `Output.display` has it; `truncated` if it is cut."""
+    """`{"kind": "diff", "path", "diff", "added", "removed"}` for `Output.display`; `truncated` if it is cut."""
     before, after = _lines(old), _lines(new)
     start = _common(before, after)
     end = _common(before[start:][::-1], after[start:][::-1])
@@ -33,12 +33,12 @@ def diff_display(path: str, old: str, new: str) -> Json:
     if len(text) > _LONGEST:
         text = text[:_LONGEST].rpartition("\n")[0] + "\n… the rest of the diff is not shown"
         display["truncated"] = True
-    # People must not say yes to code that reads otherwise (S8).
+    # Users must not approve code that reads differently than it runs (S8).
     return {**display, "diff": terminal_text(clean_text(text))}
 
 
 def _lines(text: str) -> list[str]:
-    """As they are compared: with their carriage returns, and the last one told apart if no line end follows it."""
+    """Lines for comparison: with carriage returns, and the last one marked if it has no line ending."""
     lines = text.split("\n" if "\n" in text else "\r")
     if not lines[-1]:
         return lines[:-1]
@@ -82,7 +82,7 @@ def _format(before: list[str], after: list[str], codes: list[Any], start: int) -
 
 
 def _groups(codes: list[Any]) -> list[list[Any]]:
-    """Opcodes in hunks: an equal stretch longer than twice the context separates two of them."""
+    """Group opcodes into hunks: equal text longer than twice the context separates two hunks."""
     groups: list[list[Any]] = [[]]
     for tag, a, b, c, d in codes:
         if tag == "equal" and b - a > 2 * _CONTEXT:

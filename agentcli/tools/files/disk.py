@@ -1,7 +1,7 @@
-"""Files on disk for the tools: looking before opening, reading, and finding a name that may have been meant.
+"""Inspect, read and suggest files for the tools.
 
-Everything here names real paths: links are resolved once, by the caller. When such a path is used it is walked folder
-by folder without following any link (S4), so a link planted after the decision leads to an error, not elsewhere.
+All paths here are real paths: the caller resolves links once. Such a path is opened folder by folder without following
+links (S4), so a link created after the decision causes an error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agentcli.core.messages import clean_text
 from agentcli.core.plaintext import visible_text
 
 LARGEST_LOADED = 32 * 1024 * 1024
-"""Larger files are streamed when read, and cannot be edited."""
+"""Bytes. Larger files are streamed when read, and cannot be edited."""
 
 Hides = Callable[[str], bool] | None
 _MOST_NAMES = 5_000
@@ -26,7 +26,7 @@ _MOST_NAMES = 5_000
 
 @frozen
 class Refusal:
-    """Why something is not a file that can be read or written, for the model."""
+    """Why a path is not a file that can be read or written, for the model."""
 
     text: str
     missing: bool = False
@@ -34,7 +34,7 @@ class Refusal:
 
 
 def inspect(path: str, shown: str) -> os.stat_result | Refusal:
-    """Look without opening: opening a pipe waits for ever and opening a device may do anything."""
+    """Inspect without opening: opening a pipe blocks and opening a device may have side effects."""
     try:
         found = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -63,13 +63,13 @@ async def load(path: str) -> bytes:
 
 
 def load_now(path: str) -> bytes:
-    """The whole file, for work that is in a thread already. Raises OSError. Blocking."""
+    """The whole file, for work that already runs in a thread. Raises OSError. Blocking."""
     with open(path, "rb", opener=open_without_links) as file:
         return file.read(LARGEST_LOADED + 1)
 
 
 def folder_names(folder: str, hides: Hides) -> list[str]:
-    """What is in a folder, folders with a slash; not what a rule hides. Blocking; never raises."""
+    """Names in a folder, folders with a slash, without hidden ones. Blocking; never raises."""
     try:
         with os.scandir(folder) as entries:
             found = [entry for entry, _index in zip(entries, range(_MOST_NAMES), strict=False)]
@@ -82,14 +82,14 @@ def folder_names(folder: str, hides: Hides) -> list[str]:
     )
 
 
-def name_in_words(name: str) -> str:
-    """A name that can be told apart and written again: what only looks like a plain space or letter is escaped."""
+def quoted_name(name: str) -> str:
+    """A name that can be recognised and typed: characters that look like a plain space or letter are escaped."""
     odd = any((char.isspace() and char != " ") or unicodedata.combining(char) for char in name)
     return json.dumps(name) if odd else clean_text(visible_text(name))
 
 
 def near_names(path: str, hides: Hides) -> list[str]:
-    """Names in the same folder that may have been meant, as words. Blocking; never raises."""
+    """Similar names in the same folder. Blocking; never raises."""
     import difflib
 
     folder, name = os.path.split(path)
@@ -98,4 +98,4 @@ def near_names(path: str, hides: Hides) -> list[str]:
     folded = [known for known in names if known.lower() == name.lower()]
     alike = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     same_stem = [known for known in sorted(names) if known.rpartition(".")[0] == stem]
-    return [name_in_words(known) for known in dict.fromkeys(folded + alike + same_stem)][:3]
+    return [quoted_name(known) for known in dict.fromkeys(folded + alike + same_stem)][:3]

@@ -1,4 +1,4 @@
-"""Edit: replace an exact piece of a file by another. How a piece is found is `edit_apply`'s business."""
+"""Edit: replace an exact piece of a file. `edit_apply` finds the piece."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _intent(input: Json) -> Intent:
 
 
 def creation(present: Present, content: str) -> Change | Output:
-    """An empty old_string stands for a file that is not there yet, or has nothing in it."""
+    """An empty old_string means a file that does not exist yet or is empty."""
     if present.text:
         return failure(
             f"old_string is empty, but {present.shown} is not. Give the text to replace; to add something, replace the "

@@ -1,9 +1,8 @@
-"""One replacement in a text: found exactly or not at all, with one exception, and nothing else is touched. Pure.
+"""Apply one replacement to a text: an exact match, with one exception. Pure.
 
-Line ends match whichever kind the file has, since Read does not show them. The exception: when the text as given is
-nowhere, but exactly one place differs from it only in trailing blanks or typographic characters, that place is taken
-and the caller is told. Also then every character of the file that the replacement leaves alone stays as it was.
-Indentation is never guessed at.
+Line endings match whichever kind the file has, since Read does not show them. The exception: if there is no exact
+match, but exactly one place differs only in trailing blanks or typographic characters, that place is used and reported.
+Characters that the replacement does not change keep the file's spelling. Indentation is never guessed.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from itertools import accumulate, islice
 
 from agentcli.core.frozen import frozen
 from agentcli.tools.files.disk import LARGEST_LOADED
-from agentcli.tools.files.edit_miss import MOST_COUNTED, ambiguity, line_number, miss
+from agentcli.tools.files.edit_miss import MOST_COUNTED, ambiguity_message, line_number, miss_message
 
 _LONGEST_LOOSE = 20_000
 _MOST_TOKENS = 3_000
@@ -45,9 +44,9 @@ class Applied:
     text: str
     count: int
     line: int
-    """Of the first place, counted from 1, in the text as it was before."""
+    """Line number of the first match, in the old text."""
     note: str = ""
-    """What was overlooked to find the place; empty if nothing."""
+    """Which differences were ignored to find the match; empty if none."""
 
 
 @frozen
@@ -70,19 +69,19 @@ def apply(text: str, replacement: Replacement, shown: str) -> Applied | Problem:
             return too_large
         return Applied(_with(text, spans, old, new), len(spans), line_number(text, spans[0][0]))
     if spans:
-        return Problem(ambiguity(shown, text, [start for start, _end in spans]), "ambiguous")
+        return Problem(ambiguity_message(shown, text, [start for start, _end in spans]), "ambiguous")
     if not replacement.every and len(old) <= _LONGEST_LOOSE and old.strip():
         loose = list(islice(_loose(text, old, line_end), 2))
         if len(loose) == 1:
             start, end = loose[0]
             note = _overlooked(text[start:end], old)
             return Applied(_with(text, loose, old, new, loosely=True), 1, line_number(text, start), note)
-    return Problem(miss(shown, text, old, new), "no match")
+    return Problem(miss_message(shown, text, old, new), "no match")
 
 
 def _too_large(text: str, old: str, new: str, count: int, shown: str) -> Problem | None:
-    """Refuse a result that could not be edited again. A few kilobytes of input can ask for gigabytes, and building such
-    a text stops the whole process."""
+    """Refuse a result that is too large to be edited again. A few kilobytes of input can expand to gigabytes, which
+    would block the whole process."""
     carriage_returns = new.count("\n") if "\r" in text else 0
     size = len(text) + count * (len(new) + carriage_returns - len(old))
     if size <= max(LARGEST_LOADED, len(text)):
@@ -95,7 +94,7 @@ def _too_large(text: str, old: str, new: str, count: int, shown: str) -> Problem
 
 
 def _exact(text: str, old: str, line_end: str, *, apart: bool) -> Iterator[Span]:
-    """`apart`: places that do not overlap, as can be replaced; else also overlapping ones, as make a place doubtful."""
+    """Positions of `old`. `apart`: without overlaps, for replacing; else with overlaps, for detecting ambiguity."""
     if "\n" not in old or "\r" not in text:
         at = text.find(old)
         while at >= 0:
@@ -117,10 +116,10 @@ def _loose(text: str, old: str, line_end: str) -> Iterator[Span]:
 def _matches(
     text: str, wanted: str, expression: re.Pattern[str], line_end: str, *, apart: bool = True, loosely: bool = False
 ) -> Iterator[Span]:
-    """Where the expression matches. It is tried only where `wanted`, the same as plain text, is in the text made plain.
+    """Matches of the expression, searched only where the plain text `wanted` occurs.
 
-    Searching with the expression itself costs the product of both lengths, minutes for a file of a megabyte, and
-    nothing else in the process runs meanwhile.
+    A search with the expression alone takes time proportional to the product of both lengths: minutes for a file of a
+    megabyte, and it blocks the process.
     """
     lines = text.split("\r" if line_end == "\r" else "\n")
     kept = [*(line.removesuffix("\r") for line in lines[:-1]), lines[-1]]
@@ -133,7 +132,7 @@ def _matches(
         line = bisect_right(plain_starts, at) - 1
         found = expression.match(text, starts[line] + at - plain_starts[line])
         if found is None and wanted[:1] == "\n":
-            # It begins with the blanks at a line's end, but not with those no-break spaces before them.
+            # The match begins with the blanks at the end of a line, but not with the no-break spaces before them.
             found = expression.match(text, starts[line] + len(lines[line].removesuffix("\r").rstrip(" \t")))
         if found:
             yield found.span()
@@ -168,7 +167,7 @@ def _with(text: str, spans: list[Span], old: str, new: str, *, loosely: bool = F
 
 
 def _carried_over(original: str, old: str, new: str, line_end: str, *, loosely: bool) -> str:
-    """The new text for one place, in which everything that old and new have in common is as the file has it."""
+    """The new text for one match; parts that old and new share keep the file's spelling."""
     pairs, feeds = original.count("\r\n"), original.count("\n")
     if not loosely and (pairs == feeds if line_end == "\r\n" else pairs == 0):
         return new.replace("\n", line_end)
@@ -183,7 +182,7 @@ def _carried_over(original: str, old: str, new: str, line_end: str, *, loosely: 
 
 
 def merged(units: list[str], old: str, new: str, line_end: str) -> str:
-    """`new`, with the file's own spelling of what it shares with `old`. There is one unit per character of `old`."""
+    """`new`, with the file's spelling of the parts it shares with `old`. There is one unit per character of `old`."""
     pieces: list[str] = []
     for equal, a, b, c, d in _operations(old, new):
         pieces.append("".join(units[a:b]) if equal else new[c:d].replace("\n", line_end))
@@ -191,7 +190,7 @@ def merged(units: list[str], old: str, new: str, line_end: str) -> str:
 
 
 def _operations(old: str, new: str) -> Iterator[tuple[bool, int, int, int, int]]:
-    """What is equal and what is not, as (equal, a, b, c, d): old[a:b] and new[c:d]."""
+    """Equal and different parts as (equal, a, b, c, d): old[a:b] and new[c:d]."""
     shorter = min(len(old), len(new))
     head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
     tail = next((at for at in range(shorter - head) if old[-1 - at] != new[-1 - at]), shorter - head)
@@ -210,7 +209,7 @@ def _operations(old: str, new: str) -> Iterator[tuple[bool, int, int, int, int]]
 
 
 def _line_end(text: str, start: int) -> str:
-    """The kind of line end that belongs at a place: in a file with several kinds the place itself says which."""
+    """The line ending at a position; a file may have several kinds."""
     at = text.find("\n", start)
     if at < 0:
         at = text.rfind("\n", 0, start)

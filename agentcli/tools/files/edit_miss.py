@@ -1,6 +1,6 @@
-"""What to say when a text to replace is not there, or there too often: what the next try needs, and no more. Pure.
+"""The error message for a text that is missing or not unique. Pure.
 
-The nearest lines of the file as they are now, with their numbers, and what differs, marked to the character.
+Shows the nearest lines of the file with their numbers, and marks the differing characters.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MOST_LISTED = 200
 _MOST_QUOTED = 6
 _MOST_SEARCHED = 20_000
 _MOST_COMPARED = 400
-"""Lines that are compared letter by letter when looking for the nearest one; the rest is filtered by cheaper means."""
+"""Lines compared character by character when searching the nearest one; others are filtered by cheaper means."""
 _MOST_SHOWN = 30
 _MOST_MARKED = 8
 _MOST_ALIGNED = 400
@@ -29,13 +29,13 @@ _MARGIN = 20
 _MOST_PIECES = 16
 _RAREST = 4
 _MOST_PLACES = 20
-"""Of each of the rarest pieces."""
+"""Limit for each of the rarest pieces."""
 _MOST_PIECES_COMPARED = 10
 _AROUND = 400
-"""Characters around such a place that have to be alike."""
+"""Characters around such a place that must be similar."""
 _ALIKE = 0.5
 _SAME_SHARE = 0.3
-"""Share of the characters that lines in common have to make up, where the whole is less alike than that."""
+"""Minimum share of characters in equal lines, if the text as a whole is less similar."""
 _MOST_JUDGED = 1_500
 _GRAM = 8
 _LEGEND = "Differences, [-only in old_string-] {+only in the file+}:"
@@ -46,7 +46,7 @@ def line_number(text: str, position: int) -> int:
     return text.count("\n" if "\n" in text else "\r", 0, position) + 1
 
 
-def ambiguity(shown: str, text: str, positions: list[int]) -> str:
+def ambiguity_message(shown: str, text: str, positions: list[int]) -> str:
     lines = _lines(text)
     numbers = _line_numbers(text, positions)
     count = f"{len(positions):,}" if len(positions) <= MOST_COUNTED else f"more than {MOST_COUNTED:,}"
@@ -64,7 +64,7 @@ def ambiguity(shown: str, text: str, positions: list[int]) -> str:
 
 
 def _line_numbers(text: str, positions: list[int]) -> list[int]:
-    """Each line once. `positions` are in order; counting from one to the next looks at the text only once."""
+    """The distinct line numbers of sorted `positions`, in one pass over the text."""
     line_end = "\n" if "\n" in text else "\r"
     numbers: dict[int, None] = {}
     number, counted = 1, 0
@@ -76,7 +76,7 @@ def _line_numbers(text: str, positions: list[int]) -> list[int]:
 
 
 def _ranges(numbers: list[int]) -> str:
-    """`1, 3, 7–12`; two neighbours are no shorter as a range."""
+    """`1, 3, 7–12`; two neighbours are not shortened to a range."""
     groups: list[list[int]] = []
     for number in numbers:
         if groups and number == groups[-1][-1] + 1:
@@ -92,13 +92,13 @@ def _ranges(numbers: list[int]) -> str:
     return ", ".join(words) + (f" and {more:,} more" if more else "")
 
 
-def miss(shown: str, text: str, old: str, new: str) -> str:
+def miss_message(shown: str, text: str, old: str, new: str) -> str:
     lines, wanted = _lines(text), old.split("\n")
     message = f"old_string was not found in {shown}."
     if all(re.match(r"\s*\d+\t", line) for line in wanted if line):
         return f"{message} It begins with line numbers as Read shows them; leave them and the tab after them out."
     plain = text.replace("\r\n", "\n")
-    # What is a part of old_string is there before the edit as well as after it.
+    # If new_string is part of old_string, it is there before the edit too.
     if len(new.strip()) > 3 and new.strip() not in old and (at := plain.find(new)) >= 0:
         message += f" But new_string is already there, at line {plain.count(chr(10), 0, at) + 1}: was this done before?"
     elif "\\" in old and _unescaped(old) in plain:
@@ -130,11 +130,11 @@ def miss(shown: str, text: str, old: str, new: str) -> str:
 
 
 def _inside_a_line(piece: _Piece, line: str, wanted: str) -> str:
-    """Of a line too long to be shown, the part that is meant."""
+    """The relevant part of a line that is too long to show."""
     before = min(piece.wanted_column, _WIDEST // 2)
     wanted = wanted[piece.wanted_column - before :][:_WIDEST]
     start = max(0, piece.column - before)
-    # A little more on both sides: what is missing in old_string moves its ends.
+    # Some extra on both sides: text missing in old_string moves its ends.
     first, stop = max(0, start - _MARGIN), min(len(line), start + len(wanted) + _MARGIN)
     found = line[first:stop]
     shown = f"{'…' if first else ''}{_shown(found)}{'…' if stop < len(line) else ''}"
@@ -183,7 +183,7 @@ def _differences(wanted: list[str], found: list[str], first: int) -> list[str]:
 
 
 def _marks(wanted: list[str], found: list[str], first: int) -> Iterator[str]:
-    # Blanks at the ends must not keep lines that belong together from being compared with one another.
+    # Blanks at the ends must not prevent the comparison of matching lines.
     left, right = [line.strip() for line in wanted], [line.strip() for line in found]
     last = len(wanted) - 1
     for tag, a, b, c, d in difflib.SequenceMatcher(None, left, right).get_opcodes():
@@ -200,7 +200,8 @@ def _marks(wanted: list[str], found: list[str], first: int) -> Iterator[str]:
 
 
 def _marked(wanted: str, found: str, *, open_start: bool, open_end: bool) -> str:
-    """Both lines in one, to the character. What the file has before the beginning or after the end is no difference."""
+    """Both lines merged, with marked differences. Text of the file before the start or after the end is no
+    difference."""
     codes = difflib.SequenceMatcher(None, wanted, found, autojunk=False).get_opcodes()
     if open_start and codes and codes[0][0] == "insert":
         codes = codes[1:]
@@ -221,7 +222,7 @@ def _marked(wanted: str, found: str, *, open_start: bool, open_end: bool) -> str
 
 
 def _legible(text: str) -> str:
-    """What differs must be told apart: blanks get a form, and what looks like something else its code."""
+    """Make differences visible: blanks get a symbol, confusable characters their code."""
     names = {" ": "·", "\t": "\\t", "\r": "\\r"}
     return "".join(
         names.get(char) or (char if char.isascii() and char.isprintable() else _coded(char)) for char in text
@@ -233,7 +234,7 @@ def _coded(char: str) -> str:
 
 
 def _nearest(lines: list[str], wanted: list[str]) -> int | None:
-    """The index of the line at which the wanted text would begin if it were there; None if nothing is alike."""
+    """Index of the line where the wanted text would begin; None if nothing is similar."""
     stripped, keys = [line.strip() for line in lines], [line.strip() for line in wanted]
     places: dict[str, list[int]] = {key: [] for key in keys if key}
     if not places:
@@ -241,7 +242,7 @@ def _nearest(lines: list[str], wanted: list[str]) -> int | None:
     for at, line in enumerate(stripped):
         if line in places:
             places[line].append(at)
-    # Lines that are there exactly, and rarely, say best where the rest should be.
+    # Rare exact lines are the best hint for the position of the rest.
     anchors = sorted((len(places[key]), index) for index, key in enumerate(keys) if key and places[key])
     starts = {max(0, at - index) for _count, index in anchors[:4] for at in places[keys[index]][:20]}
     if starts:
@@ -254,7 +255,7 @@ def _nearest(lines: list[str], wanted: list[str]) -> int | None:
 
 
 def _is_similar(window: list[str], wanted: list[str]) -> bool:
-    """Whether a place is worth showing: a closing bracket in common does not make it so."""
+    """Whether a place is worth showing: one common closing bracket is not enough."""
     found, keys = ([line.strip() for line in part if line.strip()] for part in (window, wanted))
     same = sum(map(len, set(found) & set(keys)))
     if same >= _SAME_SHARE * sum(map(len, keys)):
@@ -289,14 +290,12 @@ def _most_alike(stripped: list[str], key: str) -> int | None:
     return best
 
 
-# ---------------------------------------------------------------------------------------- large files and long lines
-
-# Comparing letter by letter is for short texts; looking for a word costs next to nothing also in many megabytes.
+# Comparing characters is for short texts; searching for a word is fast even in many megabytes.
 
 
 @frozen
 class _Piece:
-    """A place in the text and the place in the wanted one that it stands for. Lines and columns are from 0."""
+    """A position in the text and the matching position in the wanted text. Lines and columns start at 0."""
 
     line: int
     column: int
@@ -305,7 +304,7 @@ class _Piece:
 
 
 def _nearest_piece(text: str, wanted: str) -> _Piece | None:
-    """None if no piece of `wanted` is in the text, or none with anything alike around it."""
+    """None if no piece of `wanted` is in the text with similar surroundings."""
     matcher = difflib.SequenceMatcher(None, autojunk=False)
     scored: list[tuple[float, int, int]] = []
     for at, offset in _places(text, wanted):
@@ -328,7 +327,7 @@ def _set(matcher: difflib.SequenceMatcher[str], text: str, at: int, wanted: str,
 
 
 def _places(text: str, wanted: str) -> Iterator[tuple[int, int]]:
-    """Where the rarest pieces are in the text, and where in the wanted one."""
+    """Positions of the rarest pieces in the text and in the wanted text."""
     words = {found.group(): found.start() for found in re.finditer(r"\w{4,}", wanted)}
     grams = {wanted[at : at + _GRAM]: at for at in range(0, max(1, len(wanted) - _GRAM + 1), _GRAM // 2)}
     pieces = sorted(words, key=len, reverse=True)[:_MOST_PIECES]

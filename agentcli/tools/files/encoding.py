@@ -1,7 +1,7 @@
-"""Bytes of a text file as text and back, without losing its encoding, byte order mark or line ends.
+"""Decode and encode text files without losing the encoding, byte order mark or line endings.
 
-Whatever `decode` returns gives the very same bytes again when it is encoded: what would not is no text here. A guess
-at an encoding only changes what is shown, never what is kept, so it is made only where the bytes leave little doubt.
+Text returned by `decode` always encodes to the same bytes; anything else is not treated as text. A guessed encoding
+affects only the display, so it is used only if the bytes leave little doubt.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _NAMES = {"cp932": "Shift_JIS", "euc_jp": "EUC-JP", "euc_kr": "EUC-KR", "gb18030
 @frozen
 class Decoded:
     text: str
-    """Bytes that are no UTF-8 in a file that otherwise is, are lone surrogates in it; they go back as they were."""
+    """Invalid bytes in a UTF-8 file are lone surrogates here; they are written back unchanged."""
     encoding: str = "utf-8"
     mark: bytes = b""
     invalid: int = 0
-    """How many bytes are not valid in this encoding."""
+    """Number of bytes that are invalid in this encoding."""
 
     @property
     def newline(self) -> str | None:
-        """The file's line end if it has only one kind; None if it is mixed or has no line end at all."""
+        """The file's line ending if it has only one kind; None if it is mixed or has none."""
         pairs, feeds, returns = (self.text.count(end) for end in ("\r\n", "\n", "\r"))
         if feeds == 0:
             return "\r" if returns else None
@@ -46,7 +46,7 @@ class Decoded:
 
     @property
     def unusual(self) -> str | None:
-        """The encoding in words if it is not plain UTF-8, for a notice; else None."""
+        """Name of the encoding if it is not plain UTF-8, for a notice; else None."""
         name = _NAMES.get(self.encoding, "Latin-1" if self.encoding == "latin-1" else self.encoding.upper())
         if self.invalid:
             what = "byte that is" if self.invalid == 1 else "bytes that are"
@@ -56,19 +56,19 @@ class Decoded:
         return f"{name} with a byte order mark" if self.mark else name
 
     def encode(self, text: str) -> bytes | None:
-        """Text in this file's encoding; None if it has characters that the encoding lacks."""
+        """Encode text; None if it has characters that the encoding lacks."""
         try:
             return self.mark + text.encode(self.encoding, "surrogateescape" if self.invalid else "strict")
         except UnicodeEncodeError:
             return None
 
     def lacking(self, text: str) -> str:
-        """The first characters of the text that this encoding has no bytes for."""
+        """The first characters of the text that this encoding lacks."""
         return "".join([char for char in dict.fromkeys(text) if self.encode(char) is None][:5])
 
 
 def decode(data: bytes) -> Decoded | None:
-    """None for what is not text, or not in an encoding from which the same bytes can be made again."""
+    """None if the data is not text, or the encoding cannot reproduce the same bytes."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             try:
@@ -85,7 +85,7 @@ def decode(data: bytes) -> Decoded | None:
 
 
 def _wide(data: bytes) -> Decoded | None:
-    """UTF-16 without a mark: ASCII letters in it leave NULs in every other place, and only there."""
+    """UTF-16 without a mark: ASCII letters put NULs in every second position, and only there."""
     if len(data) % 2 or len(data) < 8:
         return None
     sample = data[:_SAMPLE]
@@ -101,14 +101,15 @@ def _wide(data: bytes) -> Decoded | None:
         text = data.decode(encoding)
     except UnicodeDecodeError:
         return None
-    # Tables of small numbers have their NULs in the same places, but hardly one that is all letters.
+    # Tables of small numbers have NULs in the same positions, but hardly ever only letters.
     if not all(char.isprintable() or char in "\t\n\r\x0c" for char in text[:_SAMPLE]):
         return None
     return Decoded(text, encoding)
 
 
 def _damaged_utf8(data: bytes) -> Decoded | None:
-    """UTF-8 with a few bad bytes, e.g. a log of several programs: clearly more good sequences than bad bytes."""
+    """UTF-8 with a few invalid bytes, e.g. a log of several programs: clearly more valid sequences than invalid
+    bytes."""
     text = data.decode("utf-8", "surrogateescape")
     bad = len(text) - len(text.encode("utf-8", "ignore").decode("utf-8"))
     good = len(text) - bad - len(text.encode("ascii", "ignore"))
@@ -119,7 +120,8 @@ def _damaged_utf8(data: bytes) -> Decoded | None:
 
 
 def _double_byte(data: bytes) -> Decoded | None:
-    """Japanese by its kana, Chinese and Korean by where their common characters lie. Never for a few lone bytes."""
+    """Detect Japanese by its kana, Chinese and Korean by the range of common characters. Never for a few isolated
+    bytes."""
     sample = data[:_SAMPLE]
     runs = _HIGH_RUN.findall(sample)
     high = sum(map(len, runs))
@@ -131,7 +133,7 @@ def _double_byte(data: bytes) -> Decoded | None:
         kana = sum("\u3041" <= char <= "\u30fa" for char in foreign)
         if kana >= 4 and kana >= 0.3 * len(foreign):
             return _exactly(data, encoding)
-    # The others have both bytes high: their characters come in runs of an even number of bytes.
+    # In the other encodings both bytes are high, so characters form runs of even length.
     paired = [run for run in runs if len(run) % 2 == 0]
     leads = [lead for run in paired for lead in run[::2]]
     if sum(map(len, paired)) < 0.9 * high or sum(0xB0 <= lead <= 0xD7 for lead in leads) < 0.8 * len(leads):
@@ -141,7 +143,7 @@ def _double_byte(data: bytes) -> Decoded | None:
 
 
 def _exactly(data: bytes, encoding: str) -> Decoded | None:
-    # Some of these have two byte sequences for one character; such a file would come back changed.
+    # Some encodings have two byte sequences for one character; such a file would change.
     try:
         text = data.decode(encoding)
         return Decoded(text, encoding) if text.encode(encoding) == data else None
@@ -159,7 +161,7 @@ def _single_byte(data: bytes) -> Decoded | None:
 
 
 def looks_binary(sample: bytes) -> bool:
-    """Whether the beginning of something is mostly not text in any encoding that is shown here."""
+    """Whether a sample is mostly not text in any supported encoding."""
     if not sample or any(sample.startswith(mark) for mark, _encoding in _MARKS):
         return False
     text = sample.decode("utf-8", errors="replace")

@@ -1,5 +1,4 @@
-"""What a file is, by its first bytes: names for what cannot be shown as text, and media types for what can be shown
-as a picture or a document. Pure."""
+"""Detect file types by their first bytes: names for binary files, media types for images and documents. Pure."""
 
 from __future__ import annotations
 
@@ -45,7 +44,7 @@ _STARTS = (
 
 
 def binary_name(data: bytes) -> str:
-    """With its article, e.g. `a gzip archive`; what is not known is `a binary file`."""
+    """With an article, e.g. `a gzip archive`; unknown types are `a binary file`."""
     if data.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _zip_name(data)
     if data[4:8] == b"ftyp":
@@ -77,7 +76,7 @@ def _zip_name(data: bytes) -> str:
 
 
 def image_kind(data: bytes) -> str | None:
-    """The media type by what is in the file, not by its name: the API refuses a picture that is not what it says."""
+    """The media type by content, not by name: the API refuses an image with a wrong type."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if data.startswith(b"\xff\xd8\xff"):
@@ -92,5 +91,5 @@ def image_kind(data: bytes) -> str | None:
 
 
 def is_pdf(data: bytes) -> bool:
-    # Some writers put blanks or a byte order mark before it; a text that only mentions it is no PDF.
+    # Some writers put blanks or a byte order mark before the header; a text that only mentions it is not a PDF.
     return data[:64].lstrip(b"\xef\xbb\xbf\x00 \t\r\n").startswith(b"%PDF-")

@@ -1,4 +1,4 @@
-"""Which language a file is in, by its name: what a front end needs to colour it. Names as Pygments knows them."""
+"""The language of a file by its name, for syntax highlighting; Pygments names."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ _BY_ENDING = {
 
 
 def language_of(path: str) -> str:
-    """Empty when it is not known."""
+    """Empty if unknown."""
     name = path.rpartition("/")[2].lower()
     return _BY_NAME.get(name) or _BY_ENDING.get(name.rpartition(".")[2] if "." in name else "", "")

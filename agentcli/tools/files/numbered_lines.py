@@ -1,7 +1,7 @@
-"""Text as Read shows it: numbered lines, capped, with a notice of what is missing and how to get it.
+"""Text as Read shows it: numbered lines, limited, with a notice about missing parts.
 
-A file too large to load is walked in chunks: whoever reads a few lines of a gigabyte pays for those before them in
-time, not in memory. Blocking; the walk looks at `stopped` often.
+A file too large to load is read in chunks: reading a few lines of a gigabyte takes time for the lines before them, but
+no memory. Blocking; the loop checks `stopped` often.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from agentcli.tools.files.language import language_of
 MOST_LINES = 2_000
 LONGEST_LINE = 2_000
 MOST_CHARACTERS = 48_000
-"""Below the limit at which a result is moved out of the conversation: what Read shows stays readable."""
+"""Below the limit at which results are moved out of the conversation, so that Read output stays there."""
 _MOST_DISPLAYED = 10_000
 _CHUNK = 1 << 20
 
@@ -38,8 +38,8 @@ class Wanted:
 
 
 @frozen
-class Page:
-    """Some lines of a file."""
+class LineRange:
+    """A range of lines of a file."""
 
     lines: tuple[str, ...]
     first: int
@@ -57,24 +57,22 @@ class Page:
 
 
 def legible(text: str) -> str:
-    """Safe for screens and for the API, character for character."""
+    """Safe for terminals and for the API, character by character."""
     return clean_text(visible_text(text))
 
 
-def for_people(text: str) -> str:
-    """Legible text for `Output.display`: what people cannot see, or see in another order, is spelled out as in diffs.
-
-    Not for the model: it copies what it reads into edits.
-    """
+def for_display(text: str) -> str:
+    """Legible text for `Output.display`: invisible and reordering characters are spelled out as in diffs. Not for the
+    model, which copies what it reads into edits."""
     return spell_hidden(text)
 
 
-def text_page(decoded: Decoded, wanted: Wanted) -> Page | Output:
+def text_lines(decoded: Decoded, wanted: Wanted) -> LineRange | Output:
     lines = decoded.text.split(decoded.newline if decoded.newline == "\r" else "\n")
     if lines[-1] == "":
         lines.pop()
-    page = _page(lines[wanted.offset - 1 :], wanted, total=len(lines))
-    return page or _past_the_end(wanted, len(lines))
+    line_range = _line_range(lines[wanted.offset - 1 :], wanted, total=len(lines))
+    return line_range or _past_the_end(wanted, len(lines))
 
 
 def _past_the_end(wanted: Wanted, count: int) -> Output:
@@ -82,61 +80,65 @@ def _past_the_end(wanted: Wanted, count: int) -> Output:
     return failure(text, summary="past the end")
 
 
-def shown_page(page: Page, wanted: Wanted, encoding: str | None, size: int | None = None) -> Output:
+def shown_lines(line_range: LineRange, wanted: Wanted, encoding: str | None, size: int | None = None) -> Output:
     notices: list[str] = []
-    if page.total is None or page.first > 1 or page.last < page.total:
-        of = f" of {page.total:,}" if page.total is not None else ""
-        more = f" Continue with offset {page.last + 1}." if page.total is None or page.last < page.total else ""
+    if line_range.total is None or line_range.first > 1 or line_range.last < line_range.total:
+        of = f" of {line_range.total:,}" if line_range.total is not None else ""
+        more = (
+            f" Continue with offset {line_range.last + 1}."
+            if line_range.total is None or line_range.last < line_range.total
+            else ""
+        )
         large = f" The file has {counted(size, 'byte')}." if size is not None else ""
-        notices.append(f"Partial: lines {page.first:,}–{page.last:,}{of}.{more}{large}")
-    if page.cut_lines:
-        verb = "is" if page.cut_lines == 1 else "are"
+        notices.append(f"Partial: lines {line_range.first:,}–{line_range.last:,}{of}.{more}{large}")
+    if line_range.cut_lines:
+        verb = "is" if line_range.cut_lines == 1 else "are"
         notices.append(
-            f"{counted(page.cut_lines, 'long line')} {verb} cut at {LONGEST_LINE:,} characters; "
+            f"{counted(line_range.cut_lines, 'long line')} {verb} cut at {LONGEST_LINE:,} characters; "
             "get the rest with a command (cut -c) or Grep."
         )
     if encoding is not None:
         notices.append(f"Encoding: {encoding}.")
-    text = "\n".join(f"{number}\t{line}" for number, line in enumerate(page.lines, page.first))
+    text = "\n".join(f"{number}\t{line}" for number, line in enumerate(line_range.lines, line_range.first))
     if notices:
         text += f"\n\n[{' '.join(notices)}]"
-    count = len(page.lines)
-    partly = f" of {page.total:,}" if page.total is not None and page.total != count else ""
+    count = len(line_range.lines)
+    partly = f" of {line_range.total:,}" if line_range.total is not None and line_range.total != count else ""
     structured = {
         "type": "text",
         "path": wanted.path,
-        "start_line": page.first,
+        "start_line": line_range.first,
         "line_count": count,
-        "total_lines": page.total,
+        "total_lines": line_range.total,
         "encoding": encoding or "UTF-8",
     }
-    summary = f"{count:,}{partly} {'line' if (page.total or count) == 1 else 'lines'}"
-    return Output(text, summary=summary, display=_display(page, wanted), structured=structured)
+    summary = f"{count:,}{partly} {'line' if (line_range.total or count) == 1 else 'lines'}"
+    return Output(text, summary=summary, display=_display(line_range, wanted), structured=structured)
 
 
-def _display(page: Page, wanted: Wanted) -> Json:
-    text = "\n".join(page.lines)
+def _display(line_range: LineRange, wanted: Wanted) -> Json:
+    text = "\n".join(line_range.lines)
     if len(text) > _MOST_DISPLAYED:
         text = text[:_MOST_DISPLAYED].rpartition("\n")[0]
     return {
         "kind": "code",
         "path": wanted.shown,
         "language": language_of(wanted.path),
-        "text": for_people(text),
-        "start": page.first,
-        "lines": len(page.lines),
+        "text": for_display(text),
+        "start": line_range.first,
+        "lines": len(line_range.lines),
     }
 
 
-def _page(lines: Iterable[str], wanted: Wanted, *, total: int | None) -> Page | None:
-    """The lines from the offset on, which is where `lines` begins; None if there are none."""
+def _line_range(lines: Iterable[str], wanted: Wanted, *, total: int | None) -> LineRange | None:
+    """The range that starts at the offset, where `lines` begins; None if there are no lines."""
     shown: list[str] = []
     size = cut = 0
     for line, _index in zip(lines, range(wanted.limit), strict=False):
         line = line.removesuffix("\r")
         text = legible(line[:LONGEST_LINE])
         if len(line) > LONGEST_LINE:
-            # A line of a file that is not loaded is itself cut before it gets here, so that its length is not known.
+            # A line of a large file was truncated before, so its length is unknown.
             more = f"{counted(len(line) - LONGEST_LINE, 'more character')} in this line" if total is not None else "cut"
             text += f"… [{more}]"
             cut += 1
@@ -144,10 +146,7 @@ def _page(lines: Iterable[str], wanted: Wanted, *, total: int | None) -> Page | 
         if size > MOST_CHARACTERS and shown:
             break
         shown.append(text)
-    return Page(tuple(shown), wanted.offset, total, cut) if shown else None
-
-
-# ------------------------------------------------------------------------------------------------------- large files
+    return LineRange(tuple(shown), wanted.offset, total, cut) if shown else None
 
 
 def read_large(real: str, wanted: Wanted, stopped: Callable[[], bool]) -> Output:
@@ -173,12 +172,12 @@ def read_large(real: str, wanted: Wanted, stopped: Callable[[], bool]) -> Output
         errors = "replace" if encoding.encoding != "utf-8" or not encoding.invalid else "surrogateescape"
         raw = iter(lambda: _bounded_line(file.readline, stopped), b"")
         lines = (line.decode(encoding.encoding, errors).rstrip("\n") for line in raw)
-        page = _page(lines, wanted, total=None)
-    return shown_page(page, wanted, encoding.unusual, size) if page else _past_the_end(wanted, skipped)
+        line_range = _line_range(lines, wanted, total=None)
+    return shown_lines(line_range, wanted, encoding.unusual, size) if line_range else _past_the_end(wanted, skipped)
 
 
 def _encoding_of(sample: bytes) -> Decoded | None:
-    # The sample may end inside a character; a few bytes less cannot all do.
+    # The sample may end inside a character; try a few bytes less.
     for cut in range(4):
         decoded = decode(sample[: len(sample) - cut])
         if decoded is not None and not decoded.invalid and decoded.encoding == "utf-8":
@@ -187,7 +186,7 @@ def _encoding_of(sample: bytes) -> Decoded | None:
 
 
 def _skip_lines(file: BinaryIO, count: int, stopped: Callable[[], bool]) -> int:
-    """Leaves the file at the beginning of a line; returns how many lines were skipped, fewer only at its end."""
+    """Move to the beginning of a line; returns how many lines were skipped, fewer only at the end of the file."""
     skipped, unended = 0, False
     while skipped < count and not stopped():
         chunk = file.read(_CHUNK)
@@ -209,7 +208,7 @@ def _skip_lines(file: BinaryIO, count: int, stopped: Callable[[], bool]) -> int:
 def _bounded_line(readline: Callable[[int], bytes], stopped: Callable[[], bool]) -> bytes:
     line = readline(LONGEST_LINE * 4)
     rest = line
-    # The rest of a line too long to be shown is read away piece by piece.
+    # Skip the rest of an overlong line in chunks.
     while rest and not rest.endswith(b"\n") and not stopped():
         rest = readline(_CHUNK)
     return line if line.endswith(b"\n") or not line else line + b"\n"

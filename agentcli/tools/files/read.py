@@ -1,6 +1,6 @@
-"""Read: a file as numbered lines, a picture as a picture, a PDF by its pages, a notebook by its cells.
+"""Read: a file as numbered lines, an image, the pages of a PDF, or the cells of a notebook.
 
-Notes what was seen in the read cache. Never changes a file; a file of any size costs bounded memory.
+Records in the read cache what the model has seen. Never changes a file; memory use is bounded for any file size.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from agentcli.tools.files.disk import (
     folder_names,
     inspect,
     load,
-    name_in_words,
     near_names,
+    quoted_name,
 )
 from agentcli.tools.files.encoding import decode, looks_binary
 from agentcli.tools.files.file_kinds import binary_name, image_kind, is_pdf
-from agentcli.tools.files.numbered_lines import MOST_LINES, Page, Wanted, read_large, shown_page, text_page
+from agentcli.tools.files.numbered_lines import MOST_LINES, LineRange, Wanted, read_large, shown_lines, text_lines
 from agentcli.tools.files.read_cache import Seen, digest_of
 
 _MOST_NAMES = 50
@@ -83,7 +83,7 @@ class Read(BuiltinTool):
         try:
             real = await in_thread(os.path.realpath, path)
         except OSError as error:
-            # A link that goes away while it is followed.
+            # A link that disappears while it is resolved.
             yield os_failure(error, f"{shown} cannot be found")
             return
         decided = [need.real or need.target for need in context.needs if need.kind == "read"]
@@ -138,7 +138,7 @@ async def _pdf(data: bytes, wanted: Wanted, pages: str | None, signal: AbortSign
 
 
 def _without_pages(output: Output) -> Output:
-    """Says that the pages that were asked for are not what is shown."""
+    """Add a note that the requested pages were ignored."""
     note = "[This is not a PDF, so pages was ignored. Use offset and limit to choose lines.]"
     if isinstance(output.content, str):
         return replace(output, content=f"{output.content}\n\n{note}")
@@ -159,7 +159,7 @@ def _refused(refusal: Refusal, path: str, context: ToolContext) -> Output:
 
 
 def _listed(folder: str, context: ToolContext) -> str:
-    names = [name_in_words(name) for name in folder_names(folder, context.hides)]
+    names = [quoted_name(name) for name in folder_names(folder, context.hides)]
     if not names:
         return " It is empty."
     more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
@@ -167,7 +167,7 @@ def _listed(folder: str, context: ToolContext) -> str:
 
 
 def _present(data: bytes, wanted: Wanted) -> tuple[Output, Seen | None]:
-    """What is shown of a file, and what the model has then seen of it."""
+    """The output for a file, and what the model has seen of it."""
     if image_kind(data) is not None:
         return _image(data, wanted), None
     if not data:
@@ -185,10 +185,10 @@ def _present(data: bytes, wanted: Wanted) -> tuple[Output, Seen | None]:
         if notebook is not None:
             cells = show_notebook(notebook, wanted)
             return cells.output, None if cells.output.is_error else Seen(digest_of(data), cells.whole)
-    page = text_page(decoded, wanted)
-    if not isinstance(page, Page):
-        return page, None
-    return shown_page(page, wanted, decoded.unusual), Seen(digest_of(data), page.whole)
+    line_range = text_lines(decoded, wanted)
+    if not isinstance(line_range, LineRange):
+        return line_range, None
+    return shown_lines(line_range, wanted, decoded.unusual), Seen(digest_of(data), line_range.whole)
 
 
 def _image(data: bytes, wanted: Wanted) -> Output:

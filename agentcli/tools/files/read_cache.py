@@ -1,7 +1,6 @@
-"""What the model has seen of which file: the base for refusing to overwrite what it does not know.
+"""Which file contents the model has seen: used to refuse overwriting content it does not know.
 
-Of small files the content is kept as well, so that a refusal can say what has changed. That is bounded, and nothing
-depends on it being there.
+The content of small files is kept too, so that a refusal can show what has changed. That cache is bounded and optional.
 """
 
 from __future__ import annotations
@@ -17,20 +16,20 @@ from agentcli.core.frozen import frozen
 LARGEST_KEPT = 256 * 1024
 MOST_KEPT = 8 * 1024 * 1024
 MOST_RUNS = 50
-"""Commands that are remembered, the latest."""
+"""How many commands are remembered."""
 
 
 @frozen
 class Seen:
     digest: str
-    """Of the file's bytes when it was read or written."""
+    """Digest of the file's bytes when it was read or written."""
     whole: bool
-    """Whether the model saw all of it."""
+    """Whether the model saw the complete file."""
 
 
 @frozen
 class CommandRun:
-    """A shell command of the model that has run in the foreground, in nanoseconds since the epoch."""
+    """A foreground shell command of the model; times in nanoseconds since the epoch."""
 
     command: str
     began: int
@@ -46,7 +45,7 @@ class ReadCache:
         self._kept_size = 0
         self._news: set[str] = set()
         self.runs: deque[CommandRun] = deque(maxlen=MOST_RUNS)
-        # Previews run in threads, and tell the model things as well.
+        # Previews run in threads and record contents too.
         self._guard = threading.Lock()
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
@@ -54,12 +53,12 @@ class ReadCache:
         self.note_digest(path, digest_of(data), whole, data)
 
     def note_digest(self, path: str, digest: str, whole: bool = True, data: bytes | None = None) -> None:
-        """`data`, if given, is what the digest is of."""
+        """`data`, if given, is the content of the digest."""
         with self._guard:
             old = self._seen.get(path)
-            # Reading a part again does not make the model forget the rest, as long as the file is the same.
+            # Reading a part again does not discard the rest while the file is unchanged.
             whole = whole or (old is not None and old.whole and old.digest == digest)
-            self._seen.pop(path, None)  # so that it comes last
+            self._seen.pop(path, None)  # move to the end
             self._seen[path] = Seen(digest, whole)
             self._news.add(path)
             self._keep(path, data)
@@ -68,11 +67,11 @@ class ReadCache:
         return self._seen.get(path)
 
     def content(self, path: str) -> bytes | None:
-        """The file as the model last saw it, if that is still known."""
+        """The content that the model last saw, if still cached."""
         return self._kept.get(path)
 
     def paths(self) -> list[str]:
-        """All files that the model has seen something of, the latest last."""
+        """All files of which the model has seen something, the latest last."""
         with self._guard:
             return list(self._seen)
 
@@ -82,14 +81,14 @@ class ReadCache:
             self._news.add(path)
             self._keep(path, None)
 
-    def take_news(self) -> set[str]:
-        """The files that were noted or forgotten since this was last asked, by whoever writes them down."""
+    def take_changed(self) -> set[str]:
+        """The files recorded or forgotten since the last call, for storing them in the session file."""
         with self._guard:
             news, self._news = self._news, set()
             return news
 
     def lock(self, path: str) -> asyncio.Lock:
-        """Held by whoever changes the file, from reading it to having written it. Gone when nobody holds it."""
+        """Lock for changing a file, held from reading until writing. Removed when unused."""
         lock = self._locks.get(path)
         if lock is None:
             lock = self._locks[path] = asyncio.Lock()

@@ -1,7 +1,7 @@
-"""Putting new content in place of a file, whole or not at all, and only if the file is still what it was taken for.
+"""Replace a file atomically, and only if it still has the expected content.
 
-The folder is opened once, without following links, and everything else happens relative to it: whatever is done to the
-path meanwhile, nothing outside that folder is written. Blocking; raises OSError and `ChangedMeanwhile`.
+The folder is opened once, without following links, and everything happens relative to it: nothing outside that folder
+is written, even if the path changes meanwhile. Blocking; raises OSError and `ChangedMeanwhile`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EX
 
 
 class ChangedMeanwhile(Exception):
-    """The file is not what the new content was made from; it was left as it is."""
+    """The file no longer has the expected content; it was not changed."""
 
 
 @frozen
@@ -34,10 +34,10 @@ class _Place:
 
 
 def replace_file(path: str, data: bytes, temporary_name: str, expected: str | None) -> None:
-    """`expected` is the digest of the content that is replaced; None if there must not be a file yet.
+    """`expected` is the digest of the replaced content; None if the file must not exist yet.
 
-    Parents are created; mode, owner and extended attributes stay. A file with several names (hard links) is written in
-    place, because a rename would part them; a copy is kept beside it until that has succeeded.
+    Creates parents; keeps mode, owner and extended attributes. A file with hard links is written in place, because a
+    rename would separate them; a copy is kept beside it until that has succeeded.
     """
     parent, _slash, name = path.rpartition("/")
     folder = open_folder(parent, create=expected is None)
@@ -54,10 +54,10 @@ def replace_file(path: str, data: bytes, temporary_name: str, expected: str | No
 
 def _create(place: _Place, data: bytes) -> None:
     try:
-        # A new file gets the mode that the umask leaves.
+        # A new file gets the mode of the umask.
         _write_temporary(place, data, 0o666, None)
         try:
-            # A link fails where a rename would silently overwrite what somebody else has created meanwhile.
+            # Linking fails if the file exists, where renaming would overwrite it.
             os.link(place.temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
         except FileExistsError:
             raise ChangedMeanwhile from None
@@ -104,12 +104,12 @@ def _write_temporary(place: _Place, data: bytes, mode: int, model: int | None) -
 
 
 def _take_after(model: int, copy: int) -> None:
-    """Owner, mode and extended attributes (access lists, labels) of one file for another, as far as is permitted."""
+    """Copy owner, mode and extended attributes (access lists, labels) as far as permitted."""
     old = os.fstat(model)
     if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
         with contextlib.suppress(PermissionError):
             os.fchown(copy, old.st_uid, old.st_gid)
-    # After the owner: changing the owner clears some bits of the mode.
+    # After the owner: changing it clears some mode bits.
     os.fchmod(copy, stat.S_IMODE(old.st_mode))
     if hasattr(os, "listxattr"):
         with contextlib.suppress(OSError):
@@ -147,7 +147,7 @@ def _write_in_place(place: _Place, data: bytes, expected: str) -> None:
     try:
         _overwrite(place, data)
     except OSError:
-        # The copy stays if this fails too: then it is all that is left of the original.
+        # If this fails too, the copy stays: it is the only remaining original.
         _overwrite(place, original)
         place.unlink_temporary()
         raise
@@ -163,7 +163,7 @@ def _overwrite(place: _Place, data: bytes) -> None:
 
 
 def _sync_folder(folder: int) -> None:
-    # Best effort: some file systems do not take it, and the file itself is already on disk.
+    # Best effort: some file systems do not support it, and the file itself is already on disk.
     with contextlib.suppress(OSError):
         descriptor = os.open(".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
         try:

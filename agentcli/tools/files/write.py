@@ -1,4 +1,4 @@
-"""Write: a file with exactly this content. An existing file keeps its encoding, mark, line ends and mode."""
+"""Write: create or replace a file. An existing file keeps its encoding, mark, line endings and mode."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def written(present: Present, content: str) -> Change:
 
 
 def _with_line_ends(old: Decoded, content: str) -> str:
-    """Read shows no line ends, so the model cannot know them: they stay what they were."""
+    """Keep the file's line endings: Read does not show them, so the model cannot know them."""
     plain = content.replace("\r\n", "\n")
     if old.newline is not None:
         return plain.replace("\n", old.newline)
@@ -71,14 +71,14 @@ def _with_line_ends(old: Decoded, content: str) -> str:
         return content
     if max(len(old.text), len(content)) > _LARGEST_COMPARED:
         return plain
-    # Mixed: a line that stays keeps its own kind, a new one gets the more frequent.
+    # Mixed: an unchanged line keeps its ending, a new one gets the most frequent.
     usual = "\r\n" if old.text.count("\r\n") * 2 > old.text.count("\n") else "\n"
     units = re.findall(r"\r\n|.", old.text, re.DOTALL)
     return merged(units, old.text.replace("\r\n", "\n"), plain, usual)
 
 
 def _utf8(text: str) -> bytes:
-    # A lone surrogate is the one thing that UTF-8 cannot hold.
+    # UTF-8 cannot encode a lone surrogate.
     return text.encode("utf-8", errors="replace")
 
 

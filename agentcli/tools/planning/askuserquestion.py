@@ -1,7 +1,7 @@
-"""AskUserQuestion: questions with options that only the person can answer.
+"""AskUserQuestion: questions with options for the user.
 
-They are asked through the permission channel: the call needs a `question`, and the answer's input brings `answers`
-along. The model cannot write `answers` itself: only `answer_schema` knows them.
+They are asked through the permission channel: the call needs a `question`, and the answer's input contains `answers`.
+The model cannot set `answers`: only `answer_schema` allows them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class AskUserQuestion(BuiltinTool):
         "properties": {"questions": _QUESTIONS, "answers": {"type": "object"}},
         "required": ["questions"],
     }
-    """For what comes back with an answer: `answers` by the question's text; a label, several, or free text."""
+    """Schema of an answer: `answers` by question text; a label, several labels, or free text."""
     unanswered = "Nobody is there to answer. Decide yourself and say what you decided, or ask in your reply."
     declined = "The user did not answer the questions."
 
@@ -57,7 +57,7 @@ class AskUserQuestion(BuiltinTool):
         return f"Question: {text}{more}" if text else "Question"
 
     def is_safe(self, input: Json) -> bool:
-        return False  # a person must not be asked twice because a stream broke
+        return False  # the user must not be asked twice because a stream broke
 
     def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
         return (Need("question", self.title(input)),)
@@ -73,7 +73,7 @@ class AskUserQuestion(BuiltinTool):
         return None
 
     def preview(self, input: Json, context: ToolContext) -> Json | None:
-        """The questions for a dialog, without anything that a terminal would obey."""
+        """The questions for a dialog, without terminal control characters."""
         return {"kind": "questions", "questions": [_shown(question) for question in input["questions"]]}
 
     async def run(
@@ -109,7 +109,7 @@ def _shown(question: Json) -> Json:
 
 
 def _answer(question: Json, answers: Json) -> str:
-    """By the question's text, as it stands or as it was shown, or by its header."""
+    """The answer by question text, as written or as shown, or by its header."""
     for key in (question["question"], plain_text(question["question"]), question["header"]):
         value = answers.get(key)
         parts = value if isinstance(value, list) else [value]

@@ -1,4 +1,4 @@
-"""EnterPlanMode: the model wishes to plan before it works. What plan mode forbids is the policy's business."""
+"""EnterPlanMode: the model asks to plan first. The policy defines what plan mode forbids."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class EnterPlanMode(BuiltinTool):
         return "Plan before working"
 
     def is_safe(self, input: Json) -> bool:
-        return False  # what follows in the same reply must find the new mode
+        return False  # later calls of the same reply must see the new mode
 
     def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
         return (Need("question", self.title(input)),)
@@ -30,7 +30,7 @@ class EnterPlanMode(BuiltinTool):
         return "Plan mode is on already." if context.mode is PermissionMode.PLAN else None
 
     def preview(self, input: Json, context: ToolContext) -> Json | None:
-        text = "The agent wants to look around and write a plan first. Nothing is changed until you approve the plan."
+        text = "The agent wants to explore and write a plan first. It changes nothing until you approve the plan."
         return {"kind": "text", "text": text}
 
     async def run(

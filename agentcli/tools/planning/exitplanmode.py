@@ -1,4 +1,4 @@
-"""ExitPlanMode: the plan goes to the person; only their approval ends plan mode, and they may change the plan first."""
+"""ExitPlanMode: shows the plan to the user. Only their approval ends plan mode, and they may edit the plan first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ExitPlanMode(BuiltinTool):
     name = "ExitPlanMode"
     input_schema = object_schema(["plan"], {"plan": {"type": "string", "minLength": 1, "maxLength": _MOST_PLAN}})
     answer_schema: ClassVar[Json] = {**input_schema, "additionalProperties": True}
-    """Front ends may send more along with an approved plan than the plan; it is ignored."""
+    """Front ends may send further fields with an approved plan; they are ignored."""
     unanswered = "Nobody is there to approve the plan, so plan mode stays on. Give the plan as your answer."
     declined = "The user did not approve the plan; plan mode stays on."
 
@@ -28,7 +28,7 @@ class ExitPlanMode(BuiltinTool):
         return "Plan for approval"
 
     def is_safe(self, input: Json) -> bool:
-        return False  # what follows in the same reply must find the new mode
+        return False  # later calls of the same reply must see the new mode
 
     def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
         return (Need("question", self.title(input)),)

@@ -1,6 +1,6 @@
-"""TodoWrite: the task list of a session, written whole each time.
+"""TodoWrite: the task list of a session, written completely each time.
 
-The list lives in the calls themselves: `todos_from` finds it again in a conversation. There is no other store.
+The list is stored only in the calls: `todos_from` finds it in a conversation.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class TodoWrite(BuiltinTool):
 
 
 def counted(todos: Sequence[Json]) -> str:
-    """`3 of 7 done`, for people."""
+    """`3 of 7 done`, for display."""
     if not todos:
         return "no tasks"
     done = sum(todo.get("status") == "completed" for todo in todos)
@@ -71,14 +71,14 @@ def counted(todos: Sequence[Json]) -> str:
 
 
 def todo_line(todo: Json, most: int = 300) -> str:
-    """An entry for people, in letters that every terminal has."""
+    """An entry for display, in ASCII."""
     sign = {"completed": "[x]", "in_progress": "[>]"}.get(str(todo.get("status")), "[ ]")
     content = todo.get("content")
     return f"{sign} {plain_line(content if isinstance(content, str) else '', most)}"
 
 
 def todos_from(messages: Sequence[Message]) -> list[Json]:
-    """The task list as the last good call in a conversation left it; empty if there was none."""
+    """The task list of the last successful call in a conversation; empty if there was none."""
     failed: set[str] = set()
     for message in reversed(messages):
         failed.update(result.tool_use_id for result in message.tool_results if result.is_error)
@@ -98,7 +98,7 @@ def _listed(input: Json) -> list[Json]:
 
 
 def _normal(todos: Sequence[Json]) -> list[Json]:
-    """One line each, without anything a terminal obeys; equal input gives an equal list."""
+    """One line each, without terminal control characters; equal input gives an equal list."""
     kept: list[Json] = []
     for todo in todos:
         content = plain_line(todo["content"], limit=500)

@@ -1,7 +1,7 @@
-"""The files and folders below a root, for finding one of them while its name is typed (`@src/eng`).
+"""Index of the files and folders below a root, for completing paths while typing (`@src/eng`).
 
-`PathIndex` is the search: pure and immutable, quick enough for every keystroke in a tree of 100,000 files.
-`FileIndex` keeps one up to date from ripgrep's listing. Must never read what is in a file.
+`PathIndex` is the search: fast enough for every keystroke in a tree of 100,000 files. `FileIndex` keeps one up to date
+from ripgrep's file list. File contents are never read.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from agentcli.tools.search.ripgrep import list_files
 MOST_PATHS = 500_000
 _LONGEST_QUERY = 200
 _ENOUGH = 200
-"""When this many paths match, the search stops and looks for better ones by other means: what a person wants is on
-the first screen or needs another letter."""
+"""After this many matches the search stops and looks for better ones by other means: the wanted path is on the first
+screen or needs another letter."""
 _ENOUGH_OF_A_KIND = 60
 _MOST_REMEMBERED = 256
 _CAPITALS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -41,7 +41,7 @@ class Match:
 
 
 class _Texts:
-    """A list of texts that can be searched all at once: for one piece, or for those that have certain characters."""
+    """A list of texts that can be searched together: for a substring, or for texts with certain characters."""
 
     def __init__(self, texts: list[str], lower: _Texts | None = None) -> None:
         self.texts = texts
@@ -51,7 +51,7 @@ class _Texts:
         self._having: dict[str, int] = {}
 
     def containing(self, piece: str, most: int) -> list[int]:
-        """The first `most` texts with this piece; a leading line break stands for the beginning of a text."""
+        """The first `most` texts with this substring; a leading line break means the start of a text."""
         found: list[int] = []
         position = self._joined.find(piece)
         while position >= 0 and len(found) < most:
@@ -61,7 +61,7 @@ class _Texts:
         return found
 
     def in_order(self, query: str, most: int, among: Sequence[int] | None = None) -> list[int]:
-        """The first `most` texts with all these characters in this order, of all or of those given."""
+        """The first `most` texts with all these characters in this order, of all texts or of `among`."""
         match = re.compile("".join(f"[^{re.escape(char)}]*+{re.escape(char)}" for char in query), re.DOTALL).match
         texts = self.texts
         found: list[int] = []
@@ -79,26 +79,27 @@ class _Texts:
     def _with_characters(self, query: str) -> Iterable[int]:
         both = -1
         for char in set(query):
-            # Where case counts, what is known of lower case is more than wanted, but known already.
+            # If case matters, the lower-case result is a superset that is already known.
             side = self if self._lower is None or char != folded(char) else self._lower
             both &= side._selector(char)
         size = len(self.texts)
         return compress(range(size), both.to_bytes(size, "little"))
 
     def _selector(self, char: str) -> int:
-        """A byte for each text, one if it has the character: a number, so that several are combined in one step."""
+        """One byte per text, 1 if it contains the character; as an integer, so that several can be combined in one
+        step."""
         if char not in self._having:
-            # One look at everything is quicker by far than one at each.
+            # One scan of everything is much faster than one scan per text.
             flags = bytes([char in text for text in self.texts]) if char in self._joined else b""
             self._having[char] = int.from_bytes(flags, "little")
         return self._having[char]
 
 
 class PathIndex:
-    """Immutable but for what it remembers of searches. One thread at a time."""
+    """Immutable except for its search cache. Not thread-safe."""
 
     def __init__(self, paths: Iterable[str]) -> None:
-        # The shorter of two equally good paths comes first; sorted so, whoever stops early has seen the better ones.
+        # Of two equally good paths the shorter one comes first, so an early stop has seen the better ones.
         self._paths = sorted((path for path in paths if path and "\n" not in path), key=lambda path: (len(path), path))
         lower = [folded(path) for path in self._paths]
         self._lower = _Texts(lower)
@@ -108,13 +109,13 @@ class PathIndex:
             _Texts([_name(path) for path in self._paths], self._lower_names),
         )
         self._complete: dict[str, list[int]] = {}
-        """All matches of a query, for the queries that grow out of it."""
+        """All matches of a query, for longer queries that start with it."""
 
     def __len__(self) -> int:
         return len(self._paths)
 
     def prepare(self) -> None:
-        """Do now what would make the first searches slow."""
+        """Build the tables that would slow down the first searches."""
         self._lower.prepare(_PREPARED)
         self._lower_names.prepare(_PREPARED)
         for side in self._exact:
@@ -140,7 +141,7 @@ class PathIndex:
         return self._exact if is_case_sensitive(query) else (self._lower, self._lower_names)
 
     def _candidates(self, query: str, paths: _Texts, names: _Texts) -> Iterable[int]:
-        """All that match, if they are few; else some of each kind that people mean."""
+        """All matches if they are few, else some of each kind that users usually mean."""
         matching = self._matching(query, paths)
         if len(matching) <= _ENOUGH:
             return matching
@@ -148,7 +149,7 @@ class PathIndex:
         whole = paths.containing(query, _ENOUGH_OF_A_KIND)
         found |= dict.fromkeys(whole)
         if len(whole) == _ENOUGH_OF_A_KIND:
-            # There are more of them, and these are only the shortest: better places first.
+            # There are more matches, and these are only the shortest: prefer better positions.
             found |= dict.fromkeys(names.containing("\n" + query, _ENOUGH_OF_A_KIND))
             found |= dict.fromkeys(names.containing(query, _ENOUGH_OF_A_KIND))
             found |= dict.fromkeys(paths.containing("/" + query, _ENOUGH_OF_A_KIND))
@@ -157,11 +158,11 @@ class PathIndex:
         return found
 
     def _matching(self, query: str, paths: _Texts) -> list[int]:
-        """The first matches; more than `_ENOUGH` of them means that there may be others."""
+        """The first matches; more than `_ENOUGH` means that there may be others."""
         known = next((query[:end] for end in range(len(query), 0, -1) if query[:end] in self._complete), None)
         if known == query:
             return self._complete[query]
-        # A query with an upper-case letter is compared with other texts than its beginning was.
+        # A query with an upper-case letter is compared with other texts than its lower-case prefix.
         narrowed = None if known is None or is_case_sensitive(query) else self._complete[known]
         found = paths.in_order(query, _ENOUGH + 1, narrowed)
         if len(found) <= _ENOUGH:
@@ -176,7 +177,7 @@ def _name(path: str) -> str:
 
 
 def with_folders(files: Iterable[str]) -> set[str]:
-    """The files and, with a slash at the end, every folder on the way to one."""
+    """The files and all their parent folders, with a slash at the end."""
     found: set[str] = set()
     for path in files:
         found.add(path)
@@ -188,16 +189,16 @@ def with_folders(files: Iterable[str]) -> set[str]:
 
 
 class FileIndex:
-    """Always answers at once, from the last finished listing; empty before the first. `aclose` it."""
+    """Answers immediately from the last finished listing; empty before the first. Call `aclose` at the end."""
 
     def __init__(self, context: ToolContext) -> None:
         self._context = context
-        # Not the directory that a `cd` has led to: what is typed means the same all through a session.
+        # Not the shell's directory: a typed path means the same during the whole session.
         self._root = str(context.working_dirs[0])
         self._index = PathIndex(())
         self._refreshing: asyncio.Task[None] | None = None
         self.problem = ""
-        """Why the last listing is missing or incomplete, for people."""
+        """Why the last listing is missing or incomplete, for display."""
 
     def __len__(self) -> int:
         return len(self._index)
@@ -206,7 +207,7 @@ class FileIndex:
         return self._index.search(query.removeprefix("./"), limit)
 
     def start(self) -> None:
-        """List the files anew, beside everything else; does nothing while that goes on."""
+        """List the files again in the background; does nothing while a listing is running."""
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.get_running_loop().create_task(self.refresh(), name="file index")
 
@@ -230,7 +231,7 @@ def _built(lines: list[bytes], root: str, hides: Callable[[str], bool] | None) -
     names = [os.fsdecode(line).removeprefix(prefix) for line in lines]
     if hides is not None:
         names = [name for name in names if not hides(prefix + name)]
-    # A name that is no text cannot be typed, shown or sent.
+    # A name that is not text cannot be typed, shown or sent.
     index = PathIndex(path for path in with_folders(names) if path.isprintable())
     index.prepare()
     return index

@@ -1,6 +1,6 @@
-"""Glob: files by name, newest first. What .gitignore hides stays hidden, whatever the pattern says.
+"""Glob: files by name, newest first. Files ignored by .gitignore stay hidden for every pattern.
 
-That is why the pattern is matched here and not given to ripgrep, whose own globs override ignore files.
+So the pattern is matched here and not by ripgrep, whose globs override ignore files.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Glob(BuiltinTool):
 
 
 def _split(input: Json, context: ToolContext) -> tuple[str, str]:
-    """Where to look, and the pattern relative to that; folders that a pattern names outright belong to the former."""
+    """The folder to search and the pattern relative to it; literal folders of a pattern belong to the former."""
     base = absolute_path(input.get("path") or ".", context)
     pattern = str(input["pattern"])
     fixed: list[str] = []
@@ -91,7 +91,7 @@ def _split(input: Json, context: ToolContext) -> tuple[str, str]:
         base = os.path.normpath(f"{base}/{prefix}" if not prefix.startswith("/") else prefix)
         base = context.launcher.outside(base)
     rest = "/".join(components)
-    # A bare name is looked for at any depth.
+    # A bare name matches at any depth.
     return base, rest if fixed or "/" in rest or rest == "**" else f"**/{rest}"
 
 
@@ -114,7 +114,7 @@ def _newest_first(
 
 
 def _searched(base: str, context: ToolContext) -> str:
-    """The note that names the folder."""
+    """The note that names the searched folder."""
     folder = visible_text(context.launcher.inside(base)).replace("\n", "\u240a")
     return f"\n\n[Searched {folder}.]"
 

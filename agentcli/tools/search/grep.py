@@ -1,4 +1,4 @@
-"""Grep: contents of files by regular expression, through ripgrep. In order of path, so that paging is stable."""
+"""Grep: file contents by regular expression, with ripgrep. Ordered by path, so that paging is stable."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from agentcli.tools.builtin import (
     object_schema,
     shown_path,
 )
-from agentcli.tools.files.numbered_lines import for_people
+from agentcli.tools.files.numbered_lines import for_display
 from agentcli.tools.search.ripgrep import TIME_LIMIT, Found, ignored_note, search
 
 DEFAULT_LIMIT = 250
 _MOST_LINES = 20_000
 _MOST_CHARACTERS = 40_000
 _MOST_ROWS = 500
-"""That are given to front ends as a table."""
+"""Maximum rows of the table for front ends."""
 _LONGEST_LINE = 500
 _BEFORE_MATCH = 100
-"""Bytes of a long line that are shown before a match far out in it."""
+"""Bytes shown before a match far inside a long line."""
 _COUNT = {"type": "integer", "minimum": 0}
 _GLOB_TYPE = "agentcliglob"
 _BINARY = re.compile(rb"(/.*): ((?:WARNING: stopped searching )?binary file (?:matches|after match).*)")
 _NUMBERED = re.compile(r"(\d+)(?::(\d+):|-)(\d+)[:-](.*)", re.DOTALL)
-"""Number, column of the first match (none: a line around one), where the line begins in the file, and its text."""
+"""Line number, column of the first match (none: a context line), start of the line in the file, and its text."""
 _CUT = re.compile(r" \[\.\.\. (?:omitted end of long line|(\d+) more match(?:es)?)\]\Z")
 _LINE_BREAK = re.compile(r"(?<!\\)(?:\\\\)*\\n|\n")
 _NEGATED_CLASS = re.compile(r"\[\^[^\]]*\]")
@@ -88,9 +88,9 @@ class Grep(BuiltinTool):
         if not await in_thread(os.path.exists, path):
             yield failure(f"{shown_path(path, context)} does not exist. Relative paths start at {context.root}.")
             return
-        page = _Page(input.get("head_limit", DEFAULT_LIMIT) or _MOST_LINES, input.get("offset", 0))
+        page = _Paging(input.get("head_limit", DEFAULT_LIMIT) or _MOST_LINES, input.get("offset", 0))
         enough = min(page.limit + page.offset, _MOST_LINES)
-        # A name may have line breaks in it; what ends it then is a zero byte.
+        # A name may contain line breaks; it ends with a zero byte.
         separator = b"\0" if _mode(input) == "files_with_matches" else b"\n"
         found = await search(
             _arguments(input, path), context, signal, most=_MOST_LINES, enough=enough, separator=separator
@@ -104,7 +104,7 @@ class Grep(BuiltinTool):
 
 
 @frozen
-class _Page:
+class _Paging:
     limit: int
     offset: int
 
@@ -114,18 +114,15 @@ class _Line:
     """One line of the result: a file, a file and its count, or a line of a file."""
 
     path: str
-    """As it is shown; empty for the mark between two places in a file."""
+    """Path for display; empty for the separator between two places in a file."""
     text: str = ""
     number: int = 0
     is_match: bool = True
     column: int = 0
-    """Of the first match, in bytes, from 1; 0 if that is not known."""
+    """Column of the first match, in bytes, from 1; 0 if unknown."""
     start: int = 0
-    """Where the line begins in the file, in bytes."""
+    """Start of the line in the file, in bytes."""
     file: bytes = b""
-
-
-# ------------------------------------------------------------------------------------------------------- asking
 
 
 def _mode(input: Json) -> str:
@@ -133,7 +130,7 @@ def _mode(input: Json) -> str:
 
 
 def _spans_lines(pattern: str) -> bool:
-    """Whether it asks for a line break, which without `multiline` is nowhere; `[^\\n]` does not."""
+    """Whether the pattern needs a line break, which never matches without `multiline`; `[^\\n]` does not."""
     return _LINE_BREAK.search(_NEGATED_CLASS.sub("", pattern)) is not None
 
 
@@ -159,7 +156,7 @@ def _arguments(input: Json, path: str) -> list[str]:
 
 
 def _which_files(globs: Sequence[str], kind: str | None) -> list[str]:
-    """Globs of names as a file type: unlike ripgrep's own globs, types do not bring back what .gitignore hides."""
+    """Name globs as a file type: unlike ripgrep's globs, types do not include files that .gitignore hides."""
     arguments = [f"--type={kind}"] if kind else []
     names = [glob for glob in globs if not kind and not re.search(r"[/:]|^!", glob)]
     arguments += [f"--type-add={_GLOB_TYPE}:{glob}" for glob in names]
@@ -168,7 +165,7 @@ def _which_files(globs: Sequence[str], kind: str | None) -> list[str]:
 
 
 def split_globs(text: str) -> list[str]:
-    """Several globs in one text, apart by blanks or commas; not inside braces or brackets."""
+    """Split several globs at blanks or commas, but not inside braces or brackets."""
     globs: list[str] = []
     depth = 0
     current = ""
@@ -183,21 +180,18 @@ def split_globs(text: str) -> list[str]:
 
 
 def _explained(error: str) -> str:
-    """What ripgrep says of an expression that it cannot read, short and with what to do."""
+    """Ripgrep's error for an invalid expression, shortened, with a hint."""
     said = re.search(r"regex parse error:.*?error: [^\n]+", error, re.DOTALL)
     if said is None:
         return visible_text(error)
-    # It wraps the expression in a group of its own, which nobody asked for.
+    # Ripgrep wraps the expression in a group, which would confuse the model.
     text = "\n".join(line for line in said.group().splitlines() if not re.fullmatch(r"~+", line))
     hint = "To search for ( ) [ ] { } . * + ? | ^ $ or \\ as they stand, put a backslash before them."
     return visible_text(f"{text}\n{hint}")
 
 
-# ------------------------------------------------------------------------------------------------------ showing
-
-
 def _visible(found: Found, mode: str, context: ToolContext) -> list[_Line]:
-    """The lines without those of hidden files. Blocking: hiding looks at links on disk."""
+    """The lines without those of hidden files. Blocking: resolves links on disk."""
     base = str(context.root).rstrip("/") + "/"
     hidden: dict[bytes, bool] = {}
     lines: list[_Line] = []
@@ -207,7 +201,7 @@ def _visible(found: Found, mode: str, context: ToolContext) -> list[_Line]:
         if not null and mode != "files_with_matches":
             binary = _BINARY.fullmatch(raw)
             if binary is None:
-                # The beginning of a name that has a line break in it, if it is no mark.
+                # The start of a name that contains a line break, unless it is a separator.
                 begun += raw + b"\n" if begun or raw != b"--" else b""
                 lines += [] if begun else [_Line("")]
                 continue
@@ -234,7 +228,7 @@ def _in_a_line(path: str) -> str:
 
 
 def _around_match(line: _Line) -> _Line:
-    """A long line around its first match, where that lies beyond what is shown of it. Blocking."""
+    """The part of a long line around its first match, if the usual part would not show it. Blocking."""
     cut = _CUT.search(line.text)
     if cut is not None and cut.group(1) == "0":
         return replace(line, text=f"{line.text[: cut.start()]} [... omitted end of long line]")
@@ -252,7 +246,7 @@ def _around_match(line: _Line) -> _Line:
         return line
     shown, end, _rest = data[:_LONGEST_LINE].partition(b"\n")
     more = "" if end or len(data) <= _LONGEST_LINE else "…"
-    # Both ends may lie inside a character.
+    # Both ends may be inside a character.
     text = visible_text(shown.decode("utf-8", errors="replace").strip("\ufffd").rstrip("\r"))
     count = int(cut.group(1) or 1)
     others = f"; {count:,} matches in this line" if count > 1 else ""
@@ -260,7 +254,7 @@ def _around_match(line: _Line) -> _Line:
 
 
 def _without_idle_marks(lines: list[_Line]) -> list[_Line]:
-    """Marks stand between two places: when one of those is hidden, there is nothing to mark."""
+    """Remove separators next to hidden places."""
     kept: list[_Line] = []
     for line in lines:
         if line.path or (kept and kept[-1].path):
@@ -279,7 +273,7 @@ def _as_text(line: _Line, mode: str, numbers: bool, *, named: bool = True) -> st
     return f"{line.path}{mark}{number}{line.text}" if named else f"{number}{line.text}"
 
 
-def _shown(found: Found, page: _Page, input: Json, context: ToolContext, path: str) -> Output:
+def _shown(found: Found, page: _Paging, input: Json, context: ToolContext, path: str) -> Output:
     """`path`: what was searched. Blocking."""
     mode, in_folder = _mode(input), Path(path).is_dir()
     place = _in_a_line(context.launcher.inside(path) if in_folder else shown_path(path, context))
@@ -314,7 +308,7 @@ def _shown(found: Found, page: _Page, input: Json, context: ToolContext, path: s
         display={
             "kind": "matches",
             "mode": mode,
-            "text": for_people("\n".join(texts)),
+            "text": for_display("\n".join(texts)),
             "rows": [_row(line, mode) for line in rows[:_MOST_ROWS]],
         },
         structured={"mode": mode, "lines": texts if rows else []},
@@ -322,12 +316,12 @@ def _shown(found: Found, page: _Page, input: Json, context: ToolContext, path: s
 
 
 def _row(line: _Line, mode: str) -> Json:
-    path = for_people(line.path)
+    path = for_display(line.path)
     if mode == "files_with_matches":
         return {"path": path}
     if mode == "count":
         return {"path": path, "count": int(line.text) if line.text.isdigit() else 0}
-    return {"path": path, "line": line.number, "text": for_people(line.text), "match": line.is_match}
+    return {"path": path, "line": line.number, "text": for_display(line.text), "match": line.is_match}
 
 
 def _notes(more: int, following: int, found: Found, mode: str) -> list[str]:
@@ -346,7 +340,7 @@ def _notes(more: int, following: int, found: Found, mode: str) -> list[str]:
 
 
 def _unreadable(found: Found) -> list[str]:
-    """What ripgrep says of files that it could not open, one line each."""
+    """Ripgrep's errors about unreadable files, one line each."""
     lines = found.error.splitlines()
     return [line.removeprefix("rg: ").removesuffix(".") for line in lines if "(os error" in line]
 

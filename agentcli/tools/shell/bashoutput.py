@@ -1,4 +1,4 @@
-"""BashOutput: what a background command has put out since it was last asked for, and how it stands."""
+"""BashOutput: new output of a background command, and its state."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from agentcli.tools.shell.output import SHOWN, HeadAndTail
 _MOST_LINES = 30_000
 _PIECE = 1 << 20
 _LONGEST_LINE = 16_384
-"""More than an unended line can have before it counts as put out."""
+"""Longer than an unfinished line can be before it counts as output."""
 
 
 class BashOutput(BuiltinTool):
@@ -40,7 +40,7 @@ class BashOutput(BuiltinTool):
     )
 
     def is_safe(self, input: Json) -> bool:
-        # What has been read is gone: it must not be asked for in a reply that may be thrown away.
+        # Reading consumes the output, so it must not happen in a reply that may be discarded.
         return False
 
     def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
@@ -59,16 +59,16 @@ class BashOutput(BuiltinTool):
             yield failure(unknown(input, context.shells))
             return
         pattern, output = input.get("filter"), shell.command.output
-        # Before anything is taken: with a filter that does not work, all of it would be gone.
+        # Before consuming output: an invalid filter would lose it.
         if pattern and (problem := await _problem(pattern, context, signal)):
             yield failure(problem)
             return
-        # The state first: what comes between the two is then shown, and the end is not said before its output.
+        # The state first: later output is then still shown, and the end is not reported before its output.
         status, ended = shell.status, shell.ended
         unread, characters = output.unread, output.characters
         text = await output.take_unread()
         if status != "running":
-            shell.told = True
+            shell.is_reported = True
         saved = output.saved_to
         new = _New(text, saved, max(0, characters - unread), unread)
         shown = await _filtered(new, pattern, context, signal) if pattern and text else _Shown(text.strip("\n"))
@@ -100,17 +100,14 @@ def unknown(input: Json, shells: Shells | None) -> str:
     return f"There is no background command {plain_line(input['bash_id'], 40)!r} in this session. {there}"
 
 
-# ------------------------------------------------------------------------------------------------------- filtering
-
-
 @frozen
 class _New:
     text: str
-    """As it would be shown: cut in the middle if it is long."""
+    """The text to show: cut in the middle if it is long."""
     saved: Path | None
-    """The file that then has all of it, and what was before it."""
+    """The file with all of it and the output before it."""
     read: int
-    """How many characters of the file were given out before; a line that was not ended then may make it fewer."""
+    """Characters of the file that were returned before; less if a line was unfinished then."""
     size: int
 
     @property
@@ -137,7 +134,7 @@ async def _search(pattern: str, file: IO[bytes], context: ToolContext, signal: A
 
 
 async def _filtered(new: _New, pattern: str, context: ToolContext, signal: AbortSignal) -> _Shown:
-    """The new lines that match. By ripgrep, whose expressions cannot be made to take for ever."""
+    """The new lines that match. Uses ripgrep, whose expressions cannot run forever."""
     with tempfile.TemporaryFile() as file:
         lines, whole = await in_thread(_copy, new, file)
         found = await _search(pattern, file, context, signal)
@@ -159,10 +156,10 @@ def _none_of(lines: int) -> str:
 
 
 def _copy(new: _New, target: IO[bytes]) -> tuple[int, bool]:
-    """All that is new, to a file of its own; how many lines that are, and whether it is indeed all. Blocking."""
+    """Copy all new output to a separate file; returns the number of lines, and whether it is complete. Blocking."""
     lines, ending = 0, ""
     if new.is_cut and new.saved is not None:
-        # The saved file may have been removed; what is in memory is still there.
+        # The saved file may have been removed; the part in memory is still there.
         with contextlib.suppress(OSError):
             for piece in _span(new):
                 lines += piece.count("\n")
@@ -171,7 +168,7 @@ def _copy(new: _New, target: IO[bytes]) -> tuple[int, bool]:
     tail = new.text[-(SHOWN // 2) :]
     whole = not new.is_cut or tail in ending
     if not new.is_cut or not whole:
-        # A file that is full, or could not be written, has a beginning only.
+        # A file that is full or could not be written has only the beginning.
         rest = f"\n{tail}" if ending else new.text.strip("\n")
         lines, ending = lines + rest.count("\n"), rest
         target.write(rest.encode("utf-8", errors="replace"))
@@ -180,13 +177,13 @@ def _copy(new: _New, target: IO[bytes]) -> tuple[int, bool]:
 
 
 def _span(new: _New) -> Iterator[str]:
-    """The new text as the file has it."""
+    """The position of the new text in the file."""
     assert new.saved is not None
     with new.saved.open(encoding="utf-8", errors="replace", newline="") as file:
         left = new.read
         while left > 0 and (piece := file.read(min(left, _PIECE))):
             left -= len(piece)
-        # Where the new text begins is told to within an unended line; its own beginning says where exactly.
+        # The start is known except for an unfinished line; the text's beginning gives the exact position.
         head = new.text[: SHOWN // 2]
         first = file.read(len(head) + _LONGEST_LINE)
         first = first[max(0, first.find(head)) :]

@@ -1,4 +1,4 @@
-"""Environment of child processes (S11): a list of variables known to be harmless, and what the settings name.
+"""Environment of child processes (S11): variables known to be harmless, and those named in the settings.
 
 Everything else is left out, whatever it is called: a secret can have any name. Among the listed variables those that
 hold a credential all the same (a token in a proxy's address, a key under a tool's prefix) are left out or cleaned.
@@ -44,7 +44,7 @@ _ESSENTIAL = frozenset(
         "SHLVL",
     )
 )
-"""Passed unseen: nothing works without them, and a folder's name may look like anything."""
+"""Passed without checks: nothing works without them, and a folder name may look like a secret."""
 
 _SYSTEM = """
     LANGUAGE TZDIR TERMINFO TERMINFO_DIRS TERM_PROGRAM TERM_PROGRAM_VERSION COLORTERM COLORFGBG NO_COLOR FORCE_COLOR
@@ -144,7 +144,7 @@ _FAMILIES: tuple[str, ...] = (
         "PHPUNIT_*",
     ),
 )
-"""Prefixes of single tools; what of them is a secret (`CARGO_REGISTRY_TOKEN`) goes by its name."""
+"""Prefixes of single tools; secrets among them (`CARGO_REGISTRY_TOKEN`) are detected by name."""
 _PROXIES = frozenset(
     name
     for base in ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "rsync_proxy")
@@ -152,7 +152,7 @@ _PROXIES = frozenset(
 )
 
 _NEVER = re.compile(
-    # Code that a shell runs unasked, or rules by which it reads a command otherwise than it was checked.
+    # Code that a shell runs automatically, or options that change how it parses the approved command.
     r"BASH_ENV|ENV|BASH_FUNC_.*|SHELLOPTS|BASHOPTS|PROMPT_COMMAND|PS4|IFS|CDPATH|GLOBIGNORE|EXECIGNORE|POSIXLY_CORRECT"
     r"|TAR_OPTIONS|RIPGREP_CONFIG_PATH|GREP_OPTIONS|LESSOPEN|LESSCLOSE|COLUMNS|LINES|LD_PRELOAD|LD_AUDIT"
     r"|DYLD_INSERT_LIBRARIES"
@@ -163,7 +163,7 @@ _SET = {
     "GIT_PAGER": "cat",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
-    # An editor without a terminal waits for ever or fails in its own way; so the prepared text is taken as it is.
+    # An editor without a terminal hangs or fails, so the prepared text is accepted unchanged.
     "GIT_EDITOR": "true",
     "GIT_SEQUENCE_EDITOR": "true",
     "SSH_ASKPASS_REQUIRE": "never",
@@ -172,16 +172,16 @@ _SET = {
 
 @frozen
 class PassedVariables:
-    """Variables that the settings let through to commands, besides those listed here."""
+    """Variables that the settings pass on to commands, besides those listed here."""
 
     names: frozenset[str] = frozenset()
-    """Pass whatever they hold."""
+    """Passed with any value."""
     patterns: tuple[str, ...] = ()
-    """Pass unless they look like a secret; `*` stands for any characters."""
+    """Passed unless they look like a secret; `*` matches any characters."""
 
     @classmethod
     def from_settings(cls, named: Iterable[str], given: Iterable[str]) -> PassedVariables:
-        """`named`: the setting `sandbox.env`; `given`: the names of the variables that the setting `env` sets."""
+        """`named`: the setting `sandbox.env`; `given`: the variables in the setting `env`."""
         named = tuple(named)
         return cls(
             frozenset(name for name in named if "*" not in name),
@@ -193,7 +193,7 @@ NO_FURTHER = PassedVariables()
 
 
 def child_environment(environ: Mapping[str, str], passed: PassedVariables = NO_FURTHER) -> dict[str, str]:
-    """The part of `environ` that commands get. Idempotent: its result comes out the same when it is given again."""
+    """The part of `environ` that commands get. Idempotent."""
     patterns = _expression((*_FAMILIES, *passed.patterns))
     kept: dict[str, str] = {}
     for name, value in environ.items():
@@ -213,7 +213,7 @@ def child_environment(environ: Mapping[str, str], passed: PassedVariables = NO_F
 
 
 def quiet_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """All of it, with pagers, editors and prompts turned off: there is no terminal behind a child."""
+    """The environment with pagers, editors and prompts turned off: a child has no terminal."""
     return {**environ, **_SET}
 
 
@@ -240,7 +240,7 @@ _HARMLESS_GIT = {
 
 
 def harmless_git() -> dict[str, str]:
-    """Variables by which git runs no hook and no helper for a read-only command, in submodules neither."""
+    """Variables that stop git from running hooks and helpers for a read-only command, also in submodules."""
     found = {"GIT_CONFIG_COUNT": str(len(_HARMLESS_GIT))}
     for number, (key, value) in enumerate(_HARMLESS_GIT.items()):
         found |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}

@@ -1,4 +1,4 @@
-"""KillShell: ends a background command with all that it started."""
+"""KillShell: stops a background command and all its processes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class KillShell(BuiltinTool):
             yield failure(unknown(input, context.shells))
             return
         command = plain_line(shell.command.text)
-        shell.told = True
+        shell.is_reported = True
         if shell.status != "running":
             text = f"{shell.id} had ended already ({shell.ended}): {command}"
             yield Output(text, summary=f"had ended already: {shell.ended}", structured={"status": shell.status})

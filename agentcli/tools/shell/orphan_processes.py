@@ -1,7 +1,7 @@
-"""Processes that left their group (setsid, daemons): known by a mark that they inherit in their environment.
+"""Find processes that left their group (setsid, daemons) by a mark that they inherit in their environment.
 
-Linux only, through /proc; elsewhere nothing is found and a group is all that can be ended. A process that cleans its
-environment escapes this too: only a sandbox holds everything.
+Linux only, through /proc; elsewhere only the process group can be stopped. A process that clears its environment
+escapes this too: only a sandbox contains everything.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ for round in 1 2 3 4 5; do
 done
 ) &
 """
-"""Waits for the end of its input, which comes when whoever holds the other end is gone, then ends what is marked. It is
-nobody's child, so that an exit which kills all children leaves it to finish the work."""
+"""Waits for the end of its input, which comes when the process at the other end is gone, then kills all marked
+processes. It is not a child of agentcli, so that an exit which kills all children leaves it running."""
 
 
 def new_mark() -> str:
-    """Not to be found by chance: it decides about who is killed."""
+    """A random mark: it decides which processes are killed."""
     return os.urandom(12).hex()
 
 
 def marked(environ: Mapping[str, str], variable: str, mark: str) -> dict[str, str]:
-    """The environment with a mark. Those that are there stay: an agent may have been started by another one."""
+    """The environment with a mark. Existing marks stay: an agent may have been started by another one."""
     before = environ.get(variable)
     return {**environ, variable: f"{before}:{mark}" if before else mark}
 
 
 def find_marked(mark: str) -> list[int]:
-    """The living processes with this mark. Blocking; some milliseconds."""
+    """The running processes with this mark. Blocking; some milliseconds."""
     if not sys.platform.startswith("linux"):
         return []
     wanted = mark.encode()
@@ -60,7 +60,7 @@ def find_marked(mark: str) -> list[int]:
         if not name.isdigit():
             continue
         try:
-            # Processes of others refuse, and those that have ended but were not waited for have none.
+            # Processes of other users are not readable, and zombies have no environment.
             descriptor = os.open(f"/proc/{name}/environ", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             continue
@@ -78,14 +78,14 @@ def find_marked(mark: str) -> list[int]:
 
 
 def kill_marked(mark: str) -> None:
-    """At once, and again until nobody is found: one that is killed may just have started another."""
+    """Kill until none is found: a killed process may just have started another."""
     for _round in range(_ROUNDS):
         if not _signal_marked(mark, signal.SIGKILL):
             return
 
 
 async def end_marked(mark: str) -> bool:
-    """SIGTERM, and SIGKILL a moment later. True if there was anybody."""
+    """SIGTERM, then SIGKILL. True if there was any process."""
     if not await in_thread(_signal_marked, mark, signal.SIGTERM):
         return False
     for _look in range(int(_GRACE / _POLL)):
@@ -105,13 +105,13 @@ def _signal_marked(mark: str, number: int) -> bool:
 
 
 class Watch:
-    """Ends what is marked when this process is gone without having been able to do it itself, also by `kill -9`."""
+    """Kills marked processes when this process is gone without having done so, even after `kill -9`."""
 
     def __init__(self) -> None:
         self._descriptor: int | None = None
 
     async def start(self, mark: str) -> None:
-        """Does nothing where there is no /proc, or when there is a watch already. Never raises."""
+        """Does nothing without /proc or if a watch is running. Never raises."""
         if self._descriptor is not None or not sys.platform.startswith("linux"):
             return
         reading, self._descriptor = os.pipe()

@@ -1,6 +1,6 @@
-"""The output of a command, of any size, in constant memory: its head, its tail, and a file with the rest.
+"""The output of a command in constant memory: its head, its tail, and a file with the rest.
 
-Text that leaves here has no control sequences. What is written to the file is the same text, up to a limit.
+Returned text has no control sequences. The file has the same text, up to a limit.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from agentcli.tools.builtin import in_thread
 from agentcli.tools.files.encoding import looks_binary
 
 SHOWN = 30_000
-"""Characters that go to the model; half from the beginning, half from the end."""
+"""Characters for the model; half from the beginning, half from the end."""
 FILE_LIMIT = 100 * 1024 * 1024
 _HALF = SHOWN // 2
 _FRESH = 4_000
 _FLUSH = 512 * 1024
 _SAMPLE = 4_096
 _LONGEST_LINE = 8_192
-"""A longer line is no progress bar, and is not waited for."""
+"""A longer line is not a progress bar, so it is written at once."""
 _OVERWRITTEN = re.compile(r"^[^\n]*\r(?![\r\n]|\Z)", re.MULTILINE)
 
 
 class HeadAndTail:
-    """The beginning and the end of a text that comes in pieces."""
+    """The beginning and the end of a text that arrives in pieces."""
 
     def __init__(self) -> None:
         self._head = ""
@@ -43,7 +43,7 @@ class HeadAndTail:
             self._head += text[:room]
             text = text[room:]
         self._tail += text
-        # Cut seldom, so that many small pieces do not each copy the whole tail.
+        # Cut rarely, so that many small pieces do not each copy the whole tail.
         if len(self._tail) > 4 * _HALF:
             self._tail = self._tail[-_HALF:]
 
@@ -52,7 +52,7 @@ class HeadAndTail:
         return self.characters > SHOWN
 
     def text(self, where: str) -> str:
-        """`where` says where the rest is."""
+        """`where` names the location of the rest."""
         if not self.overflowed:
             return self._head + self._tail
         tail = self._tail[-_HALF:]
@@ -61,14 +61,14 @@ class HeadAndTail:
 
 
 class CollectedOutput:
-    """Feed it bytes with `add`; read `text()` at the end or `take_unread()` now and then, `fresh()` for the screen."""
+    """Add bytes with `add`; read `text()` at the end, `take_unread()` in between, `fresh()` for the screen."""
 
     def __init__(self, folder: Path | None, name: str) -> None:
         self._path = folder / name if folder is not None else None
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._stripper = ControlStripper()
         self._line = ""
-        """The last line, as long as it may still be overwritten."""
+        """The last line, which may still be overwritten."""
         self._screen = ControlStripper()
         self._whole = HeadAndTail()
         self._unread = HeadAndTail()
@@ -86,7 +86,7 @@ class CollectedOutput:
         if len(self._sample) < _SAMPLE:
             self._sample += data[: _SAMPLE - len(self._sample)]
         elif looks_binary(self._sample):
-            return  # Nothing of it will be shown; a flood of it should cost no more than counting.
+            return  # not shown: only counted
         text = self._decoder.decode(data)
         self._fresh = (self._fresh + self._screen.feed(text)[-_FRESH:])[-_FRESH:]
         self._take(self._stripper.feed(self._settled(text)))
@@ -101,7 +101,7 @@ class CollectedOutput:
             await self._flush()
 
     def fresh(self) -> str:
-        """The newest text since the last call, at most a screenful; also what is overwritten later."""
+        """The newest text since the last call, at most a screenful; includes text that is overwritten later."""
         text, self._fresh = self._fresh, ""
         return "" if looks_binary(self._sample) else text
 
@@ -111,7 +111,7 @@ class CollectedOutput:
 
     @property
     def unread(self) -> int:
-        """Characters that `take_unread` has not given out yet."""
+        """Characters that `take_unread` has not returned yet."""
         return self._unread.characters + len(self._line)
 
     def text(self) -> str:
@@ -119,7 +119,7 @@ class CollectedOutput:
         return self._shown(self._whole)
 
     async def take_unread(self) -> str:
-        """What has come since this was last asked, head and tail of it; the file has all of it then."""
+        """Head and tail of the output since the last call; the file has all of it."""
         line, self._line = self._line, ""
         self._take(self._stripper.feed(line))
         unread, self._unread = self._unread, HeadAndTail()
@@ -129,7 +129,7 @@ class CollectedOutput:
 
     @property
     def saved_to(self) -> Path | None:
-        """The file that has the whole of it, if there is one."""
+        """The file with the complete output, if there is one."""
         return self._path if self._written else None
 
     def _shown(self, part: HeadAndTail) -> str:
@@ -146,7 +146,8 @@ class CollectedOutput:
         return f"; all of it is in {self._path} ({size})"
 
     def _settled(self, text: str) -> str:
-        """What nothing can overwrite any more. Of a line that is written again and again, the last state is left."""
+        """The part that cannot be overwritten any more. Of a line that is rewritten repeatedly, only the last state
+        stays."""
         text = self._line + text
         if "\r" in text:
             text = _OVERWRITTEN.sub("", text)
@@ -161,7 +162,7 @@ class CollectedOutput:
             return
         self._whole.add(text)
         self._unread.add(text)
-        # Everything is kept for the file until it is known whether there will be one.
+        # Everything is kept until it is known whether a file is needed.
         if self._path is not None and not self._file_failed and self._written < FILE_LIMIT:
             self._pending.append(text)
             self._pending_size += len(text)

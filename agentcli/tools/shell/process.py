@@ -1,8 +1,8 @@
-"""A child process with everything it starts: in a session of its own, and ended as a whole group.
+"""A child process and its descendants: in a new session, and stopped as a process group.
 
-Its output comes through pipes of our own rather than asyncio's, because with those `wait()` may wait for a
-grandchild that holds the pipe open. Whoever starts a `Child` must `aclose` it; after that nothing of the group
-runs and no descriptor is open. A process that made a session of its own escapes this; see `strays`.
+The output uses its own pipes, not asyncio's: with those `wait()` may wait for a grandchild that holds the pipe open.
+Always call `aclose` on a `Child`; after that nothing of the group runs and no descriptor is open. A process that
+created its own session escapes this; see `orphan_processes`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from agentcli.core.own_programs import start_program_async
 
 CHUNK = 65_536
 GRACE = 2.0
-"""From SIGTERM to SIGKILL for the process itself."""
+"""Seconds from SIGTERM to SIGKILL for the process itself."""
 SHUTDOWN_GRACE = 0.5
-"""The same when agentcli itself was told to end: whoever did that does not wait long."""
+"""The same when agentcli itself is being terminated and has little time."""
 REST_GRACE = 0.2
-"""For the rest of its group once it has ended."""
+"""Seconds for the rest of the group after the process has ended."""
 _POLL = 0.01
 
 
@@ -35,8 +35,8 @@ class Pipe:
         os.set_blocking(descriptor, False)
 
     async def read(self) -> bytes:
-        """What is there, waiting until something is; empty at the end."""
-        # A pipe that is never empty would otherwise keep everything else on the loop from running.
+        """Available data, waiting for some; empty at the end."""
+        # A pipe that is never empty would block everything else on the loop.
         await asyncio.sleep(0)
         while True:
             try:
@@ -45,7 +45,7 @@ class Pipe:
                 await self._readable()
 
     def read_now(self) -> bytes:
-        """What is there, without waiting."""
+        """Available data, without waiting."""
         try:
             return os.read(self._descriptor, CHUNK)
         except BlockingIOError:
@@ -67,7 +67,7 @@ class Pipe:
 class Child:
     def __init__(self, process: asyncio.subprocess.Process, output: Pipe, errors: Pipe | None) -> None:
         self.terminate: Callable[[], bool] | None = None
-        """`Launch.terminate`, where there is one."""
+        """`Launch.terminate`, if there is one."""
         self._process = process
         self.output = output
         self.errors = errors
@@ -83,7 +83,7 @@ class Child:
         separate_errors: bool = False,
         pass_descriptors: tuple[int, ...] = (),
     ) -> Child:
-        """Raises OSError when the program or the folder is not there."""
+        """Raises OSError if the program or the folder does not exist."""
         reading, writing = os.pipe()
         error_reading, error_writing = os.pipe() if separate_errors else (-1, writing)
         try:
@@ -112,35 +112,35 @@ class Child:
         return self._process.returncode
 
     async def wait(self, seconds: float | None = None) -> bool:
-        """Whether the process itself has ended; its descendants and the pipe do not count."""
+        """Whether the process itself has ended; ignores its descendants and the pipe."""
         done, _pending = await asyncio.wait({self._exit}, timeout=seconds)
         return bool(done)
 
     def signal_group(self, number: int) -> bool:
-        """Send a signal to all of the group; false if none of it is left. Synchronous, for use in abort callbacks."""
+        """Send a signal to the group; False if nothing of it is left. Synchronous, for abort callbacks."""
         if number == signal.SIGTERM and self.terminate is not None:
             if self.terminate():
                 return True
-            # A sandbox that is only being set up would lose its first process and leave the rest.
+            # A sandbox that is starting would lose its first process and leave the rest.
             number = signal.SIGKILL
         try:
             os.killpg(self._process.pid, number)
         except ProcessLookupError:
             return False
         except PermissionError:
-            # Part of the group belongs to somebody else now; the rest got the signal.
+            # Part of the group belongs to another user now; the rest got the signal.
             return True
         return True
 
     async def end(self, grace: float = GRACE) -> bool:
         """SIGTERM to the group, then SIGKILL: after `grace` for the process, soon after its end for the rest.
 
-        True if there was anything left to end. The output read so far and what is in the pipe stay readable.
+        True if there was anything left to stop. Output so far and data in the pipe stay readable.
         """
         if not self.signal_group(signal.SIGTERM):
             await asyncio.wait({self._exit})
             return False
-        # The rest of a sandbox dies with its first process, and stays in the group until somebody else reaps it.
+        # The rest of a sandbox dies with its first process, and stays in the group until it is reaped.
         if await self.wait(grace) and self.terminate is None:
             await self._rest_gone(REST_GRACE)
         self.signal_group(signal.SIGKILL)
@@ -148,18 +148,18 @@ class Child:
         return True
 
     async def _rest_gone(self, seconds: float) -> None:
-        # There is no event for "the group is empty"; a few looks at it cost next to nothing.
+        # There is no event for an empty group, so poll; this is cheap.
         for _look in range(int(seconds / _POLL)):
             if not self.signal_group(0):
                 return
             await asyncio.sleep(_POLL)
 
     async def aclose(self) -> None:
-        """Kill what is left, reap, close. Also right in the middle of a cancellation."""
+        """Kill the rest, reap, close. Safe during a cancellation."""
         self.signal_group(signal.SIGKILL)
         try:
             if not self._exit.done():
-                # SIGKILL cannot be ignored: this ends by itself, so it is waited for even when cancelled.
+                # SIGKILL cannot be ignored, so this ends soon: wait even if cancelled.
                 await _uncancelled(self._exit)
         finally:
             await cancel_and_wait([self._exit])
@@ -182,7 +182,7 @@ async def _uncancelled(task: asyncio.Task[int]) -> None:
 
 
 def exit_text(code: int) -> str:
-    """How a process ended, in words."""
+    """How a process ended, as text."""
     if code >= 0:
         return f"exit code {code}"
     try:

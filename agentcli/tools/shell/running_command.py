@@ -1,6 +1,6 @@
-"""One running shell command: its processes, its output, where it ended. The same in front and in the background.
+"""One running shell command: its processes, its output, its final directory. The same in foreground and background.
 
-Owns the processes from start to end: whatever happens, after `stop` or `aclose` nothing of it runs.
+Owns the processes from start to end: after `stop` or `aclose` none of them runs.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from agentcli.tools.shell.output import CollectedOutput
 from agentcli.tools.shell.process import GRACE, Child, Pipe
 
 _DRAIN = 0.2
-"""How long output may still come after the command has ended: somebody else may hold the pipe for ever."""
+"""Seconds to wait for output after the command has ended: another process may hold the pipe open."""
 _OTHERS = "//others"
-"""What a command in a sandbox tells when it leaves something running; no path looks like this."""
+"""Reported by a sandboxed command that leaves processes running; cannot be a path."""
 USUAL_PROCESSES = "AGENTCLI_PROCESSES"
-"""The variable by which a launcher says how many processes a command's sandbox has when it leaves none running."""
+"""The variable with which a launcher reports the usual number of processes in its sandbox."""
 _MOST_HOSTS = 5
 SELF_CONTAINED = ("bubblewrap",)
-"""Launchers in whose sandboxes nothing outlives the first process."""
+"""Launchers whose sandboxes end with their first process."""
 
 
 class Ending(Enum):
@@ -52,14 +52,14 @@ class ShellCommand:
         self.text = text
         self.output = output
         self.left_running = False
-        """Something of it was still there when it had ended, and was ended too."""
+        """Some of its processes were still running at its end, and were stopped."""
         self.folder = ""
-        """The working directory that it ended in, as it said itself."""
+        """The working directory at its end, as the command reported it."""
         self.stopped_for = ""
-        """A sentence that names the sandbox's limit for which it was stopped."""
+        """The message about the sandbox limit for which it was stopped."""
         self.mark: str | None = None
         self.findings: tuple[Finding, ...] = ()
-        """What the sandbox found and undid; complete when the command is over."""
+        """Files that the sandbox found and removed; complete when the command has ended."""
         self.stopped_by_sandbox = False
         self._child = child
         self._folder = folder
@@ -70,7 +70,7 @@ class ShellCommand:
 
     @classmethod
     async def start(cls, text: str, context: ToolContext, output: CollectedOutput) -> ShellCommand:
-        """Raises OSError when there is no shell or no folder."""
+        """Raises OSError if there is no shell or no folder."""
         mark = new_mark()
         reading, writing = os.pipe()
         folder = Pipe(reading)
@@ -101,12 +101,12 @@ class ShellCommand:
 
     @property
     def refused_hosts(self) -> tuple[str, ...]:
-        """What it tried to reach through the sandbox's proxy and was not allowed to."""
+        """Hosts that the sandbox's proxy refused."""
         return self._launch.refused_hosts()
 
     @property
     def private_hosts(self) -> tuple[str, ...]:
-        """Allowed hosts that it did not reach because their names lead to private addresses."""
+        """Allowed hosts that it could not reach because they resolve to private addresses."""
         return self._launch.private_hosts()
 
     @property
@@ -122,28 +122,28 @@ class ShellCommand:
 
     @property
     def broken(self) -> bool:
-        """A bug in here ended the watching of it."""
+        """A bug ended the watching task."""
         return self.done and (self._work.cancelled() or self._work.exception() is not None)
 
     async def wait(self, seconds: float) -> bool:
-        """Whether it is over, after at most so long. A bug in here comes out here."""
+        """Whether it has ended, after at most `seconds`. Raises a bug of the watching task."""
         done, _pending = await asyncio.wait({self._work}, timeout=seconds)
         if done:
             self._work.result()
         return bool(done)
 
     def terminate(self) -> None:
-        """Ask it to end. Synchronous, for use in abort callbacks."""
+        """Ask it to stop. Synchronous, for abort callbacks."""
         self._child.signal_group(signals.SIGTERM)
 
     async def stop(self, grace: float = GRACE) -> None:
-        """End it: politely, then after `grace` by force. It has its output and its exit code after."""
+        """Stop it: SIGTERM, then after `grace` SIGKILL. Output and exit code are available afterwards."""
         if not self.done:
             await self._child.end(grace)
             await asyncio.wait({self._work})
 
     async def aclose(self) -> None:
-        """End it at once. Also right in the middle of a cancellation; does nothing when it is over."""
+        """Kill it. Safe during a cancellation; does nothing after its end."""
         await cancel_and_wait([self._work])
 
     async def _until_over(self) -> None:
@@ -152,7 +152,7 @@ class ShellCommand:
         try:
             await self._child.wait()
             await asyncio.wait({pump}, timeout=_DRAIN)
-            # What is left of a sandbox for a moment is the sandbox itself.
+            # The remaining processes of a sandbox are the sandbox itself.
             self.left_running = self._launch.terminate is None and self._child.signal_group(0)
             await self._child.end()
             if self.mark is not None and await end_marked(self.mark):
@@ -189,7 +189,7 @@ class ShellCommand:
     def _look(self) -> None:
         if self._launch.look() and not self.stopped_by_sandbox:
             self.stopped_by_sandbox = True
-            # By force: a command that plants files is not asked to clean up.
+            # SIGKILL: a command that plants files gets no time to clean up.
             self._child.signal_group(signals.SIGKILL)
 
     async def _pump(self) -> None:
@@ -198,7 +198,7 @@ class ShellCommand:
 
 
 def private_hosts_note(hosts: Sequence[str]) -> str:
-    """For the model: the allowed hosts that the sandbox did not connect to because of their addresses."""
+    """For the model: allowed hosts that the sandbox did not connect to because of their addresses."""
     named = ", ".join(plain_line(host, 200) for host in hosts[:_MOST_HOSTS])
     return (
         f"Sandbox: {named} {'lead' if len(hosts) > 1 else 'leads'} to a private address, which a Network rule for a "
@@ -207,27 +207,27 @@ def private_hosts_note(hosts: Sequence[str]) -> str:
 
 
 def refused_hosts_note(hosts: Sequence[str]) -> str:
-    """For the model: the hosts that the sandbox kept a command from, and the rule that would allow the first."""
+    """For the model: hosts that the sandbox refused, and the rule that would allow the first."""
     named = [plain_line(host, 200) for host in hosts[:_MOST_HOSTS]]
     return f"Sandbox: commands may not reach {', '.join(named)} without the rule Network({named[0]})"
 
 
 def _launch(text: str, context: ToolContext, mark: str, descriptor: int) -> Launch:
     shell = find_program("bash", context.environ.get("PATH"), context.working_dirs)
-    # For whoever works in / every program lies in a working directory; the system's own shell must do then.
+    # If the project is /, every program is in a working directory; use the system's shell then.
     shell = shell or find_program("bash", "/bin:/usr/bin", ()) or "/bin/sh"
-    # Where a `cd` has led is told at the end, and by a trap for when that is not reached: a command may `exit`, or set
-    # a trap of its own. Through /dev/fd because some shells know only descriptors below ten.
+    # The final directory is reported at the end, and by a trap in case the end is not reached: a command may `exit` or
+    # set its own trap. Through /dev/fd because some shells support only descriptors below ten.
     tell = f"pwd -P >/dev/fd/{descriptor}"
     look = ""
     if context.launcher.name in SELF_CONTAINED:
-        # In a pid namespace of its own a shell sees, beside itself and the first process, only what it left running.
+        # In its own pid namespace a shell sees, besides itself and the first process, only what it left running.
         usual = f"${{{USUAL_PROCESSES}:-2}}"
         look = f"_agentcli_look() {{ [ $# -le {usual} ] || echo {_OTHERS} >/dev/fd/{descriptor}; }}; "
         tell = f"_agentcli_look /proc/[0-9]*; {tell}"
-    # All of it before the command is one line: the shell's messages then count the command's own lines.
+    # Everything before the command is on one line, so that the shell's messages count the command's own lines.
     script = f'{look}trap "{tell}" EXIT; eval "$1"\nset -- $?\n{tell}\nexit "$1"'
-    own = dict(context.environ) if context.by_person else child_environment(context.environ, context.passed)
+    own = dict(context.environ) if context.by_user else child_environment(context.environ, context.passed)
     environ = marked(own, CALL_VARIABLE, mark)
     if context.shells is not None:
         environ = marked(environ, SESSION_VARIABLE, context.shells.mark)

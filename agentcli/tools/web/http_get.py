@@ -1,8 +1,8 @@
-"""One GET on the web, with all its limits: addresses, redirects, size, content encoding. Failures are values.
+"""One GET request with all its limits: addresses, redirects, size, content encoding. Failures are return values.
 
-The name is resolved once, the addresses are checked, and the connection goes to the very address that was checked, so
-that a name cannot lead somewhere else between the two (rebinding). Through a proxy the proxy resolves, and only the
-looks of the name are checked here. Never here: cookies, credentials, netrc, or what a page means.
+The name is resolved once, the addresses are checked, and the connection uses the checked address, so that a name cannot
+resolve to another one in between (DNS rebinding). With a proxy the proxy resolves, and only the form of the name is
+checked. Never sends cookies, credentials or netrc entries, and does not interpret pages.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _HEADERS = {
 
 
 @frozen
-class Page:
-    """An answer, whatever its status. `body` is decoded and has at most MOST_BYTES."""
+class FetchedPage:
+    """A response of any status. `body` is decoded and has at most MOST_BYTES."""
 
     url: str
     status: int
@@ -48,14 +48,14 @@ class Page:
     content_type: str
     body: bytes
     complete: bool
-    """False: the page is longer than what was read."""
+    """False: the page is longer than the part that was read."""
     length: int | None = None
-    """What the server said the length is, if it did."""
+    """The length reported by the server, if any."""
 
 
 @frozen
 class Moved:
-    """It is on another host, which nobody has agreed to yet."""
+    """A redirect to another host, which was not approved."""
 
     url: str
     status: int
@@ -67,12 +67,12 @@ class Problem:
     """For the model: what happened, then what to do."""
     summary: str
     connected: bool = True
-    """False: nothing answered there that could be talked to, so another way to it may be tried."""
+    """False: no usable answer, so another scheme may be tried."""
 
 
 @frozen
 class _Route:
-    """How to get to a host: what to put in place of its name, or through which proxy."""
+    """How to reach a host: the address that replaces its name, or a proxy."""
 
     address: Address | None = None
     proxy: str | None = None
@@ -98,10 +98,10 @@ class Fetcher:
 
     async def get(
         self, address: WebAddress, environ: Mapping[str, str], reaches: Callable[[str], bool] | None = None
-    ) -> Page | Moved | Problem:
-        """Fetch, following redirects on the same host. The address itself has been agreed to; where a public name leads
-        is checked here, but for hosts that `reaches` names. No limit on the time: that is the caller's."""
-        result: Page | Moved | Problem = Problem("There is no way to fetch this.", "failed")
+    ) -> FetchedPage | Moved | Problem:
+        """Fetch, following redirects on the same host. The address has been approved; the addresses behind a public
+        name are checked here, except for hosts that `reaches` allows. No timeout: the caller sets it."""
+        result: FetchedPage | Moved | Problem = Problem("There is no way to fetch this.", "failed")
         for candidate in candidates(address):
             result = await self._follow(candidate, environ, reaches)
             if not isinstance(result, Problem) or result.connected:
@@ -110,7 +110,7 @@ class Fetcher:
 
     async def _follow(
         self, address: WebAddress, environ: Mapping[str, str], reaches: Callable[[str], bool] | None
-    ) -> Page | Moved | Problem:
+    ) -> FetchedPage | Moved | Problem:
         for _hop in range(MOST_REDIRECTS + 1):
             answer = await self._reach(address, environ, reaches)
             if not isinstance(answer, Moved):
@@ -128,14 +128,14 @@ class Fetcher:
 
     async def _reach(
         self, address: WebAddress, environ: Mapping[str, str], reaches: Callable[[str], bool] | None
-    ) -> Page | Moved | Problem:
+    ) -> FetchedPage | Moved | Problem:
         proxy = proxy_for(address, environ)
         if proxy is not None:
             return await self._send(address, _Route(proxy=proxy), environ)
         routes = await self._routes(address, reaches)
         if isinstance(routes, Problem):
             return routes
-        result: Page | Moved | Problem = Problem(f"{address.host} has no address.", "not found", connected=False)
+        result: FetchedPage | Moved | Problem = Problem(f"{address.host} has no address.", "not found", connected=False)
         for route in routes:
             result = await self._send(address, route, environ)
             if not isinstance(result, Problem) or result.connected:
@@ -160,7 +160,9 @@ class Fetcher:
             )
         return [_Route(item) for item in found[:_MOST_ADDRESSES]]
 
-    async def _send(self, address: WebAddress, route: _Route, environ: Mapping[str, str]) -> Page | Moved | Problem:
+    async def _send(
+        self, address: WebAddress, route: _Route, environ: Mapping[str, str]
+    ) -> FetchedPage | Moved | Problem:
         import httpx2
 
         try:
@@ -181,7 +183,7 @@ class Fetcher:
             return _problem(error, address, route)
 
     async def _context(self, address: WebAddress, route: _Route, environ: Mapping[str, str]) -> ssl.SSLContext:
-        """Certificates cost 25 ms to load: only for TLS, in a thread, once."""
+        """Loading certificates takes 25 ms: only for TLS, in a thread, once."""
         if address.scheme == "http" and not (route.proxy or "").startswith("https:"):
             return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         if self._verify is None:
@@ -189,18 +191,15 @@ class Fetcher:
         return self._verify
 
 
-# ------------------------------------------------------------------------------------------------ where, and how to it
-
-
 def candidates(address: WebAddress) -> tuple[WebAddress, ...]:
-    """The ways to try, the better first: https before http wherever the URL does not ask for something special."""
+    """The URLs to try, the best first: https before http, unless the URL has another port or a private host."""
     if address.scheme == "https" or address.port != 80 or address.is_private:
         return (address,)
     return (WebAddress("https", address.host, 443, address.target), address)
 
 
 def is_same_place(before: WebAddress, after: WebAddress) -> bool:
-    """Whether a redirect stays where the fetch was agreed to. Never from https back to http."""
+    """Whether a redirect stays at the approved host. Never from https back to http."""
     if before.host != after.host:
         return False
     if (before.scheme, before.port) == (after.scheme, after.port):
@@ -216,7 +215,7 @@ def _joined(address: WebAddress, location: str) -> WebAddress | str:
 
 
 def proxy_for(address: WebAddress, environ: Mapping[str, str]) -> str | None:
-    """The proxy that the environment names for this address; lower-case names win, as in curl."""
+    """The proxy in the environment for this address; lower-case names take precedence, as in curl."""
     names = (f"{address.scheme}_proxy", f"{address.scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY")
     proxy = next((environ[name].strip() for name in names if environ.get(name, "").strip()), "")
     if not proxy or _is_excepted(address, environ.get("no_proxy") or environ.get("NO_PROXY") or ""):
@@ -249,7 +248,7 @@ def _request(client: httpx2.AsyncClient, address: WebAddress, route: _Route) -> 
         return client.build_request("GET", address.text, headers=_HEADERS)
     host = f"[{route.address}]" if route.address.version == 6 else str(route.address)
     named = address.text.removeprefix(f"{address.scheme}://").partition("/")[0]
-    # The certificate has to be that of the name, not of the address it is pinned to.
+    # The certificate must match the name, not the pinned address.
     sni = {} if host_address(address.host) is not None else {"sni_hostname": address.host}
     return client.build_request(
         "GET",
@@ -265,10 +264,7 @@ def _certificates(cafile: str | None) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=cafile) if cafile else httpx2.create_ssl_context(trust_env=False)
 
 
-# ------------------------------------------------------------------------------------------------------- the answer
-
-
-async def _read(address: WebAddress, response: httpx2.Response) -> Page | Moved | Problem:
+async def _read(address: WebAddress, response: httpx2.Response) -> FetchedPage | Moved | Problem:
     location = response.headers.get("location")
     if response.status_code in _REDIRECTS and location:
         return Moved(location, response.status_code)
@@ -290,7 +286,7 @@ async def _read(address: WebAddress, response: httpx2.Response) -> Page | Moved 
             complete = False
             break
     length = response.headers.get("content-length", "")
-    return Page(
+    return FetchedPage(
         url=address.text,
         status=response.status_code,
         reason=plain_line(response.reason_phrase),
@@ -302,7 +298,7 @@ async def _read(address: WebAddress, response: httpx2.Response) -> Page | Moved 
 
 
 def _decoder(encoding: str) -> Callable[[bytes, int], bytes] | None:
-    """Decompresses at most so many bytes at a time: a small answer may otherwise unfold to gigabytes."""
+    """Decompresses in limited steps: a small answer may expand to gigabytes."""
     if encoding in ("", "identity"):
         return lambda chunk, most: chunk[:most]
     if encoding in ("gzip", "x-gzip"):
@@ -314,7 +310,7 @@ def _decoder(encoding: str) -> Callable[[bytes, int], bytes] | None:
 
 
 class _Deflate:
-    """`deflate` means zlib's format, but some servers send the bare stream."""
+    """`deflate` means zlib's format, but some servers send the raw stream."""
 
     def __init__(self) -> None:
         self._unpack: Any = None
@@ -353,5 +349,5 @@ def _problem(error: Exception, address: WebAddress, route: _Route) -> Problem:
 
 
 def _shown_proxy(proxy: str) -> str:
-    """Without a password that may be in it."""
+    """The proxy's address without a password."""
     return plain_line(proxy.rpartition("@")[2].removeprefix("http://"))

@@ -1,6 +1,6 @@
-"""From the bytes of an answer to text for a model: what kind it is, in which encoding, and how much of it.
+"""Convert the bytes of a response to text for a model: type, encoding, length.
 
-HTML is converted by `html_worker` in a process of its own. Never here: fetching, and the words of the tool.
+HTML is converted by `html_worker` in a separate process.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TEXT = re.compile(
 _META = re.compile(rb"<meta[^>]{0,500}?charset\s{0,9}=\s{0,9}[\"']?\s{0,9}([\w:.-]{1,40})", re.IGNORECASE)
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _READ_AS = {
-    # What browsers do with these labels.
+    # Browsers read these labels as a superset encoding.
     **dict.fromkeys(("iso-8859-1", "latin-1", "latin1", "ascii", "us-ascii"), "cp1252"),
     **dict.fromkeys(("shift_jis", "shift-jis", "sjis", "x-sjis"), "cp932"),
     **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
@@ -50,7 +50,7 @@ _MAGIC = (
 class Text:
     title: str
     text: str
-    """Markdown, or the text as it is; cut to MOST_CHARACTERS."""
+    """Markdown or plain text, at most MOST_CHARACTERS."""
     cut: int
     """How many characters are missing at the end, as far as known."""
 
@@ -87,7 +87,7 @@ async def read_page(body: bytes, content_type: str, url: str, signal: AbortSigna
 
 
 def decoded(body: bytes, content_type: str) -> str:
-    """By the BOM, the header, the page's own word, else UTF-8; what does not fit is replaced, never an error."""
+    """Decode by BOM, header, the page's declaration, else UTF-8; invalid bytes are replaced."""
     for mark, name in _BOMS:
         if body.startswith(mark):
             return body[len(mark) :].decode(name, "replace")
@@ -96,14 +96,14 @@ def decoded(body: bytes, content_type: str) -> str:
     by_header = _codec(header[1]) if header else None
     by_page = _codec(own[1].decode("ascii", "replace")) if own else None
     if by_page is not None and by_page.startswith(("utf-16", "utf-32")):
-        by_page = "utf-8"  # what says so in letters that could be read cannot be it
+        by_page = "utf-8"  # a declaration that could be read as ASCII cannot be UTF-16
     chosen = by_header or by_page
     if chosen is not None:
         return body.decode(chosen, "replace")
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError as error:
-        # The end may have been cut in the middle of a character.
+        # The end may be cut inside a character.
         return body.decode("utf-8" if error.reason == "unexpected end of data" else "cp1252", "replace")
 
 

@@ -1,7 +1,6 @@
-"""WebSearch: the API's own search tool, used in a side request to the small model.
+"""WebSearch: the API's search tool, used in a side request to the small model.
 
-Only what the search really returned counts as found: an endpoint that answers without having searched is an error,
-however good the text sounds.
+Only real search results count: an answer of an endpoint that did not search is an error, however good it sounds.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from agentcli.tools.base import Output, Progress, SmallReply, ToolContext
 from agentcli.tools.builtin import BuiltinTool, failure, object_schema
 
 VERSIONS = ("web_search_20260318", "web_search_20260209", "web_search_20250305")
-"""The newest first; an endpoint that does not know one is asked for the next."""
+"""The newest first; if an endpoint does not know one, the next is tried."""
 MOST_SEARCHES = 5
 MOST_RESULTS = 30
 MOST_CHARACTERS = 20_000
@@ -86,7 +85,7 @@ class WebSearch(BuiltinTool):
 def _server_tool(version: str, input: Json) -> Json:
     tool: Json = {"type": version, "name": "web_search", "max_uses": MOST_SEARCHES}
     if version != VERSIONS[-1]:
-        # Else newer versions may filter results by running code, which not every small model can.
+        # Otherwise newer versions may filter results by running code, which not every small model can.
         tool["allowed_callers"] = ["direct"]
     for name in ("allowed_domains", "blocked_domains"):
         domains = [_domain(item) for item in input.get(name) or ()]
@@ -96,7 +95,7 @@ def _server_tool(version: str, input: Json) -> Json:
 
 
 def _domain(text: str) -> str:
-    """`https://example.com/` is meant as `example.com`; a path may follow, a scheme may not."""
+    """`https://example.com/` means `example.com`; a path may follow, a scheme may not."""
     return re.sub(r"^[a-zA-Z]+://", "", text.strip()).rstrip("/")
 
 
@@ -143,7 +142,7 @@ def _structured(query: str, results: Sequence[tuple[str, str]], text: str) -> Js
 
 
 def _found(blocks: Sequence[Block]) -> tuple[int, list[tuple[str, str]], list[str]]:
-    """How many searches there were, what they found (title and address, cited ones first), and what went wrong."""
+    """The number of searches, their results (title and address, cited ones first), and errors."""
     searches = 0
     cited: dict[str, str] = {}
     listed: dict[str, str] = {}

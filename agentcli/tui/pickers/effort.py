@@ -40,7 +40,7 @@ class EffortPicker(Picker[str]):
         default = f"the model's own default: {info.default_effort}" if info.default_effort else "nothing is sent"
         rows = [Row("auto", "auto", default, self._mark("auto"))]
         for level in EFFORTS:
-            takes = f"takes {', '.join(info.efforts)} only" if info.efforts else "has no effort levels"
+            takes = f"takes {', '.join(info.efforts)} only" if info.efforts else "does not support effort levels"
             why = "" if level in info.efforts else f"{safe(info.id, 60)} {takes}"
             rows.append(Row(level, level, _MEANS[level], self._mark(level), disabled=why))
         return rows

@@ -1,4 +1,4 @@
-"""What the model is told beside prompts and results: the text before its messages, and what is attached at the end."""
+"""The user context before the messages, and the attachments at their end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentcli.agent.updates.attachments import (
 from agentcli.agent.updates.changed_files import ChangedFiles
 from agentcli.agent.updates.instructions import Instructing
 from agentcli.agent.updates.memory_notes import Remembering
-from agentcli.assemble.ground import Ground
+from agentcli.assemble.environment import Environment
 from agentcli.assemble.sessions import OpenedSession
 from agentcli.memory.instructions import InstructionFiles, InstructionFolders, UserContext
 from agentcli.memory.notes import Notes
@@ -24,68 +24,69 @@ from agentcli.tools.base import ToolContext
 from agentcli.tools.shell.background import Shells
 
 
-class Telling:
-    """Puts the user context to the front of the session's view, and has what comes after it."""
+class AttachmentsBuilder:
+    """Sets the user context of the session's view and builds the attachments."""
 
-    def __init__(self, ground: Ground, session: OpenedSession, hides: Callable[[str], bool] | None) -> None:
-        self._ground = ground
+    def __init__(self, env: Environment, session: OpenedSession, hides: Callable[[str], bool] | None) -> None:
+        self._env = env
         self._session = session
         self.news: list[str] = []
-        """What a person should know of instruction files that were skipped or cut; the engine takes it from here."""
-        folder = ground.memory_dir
+        """Notices about skipped or truncated instruction files; the engine takes them from here."""
+        folder = env.memory_dir
         self.notes = Notes(folder, hides) if folder is not None else None
         self.files = self._instruction_files(hides)
         self._instructing = self._instructed()
         elsewhere = self._instructing.tells if self._instructing is not None else None
-        wanted = ground.settings.boolean("changedFiles")
-        self.changed = ChangedFiles(ground.options.ids, elsewhere, session.store.note_seen) if wanted else None
+        wanted = env.settings.boolean("changedFiles")
+        self.changed = ChangedFiles(env.options.ids, elsewhere, session.store.note_seen) if wanted else None
 
     def recall(self, context: ToolContext) -> None:
-        """What the model has seen of files in the part of the session that is gone on with."""
+        """Restore the file contents that the model has seen in the resumed session."""
         if self.changed is not None and self._session.seen:
             self.changed.recall(self._session.log, self._session.seen, context)
 
     def attachments(
         self, permissions: LivePermissions, shells: Shells, system: tuple[str, ...], others: Attachments
     ) -> Composite:
-        """In the order of SPEC 2.6."""
-        ground, ids, shown = self._ground, self._ground.options.ids, self._session.view.messages
+        """All attachments, in the order of SPEC 2.6."""
+        env, ids, shown = self._env, self._env.options.ids, self._session.view.messages
         parts: tuple[Attachments | None, ...] = (
-            Whereabouts(system[-1] if system else None, ground.cwd, ground.working_dirs, ids, shown, ground.memory_dir),
+            Whereabouts(system[-1] if system else None, env.cwd, env.working_dirs, ids, shown, env.memory_dir),
             BackgroundReports(shells, ids),
             self.changed,
             self._instructing,
             None if self.notes is None else Remembering(self.notes, ids, shown),
-            PlanModeNotice(lambda: permissions.mode, ids, shown, ground.can_ask),
+            PlanModeNotice(lambda: permissions.mode, ids, shown, env.can_ask),
             TaskListReminder(ids, shown),
             others,
         )
         return Composite(*(part for part in parts if part is not None))
 
     def _instruction_files(self, hides: Callable[[str], bool] | None) -> InstructionFiles | None:
-        """None: nothing stands before the messages, and nothing is attached of such files."""
-        ground = self._ground
-        wanted = ground.settings.boolean("instructionFiles") and ground.settings.get("systemPrompt") != ""
+        """None if both instruction files and memory are off."""
+        env = self._env
+        wanted = env.settings.boolean("instructionFiles") and env.settings.get("systemPrompt") != ""
         if not wanted and self.notes is None:
             return None
-        places = InstructionFolders.around(ground.cwd, ground.working_dirs, ground.paths.config_dir, ground.home)
+        places = InstructionFolders.around(env.cwd, env.working_dirs, env.paths.config_dir, env.home)
         index = None if self.notes is None else self.notes.index
         return InstructionFiles(places, hides=hides, memory_index=index, only_memory=not wanted)
 
     def _instructed(self) -> Instructing | None:
-        ground, session, files = self._ground, self._session, self.files
+        env, session, files = self._env, self._session, self.files
         fronts = {boundary: UserContext(*context) for boundary, context in session.user_contexts.items()}
         if files is not None and not fronts and not session.log:
-            fronts[""] = told = files.always().as_context()
-            session.store.set_user_context(told.text, told.sources)
-            for notice in told.notices:
-                ground.warn(notice, "instructions")
-        fronts.setdefault("", UserContext())  # begun without: what there is comes at the end, the prefix stays
+            fronts[""] = initial = files.always().as_context()
+            session.store.set_user_context(initial.text, initial.sources)
+            for notice in initial.notices:
+                env.warn(notice, "instructions")
+        # A session that began without user context gets it attached at the end: its prefix must not change.
+        fronts.setdefault("", UserContext())
         for boundary, context in fronts.items():
             session.view.set_user_context(context.text, boundary)
         if files is None:
             return None
-        return Instructing(files, fronts, ground.options.ids, session.view, self._renew, self.news.append)
+        return Instructing(files, fronts, env.options.ids, session.view, self._renew, self.news.append)
 
     def _renew(self, context: UserContext, boundary: str) -> None:
         self._session.view.set_user_context(context.text, boundary)

@@ -1,4 +1,4 @@
-"""The steps that make room in old content, as the settings want them."""
+"""The steps that free context space, chosen by the settings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pipeline_for(settings: Settings, results_dir: Path | None, collapser: Collap
 
 
 def collapser_for(settings: Settings, view: ContextView) -> Collapser:
-    """What makes summaries of old exchanges; they are used before the whole conversation would be compacted."""
+    """Summarises old exchanges before the whole conversation would be compacted."""
     if not settings.boolean("context.collapse"):
         return NoCollapser()
     compacted_at = settings.number("autoCompactThreshold") or 0.9
@@ -39,7 +39,7 @@ def collapser_for(settings: Settings, view: ContextView) -> Collapser:
 
 
 def _saving_in(folder: Path | None) -> Callable[[str, str], str | None]:
-    """Keep the text of a result in the session's own folder; None where nothing can be kept."""
+    """A function that saves a tool result in `folder` and returns its path; None if it cannot be saved."""
 
     def save(name: str, text: str) -> str | None:
         if folder is None:

@@ -1,4 +1,4 @@
-"""Windows that the endpoint tells: over real HTTP, beside the first request, and never in its way."""
+"""Context windows reported by the endpoint: over real HTTP, beside the first request, and never in its way."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 
 from agentcli.assemble import Options, build_engine
 from agentcli.providers.catalog import UNKNOWN_WINDOW, Catalog
+from agentcli.providers.context_windows import ContextWindows, Listed, limits_in, listing_at
 from agentcli.providers.credentials import Credentials
-from agentcli.providers.windows import Listed, Windows, limits_in, listing_at
 from tests.support.fakes import collect, result_of
 from tests.support.server import LoopbackServer
 
@@ -124,7 +124,7 @@ async def test_each_unknown_model_is_asked_for_once_and_known_or_set_ones_never(
         return Listed(8_192, 6_000)
 
     catalog = Catalog({"mine": {"contextWindow": 5_000}})
-    windows = Windows(catalog, said)
+    windows = ContextWindows(catalog, said)
     for model in (MODEL, MODEL, "mine", "claude-sonnet-5-5"):
         windows.ask(model)
     await windows.settled()

@@ -1,7 +1,7 @@
-"""What the endpoint itself says about a model that the catalogue does not know: how much it reads and writes.
+"""Ask the endpoint for the limits of models that the catalog does not know.
 
-Asked once for each model, beside the first request to it: nothing waits for the answer and nothing fails without one.
-The key goes to the address in use and to no other, also where that answers with a redirection.
+Each model is looked up once, in parallel with the first request to it: nothing waits for the answer and nothing fails
+without it. The key is sent only to the address in use, never to a redirect.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ SECONDS = 2.0
 _LARGEST_ANSWER = 4 * 1024 * 1024
 _ABSENT = (404, 405, 501)
 _WINDOWS = ("max_input_tokens", "context_length", "context_window", "max_model_len", "max_context_length")
-"""As servers spell it. The last is what a model could do, which may be more or less than what is served: it comes last.
-"""
+"""Field names used by servers. The last one is the model's capability, not what the server offers, so it has the lowest
+priority."""
 _OUTPUT = "max_tokens"
 _PLAUSIBLE = range(1_024, 100_000_001)
 
@@ -40,8 +40,8 @@ class Listed:
     max_output: int | None = None
 
 
-class Windows:
-    """Asks for models that the catalogue does not know, and tells it. `aclose` it."""
+class ContextWindows:
+    """Looks up models unknown to the catalog and records their limits there. Call `aclose` at the end."""
 
     def __init__(self, catalog: Catalog, listing: Listing) -> None:
         self._catalog = catalog
@@ -49,12 +49,12 @@ class Windows:
         self._asked: dict[str, asyncio.Task[None]] = {}
 
     def ask(self, model: str) -> None:
-        """Begin, unless that was done before or the answer is known. Returns at once."""
+        """Start a lookup unless the model was looked up or is known. Returns immediately."""
         if model not in self._asked and self._catalog.wants_window(model):
             self._asked[model] = asyncio.get_running_loop().create_task(self._find_out(model))
 
     async def settled(self) -> None:
-        """Wait for the answers that are under way; for tests."""
+        """Wait for running lookups; for tests."""
         await asyncio.gather(*self._asked.values())
 
     async def aclose(self) -> None:
@@ -69,10 +69,10 @@ class Windows:
 
 
 def listing_at(credentials: Credentials, seconds: float = SECONDS) -> Listing:
-    """What the server at this address lists; None where it says nothing of use, in time. Never raises."""
+    """A lookup function for this address; it returns None without a usable answer in time. Never raises."""
 
     async def listed(model: str) -> Listed | None:
-        # In a thread: it takes a tenth of a second, in which nothing else could be painted.
+        # In a thread: this takes 0.1 s, which would block the UI.
         await asyncio.to_thread(importlib.import_module, "httpx2")
         import httpx2
 
@@ -96,7 +96,7 @@ async def _entry(credentials: Credentials, model: str) -> object:
         status, entry = await read_json(client, f"{place}/{quote(model, safe='')}", headers)
         if status not in _ABSENT:
             return entry
-        # Servers that know no single model may list them all.
+        # Servers without an entry per model may list all models.
         _status, entries = await read_json(client, place, headers)
     found = entries.get("data") if isinstance(entries, Mapping) else None
     listed = found if isinstance(found, list) else []
@@ -104,7 +104,7 @@ async def _entry(credentials: Credentials, model: str) -> object:
 
 
 async def read_json(client: httpx2.AsyncClient, url: str, headers: Mapping[str, str]) -> tuple[int, Any]:
-    """The status, and the JSON of a good answer. Raises ValueError for what is none, or too much."""
+    """The status, and the JSON of a successful answer. Raises ValueError if it is invalid or too long."""
     async with client.stream("GET", url, headers=headers) as response:
         if response.status_code != 200:
             return response.status_code, None
@@ -117,7 +117,7 @@ async def read_json(client: httpx2.AsyncClient, url: str, headers: Mapping[str, 
 
 
 def limits_in(entry: object) -> Listed | None:
-    """What a server's words about one model say; numbers that cannot be meant are passed over."""
+    """The limits in a model's entry; implausible numbers are ignored."""
     if not isinstance(entry, Mapping):
         return None
     window = next((number for name in _WINDOWS if (number := _number(entry, name)) is not None), None)

@@ -1,7 +1,7 @@
-"""Whether lines may be wanted instead of the app, found out before anything is drawn. Standard library only.
+"""Guess quickly, before any heavy import, whether plain mode is chosen instead of the app. Standard library only.
 
-A yes is only a guess and is checked against the settings. A no is certain, but for a setting that `--settings` reads
-from a file.
+True is a guess that the caller checks against the settings. False is certain, except for a file given with
+`--settings`.
 """
 
 from __future__ import annotations
@@ -13,19 +13,21 @@ _MANAGED = "/etc/agentcli/settings.json"
 _MENTIONED = b'"plain"'
 
 
-def may_be_wanted(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
-    if is_bare(environ) or environ.get(VARIABLE) or any(word == "--plain" or '"plain"' in word for word in argv):
+def may_choose_plain(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
+    if is_dumb_terminal(environ) or environ.get(VARIABLE):
+        return True
+    if any(word == "--plain" or '"plain"' in word for word in argv):
         return True
     return any(_mentions(path) for path in (_user_settings(environ), _MANAGED) if path)
 
 
-def is_bare(environ: Mapping[str, str]) -> bool:
-    """Whether the terminal obeys nothing: it gets text and no escape codes, and edits its lines itself."""
+def is_dumb_terminal(environ: Mapping[str, str]) -> bool:
+    """Whether the terminal understands no escape codes."""
     return environ.get("TERM", "").lower() in ("", "dumb", "unknown")
 
 
 def _user_settings(environ: Mapping[str, str]) -> str:
-    """The file that `config.paths` names too, which is not asked because every start passes here."""
+    """The same file as in `config.paths`, which would be slow to import on every start."""
     own = environ.get("AGENTCLI_CONFIG_DIR", "")
     if own.startswith("/"):
         return f"{own}/settings.json"

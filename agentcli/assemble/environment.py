@@ -1,4 +1,4 @@
-"""What every part stands on: where we are, which settings hold, which folders are worked in, what there is to say."""
+"""Where an engine runs: its folders, settings, environment variables, trust and start-up notices."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from agentcli.providers.catalog import Catalog
 from agentcli.session.paths import project_key
 
 
-class Ground:
-    """Found out once. The parts add to `notices`, and to nothing else."""
+class Environment:
+    """Read once per engine. The builders append to `notices` and change nothing else."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -55,17 +55,17 @@ class Ground:
 
     @property
     def can_ask(self) -> bool:
-        """Whether questions of the model can get an answer: from the user, or from hooks of the caller's own."""
+        """Whether the model's questions can be answered, by the user or by the caller's hooks."""
         return self.options.interactive or type(self.options.extensions.hooks) is not NoHooks
 
     @property
     def writable_dirs(self) -> tuple[Path, ...]:
-        """Where tools or commands in the sandbox may write: programs of our own are never taken from there."""
+        """Where tools and sandboxed commands may write. agentcli never starts its own programs from there."""
         return (*self.working_dirs, *folders_named(self.settings.texts("sandbox.allowWrite"), self.cwd, self.home))
 
     @property
     def memory_dir(self) -> Path | None:
-        """The folder of notes of this project; None where memory is off, or could not be kept or used."""
+        """The folder of this project's memory notes; None if memory is off or cannot be stored or used."""
         tools = self.options.tools
         is_usable = tools is None or {"Read", "Write"} <= set(tools)
         if self.paths.state_dir is None or not is_usable or self.settings.get("systemPrompt") == "":
@@ -77,7 +77,7 @@ class Ground:
 
 
 def memory_folder(state_dir: Path, cwd: Path) -> Path:
-    """One for each repository, or for each folder outside of one."""
+    """The memory folder of a repository, or of a folder outside any repository."""
     from hashlib import sha256
 
     root = os.path.realpath(trust_root(cwd))
@@ -89,7 +89,7 @@ def _folder(path: Path) -> Path:
     try:
         resolved = path.resolve(strict=True)
     except OSError as error:
-        raise UsageError(f"There is no folder {path}: {error.strerror}.") from error
+        raise UsageError(f"Cannot use the folder {path}: {error.strerror}.") from error
     if not resolved.is_dir():
         raise UsageError(f"{path} is not a folder.")
     return resolved

@@ -1,4 +1,4 @@
-"""When lines may be wanted instead of the app: a guess that has to be quick, and errs on the side of looking."""
+"""The quick guess whether plain mode is chosen: when in doubt it reads the settings."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from agentcli.plain.front_end_choice import may_choose_plain
 from agentcli.plain.terminal import wants_vi
-from agentcli.plain.wanted import may_be_wanted
 
 TERMINAL = {"TERM": "xterm"}
 
@@ -30,7 +30,7 @@ TERMINAL = {"TERM": "xterm"}
 def test_flags_variables_and_the_terminal_are_looked_at(
     argv: tuple[str, ...], environ: dict[str, str], wanted: bool
 ) -> None:
-    assert may_be_wanted(argv, environ) == wanted
+    assert may_choose_plain(argv, environ) == wanted
 
 
 @pytest.mark.parametrize("variable", ["AGENTCLI_CONFIG_DIR", "XDG_CONFIG_HOME", "HOME"])
@@ -39,11 +39,11 @@ def test_the_persons_settings_are_looked_at_wherever_they_lie(tmp_path: Path, va
     file = tmp_path / below / "settings.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     environ = {**TERMINAL, variable: str(tmp_path)}
-    assert not may_be_wanted((), environ)
+    assert not may_choose_plain((), environ)
     file.write_text('{"theme": "x"}')
-    assert not may_be_wanted((), environ)
+    assert not may_choose_plain((), environ)
     file.write_text('{"plain": true}')
-    assert may_be_wanted((), environ)
+    assert may_choose_plain((), environ)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""One engine, driven: prompts in, every event to the output, the last result kept.
+"""Drives one engine: submits prompts, sends every event to the output, keeps the last result.
 
-Owns who submits when: a prompt that comes while a submission runs is queued into it, one that comes between starts
-the next. Nobody can answer a question here, so every permission question is answered with a denial.
+A prompt that arrives during a submission is queued into it; one that arrives in between starts the next submission. The
+run is non-interactive, so every permission question is denied.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _NOBODY_TO_ASK = (
 )
 
 
-class Conversation:
+class HeadlessSession:
     def __init__(
         self, engine: Engine, output: Output, debug: DebugLog | None = None, wait_background: bool = False
     ) -> None:
-        """`wait_background`: wait for background commands at the end, instead of ending them."""
+        """`wait_background`: wait for background commands at the end, instead of stopping them."""
         self._engine = engine
         self._output = output
         self._debug = debug
@@ -46,10 +46,10 @@ class Conversation:
         self._prompts: asyncio.Queue[UserLine | None] = asyncio.Queue()
         self.submitting = False
         self.result: Result | None = None
-        """Of the last submission that ended."""
+        """Result of the last finished submission."""
 
     def stop(self, reason: AbortReason) -> None:
-        """End the submission in flight, or the one that is about to start."""
+        """Stop the running submission, or the one that is about to start."""
         self._stop = reason
         self._stopped.set()
         self._engine.abort(reason)
@@ -57,8 +57,9 @@ class Conversation:
     async def submit(
         self, prompt: Prompt, mentions: str | None = None, *, verbatim: bool = False, is_last: bool = False
     ) -> None:
-        """Raises `OutputLost`; the submission is ended then too. `mentions` as for `Engine.submit`; `verbatim`: the
-        prompt is no command either; `is_last`: background commands end with it, before its result is shown."""
+        """Run one prompt. Raises `OutputLost`, which ends the submission too. `mentions` as for `Engine.submit`;
+        `verbatim`: the prompt is not parsed as a command; `is_last`: background commands end with it, before its result
+        is shown."""
         self.submitting, self.result = True, None
         try:
             command = None if verbatim else command_in(prompt)
@@ -73,18 +74,18 @@ class Conversation:
             self.submitting = False
 
     async def _without_background(self, result: Result) -> Result:
-        """The result with what became of the background commands that still ran."""
+        """The result, with the outcome of the background commands that were still running."""
         from agentcli.tools.shell.background import ENDED_WITH_SESSION
 
         await self._end_background()
         ended = {task.id: task.report() for task in self._engine.background.tasks}
         tasks = [ended.get(task["task_id"], task) for task in result.background_tasks]
-        # In a hurry they end after this, with the engine.
+        # After a second signal they are stopped later, with the engine.
         closed = {"status": "stopped", "summary": ENDED_WITH_SESSION}
         return replace(result, background_tasks=[t | closed if t["status"] == "running" else t for t in tasks])
 
     async def _end_background(self) -> None:
-        """Wait for background commands if that is wanted, until a signal; end those that still run then."""
+        """Wait for background commands if requested, until a signal; stop those that still run then."""
         if self._wait_background:
             stopped = asyncio.get_running_loop().create_task(self._stopped.wait())
             try:
@@ -120,7 +121,7 @@ class Conversation:
         if self._debug is not None:
             self._debug.show(event)
         if self._stop is not None:
-            # A signal may come before the engine has anything to abort; the first reason stays in any case.
+            # A signal may come before the engine has anything to abort; the first reason is kept.
             self._engine.abort(self._stop)
         if isinstance(event, PermissionRequested):
             self._engine.answer(event.request_id, Answer("deny", message=_NOBODY_TO_ASK))
@@ -129,7 +130,7 @@ class Conversation:
         await self._output.show(event)
 
     async def follow(self, source: AsyncIterator[bytes | None], output: StreamJsonOutput, notices: Notices) -> None:
-        """Answer user lines until the source ends and all is answered. Raises `OutputLost`."""
+        """Process user lines until the source ends and all are answered. Raises `OutputLost`."""
         reader = asyncio.get_running_loop().create_task(self._read(source, output, notices), name="stdin")
         try:
             while self._stop is None and (prompt := await self._prompts.get()) is not None:
@@ -143,7 +144,7 @@ class Conversation:
             reader.result()
 
     async def _submit_with_leftovers(self, line: UserLine) -> None:
-        """One prompt, then those that came meanwhile and found no tool results to follow."""
+        """Submit one prompt, then those that arrived meanwhile and could not be added to a running turn."""
         waiting = deque([line])
         while waiting and self._stop is None:
             line = waiting.popleft()
@@ -167,7 +168,7 @@ class Conversation:
             self._prompts.put_nowait(None)
 
     def _take(self, line: UserLine) -> None:
-        # A command is not for the model: it waits for the submission's end.
+        # A command is not for the model: it waits for the end of the submission.
         for_model = line.verbatim or command_in(line.prompt) is None
         if self.submitting and self._prompts.empty() and self._engine.running and for_model:
             self._engine.enqueue(line.prompt, mentions="" if line.verbatim else None)
@@ -186,7 +187,7 @@ class Conversation:
 
 
 def command_in(prompt: Prompt) -> CommandLine | None:
-    """The slash command that a prompt is."""
+    """The slash command in a prompt, if it is one."""
     if not isinstance(prompt, str):
         block = prompt[0] if len(prompt) == 1 else None
         prompt = block.text if isinstance(block, TextBlock) else ""

@@ -33,14 +33,9 @@ async def test_a_lost_mode_and_lost_rules_are_one_line_on_resume(tmp_path: Path)
         await session.run()
         name = session.engine.session_id
     assert await notices(project, resume=name) == [
-        (
-            "Not active any more from earlier in this session: the mode acceptEdits and 1 rule for the session. "
-            "The mode is default."
-        )
+        ("Not restored from the earlier session: mode acceptEdits and 1 session rule. The mode is now default.")
     ]
     kept = await notices(project, resume=name, permission_mode=PermissionMode.ACCEPT_EDITS)
-    assert kept == [
-        "Not active any more from earlier in this session: 1 rule for the session. The mode is acceptEdits."
-    ]
+    assert kept == ["Not restored from the earlier session: 1 session rule. The mode is now acceptEdits."]
     assert await notices(project) == []
     assert await notices(project, resume=name, interactive=False) == []

@@ -1,4 +1,4 @@
-"""A body that ends after so many bytes, whatever the server has in mind. Imports httpx2: only with it."""
+"""A response body that ends after a byte limit, whatever the server sends. Imports httpx2."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import httpx2
 
 
-class CutStream(httpx2.AsyncByteStream):
+class BoundedStream(httpx2.AsyncByteStream):
     def __init__(self, whole: httpx2.AsyncByteStream | httpx2.SyncByteStream, most: int) -> None:
         assert isinstance(whole, httpx2.AsyncByteStream)
         self._whole = whole
