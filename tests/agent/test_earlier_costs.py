@@ -14,6 +14,7 @@ from agentcli.agent.engine import Engine
 from agentcli.assemble import Options, build_engine
 from agentcli.commands.run import run_command
 from agentcli.core import events as ev
+from agentcli.core.format import money
 from agentcli.core.usage import Totals, Usage
 from agentcli.providers.catalog import Catalog
 from tests.support.fakes import collect, result_of
@@ -52,7 +53,7 @@ async def test_each_process_that_worked_on_a_session_counts_once(tmp_path: Path)
         assert engine.costs.earlier.cost_usd == pytest.approx(first.total_cost_usd + second.total_cost_usd)
         assert engine.costs.earlier.usage.prompt_tokens == 3_000
         said = result_of(await collect(run_command(engine, "cost", "")))
-        assert f"had cost ${engine.costs.earlier.cost_usd:.4f}" in said.text
+        assert f"had cost {money(engine.costs.earlier.cost_usd)}" in said.text
 
 
 async def test_a_budget_counts_from_now_on(tmp_path: Path) -> None:

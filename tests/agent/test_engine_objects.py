@@ -142,9 +142,10 @@ def test_the_model_gets_one_note_about_an_undo() -> None:
         files = FileChanges(Undoable(), lambda: context)
         assert (await files.undo()).done
         note = await files.take_undo_note([user_message("Fix it", "p", Origin.PROMPT)])
-        assert "“Fix it”" in note
-        assert "/w/a" in note
-        assert await files.take_undo_note([]) == ""
+        assert note is not None
+        assert "“Fix it”" in note.text
+        assert "/w/a" in note.text
+        assert await files.take_undo_note([]) is None
 
     asyncio.run(main())
 

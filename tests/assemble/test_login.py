@@ -131,7 +131,7 @@ def test_settings_that_are_broken_are_not_overwritten_by_a_login(tmp_path: Path)
     home.set()
     path = tmp_path / ".config/agentcli/settings.json"
     path.write_text("{ broken")
-    with pytest.raises(Exception, match="mend the file"):
+    with pytest.raises(Exception, match="fix the file"):
         home.login.use(home.login.address("http://127.0.0.1:9"))
     assert path.read_text() == "{ broken"
 
