@@ -9,7 +9,7 @@ import asyncio
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from textual import events
@@ -62,14 +62,13 @@ class PromptBox(Widget):
     }
     """
 
+    @dataclass
     class Submitted(Message):
         """Enter, or with `now` Ctrl+Enter. The box is empty already; `load` gives the draft back if it cannot be taken.
         An empty draft with `now`: Enter again, while prompts are queued: what waits is wanted now."""
 
-        def __init__(self, draft: Draft, now: bool) -> None:
-            self.draft = draft
-            self.now = now
-            super().__init__()
+        draft: Draft
+        now: bool
 
     class TakeBack(Message):
         """What is queued is wanted back in the box."""
@@ -77,9 +76,9 @@ class PromptBox(Widget):
     class HelpWanted(Message):
         """`?` in an empty box."""
 
-    def __init__(self, parts: PromptParts | None = None, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._parts = parts or PromptParts()
+    def __init__(self, parts: PromptParts) -> None:
+        super().__init__()
+        self._parts = parts
         self._editor = PromptEditor(self, key_table(self._parts.keymap))
         self._popup = Popup()
         self._queued = QueuedRows()
@@ -92,7 +91,6 @@ class PromptBox(Widget):
         self._searched = -1
         self._busy = False
         self._suggested = ""
-        parts = self._parts
         self._assist = Assist(self._editor, self._popup, parts.files, parts.commands, parts.choices, self._room)
         self._outside = Outside(self, self._editor, parts.environ, parts.cwd)
         self._editor.hint = IDLE_HINT
@@ -166,7 +164,7 @@ class PromptBox(Widget):
     def insert_draft(self, draft: Draft) -> None:
         """A draft at the cursor, with its chips."""
         self._end_search(restore=True)
-        self._editor.put_in_draft(draft)
+        self._editor.put_in(self._editor.adopt(draft))
 
     def focus_editor(self) -> None:
         self._editor.focus()
@@ -229,16 +227,15 @@ class PromptBox(Widget):
     def _enter(self) -> None:
         if self._before_search is not None:
             self._take_found(self._popup.chosen)
-        elif (candidate := self._assist.chosen) is not None and self._would_change(candidate):
+        elif (candidate := self._assist.chosen) is not None and (
+            candidate.insert.rstrip(" ") != self._assist.typed or candidate.then == "go on"
+        ):
             self._take(candidate, may_send=True)
         elif self._backslash_is_before():
             row, column = self._editor.cursor_location
             self._editor.replace("\n", (row, column - 1), (row, column), maintain_selection_offset=False)
         else:
             self._send(now=False)
-
-    def _would_change(self, candidate: Candidate) -> bool:
-        return candidate.insert.rstrip(" ") != self._assist.typed or candidate.then == "go on"
 
     def _backslash_is_before(self) -> bool:
         row, column = self._editor.cursor_location
@@ -363,6 +360,7 @@ class PromptBox(Widget):
             self._editor.put_in(plain_line(text))
 
     def changed(self, *, text: bool) -> None:
+        """The text, or only the cursor or the selection, is another one now."""
         if not self.is_attached:
             return
         self._keep_up()

@@ -7,7 +7,7 @@ area's own way divides the whole line for each row (8 ms a key in a draft of 2,0
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar
 from unicodedata import category
 
 from rich.cells import cell_len
@@ -30,19 +30,10 @@ from agentcli.tui.prompt.paint import Span, painted
 from agentcli.tui.prompt.paste import is_large, without_controls
 from agentcli.tui.prompt.wrapping import WrappedPrompt
 
+if TYPE_CHECKING:
+    from agentcli.tui.prompt.box import PromptBox
+
 _MOST_CUT = 100_000
-
-
-class EditorOwner(Protocol):
-    """The box around the editor: what a key or a paste means there."""
-
-    def act(self, action: str) -> bool:
-        """Do what an action of the key table says; False lets the key go on to the screen."""
-
-    def pasted(self, text: str) -> None: ...
-
-    def changed(self, *, text: bool) -> None:
-        """The text, or only the cursor or the selection, is another one now."""
 
 
 class PromptEditor(TextArea, inherit_bindings=False):
@@ -76,7 +67,7 @@ class PromptEditor(TextArea, inherit_bindings=False):
         "prompt-editor--selection",
     }
 
-    def __init__(self, owner: EditorOwner, keys: Mapping[str, PromptKey]) -> None:
+    def __init__(self, owner: PromptBox, keys: Mapping[str, PromptKey]) -> None:
         self._owner = owner
         self._keys = keys
         self.hint = ""
@@ -87,7 +78,6 @@ class PromptEditor(TextArea, inherit_bindings=False):
         """How often the text changed."""
         self._editing = False
         self._after_cut: tuple[int, Location] | None = None
-        self._looks: dict[str, Style] = {}
         self._base = Style.null()
         self.pieces: dict[str, Piece] = {}
         """Also of chips that are not in the text any more: undo may bring them back."""
@@ -124,8 +114,7 @@ class PromptEditor(TextArea, inherit_bindings=False):
 
     def put(self, draft: Draft) -> None:
         """Replace everything, in a way that can be undone."""
-        text = self._adopted(draft).text
-        self.replace(text, (0, 0), self.document.end, maintain_selection_offset=False)
+        self.replace(self.adopt(draft), (0, 0), self.document.end, maintain_selection_offset=False)
 
     def reset(self) -> None:
         """Empty, and nothing to undo: what was here is sent."""
@@ -137,9 +126,6 @@ class PromptEditor(TextArea, inherit_bindings=False):
     def put_in(self, text: str) -> None:
         """Text at the cursor, in place of the selection, as if typed."""
         self._replace_via_keyboard(clean_text(text), *self.selection)
-
-    def put_in_draft(self, draft: Draft) -> None:
-        self.put_in(self._adopted(draft).text)
 
     def put_in_pasted(self, text: str) -> None:
         """Text from outside: a chip when it is large, and never with anything in it that a terminal would obey."""
@@ -163,8 +149,9 @@ class PromptEditor(TextArea, inherit_bindings=False):
         self.put_in(f" {label} " if before and not before[-1].isspace() else f"{label} ")
         return label
 
-    def _adopted(self, draft: Draft) -> Draft:
-        """The draft with its chips numbered so that none is taken for another one that was here."""
+    def adopt(self, draft: Draft) -> str:
+        """Take over the draft's chips and return its text, with chips numbered so that none is taken for another one
+        that was here."""
         kept: list[str] = []
         at = 0
         for start, end, piece in draft.chips():
@@ -177,7 +164,7 @@ class PromptEditor(TextArea, inherit_bindings=False):
             self._number = max(self._number, _number_of(label))
             kept += (draft.text[at:start], label)
             at = end
-        return Draft("".join((*kept, draft.text[at:])), draft.pieces)
+        return "".join((*kept, draft.text[at:]))
 
     # ------------------------------------------------------------------------------------------------------- keys
 
@@ -336,14 +323,8 @@ class PromptEditor(TextArea, inherit_bindings=False):
 
     # ---------------------------------------------------------------------------------------------------- painting
 
-    def notify_style_update(self) -> None:
-        self._looks = {}
-        super().notify_style_update()
-
     def _look(self, name: str) -> Style:
-        if name not in self._looks:
-            self._looks[name] = self.get_component_rich_style(f"prompt-editor--{name}", partial=True)
-        return self._looks[name]
+        return self.get_component_rich_style(f"prompt-editor--{name}", partial=True)
 
     def render_lines(self, crop: Region) -> list[Strip]:
         # Once for all rows: it costs as much as painting one.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 from unicodedata import category
 
@@ -70,10 +71,9 @@ class Popup(Widget):
         "popup--chosen",
     }
 
+    @dataclass
     class Clicked(Message):
-        def __init__(self, index: int) -> None:
-            self.index = index
-            super().__init__()
+        index: int
 
     def __init__(self) -> None:
         super().__init__(id="prompt-popup")
@@ -84,7 +84,6 @@ class Popup(Widget):
         self._first = 0
         self._room = MOST_ROWS
         self._lines = 0
-        self._looks: dict[str, Style] = {}
         self.chosen = -1
 
     @property
@@ -162,14 +161,8 @@ class Popup(Widget):
 
     # ---------------------------------------------------------------------------------------------------- painting
 
-    def notify_style_update(self) -> None:
-        self._looks = {}
-        super().notify_style_update()
-
     def _look(self, name: str) -> Style:
-        if name not in self._looks:
-            self._looks[name] = self.get_component_rich_style(f"popup--{name}", partial=True)
-        return self._looks[name]
+        return self.get_component_rich_style(f"popup--{name}", partial=True)
 
     def render_line(self, y: int) -> Strip:
         width, base = self.size.width, self.rich_style

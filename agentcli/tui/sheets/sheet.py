@@ -7,6 +7,7 @@ widgets of the subclass; keys come to the sheet, one after the other, and never 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 from rich.cells import cell_len
@@ -43,10 +44,9 @@ class StyledRows(Widget, can_focus=False):
     DEFAULT_CSS = "StyledRows { width: 1fr; height: 1; }"
     ALLOW_SELECT = False
 
+    @dataclass
     class Clicked(Message):
-        def __init__(self, meta: dict[str, object]) -> None:
-            super().__init__()
-            self.meta = meta
+        meta: dict[str, object]
 
     def __init__(self, id: str) -> None:
         super().__init__(id=id)

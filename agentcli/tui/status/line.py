@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.message import Message
@@ -21,6 +22,8 @@ from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
 from agentcli.core.shell import shown_command
+from agentcli.tui.blocks.rows import shortened, size
+from agentcli.tui.blocks.wrap import Run
 from agentcli.tui.model import Facts
 from agentcli.tui.modes import MODE_WORDS
 from agentcli.tui.theme.palette import Palette
@@ -28,21 +31,12 @@ from agentcli.tui.theme.palette import Palette
 if TYPE_CHECKING:
     from agentcli.tui.status.command import Ran, StatusCommand, StatusFeed
 
-Run = tuple[str, Style]
-
 _SEPARATOR = " · "
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _UNSANDBOXED = ("off", "not available", "none")
 
 
 # --------------------------------------------------------------------------------------------------------- words
-
-
-def shortened(text: str, width: int) -> str:
-    """At most so many cells, with an ellipsis where something was cut off."""
-    if cell_len(text) <= width:
-        return text
-    return set_cell_size(text, width - 1).rstrip() + "…" if width > 0 else ""
 
 
 def context_bar(facts: Facts, cells: int, palette: Palette) -> list[Run]:
@@ -121,9 +115,6 @@ def fit(facts: Facts, width: int, palette: Palette) -> list[Run]:
         forms = (part.forms[min(step[part.name], len(part.forms) - 1)] for part in parts if part.right == right)
         return [form for form in forms if form]
 
-    def size(form: Form) -> int:
-        return sum(cell_len(text) for text, _style in form)
-
     def fits() -> bool:
         left, right = chosen(right=False), chosen(right=True)
         gaps = len(_SEPARATOR) * (max(0, len(left) - 1) + max(0, len(right) - 1)) + (2 if left and right else 0)
@@ -165,18 +156,7 @@ def _cropped(runs: list[Run], width: int) -> list[Run]:
 
 
 def _parts(facts: Facts, palette: Palette) -> list[Part]:
-    makers: tuple[Callable[[Facts, Palette], Part | None], ...] = (
-        _model,
-        _effort,
-        _mode,
-        _context,
-        _cost,
-        _cached,
-        _todos,
-        _tasks,
-        _sandbox,
-        _place,
-    )
+    makers = (_model, _effort, _mode, _context, _cost, _cached, _todos, _tasks, _sandbox, _place)
     return [part for make in makers if (part := make(facts, palette))]
 
 
@@ -293,15 +273,14 @@ class StatusLine(Widget):
     DEFAULT_CSS = "StatusLine { height: 1; width: 1fr; }"
     ALLOW_SELECT = False
 
+    @dataclass
     class Failed(Message):
         """The user's command gave no line; the usual one is shown. Sent when the reason is a new one."""
 
-        def __init__(self, problem: str) -> None:
-            super().__init__()
-            self.problem = problem
+        problem: str
 
-    def __init__(self, palette: Palette, command: StatusCommand | None = None, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self, palette: Palette, command: StatusCommand | None = None) -> None:
+        super().__init__()
         self._palette = palette
         self._command = command
         self._feed: StatusFeed | None = None

@@ -12,6 +12,7 @@ through `render_lines`, and `render_line` only says which row it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from time import perf_counter
 
 from rich.segment import Segment
@@ -62,25 +63,23 @@ class Transcript(ScrollView):
     }
     """
 
+    @dataclass
     class FollowingChanged(Message):
         """The view follows the end, or stays; `unseen` when something came below it since."""
 
-        def __init__(self, following: bool, unseen: bool) -> None:
-            super().__init__()
-            self.following = following
-            self.unseen = unseen
+        following: bool
+        unseen: bool
 
+    @dataclass
     class FindChanged(Message):
         """More was found, or another match is the current one. `position` counts from 1 at the top; 0 is none."""
 
-        def __init__(self, count: int, position: int, done: bool) -> None:
-            super().__init__()
-            self.count = count
-            self.position = position
-            self.done = done
+        count: int
+        position: int
+        done: bool
 
-    def __init__(self, make_block: Callable[[Item], Block], palette: Palette, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self, make_block: Callable[[Item], Block], palette: Palette) -> None:
+        super().__init__()
         self.can_focus = False  # a click in the conversation must not take the keys away from the prompt
         self.set_reactive(Widget.auto_links, False)
         self._conversation = Conversation(make_block, palette)
