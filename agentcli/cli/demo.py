@@ -177,7 +177,7 @@ def _environment_given_back() -> Iterator[Mapping[str, str]]:
 def _prompt_at_once() -> Instant | None:
     """For a tour with flags, which took the libraries of the command line to read."""
     from agentcli.tui.terminal import instant
-    from agentcli.tui.terminal.look import look_path
+    from agentcli.tui.terminal.instant import look_path
 
     look = instant.load_look(look_path(os.environ))
     return instant.begin(0, 1, instant.suggesting(look, FIRST_PROMPT))

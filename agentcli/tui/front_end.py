@@ -113,8 +113,6 @@ class AppFrontEnd(FrontEnd):
     def leave(self) -> None:
         self._app.leave()
 
-    # ------------------------------------------------------------------------------------------------------ pages
-
     async def _model(self, engine: Engine) -> Any:
         from agentcli.tui.pickers.model import ModelPicker
 

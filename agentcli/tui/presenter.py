@@ -340,8 +340,9 @@ class Presenter:
         return [Add(self._retry)]
 
     @_show.register
-    def _(self, event: ev.StreamWentQuiet, now: float) -> list[Operation]:
-        self._phase(self.activity.phase or "sending", wording.event_line(event)[0])
+    def _(self, event: ev.StreamWentQuiet | ev.CompactionStarted, now: float) -> list[Operation]:
+        quiet = isinstance(event, ev.StreamWentQuiet)
+        self._phase(self.activity.phase or "sending" if quiet else "compacting", wording.event_line(event)[0])
         return []
 
     @_show.register(ev.ModelFellBack)
@@ -363,11 +364,6 @@ class Presenter:
             self._reported.add(event.text)
         text, level = wording.event_line(event)
         return self.note(text, level, type(event).__name__)
-
-    @_show.register
-    def _(self, event: ev.CompactionStarted, now: float) -> list[Operation]:
-        self._phase("compacting", wording.event_line(event)[0])
-        return []
 
     @_show.register
     def _(self, event: ev.CompactionProposed, now: float) -> list[Operation]:

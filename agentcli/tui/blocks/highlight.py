@@ -16,11 +16,8 @@ from typing import Any
 
 from rich.style import Style
 
-from agentcli.tui.blocks.languages import language_of
 from agentcli.tui.blocks.wrap import Run
 from agentcli.tui.theme.palette import Palette
-
-__all__ = ["COMMON", "Highlighter", "highlight", "is_ready", "language_name", "language_of", "warm"]
 
 COMMON = ("python", "bash", "javascript", "typescript", "json", "diff", "html", "yaml", "toml", "sql", "go", "rust")
 """What answers are mostly written in, the most likely first."""
@@ -257,9 +254,6 @@ def _kind(token: Any) -> str:
 
 def _is_too_much(code: str, lines: Sequence[str]) -> bool:
     return len(code) > _MOST_CHARACTERS or len(lines) > _MOST_LINES or max(map(len, lines)) > _LONGEST_LINE
-
-
-# --------------------------------------------------------------------------------------------------- Pygments
 
 
 @lru_cache(maxsize=1)

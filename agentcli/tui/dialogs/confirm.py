@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from agentcli.core.permission import Answer
 from agentcli.core.plaintext import plain_line
-from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.dialogs.subject import paragraph
 from agentcli.tui.sheets.choices import Choice
 from agentcli.tui.sheets.dialog import RequestDialog
@@ -22,7 +22,7 @@ class ConfirmDialog(RequestDialog):
     def keys(self) -> Keys:
         return [("↑↓", "choose"), ("Enter", "confirm"), ("Esc", "cancel")]
 
-    def body(self, width: int) -> list[Line]:
+    def body(self, width: int) -> list[BlockLine]:
         return paragraph(str(self.event.display.get("text", "") or self.event.reason), width, self.palette.text)
 
     def choices(self) -> Sequence[Choice]:

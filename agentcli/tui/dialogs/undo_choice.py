@@ -11,7 +11,7 @@ from rich.style import Style
 
 from agentcli.core.permission import Answer
 from agentcli.core.plaintext import plain_line, plain_text
-from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.dialogs.subject import BLANK, paragraph
 from agentcli.tui.sheets.choices import Choice
 from agentcli.tui.sheets.dialog import PAINTED, RequestDialog
@@ -29,7 +29,7 @@ class UndoChoice(RequestDialog):
     def size_of_body(self) -> int:
         return PAINTED * sum(len(str(clash)) for clash in self.event.display.get("clashes", ()))
 
-    def body(self, width: int) -> list[Line]:
+    def body(self, width: int) -> list[BlockLine]:
         display, palette = self.event.display, self.palette
         lines = [] if self.compact else paragraph(str(display.get("text", "")), width, palette.text)
         for clash in display.get("clashes", ()):
@@ -41,7 +41,7 @@ class UndoChoice(RequestDialog):
             lines += self._version_lines(str(display["other_label"]), str(clash["other"]), "+ ", palette.success, width)
         return lines
 
-    def _version_lines(self, label: str, text: str, mark: str, style: Style, width: int) -> list[Line]:
+    def _version_lines(self, label: str, text: str, mark: str, style: Style, width: int) -> list[BlockLine]:
         label = plain_line(label)
         lines = paragraph(f"{label[:1].upper()}{label[1:]}:", width, self.palette.muted)
         for row in plain_text(text).removesuffix("\n").split("\n") if text else ():

@@ -59,7 +59,9 @@ class CostPage(Page[None]):
     def lines(self, width: int) -> Sequence[Runs]:
         if not self._totals.by_model:
             rows: list[Runs] = [[("Nothing has been used yet.", self.palette.muted)]]
-            return [*rows, [], *self._before(width)] if self._notes.before else rows
+            if before := self._notes.before:
+                rows += [[], *self._labelled("Before", [(before, self.palette.text)], width)]
+            return rows
         table = self._table(width, exact=True) or self._table(width, exact=False) or self._stack()
         rows = [*table, [], *self._sentences(width)]
         for further in self._details(width):
@@ -98,16 +100,12 @@ class CostPage(Page[None]):
             price = _price(used, words=True)
             style = palette.warning if used.unpriced_requests else palette.text
             usage = used.usage
+            sent, received = token_count(usage.input_tokens), token_count(usage.output_tokens)
             wrote, read = token_count(usage.cache_creation_input_tokens), token_count(usage.cache_read_input_tokens)
             rows += [
                 [(safe(model, 60), palette.text + _BOLD), ("  ", style), (price, style)],
-                [(f"  {_requests(used.requests)}", palette.muted)],
-                [
-                    (
-                        f"  input {token_count(usage.input_tokens)} · output {token_count(usage.output_tokens)}",
-                        palette.muted,
-                    )
-                ],
+                [(f"  {counted(used.requests, 'request')}", palette.muted)],
+                [(f"  input {sent} · output {received}", palette.muted)],
                 [(f"  cache: wrote {wrote} · read {read}", palette.muted)],
             ]
         return rows
@@ -117,35 +115,26 @@ class CostPage(Page[None]):
         total: Runs = [(money(totals.cost_usd), palette.text + _BOLD)]
         if not totals.fully_priced:
             count = sum(used.unpriced_requests for used in totals.by_model.values())
-            total.append((f"  and {_requests(count)} whose price is not known", palette.warning))
+            total.append((f"  and {counted(count, 'request')} whose price is not known", palette.warning))
         if notes.before:
             total.append((" since it was resumed", palette.text))
-        rows = self._labelled("Session", total, width)
-        if notes.budget:
-            said = f"{money(notes.budget)}, {percent(totals.cost_usd, notes.budget)} of it spent"
-            rows += self._labelled("Budget", [(said, palette.text)], width)
         usage: Usage = totals.usage
+        said = dict.fromkeys(("Budget", "Cached", "Searches", "Before", "Next"), "")
+        if notes.budget:
+            said["Budget"] = f"{money(notes.budget)}, {percent(totals.cost_usd, notes.budget)} of it spent"
         if usage.prompt_tokens:
             share = percent(usage.cache_read_input_tokens, usage.prompt_tokens)
-            said = f"{share} of all input was read from the cache"
-            rows += self._labelled("Cached", [(said, palette.text)], width)
+            said["Cached"] = f"{share} of all input was read from the cache"
         if usage.web_search_requests:
-            said = f"{usage.web_search_requests:,} on the web"
-            rows += self._labelled("Searches", [(said, palette.text)], width)
-        rows += self._before(width)
+            said["Searches"] = f"{usage.web_search_requests:,} on the web"
         if notes.next_usd is not None:
             cold = ": the cache is cold" if notes.cold else ""
-            said = f"{about_money(notes.next_usd)} for sending the next request{cold}"
-            rows += self._labelled("Next", [(said, palette.text)], width)
-        if notes.lost:
-            rows += self._labelled("Lost", [(notes.lost, palette.text)], width)
-        if notes.saved:
-            rows += self._labelled("Saved", [(notes.saved, palette.text)], width)
+            said["Next"] = f"{about_money(notes.next_usd)} for sending the next request{cold}"
+        said |= {"Before": notes.before, "Lost": notes.lost, "Saved": notes.saved}
+        rows = self._labelled("Session", total, width)
+        for label, text in said.items():
+            rows += self._labelled(label, [(text, palette.text)], width) if text else []
         return rows
-
-    def _before(self, width: int) -> list[Runs]:
-        said = self._notes.before
-        return self._labelled("Before", [(said, self.palette.text)], width) if said else []
 
     def _labelled(self, label: str, runs: Runs, width: int) -> list[Runs]:
         """Wrapped below itself, not below the label."""
@@ -183,7 +172,3 @@ def _price(used: ModelTotals, words: bool = False) -> str:
     if used.unpriced_requests < used.requests:
         return f"{money(used.cost_usd)} + ?"
     return "price not known" if words else "not known"
-
-
-def _requests(count: int) -> str:
-    return counted(count, "request")

@@ -137,8 +137,6 @@ class Popup(Widget):
         at = max(0, self.chosen)
         self._first = max(min(self._first, at), at - self._room + 1, 0)
 
-    # ------------------------------------------------------------------------------------------------------- mouse
-
     def on_click(self, event: events.Click) -> None:
         event.stop()
         index = event.y - 1 - bool(self._note) + self._first
@@ -158,8 +156,6 @@ class Popup(Widget):
             self.chosen = min(max(self.chosen + step, 0), len(self._rows) - 1)
             self._show_chosen()
             self.refresh()
-
-    # ---------------------------------------------------------------------------------------------------- painting
 
     def _look(self, name: str) -> Style:
         return self.get_component_rich_style(f"popup--{name}", partial=True)

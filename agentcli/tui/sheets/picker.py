@@ -15,11 +15,10 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
-from agentcli.tui.sheets.leaving import QuitWanted, is_exit
 from agentcli.tui.sheets.row_list import RowList
 from agentcli.tui.sheets.rows import Found, Row, Search, entries_of, find
 from agentcli.tui.sheets.runs import Runs, first_rows, safe, safe_block, wrapped
-from agentcli.tui.sheets.sheet import MARGIN, EntryLine, Keys, Sheet, StyledRows
+from agentcli.tui.sheets.sheet import MARGIN, EntryLine, Keys, QuitWanted, Sheet, StyledRows, is_exit
 from agentcli.tui.theme.palette import Palette
 
 T = TypeVar("T")
@@ -146,10 +145,6 @@ class ListSheet(Sheet[R], Generic[T, R]):
     @property
     def listing(self) -> RowList[T]:
         return self.query_one(RowList)
-
-    @property
-    def entry(self) -> EntryLine:
-        return self.query_one(EntryLine)
 
     @property
     def query_text(self) -> str:

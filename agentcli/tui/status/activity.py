@@ -98,13 +98,7 @@ class ActivityLine(Widget):
     DEFAULT_CSS = "ActivityLine { height: 1; width: 1fr; }"
     ALLOW_SELECT = False
 
-    def __init__(
-        self,
-        palette: Palette,
-        *,
-        moving: bool = True,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, palette: Palette, *, moving: bool = True, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._palette = palette
         self._moving = moving

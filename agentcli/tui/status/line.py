@@ -36,9 +36,6 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 _UNSANDBOXED = ("off", "not available", "none")
 
 
-# --------------------------------------------------------------------------------------------------------- words
-
-
 def context_bar(facts: Facts, cells: int, palette: Palette) -> list[Run]:
     """How full the context window is; the broken line is where it is compacted by itself."""
     share = min(1.0, facts.context_tokens / facts.context_window)
@@ -63,14 +60,11 @@ def _context_style(facts: Facts, palette: Palette) -> Style:
     return palette.muted if nearness < 0.8 else palette.warning if nearness < 0.97 else palette.error
 
 
-# ---------------------------------------------------------------------------------------------------------- parts
-
-
 Form = list[Run]
 
 
 @frozen
-class Part:
+class StatusPart:
     """One thing in the line, from its longest form to its shortest; an empty form leaves it out."""
 
     name: str
@@ -155,7 +149,7 @@ def _cropped(runs: list[Run], width: int) -> list[Run]:
     return row
 
 
-def _parts(facts: Facts, palette: Palette) -> list[Part]:
+def _parts(facts: Facts, palette: Palette) -> list[StatusPart]:
     makers = (_model, _effort, _mode, _context, _cost, _cached, _todos, _tasks, _sandbox, _place)
     return [part for make in makers if (part := make(facts, palette))]
 
@@ -165,46 +159,48 @@ def _clean(text: str) -> str:
     return shown_command(plain_line(text, 120))
 
 
-def _model(facts: Facts, palette: Palette) -> Part | None:
+def _model(facts: Facts, palette: Palette) -> StatusPart | None:
     name = _clean(facts.model)
     if not name:
         return None
     short = name.removeprefix("claude-")
     texts = (name, shortened(short, 24), shortened(short, 12), "")
-    return Part("model", [[(text, palette.text)] if text else [] for text in texts])
+    return StatusPart("model", [[(text, palette.text)] if text else [] for text in texts])
 
 
-def _effort(facts: Facts, palette: Palette) -> Part | None:
+def _effort(facts: Facts, palette: Palette) -> StatusPart | None:
     effort = _clean(facts.effort)
     if not effort:
         return None
-    return Part("effort", [[(f"{effort} effort", palette.muted)], [(effort, palette.muted)], []])
+    return StatusPart("effort", [[(f"{effort} effort", palette.muted)], [(effort, palette.muted)], []])
 
 
-def _mode(facts: Facts, palette: Palette) -> Part:
+def _mode(facts: Facts, palette: Palette) -> StatusPart:
     words, name = MODE_WORDS.get(facts.mode), _clean(facts.mode)
     label, short = (words.label, words.short) if words else (name, shortened(name, 10))
     if facts.mode == "default":
-        return Part("mode", [[(label, palette.muted)], [(short, palette.muted)], []])
+        return StatusPart("mode", [[(label, palette.muted)], [(short, palette.muted)], []])
     style = palette.warning if facts.mode == "bypassPermissions" else palette.accent
     longest = [words.status] if words and words.status else []
-    return Part("mode", [[(text, style)] for text in (*longest, label, short)])
+    return StatusPart("mode", [[(text, style)] for text in (*longest, label, short)])
 
 
-def _context(facts: Facts, palette: Palette) -> Part | None:
+def _context(facts: Facts, palette: Palette) -> StatusPart | None:
     if facts.context_window <= 0:
         known = facts.context_tokens > 0
-        return Part("context", [[(f"{token_count(facts.context_tokens)} tokens", palette.muted)]] if known else [[]])
+        return StatusPart(
+            "context", [[(f"{token_count(facts.context_tokens)} tokens", palette.muted)]] if known else [[]]
+        )
     share = min(9.99, facts.context_tokens / facts.context_window)
     style = _context_style(facts, palette)
     head: Run = (percent(share), style)
     whole: Form = [head, (f" of {token_count(facts.context_window)}", palette.muted)]
     bar = partial(context_bar, facts, palette=palette)
     blank: Run = (" ", palette.muted)
-    return Part("context", [[*whole, blank, *bar(8)], [head, blank, *bar(5)], whole, [head], []])
+    return StatusPart("context", [[*whole, blank, *bar(8)], [head, blank, *bar(5)], whole, [head], []])
 
 
-def _cost(facts: Facts, palette: Palette) -> Part | None:
+def _cost(facts: Facts, palette: Palette) -> StatusPart | None:
     unknown = "" if facts.fully_priced else "+?"
     spent = f"{money(facts.cost_usd)}{unknown}" if facts.cost_usd > 0 else "$?" if unknown else ""
     following = ""
@@ -215,35 +211,35 @@ def _cost(facts: Facts, palette: Palette) -> Part | None:
         return None
     head: Form = [(spent, palette.text)] if spent else []
     tail: Form = [(" " if spent else "", palette.muted), (following, palette.muted)] if following else []
-    return Part("cost", [[*head, *tail], head, []])
+    return StatusPart("cost", [[*head, *tail], head, []])
 
 
-def _cached(facts: Facts, palette: Palette) -> Part | None:
+def _cached(facts: Facts, palette: Palette) -> StatusPart | None:
     if facts.cached_share is None:
         return None
-    return Part("cached", [[(f"{percent(min(1.0, facts.cached_share))} cached", palette.muted)], []])
+    return StatusPart("cached", [[(f"{percent(min(1.0, facts.cached_share))} cached", palette.muted)], []])
 
 
-def _todos(facts: Facts, palette: Palette) -> Part | None:
+def _todos(facts: Facts, palette: Palette) -> StatusPart | None:
     if facts.todos <= 0 or facts.todos_done >= facts.todos:
         return None
-    return Part("todos", [[(f"todos {facts.todos_done}/{facts.todos}", palette.muted)], []])
+    return StatusPart("todos", [[(f"todos {facts.todos_done}/{facts.todos}", palette.muted)], []])
 
 
-def _tasks(facts: Facts, palette: Palette) -> Part | None:
+def _tasks(facts: Facts, palette: Palette) -> StatusPart | None:
     if facts.tasks <= 0:
         return None
-    return Part("tasks", [[(counted(facts.tasks, "task"), palette.accent)], []], right=True)
+    return StatusPart("tasks", [[(counted(facts.tasks, "task"), palette.accent)], []], right=True)
 
 
-def _sandbox(facts: Facts, palette: Palette) -> Part | None:
+def _sandbox(facts: Facts, palette: Palette) -> StatusPart | None:
     if not facts.sandbox.startswith(_UNSANDBOXED):
         return None
     texts = ("no sandbox", "bare", "")
-    return Part("sandbox", [[(text, palette.warning)] if text else [] for text in texts], right=True)
+    return StatusPart("sandbox", [[(text, palette.warning)] if text else [] for text in texts], right=True)
 
 
-def _place(facts: Facts, palette: Palette) -> Part | None:
+def _place(facts: Facts, palette: Palette) -> StatusPart | None:
     cwd, branch = _clean(facts.cwd), _clean(facts.branch)
     if not cwd and not branch:
         return None
@@ -261,10 +257,7 @@ def _place(facts: Facts, palette: Palette) -> Part | None:
         [(shortened(branch or last, 12), palette.muted)],
         [],
     ]
-    return Part("place", forms, right=True)
-
-
-# --------------------------------------------------------------------------------------------------------- widget
+    return StatusPart("place", forms, right=True)
 
 
 class StatusLine(Widget):

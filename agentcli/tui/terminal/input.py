@@ -165,8 +165,6 @@ class InputFilter:
             return [Sequence(held.decode())]
         return []
 
-    # ---------------------------------------------------------------------------------------------------- keys
-
     def _feed_keys(self, data: bytes, now: float, tokens: list[Token], *, resumed: bool) -> bytes:
         """All of `data` up to the beginning of a paste; returns what follows that."""
         position = 0
@@ -252,8 +250,6 @@ class InputFilter:
         if token is not None:
             tokens.append(token)
         return False
-
-    # --------------------------------------------------------------------------------------------------- pastes
 
     def _feed_paste(self, data: bytes, now: float, tokens: list[Token]) -> bytes:
         assert self._paste is not None

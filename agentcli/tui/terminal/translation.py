@@ -7,6 +7,7 @@ reports, but not its state machine: where a sequence ends is known by now.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from textual import constants, events, messages
 from textual._xterm_parser import IS_ITERM, XTermParser
@@ -16,12 +17,11 @@ from textual.message import Message
 from agentcli.tui.terminal import input as tokens
 
 
+@dataclass
 class BackgroundColour(Message):
     """The terminal said what its background is; each part from 0 to 255."""
 
-    def __init__(self, red: int, green: int, blue: int) -> None:
-        super().__init__()
-        self.rgb = (red, green, blue)
+    rgb: tuple[int, int, int]
 
     @property
     def is_light(self) -> bool:
@@ -55,7 +55,7 @@ class Translation:
             case tokens.Focus(gained):
                 return [events.AppFocus() if gained else events.AppBlur()]
             case tokens.Background(red, green, blue):
-                return [BackgroundColour(red, green, blue)]
+                return [BackgroundColour((red, green, blue))]
             case tokens.Resized():
                 return [self._resized(token)]
             case tokens.ModeReport(mode, setting):

@@ -227,15 +227,6 @@ class Shades:
             "link-background-hover": raised,
             "link-style": "underline",
             "link-style-hover": "bold underline",
-            "footer-foreground": muted,
-            "footer-background": css["background"],
-            "footer-key-foreground": accent,
-            "footer-description-foreground": muted,
-            "footer-description-background": css["background"],
-            "footer-item-background": css["background"],
-            "button-foreground": text,
-            "button-color-foreground": css["background"],
-            "button-focus-text-style": turned,
         }
 
 

@@ -124,9 +124,6 @@ def apply_theme(app: App[Any], theme: TextualTheme) -> None:
         app.theme = theme.name
 
 
-# ------------------------------------------------------------------------------------------------------- reading
-
-
 def theme_folders(config_dir: Path | None) -> tuple[Path, ...]:
     """Where themes lie, the user's own first."""
     package = Path(__file__).parent.parent.parent
@@ -250,9 +247,6 @@ def _texts(file: Path, data: Mapping[str, Any], section: str, known: Sequence[st
     return dict(table)
 
 
-# ------------------------------------------------------------------------------------------------------ choosing
-
-
 def choose_theme(setting: str, terminal_is_light: bool | None, environ: Mapping[str, str]) -> str:
     """The name of the theme to load. `auto` (or nothing) goes by the terminal: its background, and how many colours it
     has."""
@@ -272,9 +266,6 @@ def _has_few_colours(environ: Mapping[str, str]) -> bool:
         return False
     term = environ.get("TERM", "").strip().lower()
     return term.rpartition("-")[2] not in ("256color", "kitty")
-
-
-# ------------------------------------------------------------------------------------------------------ watching
 
 
 async def watch_themes(folder: Path, on_change: Callable[[], None]) -> None:
