@@ -117,8 +117,6 @@ class ChatScreen(Screen[None]):
         for part in (self.transcript, self.status, self.activity):
             part.set_palette(palette)
 
-    # ------------------------------------------------------------------------------------- what the session shows
-
     def apply(self, operations: Iterable[Operation]) -> None:
         self.transcript.apply(operations)
 
@@ -169,11 +167,10 @@ class ChatScreen(Screen[None]):
 
     def _dialog_for(self, event: Question, waiting: int) -> Dialog[Answer | None]:
         from agentcli.tui.dialogs.compact_preview import CompactPreview
-        from agentcli.tui.dialogs.confirm import ConfirmDialog
+        from agentcli.tui.dialogs.confirm import ConfirmDialog, UndoChoice
         from agentcli.tui.dialogs.permission import PermissionDialog
         from agentcli.tui.dialogs.plan import PlanDialog
         from agentcli.tui.dialogs.questions import QuestionsDialog
-        from agentcli.tui.dialogs.undo_choice import UndoChoice
 
         own, palette = self._host.preferences, self.palette
         options: EditableOptions = {"typed": self._last_typed, "environ": own.environ, "cwd": own.cwd}
@@ -218,8 +215,6 @@ class ChatScreen(Screen[None]):
             self._dialog = None
             self._make_room(0)
             self._host.close_screen(dialog)
-
-    # --------------------------------------------------------------------------------------- what the person does
 
     @on(PromptBox.Submitted)
     def _submitted(self, event: PromptBox.Submitted) -> None:

@@ -55,6 +55,12 @@ _STREAMED = (
     ev.RetryScheduled,
 )
 
+_Noted = (
+    ev.ModelFellBack | ev.FeatureDropped | ev.RequestRepaired | ev.PrefixBroken | ev.LoopSuspected
+    | ev.RulesLearned | ev.ModeChanged | ev.BackgroundChanged | ev.CompactionFailed | ev.ContextEdited
+)  # fmt: skip
+"""Events that are a notice in the transcript."""
+
 Titles = Callable[[str, Json], str]
 """One line for people about a call, by its tool's name and its input; "" where nothing is known."""
 
@@ -345,17 +351,8 @@ class Presenter:
         self._phase(self.activity.phase or "sending" if quiet else "compacting", wording.event_line(event)[0])
         return []
 
-    @_show.register(ev.ModelFellBack)
-    @_show.register(ev.FeatureDropped)
-    @_show.register(ev.RequestRepaired)
-    @_show.register(ev.PrefixBroken)
-    @_show.register(ev.LoopSuspected)
-    @_show.register(ev.RulesLearned)
-    @_show.register(ev.ModeChanged)
-    @_show.register(ev.BackgroundChanged)
-    @_show.register(ev.CompactionFailed)
-    @_show.register(ev.ContextEdited)
-    def _(self, event: ev.Event, now: float) -> list[Operation]:
+    @_show.register
+    def _(self, event: _Noted, now: float) -> list[Operation]:
         if isinstance(event, ev.ModeChanged):
             if event.mode == self._mode:
                 return []

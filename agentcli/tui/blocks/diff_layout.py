@@ -48,8 +48,6 @@ class FileView:
 
 @frozen
 class Look:
-    """How diffs are laid out."""
-
     width: int
     palette: Palette
     beside: bool = False

@@ -39,8 +39,6 @@ _SILENT = ("Read", "NotebookRead")
 
 @frozen
 class DisplayView:
-    """How something is to be shown."""
-
     width: int
     palette: Palette
     expanded: bool = False
@@ -59,7 +57,6 @@ class DisplayView:
 
 
 def shown(display: Json, view: DisplayView) -> Rows:
-    """The rows of a display."""
     kind = display.get("kind")
     show = _KINDS.get(kind) if isinstance(kind, str) else None
     return show(display, view) if show else _unknown(display, view)
@@ -103,15 +100,16 @@ def _unknown(display: Json, view: DisplayView) -> Rows:
 
 def _code(display: Json, view: DisplayView) -> Rows:
     """A part of a file: said in the summary, seen when opened."""
+    from agentcli.tui.blocks.highlight import highlight
+
     value = _string(display, "text")
     if not view.expanded:
         return Rows(hidden=int(bool(value)))
     lines = value.split("\n")[:MOST_ROWS]
     first = max(1, _number(display, "start"))
     digits = len(str(first + len(lines)))
-    coloured = _coloured(
-        "\n".join(lines[:_MOST_COLOURED]), _string(display, "language"), _string(display, "path"), view.palette
-    )
+    language = language_of(_string(display, "path")) or _string(display, "language")
+    coloured = highlight("\n".join(lines[:_MOST_COLOURED]), language, view.palette)
 
     def numbered() -> Iterator[list[BlockLine]]:
         for place, line in enumerate(lines):
@@ -120,12 +118,6 @@ def _code(display: Json, view: DisplayView) -> Rows:
             yield wrap(runs, view.width, number, [*view.before, (" " * (digits + 2), view.palette.faint)])
 
     return folded(numbered(), value.count("\n") + 1, MOST_ROWS)
-
-
-def _coloured(value: str, language: str, path: str, palette: Palette) -> list[list[Run]]:
-    from agentcli.tui.blocks.highlight import highlight
-
-    return highlight(value, language_of(path) or language, palette)
 
 
 def diff_rows(value: str, view: DisplayView, path: str) -> Rows:

@@ -181,14 +181,11 @@ class Flow:
         self._tail = as_lines(self._tail)[start:]
 
     def _write(self, document: Document, piece: Piece, last: Piece | None) -> None:
-        if last is not None and self._is_apart(last, document, piece):
-            self._writer.gap(self._margin)
+        if last is not None:
+            goes_on = piece.line == 0 and piece.item and piece.item == last.item
+            if self._apart if goes_on else document.is_apart(last, piece):
+                self._writer.gap(self._margin)
         self._writer.write(document, piece, self._margin)
-
-    def _is_apart(self, last: Piece, document: Document, piece: Piece) -> bool:
-        if piece.line == 0 and piece.item and piece.item == last.item:
-            return self._apart
-        return document.is_apart(last, piece)
 
     def _keep(self, piece: Piece) -> None:
         self._kept = len(self._writer.lines)

@@ -211,8 +211,6 @@ class MarkdownWriter:
 
 
 class _Blocks:
-    """Walks the tokens of one document."""
-
     def __init__(self, writer: MarkdownWriter, document: Document) -> None:
         self._writer = writer
         self._document = document

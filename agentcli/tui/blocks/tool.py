@@ -99,7 +99,8 @@ class ToolBlock(Block):
     def _header(self, width: int, palette: Palette) -> tuple[list[BlockLine], bool]:
         """The header, and whether something of the title was left out."""
         item = self.item
-        mark = [(f"{_sign(item)} ", _mark_style(item, palette))] if width >= 8 else []
+        sign = "&" if _goes_on(item) else _SIGNS.get(item.status, "·")
+        mark = [(f"{sign} ", _mark_style(item, palette))] if width >= 8 else []
         name, rest = _split(item)
         after = "".join(f" · {part}" for part in self._facts())
         room = width - 2
@@ -184,10 +185,6 @@ def _long_command(item: ToolItem) -> str:
     if not isinstance(command, str) or command.strip() in item.title:
         return ""
     return plain_text(command)
-
-
-def _sign(item: ToolItem) -> str:
-    return "&" if _goes_on(item) else _SIGNS.get(item.status, "·")
 
 
 def _goes_on(item: ToolItem) -> bool:

@@ -123,7 +123,13 @@ class ContextPage(ListSheet[str, None]):
             self.set_rows(self._rows())
             self.listing.move_to(0)
         elif key in ("p", "d", "u") and self._control is not None and self.row is not None:
-            {"p": self._pin, "d": self._ask, "u": self._restore}[key](self._control, self.row.value)
+            control, item = self._control, self.row.value
+            if key == "d":
+                self._ask(control, item)
+            elif key == "u":
+                self._reload(control.restore(item), "It is back")
+            else:
+                self._reload((control.unpin if item in control.pins else control.pin)(item) or "")
         else:
             return False
         return True
@@ -161,9 +167,6 @@ class ContextPage(ListSheet[str, None]):
             note = f"\n… {counted(len(text) - _LONGEST_TEXT, 'more character')}" if len(text) > _LONGEST_TEXT else ""
             self.open(TextPage(shown.label, [text[:_LONGEST_TEXT] + note], self.palette))
 
-    def _pin(self, control: ContextControl, item: str) -> None:
-        self._reload((control.unpin if item in control.pins else control.pin)(item) or "")
-
     def _ask(self, control: ContextControl, item: str) -> None:
         price = control.price_of_drop(item)
         if isinstance(price, str):
@@ -171,9 +174,6 @@ class ContextPage(ListSheet[str, None]):
         else:
             self._asked = (item, price)
             self.settle()
-
-    def _restore(self, control: ContextControl, item: str) -> None:
-        self._reload(control.restore(item), "It is back")
 
     def moved(self, row: Row[str] | None) -> None:
         if self._asked is not None and (row is None or row.value != self._asked[0]):

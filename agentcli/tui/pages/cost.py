@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from rich.cells import cell_len
 from rich.style import Style
 
+from agentcli.commands.cost import counts_of, price, together
 from agentcli.core.format import about_money, money, percent, token_count
 from agentcli.core.frozen import frozen
 from agentcli.core.plural import counted
@@ -73,9 +74,9 @@ class CostPage(Page[None]):
         """Nothing if it does not fit."""
         palette, totals = self.palette, self._totals
         cells: list[tuple[str, ...]] = [("model", *_COLUMNS)]
-        cells += [(safe(model, 60), *_numbers(used, exact)) for model, used in totals.by_model.items()]
+        cells += [(safe(model, 60), *self._numbers(used, exact)) for model, used in totals.by_model.items()]
         if len(totals.by_model) > 1:
-            cells.append(("together", *_numbers(_summed(totals), exact)))
+            cells.append(("together", *self._numbers(together(totals), exact)))
         widths = [max(cell_len(row[place]) for row in cells) + _GAP for place in range(len(cells[0]))]
         if sum(widths) - _GAP > width:
             return []
@@ -97,13 +98,13 @@ class CostPage(Page[None]):
         palette = self.palette
         rows: list[Runs] = []
         for model, used in self._totals.by_model.items():
-            price = _price(used, words=True)
+            said = price(used, "price not known")
             style = palette.warning if used.unpriced_requests else palette.text
             usage = used.usage
             sent, received = token_count(usage.input_tokens), token_count(usage.output_tokens)
             wrote, read = token_count(usage.cache_creation_input_tokens), token_count(usage.cache_read_input_tokens)
             rows += [
-                [(safe(model, 60), palette.text + _BOLD), ("  ", style), (price, style)],
+                [(safe(model, 60), palette.text + _BOLD), ("  ", style), (said, style)],
                 [(f"  {counted(used.requests, 'request')}", palette.muted)],
                 [(f"  input {sent} · output {received}", palette.muted)],
                 [(f"  cache: wrote {wrote} · read {read}", palette.muted)],
@@ -142,33 +143,6 @@ class CostPage(Page[None]):
         names = [label, *[""] * (len(rows) - 1)]
         return [[(padded(name, _LABEL), self.palette.muted), *row] for name, row in zip(names, rows, strict=True)]
 
-
-def _numbers(used: ModelTotals, exact: bool) -> tuple[str, ...]:
-    usage = used.usage
-    counts = (
-        used.requests,
-        usage.input_tokens,
-        usage.output_tokens,
-        usage.cache_creation_input_tokens,
-        usage.cache_read_input_tokens,
-    )
-    return (*(f"{count:,}" if exact else token_count(count) for count in counts), _price(used))
-
-
-def _summed(totals: Totals) -> ModelTotals:
-    of_models = totals.by_model.values()
-    return ModelTotals(
-        totals.usage,
-        totals.cost_usd,
-        sum(used.requests for used in of_models),
-        sum(used.unpriced_requests for used in of_models),
-    )
-
-
-def _price(used: ModelTotals, words: bool = False) -> str:
-    """A model without any price does not cost nothing."""
-    if not used.unpriced_requests:
-        return money(used.cost_usd)
-    if used.unpriced_requests < used.requests:
-        return f"{money(used.cost_usd)} + ?"
-    return "price not known" if words else "not known"
+    @staticmethod
+    def _numbers(used: ModelTotals, exact: bool) -> tuple[str, ...]:
+        return (*(f"{count:,}" if exact else token_count(count) for count in counts_of(used)), price(used))

@@ -128,8 +128,6 @@ class PromptBox(Widget):
         if not focused:
             self._parts.drafts.hurry()
 
-    # --------------------------------------------------------------------------------------------- for the screen
-
     @property
     def draft(self) -> Draft:
         return self._editor.draft if self._before_search is None else self._before_search
@@ -137,10 +135,6 @@ class PromptBox(Widget):
     @property
     def is_empty(self) -> bool:
         return self._editor.is_empty if self._before_search is None else self._before_search.is_empty
-
-    @property
-    def selected_text(self) -> str:
-        return self._editor.selected_text
 
     def load(self, draft: Draft) -> None:
         """Put a draft into the box, in place of what is there; undo brings that back."""
@@ -188,8 +182,6 @@ class PromptBox(Widget):
     def dismiss(self) -> bool:
         """Close the menu or the search, if one is open: what Esc does first. Whether there was one."""
         return self._end_search(restore=True) or self._assist.dismiss()
-
-    # ------------------------------------------------------------------------------------------------------- keys
 
     def act(self, action: str) -> bool:
         """What a key of the table does; False lets it go on to the screen. Called in the editor's own turn, so that the
@@ -306,8 +298,6 @@ class PromptBox(Widget):
         else:
             self._assist.ask()
 
-    # ---------------------------------------------------------------------------------------------- history search
-
     def _search_history(self) -> None:
         if self._before_search is not None:
             self._popup.move(1)
@@ -349,8 +339,6 @@ class PromptBox(Widget):
         self._show_hint()
         self._keep_up()
         return True
-
-    # ---------------------------------------------------------------------------------------------------- keeping up
 
     def pasted(self, text: str) -> None:
         """Text from the terminal's paste: never sends, however many line breaks are in it."""

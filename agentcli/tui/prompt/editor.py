@@ -6,7 +6,8 @@ area's own way divides the whole line for each row (8 ms a key in a draft of 2,0
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 from unicodedata import category
 
@@ -26,7 +27,6 @@ from agentcli.core.messages import clean_text
 from agentcli.interactive.draft import CHIP, Draft, ImagePiece, PastedPiece, Piece, image_chip, pasted_chip
 from agentcli.tui.prompt.graphemes import boundary_after, boundary_before, boundary_near
 from agentcli.tui.prompt.keys import PromptKey
-from agentcli.tui.prompt.paint import Span, painted
 from agentcli.tui.prompt.paste import is_large, without_controls
 from agentcli.tui.prompt.wrapping import WrappedPrompt
 
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from agentcli.tui.prompt.box import PromptBox
 
 _MOST_CUT = 100_000
+Span = tuple[int, int, Style]
+"""From which column to which (not included) a style holds."""
 
 
 class PromptEditor(TextArea, inherit_bindings=False):
@@ -97,8 +99,6 @@ class PromptEditor(TextArea, inherit_bindings=False):
         self.wrapped_document = WrappedPrompt(self.document, tab_width=self.indent_width)
         self.navigator = DocumentNavigator(self.wrapped_document)
         self._rewrap_and_refresh_virtual_size()
-
-    # ----------------------------------------------------------------------------------------------------- drafts
 
     @property
     def draft(self) -> Draft:
@@ -166,8 +166,6 @@ class PromptEditor(TextArea, inherit_bindings=False):
             at = end
         return "".join((*kept, draft.text[at:]))
 
-    # ------------------------------------------------------------------------------------------------------- keys
-
     async def _on_key(self, event: events.Key) -> None:
         """Everything is done here and now, so that keys take effect in the order in which they were typed."""
         key = self._keys.get(event.key)
@@ -196,8 +194,6 @@ class PromptEditor(TextArea, inherit_bindings=False):
         event.stop()
         event.prevent_default()
         self._owner.pasted(event.text)
-
-    # --------------------------------------------------------------------------------------- characters and chips
 
     def find_matching_bracket(self, bracket: str, search_from: Location) -> Location | None:
         return None  # prose: looking through the whole draft for a partner is not worth a key's time
@@ -289,8 +285,6 @@ class PromptEditor(TextArea, inherit_bindings=False):
             return True
         return super().post_message(message)
 
-    # -------------------------------------------------------------------------------------------- cutting, yanking
-
     def action_kill_word_left(self) -> None:
         self._kill(self.get_cursor_word_left_location())
 
@@ -321,8 +315,6 @@ class PromptEditor(TextArea, inherit_bindings=False):
         if self._cut:
             self.put_in(self._cut)
 
-    # ---------------------------------------------------------------------------------------------------- painting
-
     def _look(self, name: str) -> Style:
         return self.get_component_rich_style(f"prompt-editor--{name}", partial=True)
 
@@ -346,7 +338,7 @@ class PromptEditor(TextArea, inherit_bindings=False):
         begin = offsets[section - 1] if section else 0
         end = offsets[section] if section < len(offsets) else len(line)
         tab_widths = self.wrapped_document.get_tab_widths(line_index)[line.count("\t", 0, begin) :]
-        segments = painted(line, begin, end, list(self._spans(line_index, line)), tab_widths)
+        segments = _painted(line, begin, end, list(self._spans(line_index, line)), tab_widths)
         return Strip(segments).apply_style(base).adjust_cell_length(width, base)
 
     def _empty_row(self, y: int, width: int, base: Style) -> Strip:
@@ -377,3 +369,25 @@ class PromptEditor(TextArea, inherit_bindings=False):
 
 def _number_of(label: str) -> int:
     return int(label.split(" #", 1)[1].split(":", 1)[0])
+
+
+def _painted(line: str, begin: int, end: int, spans: Sequence[Span], tab_widths: Iterable[int]) -> Iterator[Segment]:
+    """The part of a line that stands in one row. Later spans lie over earlier ones; `tab_widths` are those of the
+    part's tabs. A row that ends with its line has a blank behind it, where the cursor may stand."""
+    places = sorted({begin, end} | {at for start, stop, _look in spans for at in (start, stop) if begin < at < end})
+    widths = iter(tab_widths)
+    for start, stop in pairwise(places):
+        style = _style_at(spans, start)
+        text = line[start:stop]
+        while "\t" in text:
+            before, _tab, text = text.partition("\t")
+            yield Segment(before + " " * next(widths, 1), style)
+        if text:
+            yield Segment(text, style)
+    if end == len(line):
+        yield Segment(" ", _style_at(spans, end))
+
+
+def _style_at(spans: Sequence[Span], column: int) -> Style | None:
+    looks = [look for start, stop, look in spans if start <= column < stop]
+    return Style.combine(looks) if looks else None

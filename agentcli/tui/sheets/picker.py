@@ -97,8 +97,6 @@ class ListSheet(Sheet[R], Generic[T, R]):
         self._about_height = (0, 0)
         """Width, and the most rows that were needed at that width: the sheet does not jump while the cursor moves."""
 
-    # ------------------------------------------------------------------------------------------------ for who inherits
-
     def head(self, width: int, room: int) -> list[Runs]:
         """Rows above the list; `room` is what is left for them and the list."""
         return []
@@ -131,8 +129,6 @@ class ListSheet(Sheet[R], Generic[T, R]):
     def keys(self) -> Keys:
         search = [("/", "search")] if self.letters and not self.searching else []
         return [*search, ("↑↓", "move"), ("Enter", self.verb), ("Esc", "back")]
-
-    # ------------------------------------------------------------------------------------------------------- the parts
 
     def parts(self) -> ComposeResult:
         yield StyledRows(id="head")
@@ -173,8 +169,6 @@ class ListSheet(Sheet[R], Generic[T, R]):
         self.listing.measure(self._entries, self.label_cells)
         self._filter(here)
         self.settle()
-
-    # --------------------------------------------------------------------------------------------------------- painting
 
     def lay_out(self, width: int, room: int) -> None:
         head, body, about = (
@@ -246,8 +240,6 @@ class ListSheet(Sheet[R], Generic[T, R]):
         else:
             self.paint()
 
-    # --------------------------------------------------------------------------------------------------------- preview
-
     def _show_preview(self) -> None:
         if not self.is_open:
             return
@@ -275,8 +267,6 @@ class ListSheet(Sheet[R], Generic[T, R]):
         width = max(1, (pane.size.width or self.size.width // 2 - 1) - 2)
         pieces = [piece for row in rows for piece in wrapped(row, width, 4)]
         pane.show(pieces[-pane.size.height :] if self.preview_end and pane.size.height else pieces)
-
-    # ----------------------------------------------------------------------------------------------------------- search
 
     def _filter(self, keep: T | None = None) -> None:
         """Show what fits; the cursor goes to the best, or stays at the value to keep."""
@@ -312,8 +302,6 @@ class ListSheet(Sheet[R], Generic[T, R]):
             keep = self.row.value  # the query was taken back: the cursor stays where it is
         values = [each.entry.row.value for each in found] if keep is not None else []
         self._show(found, values.index(keep) if keep in values else 0, grouped=not query)
-
-    # ------------------------------------------------------------------------------------------------------------- keys
 
     def press(self, key: str, character: str | None) -> bool:
         if key == "escape":

@@ -60,8 +60,6 @@ class Scroller(ScrollView, can_focus=False):
         self.match = 0
         """Index of the current match."""
 
-    # -------------------------------------------------------------------------------------------------- for subclasses
-
     @property
     def row_count(self) -> int:
         raise NotImplementedError
@@ -91,8 +89,6 @@ class Scroller(ScrollView, can_focus=False):
             self.matches = self.search(self.sought)
             self.match = min(self.match, max(0, len(self.matches) - 1))
         self.refresh()
-
-    # ------------------------------------------------------------------------------------------------------- scrolling
 
     def set_height(self, rows: int) -> None:
         self.shown = rows
@@ -139,8 +135,6 @@ class Scroller(ScrollView, can_focus=False):
         if round(old_value) != round(new_value):
             self.post_message(self.Scrolled())
 
-    # ---------------------------------------------------------------------------------------------------------- search
-
     def find(self, text: str) -> None:
         """Mark all matches and show the first from here on; an empty text removes the marks."""
         self.sought = parse_query(text)
@@ -164,8 +158,6 @@ class Scroller(ScrollView, can_focus=False):
         if self.sought is None:
             return ""
         return f"{self.match + 1:,} of {len(self.matches):,}" if self.matches else "not found"
-
-    # -------------------------------------------------------------------------------------------- painting and copying
 
     def render_line(self, y: int) -> Strip:
         place, width, base = y + self.scroll_offset.y, self.scrollable_content_region.width, self.rich_style

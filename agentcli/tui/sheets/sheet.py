@@ -130,8 +130,6 @@ class Sheet(ModalScreen[T]):
         # Set here because a rule of the app for `Screen` would otherwise hide the transcript behind the sheet.
         self.styles.background = "transparent"
 
-    # -------------------------------------------------------------------------------------------------- for subclasses
-
     def parts(self) -> ComposeResult:
         """The widgets between the rule and the keys."""
         raise NotImplementedError
@@ -183,8 +181,6 @@ class Sheet(ModalScreen[T]):
         """Esc: close what is open inside the sheet, else the sheet."""
         self.leave()
 
-    # --------------------------------------------------------------------------------------------------------- leaving
-
     def leave(self) -> None:
         """Ctrl+C, or Esc with nothing open inside."""
         self.dismiss(self.declined)
@@ -212,8 +208,6 @@ class Sheet(ModalScreen[T]):
             self.paint()
         if text:
             self.set_timer(TOLD_SECONDS, lambda: self.tell(""))
-
-    # -------------------------------------------------------------------------------------------------------- Textual
 
     def compose(self) -> ComposeResult:
         with Vertical(id="sheet"):

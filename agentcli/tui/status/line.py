@@ -150,8 +150,29 @@ def _cropped(runs: list[Run], width: int) -> list[Run]:
 
 
 def _parts(facts: Facts, palette: Palette) -> list[StatusPart]:
-    makers = (_model, _effort, _mode, _context, _cost, _cached, _todos, _tasks, _sandbox, _place)
-    return [part for make in makers if (part := make(facts, palette))]
+    muted, effort = palette.muted, _clean(facts.effort)
+    cached = "" if facts.cached_share is None else f"{percent(min(1.0, facts.cached_share))} cached"
+    todos = f"todos {facts.todos_done}/{facts.todos}" if 0 <= facts.todos_done < facts.todos else ""
+    tasks = counted(facts.tasks, "task") if facts.tasks > 0 else ""
+    unsandboxed = facts.sandbox.startswith(_UNSANDBOXED)
+    parts = (
+        _model(facts, palette),
+        _words("effort", (f"{effort} effort", effort), muted) if effort else None,
+        _mode(facts, palette),
+        _context(facts, palette),
+        _cost(facts, palette),
+        _words("cached", (cached,), muted) if cached else None,
+        _words("todos", (todos,), muted) if todos else None,
+        _words("tasks", (tasks,), palette.accent, right=True) if tasks else None,
+        _words("sandbox", ("no sandbox", "bare"), palette.warning, right=True) if unsandboxed else None,
+        _place(facts, palette),
+    )
+    return [part for part in parts if part is not None]
+
+
+def _words(name: str, texts: Sequence[str], style: Style, *, right: bool = False) -> StatusPart:
+    """A part of one style that can be left out."""
+    return StatusPart(name, [*([(text, style)] for text in texts), []], right)
 
 
 def _clean(text: str) -> str:
@@ -164,22 +185,14 @@ def _model(facts: Facts, palette: Palette) -> StatusPart | None:
     if not name:
         return None
     short = name.removeprefix("claude-")
-    texts = (name, shortened(short, 24), shortened(short, 12), "")
-    return StatusPart("model", [[(text, palette.text)] if text else [] for text in texts])
-
-
-def _effort(facts: Facts, palette: Palette) -> StatusPart | None:
-    effort = _clean(facts.effort)
-    if not effort:
-        return None
-    return StatusPart("effort", [[(f"{effort} effort", palette.muted)], [(effort, palette.muted)], []])
+    return _words("model", (name, shortened(short, 24), shortened(short, 12)), palette.text)
 
 
 def _mode(facts: Facts, palette: Palette) -> StatusPart:
     words, name = MODE_WORDS.get(facts.mode), _clean(facts.mode)
     label, short = (words.label, words.short) if words else (name, shortened(name, 10))
     if facts.mode == "default":
-        return StatusPart("mode", [[(label, palette.muted)], [(short, palette.muted)], []])
+        return _words("mode", (label, short), palette.muted)
     style = palette.warning if facts.mode == "bypassPermissions" else palette.accent
     longest = [words.status] if words and words.status else []
     return StatusPart("mode", [[(text, style)] for text in (*longest, label, short)])
@@ -212,31 +225,6 @@ def _cost(facts: Facts, palette: Palette) -> StatusPart | None:
     head: Form = [(spent, palette.text)] if spent else []
     tail: Form = [(" " if spent else "", palette.muted), (following, palette.muted)] if following else []
     return StatusPart("cost", [[*head, *tail], head, []])
-
-
-def _cached(facts: Facts, palette: Palette) -> StatusPart | None:
-    if facts.cached_share is None:
-        return None
-    return StatusPart("cached", [[(f"{percent(min(1.0, facts.cached_share))} cached", palette.muted)], []])
-
-
-def _todos(facts: Facts, palette: Palette) -> StatusPart | None:
-    if facts.todos <= 0 or facts.todos_done >= facts.todos:
-        return None
-    return StatusPart("todos", [[(f"todos {facts.todos_done}/{facts.todos}", palette.muted)], []])
-
-
-def _tasks(facts: Facts, palette: Palette) -> StatusPart | None:
-    if facts.tasks <= 0:
-        return None
-    return StatusPart("tasks", [[(counted(facts.tasks, "task"), palette.accent)], []], right=True)
-
-
-def _sandbox(facts: Facts, palette: Palette) -> StatusPart | None:
-    if not facts.sandbox.startswith(_UNSANDBOXED):
-        return None
-    texts = ("no sandbox", "bare", "")
-    return StatusPart("sandbox", [[(text, palette.warning)] if text else [] for text in texts], right=True)
 
 
 def _place(facts: Facts, palette: Palette) -> StatusPart | None:

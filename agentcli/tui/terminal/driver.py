@@ -101,7 +101,9 @@ class AgentDriver(LinuxDriver):
         self._translation = Translation()
         self._order = KeyOrder(app, self._loop)
         self._size_is_due = False
-        self._ending = Ending(self.restore, self._leave, self.preloaded.last_resort)
+        self._ending = Ending(
+            self.restore, lambda code: self._in_loop(app.exit, None, code), self.preloaded.last_resort
+        )
         self._handlers_before: dict[int, Any] = {}
         self.escape_watch = EscapeWatch(self._loop, self._log_stuck)
         survive_stuck_handlers(app)
@@ -348,9 +350,6 @@ class AgentDriver(LinuxDriver):
         if self._writer is not None:
             self._writer.silence()
         self._ending.terminal_gone()
-
-    def _leave(self, code: int) -> None:
-        self._in_loop(lambda: self._app.exit(return_code=code))
 
     def _sigtstp_application(self, *_: object) -> None:
         if self._auto_restart and self._writer is not None:

@@ -340,7 +340,10 @@ def _classified(sequence: bytes) -> Token | None:
         return Sequence(text)
     if text in ("\x1b[I", "\x1b[O"):
         return Focus(text == "\x1b[I")
-    return _report(text) or _key_sequence(text)
+    if (report := _report(text)) is not None:
+        return report
+    # Halves are no keys, and nothing so long is one.
+    return Sequence(text) if 2 < len(text) <= 64 and "@" <= text[-1] <= "~" else None
 
 
 def _string_token(sequence: bytes) -> Token | None:
@@ -364,8 +367,3 @@ def _report(text: str) -> Token | None:
         is_key = match[1] == "1" and match[2].isdigit() and 2 <= int(match[2][:6]) <= _LARGEST_MODIFIER
         return None if is_key else Reply(text)
     return Reply(text) if _ANSWER.fullmatch(text) else None
-
-
-def _key_sequence(text: str) -> Token | None:
-    """None for halves and for what is too long to be a key."""
-    return Sequence(text) if len(text) > 2 and len(text) <= 64 and ("@" <= text[-1] <= "~") else None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
 
 from agentcli.tui.blocks.base import Block
-from agentcli.tui.model import Above, Add, Clear, Grow, Item, Operation, Remove, Replace
+from agentcli.tui.model import Add, Clear, Grow, Item, Operation, Remove, Replace
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.finding import Search
 from agentcli.tui.transcript.layouts import BrokenBlock, Layouts
@@ -39,8 +39,6 @@ class TranscriptItems:
                     more |= self._change(id, lambda block, text=text: block.grow(text))  # type: ignore[misc]
                 case Replace(item):
                     self._change(item.id, lambda block, item=item: block.replace(item))  # type: ignore[misc]
-                case Above(items):
-                    self.put_above(items)
                 case Remove(id):
                     for entry in self.stack.remove(id):
                         self._removed(entry)

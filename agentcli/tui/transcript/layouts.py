@@ -53,7 +53,9 @@ class Layouts:
             entry.stale = False
             entry.version += 1
             self.stack.set_rows(entry, len(entry.lines))
-        self._use(entry)
+        rows = len(entry.lines)
+        self._rows += rows - self._kept.pop(entry, 0)
+        self._kept[entry] = rows
         return entry.lines
 
     def measure(self, entry: StackEntry) -> None:
@@ -65,7 +67,7 @@ class Layouts:
             entry.stale = True
             self.lines(entry)
         if self._rows > self.most_rows:
-            self._drop(entry)
+            self.drop(entry)
 
     def set_width(self, width: int) -> None:
         """All heights are estimates from now on."""
@@ -84,10 +86,12 @@ class Layouts:
 
     def drop(self, entry: StackEntry) -> None:
         """Lines that will be made again, maybe otherwise; the height stays as it was."""
-        if entry in self._kept:
-            self._drop(entry)
-        else:
-            _forget(entry)
+        self._rows -= self._kept.pop(entry, 0)
+        entry.lines = None
+        try:
+            entry.block.forget()
+        except Exception:
+            logging.getLogger("agentcli").exception("a block cannot forget: %r", type(entry.block).__name__)
 
     def removed(self, entry: StackEntry) -> None:
         self._rows -= self._kept.pop(entry, 0)
@@ -98,23 +102,13 @@ class Layouts:
         if self._rows <= self.most_rows:
             return
         for entry in [entry for entry in self._kept if entry not in visible]:
-            self._drop(entry)
+            self.drop(entry)
             if self._rows <= self.most_rows:
                 break
 
     @property
     def rows_kept(self) -> int:
-        """Number of rows whose lines are in memory."""
         return self._rows
-
-    def _use(self, entry: StackEntry) -> None:
-        rows = len(entry.lines or ())
-        self._rows += rows - self._kept.pop(entry, 0)
-        self._kept[entry] = rows
-
-    def _drop(self, entry: StackEntry) -> None:
-        self._rows -= self._kept.pop(entry, 0)
-        _forget(entry)
 
     def _lay_out(self, entry: StackEntry) -> Sequence[BlockLine]:
         width = max(1, self.width - entry.shift)
@@ -124,14 +118,6 @@ class Layouts:
         except Exception as error:
             logging.getLogger("agentcli").exception("a block cannot be shown: %r", type(entry.block).__name__)
             return [cannot_show(error, width, self.palette.error)]
-
-
-def _forget(entry: StackEntry) -> None:
-    entry.lines = None
-    try:
-        entry.block.forget()
-    except Exception:
-        logging.getLogger("agentcli").exception("a block cannot forget: %r", type(entry.block).__name__)
 
 
 def cannot_show(error: Exception, width: int, style: Style) -> BlockLine:

@@ -165,7 +165,6 @@ class Transcript(ScrollView):
 
     @property
     def match_count(self) -> int:
-        """Matches of the search found so far."""
         return self._finder.count
 
     def shown_rows(self) -> list[str]:
@@ -438,7 +437,6 @@ class Transcript(ScrollView):
         self._settle()
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """The source text of what is selected."""
         text = selected_text(selection, self._items.stack, self._items.layouts.lines)
         return (text, "\n") if text else None
 
