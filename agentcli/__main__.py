@@ -48,7 +48,7 @@ def instant_prompt(argv: Sequence[str]) -> Instant | None:
     if may_choose_plain(argv, os.environ):
         return None
     from agentcli.tui.terminal import instant
-    from agentcli.tui.terminal.look import look_path
+    from agentcli.tui.terminal.instant import look_path
 
     look = instant.load_look(look_path(os.environ))
     if tour:

@@ -180,7 +180,7 @@ def _environment_restored() -> Iterator[Mapping[str, str]]:
 def _show_prompt_early() -> Instant | None:
     """For a tour with flags, which needed typer to parse them."""
     from agentcli.tui.terminal import instant
-    from agentcli.tui.terminal.look import look_path
+    from agentcli.tui.terminal.instant import look_path
 
     look = instant.load_look(look_path(os.environ))
     return instant.begin(0, 1, instant.suggesting(look, FIRST_PROMPT))

@@ -108,14 +108,14 @@ def _summary(engine: Engine) -> str:
 
 def _by_name(title: str, totals: Totals, width: int) -> str:
     """With all numbers in full, in short, or the most important ones: whatever fits."""
-    used = [*totals.by_model.items(), *([("together", _together(totals))] if len(totals.by_model) > 1 else [])]
+    used = [*totals.by_model.items(), *([("together", together(totals))] if len(totals.by_model) > 1 else [])]
     names = [plain_line(name, _NAME_LIMIT) for name, _used in used]
     for header, count in ((_HEADER, _whole), (_NARROW, _whole), (_NARROW, token_count)):
         rows = [(name, *_numbers(one, count)) for name, (_name, one) in zip(names, used, strict=True)]
         made = table([(title, *header), *rows])
         if width_of(made) <= width:
             return made
-    few = [(name, _whole(one.requests), _price(one)) for name, (_name, one) in zip(names, used, strict=True)]
+    few = [(name, _whole(one.requests), price(one)) for name, (_name, one) in zip(names, used, strict=True)]
     return table([(title, "requests", "cost"), *few])
 
 
@@ -123,7 +123,7 @@ def _submissions(submissions: Sequence[Submission], width: int) -> str:
     """What was typed comes last: how wide it is on a screen is hard to know, and nothing has to stand behind it."""
     first = max(0, len(submissions) - _MOST_PROMPTS)
     rows = [
-        (str(number), f"{one.spent.requests:,}", cached(one.spent.usage), _price(one.spent), one.title)
+        (str(number), f"{one.spent.requests:,}", cached(one.spent.usage), price(one.spent), one.title)
         for number, one in enumerate(submissions[first:], first + 1)
     ]
     shown = table([("prompt", "requests", "cached", "cost", ""), *rows], last_is_text=True, width=width)
@@ -158,30 +158,35 @@ def _whole(count: int) -> str:
     return f"{count:,}"
 
 
-def _numbers(used: ModelTotals, count: Callable[[int], str]) -> Iterable[str]:
+def counts_of(used: ModelTotals) -> tuple[int, ...]:
+    """Requests, then tokens of input, output, cache writes and cache reads."""
     usage = used.usage
-    counts = (
+    return (
         used.requests,
         usage.input_tokens,
         usage.output_tokens,
         usage.cache_creation_input_tokens,
         usage.cache_read_input_tokens,
     )
-    return (*map(count, counts), cached(usage), _price(used))
 
 
-def _together(totals: Totals) -> ModelTotals:
+def _numbers(used: ModelTotals, count: Callable[[int], str]) -> Iterable[str]:
+    return (*map(count, counts_of(used)), cached(used.usage), price(used))
+
+
+def together(totals: Totals) -> ModelTotals:
+    """The totals of all models as one."""
     used = totals.by_model.values()
     return ModelTotals(
         totals.usage, totals.cost_usd, sum(one.requests for one in used), sum(one.unpriced_requests for one in used)
     )
 
 
-def _price(used: ModelTotals) -> str:
+def price(used: ModelTotals, unknown: str = "not known") -> str:
     """What has no price does not cost nothing."""
     if not used.unpriced_requests:
         return money(used.cost_usd)
-    return "not known" if used.unpriced_requests == used.requests else f"{money(used.cost_usd)} + ?"
+    return unknown if used.unpriced_requests == used.requests else f"{money(used.cost_usd)} + ?"
 
 
 def cached(usage: Usage) -> str:

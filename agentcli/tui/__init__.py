@@ -4,15 +4,14 @@ From the keys to the engine and back:
   start       from the command line to a running app          app        screens, engine, theme: the owner of all
   chat        the one screen: transcript, prompt, status      keys       every key of it, in one table
   session     the session driver with the app's view          actions    what keys and lines start on the screen
-  session_view  the driver's reports -> presenter -> screen
   presenter   events -> operations on items (pure)            model      what the transcript shows, as values
-  wording     what the app says about events                  modes      the permission modes, in words
-  front_end   what slash commands can ask of the app
+  front_end   what slash commands can ask of the app          modes      the permission modes, in words
+  resume      a stored conversation as items
 Packages:
   blocks/     items -> lines, one file per kind               transcript/  one line-API widget for all of them
   prompt/     the editor, history, completion, drafts         status/      status line, its data, progress line
   sheets/     toolkit of dialogs, pickers and pages           dialogs/     questions to the user
   pickers/    lists to choose from                            pages/       pages to read and search
-  startup/    preferences, connecting a model, the tour       resume/      a stored conversation as items
-  terminal/   keys in, bytes out, the instant prompt          theme/       theme files, shades, the palette
+  startup/    preferences, connecting a model, the tour       theme/       theme files, shades, the palette
+  terminal/   keys in, bytes out, the instant prompt
 """

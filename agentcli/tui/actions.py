@@ -36,7 +36,10 @@ class Actions:
             return True
         line = parse_line(draft.text)
         if isinstance(line, PromptLine):
-            return self._waits_for_model(draft)
+            # While no model can be reached, one has to be connected first.
+            if self._app.welcoming.nobody_answers:
+                self.start(self._app.welcoming.open(draft))
+            return self._app.welcoming.nobody_answers
         if not isinstance(line, CommandLine) or line.command is None:
             return False
         if not line.command.is_local(line.arguments, self.front_end):
@@ -78,12 +81,6 @@ class Actions:
 
             logging.getLogger("agentcli").exception("an action failed")
             self.say(f"agentcli itself failed: {type(error).__name__}: {error}", "error")
-
-    def _waits_for_model(self, draft: Draft) -> bool:
-        """A prompt while no model can be reached: first one has to be connected."""
-        if self._app.welcoming.nobody_answers:
-            self.start(self._app.welcoming.open(draft))
-        return self._app.welcoming.nobody_answers
 
     def copy_selection(self, text: str) -> None:
         async def copy() -> None:

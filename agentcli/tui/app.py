@@ -29,26 +29,20 @@ from agentcli.tui.chat import ChatScreen
 from agentcli.tui.keys import app_bindings
 from agentcli.tui.model import WELCOME, Above, Add, Remove, WelcomeItem
 from agentcli.tui.prompt.box import PromptBox, PromptParts
-from agentcli.tui.sheets.leaving import QuitWanted
-from agentcli.tui.sheets.sheet import Sheet
+from agentcli.tui.sheets.sheet import QuitWanted, Sheet
 from agentcli.tui.startup import garbage_collection
 from agentcli.tui.startup.model_connection import Welcoming
 from agentcli.tui.startup.preferences import Preferences
 from agentcli.tui.status.data import shown_path
-from agentcli.tui.terminal.driver import BackgroundColour, TakenOver
+from agentcli.tui.terminal.driver import TakenOver
 from agentcli.tui.terminal.freeing import Freed
 from agentcli.tui.terminal.lookkeeping import keep_look
 from agentcli.tui.terminal.surroundings import Surroundings
 from agentcli.tui.terminal.textual_internals import driver_of
+from agentcli.tui.terminal.translation import BackgroundColour
 from agentcli.tui.theme.dressing import Dressing
 from agentcli.tui.theme.palette import Palette
-from agentcli.tui.theme.themes import (
-    ThemeError,
-    apply_theme,
-    begin_with_theme,
-    theme_folders,
-    watch_themes,
-)
+from agentcli.tui.theme.themes import ThemeError, apply_theme, begin_with_theme, theme_folders, watch_themes
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
@@ -140,7 +134,7 @@ class AgentApp(App[int], inherit_bindings=False):
         """Of the conversation that is gone on with: reading all of it takes much longer."""
         start, state = self._start_with, self.preferences.paths.state_dir
         if state is not None and (start.resume or start.continue_latest):
-            from agentcli.tui.resume.session_end import end_of_session
+            from agentcli.tui.resume import end_of_session
 
             items = await asyncio.to_thread(end_of_session, state, self.preferences.cwd, start.resume)
             if items and self.chat.session.engine is None:
@@ -200,7 +194,7 @@ class AgentApp(App[int], inherit_bindings=False):
 
     async def _start_engine(self, options: Options) -> None:
         from agentcli.interactive.sources import IndexedFiles
-        from agentcli.tui.resume.session_end import past_of
+        from agentcli.tui.resume import past_of
 
         try:
             engine = await asyncio.to_thread(_built, self.welcoming.prepared(options))
@@ -256,11 +250,6 @@ class AgentApp(App[int], inherit_bindings=False):
     @property
     def has_demo(self) -> bool:
         return self._start_with.has_demo
-
-    def leave_for_demo(self) -> None:
-        from agentcli.tui.start import DEMO_WANTED
-
-        self.leave(DEMO_WANTED)
 
     def leave(self, code: int = 0) -> None:
         self.run_worker(self._leave(code), exit_on_error=False, group="leave", exclusive=True)

@@ -15,7 +15,7 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -46,6 +46,7 @@ from agentcli.tui.transcript.widget import NewBelow, Transcript
 if TYPE_CHECKING:
     from agentcli.tui.actions import Actions
     from agentcli.tui.app import AgentApp
+    from agentcli.tui.sheets.editable import EditableOptions
 
 SMALLEST = (20, 5)
 CLOSING_SECONDS = 0.003
@@ -78,7 +79,7 @@ class ChatScreen(Screen[None]):
         self.new_below = NewBelow(self.transcript)
         self.actions: Actions = Actions(app, self)
         self._host = app
-        self._dialog: tuple[str, ModalScreen[Answer | None]] | None = None
+        self._dialog: tuple[str, Dialog[Answer | None]] | None = None
         self._pressed: tuple[str, float] = ("", 0.0)
         self._closed_dialog_at = -TWICE_SECONDS
         self._sent_at = 0.0
@@ -116,8 +117,6 @@ class ChatScreen(Screen[None]):
         for part in (self.transcript, self.status, self.activity):
             part.set_palette(palette)
 
-    # ------------------------------------------------------------------------------------- what the session shows
-
     def apply(self, operations: Iterable[Operation]) -> None:
         self.transcript.apply(operations)
 
@@ -150,9 +149,8 @@ class ChatScreen(Screen[None]):
 
     def ask(self, event: Question, waiting: int) -> None:
         dialog = self._dialog_for(event, waiting)
-        if isinstance(dialog, Dialog):
-            dialog.unfinished = lambda: not self.prompt.is_empty
-            dialog.covers = self._make_room
+        dialog.unfinished = lambda: not self.prompt.is_empty
+        dialog.covers = self._make_room
         self._dialog = (event.request_id, dialog)
         title = "the summary" if isinstance(event, ev.CompactionProposed) else event.title
         self._host.call_for_attention(f"Needs your answer: {title}")
@@ -167,37 +165,31 @@ class ChatScreen(Screen[None]):
 
         self._host.push_screen(dialog, answered)
 
-    def _dialog_for(self, event: Question, waiting: int) -> ModalScreen[Answer | None]:
-        own = self._host.preferences
-        if isinstance(event, ev.CompactionProposed):
-            from agentcli.tui.dialogs.compact_preview import CompactPreview
-
-            return CompactPreview(
-                event, self.palette, typed=lambda: self.prompt.last_typed, environ=own.environ, cwd=own.cwd
-            )
-        kind = event.display.get("kind")
-        if kind == "questions":
-            from agentcli.tui.dialogs.questions import QuestionsDialog
-
-            return QuestionsDialog(event, self.palette, typed=lambda: self.prompt.last_typed)
-        if kind == "plan":
-            from agentcli.tui.dialogs.plan import PlanDialog
-
-            return PlanDialog(
-                event, self.palette, typed=lambda: self.prompt.last_typed, environ=own.environ, cwd=own.cwd
-            )
-        if kind == "confirm":
-            from agentcli.tui.dialogs.confirm import ConfirmDialog
-
-            return ConfirmDialog(event, self.palette, typed=lambda: self.prompt.last_typed)
-        if kind == "undo":
-            from agentcli.tui.dialogs.undo_choice import UndoChoice
-
-            return UndoChoice(event, self.palette, typed=lambda: self.prompt.last_typed)
+    def _dialog_for(self, event: Question, waiting: int) -> Dialog[Answer | None]:
+        from agentcli.tui.dialogs.compact_preview import CompactPreview
+        from agentcli.tui.dialogs.confirm import ConfirmDialog, UndoChoice
         from agentcli.tui.dialogs.permission import PermissionDialog
+        from agentcli.tui.dialogs.plan import PlanDialog
+        from agentcli.tui.dialogs.questions import QuestionsDialog
 
+        own, palette = self._host.preferences, self.palette
+        options: EditableOptions = {"typed": self._last_typed, "environ": own.environ, "cwd": own.cwd}
+        if isinstance(event, ev.CompactionProposed):
+            return CompactPreview(event, palette, **options)
+        match event.display.get("kind"):
+            case "plan":
+                return PlanDialog(event, palette, **options)
+            case "questions":
+                return QuestionsDialog(event, palette, typed=self._last_typed)
+            case "confirm":
+                return ConfirmDialog(event, palette, typed=self._last_typed)
+            case "undo":
+                return UndoChoice(event, palette, typed=self._last_typed)
         cwd = self.session.engine.root if self.session.engine else Path.cwd()
-        return PermissionDialog(event, self.palette, waiting, cwd=cwd, typed=lambda: self.prompt.last_typed)
+        return PermissionDialog(event, palette, waiting, cwd=cwd, typed=self._last_typed)
+
+    def _last_typed(self) -> float:
+        return self.prompt.last_typed
 
     @on(StatusLine.Failed)
     def _status_failed(self, event: StatusLine.Failed) -> None:
@@ -223,8 +215,6 @@ class ChatScreen(Screen[None]):
             self._dialog = None
             self._make_room(0)
             self._host.close_screen(dialog)
-
-    # --------------------------------------------------------------------------------------- what the person does
 
     @on(PromptBox.Submitted)
     def _submitted(self, event: PromptBox.Submitted) -> None:

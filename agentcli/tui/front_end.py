@@ -113,8 +113,6 @@ class AppFrontEnd(FrontEnd):
     def leave(self) -> None:
         self._app.leave()
 
-    # ------------------------------------------------------------------------------------------------------ pages
-
     async def _model(self, engine: Engine) -> Any:
         from agentcli.tui.pickers.model import ModelPicker
 
@@ -125,7 +123,7 @@ class AppFrontEnd(FrontEnd):
         return await self._app.ask_on_screen(picker)
 
     async def _effort(self, engine: Engine) -> Any:
-        from agentcli.tui.pickers.effort import EffortPicker
+        from agentcli.tui.pickers.model import EffortPicker
 
         def price(level: str) -> ChangePrice:
             effort = cast("Effort | None", None if level == "auto" else level)
@@ -138,15 +136,14 @@ class AppFrontEnd(FrontEnd):
     async def _mode(self, engine: Engine) -> Any:
         from agentcli.tui.pickers.mode import ModePicker
 
-        picker = ModePicker(engine.permissions.mode, self._chat.palette)
-        return await self._app.ask_on_screen(picker)
+        return await self._app.ask_on_screen(ModePicker(engine.permissions.mode, self._chat.palette))
 
     async def _permissions(self, engine: Engine) -> Any:
         """The arguments of `/permissions` for the change that the user made."""
         from agentcli.tui.pages.permissions import PermissionsPage
 
-        page = PermissionsPage(engine.permissions.entries(), engine.permissions.mode.value, self._chat.palette)
-        return await self._app.ask_on_screen(page)
+        rules, mode = engine.permissions.entries(), engine.permissions.mode.value
+        return await self._app.ask_on_screen(PermissionsPage(rules, mode, self._chat.palette))
 
     async def _context(self, engine: Engine) -> None:
         from agentcli.tui.pages.context import ContextPage
@@ -229,8 +226,8 @@ class AppFrontEnd(FrontEnd):
     async def _settings(self, rows: list[Setting]) -> Any:
         from agentcli.tui.pages.settings import SettingsPage
 
-        page = SettingsPage(rows, self._app.preferences.settings_files, self._chat.palette)
-        return await self._app.ask_on_screen(page)
+        files = self._app.preferences.settings_files
+        return await self._app.ask_on_screen(SettingsPage(rows, files, self._chat.palette))
 
     async def _resume(self, load: Callable[[], list[SessionInfo]]) -> SessionInfo | None:
         from agentcli.tui.pickers.session import SessionPicker

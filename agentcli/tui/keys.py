@@ -50,11 +50,7 @@ SCREEN_KEYS: tuple[ScreenKey, ...] = (
 
 _ON_THE_KEY = {"pageup": "PgUp", "pagedown": "PgDn", "escape": "Esc", "underscore": "_", "slash": "/"}
 
-FINDING_KEYS = (
-    ("Enter, Down", "Next match"),
-    ("Shift+Enter, Up", "Previous match"),
-    ("Esc", "Close the search"),
-)
+FINDING_KEYS = (("Enter, Down", "Next match"), ("Shift+Enter, Up", "Previous match"), ("Esc", "Close the search"))
 
 DIFF_KEYS = (
     ("f, Right, Tab", "Next file"),

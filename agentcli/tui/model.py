@@ -123,9 +123,6 @@ class EndItem(Item):
     errors: tuple[str, ...] = ()
 
 
-# -------------------------------------------------------------------------------------------------- operations
-
-
 @frozen
 class Add:
     """A new item at the end (or at the end of its parent's items)."""
@@ -166,9 +163,6 @@ class Clear:
 
 
 Operation = Add | Grow | Replace | Remove | Above | Clear
-
-
-# ------------------------------------------------------------------------------------------ around the transcript
 
 
 @frozen(kw_only=True)

@@ -55,6 +55,12 @@ _STREAMED = (
     ev.RetryScheduled,
 )
 
+_Noted = (
+    ev.ModelFellBack | ev.FeatureDropped | ev.RequestRepaired | ev.PrefixBroken | ev.LoopSuspected
+    | ev.RulesLearned | ev.ModeChanged | ev.BackgroundChanged | ev.CompactionFailed | ev.ContextEdited
+)  # fmt: skip
+"""Events that are a notice in the transcript."""
+
 Titles = Callable[[str, Json], str]
 """One line for people about a call, by its tool's name and its input; "" where nothing is known."""
 
@@ -340,21 +346,13 @@ class Presenter:
         return [Add(self._retry)]
 
     @_show.register
-    def _(self, event: ev.StreamWentQuiet, now: float) -> list[Operation]:
-        self._phase(self.activity.phase or "sending", wording.event_line(event)[0])
+    def _(self, event: ev.StreamWentQuiet | ev.CompactionStarted, now: float) -> list[Operation]:
+        quiet = isinstance(event, ev.StreamWentQuiet)
+        self._phase(self.activity.phase or "sending" if quiet else "compacting", wording.event_line(event)[0])
         return []
 
-    @_show.register(ev.ModelFellBack)
-    @_show.register(ev.FeatureDropped)
-    @_show.register(ev.RequestRepaired)
-    @_show.register(ev.PrefixBroken)
-    @_show.register(ev.LoopSuspected)
-    @_show.register(ev.RulesLearned)
-    @_show.register(ev.ModeChanged)
-    @_show.register(ev.BackgroundChanged)
-    @_show.register(ev.CompactionFailed)
-    @_show.register(ev.ContextEdited)
-    def _(self, event: ev.Event, now: float) -> list[Operation]:
+    @_show.register
+    def _(self, event: _Noted, now: float) -> list[Operation]:
         if isinstance(event, ev.ModeChanged):
             if event.mode == self._mode:
                 return []
@@ -363,11 +361,6 @@ class Presenter:
             self._reported.add(event.text)
         text, level = wording.event_line(event)
         return self.note(text, level, type(event).__name__)
-
-    @_show.register
-    def _(self, event: ev.CompactionStarted, now: float) -> list[Operation]:
-        self._phase("compacting", wording.event_line(event)[0])
-        return []
 
     @_show.register
     def _(self, event: ev.CompactionProposed, now: float) -> list[Operation]:

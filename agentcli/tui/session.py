@@ -1,19 +1,158 @@
-"""The app's session: the driver of the engine with the transcript as its view. No Textual here."""
+"""The app's session: the driver of the engine, with a view that shows its reports as operations on the transcript.
+
+No Textual here.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from agentcli.core import events as ev
+from agentcli.core.messages import Json
 from agentcli.interactive.driver import SessionDriver
-from agentcli.tui.model import Item
+from agentcli.interactive.submission import is_prompt
+from agentcli.interactive.view import Question, Sent
+from agentcli.tui.model import Above, Activity, Add, Clear, Facts, Item, Operation, Remove
 from agentcli.tui.presenter import Presenter
-from agentcli.tui.session_view import SessionScreen, TranscriptView
+from agentcli.tui.status.data import FactsFeed
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
+    from agentcli.interactive.draft import Draft
+
+_CHANGES_STATUS = (
+    ev.SessionStarted,
+    ev.UsageReported,
+    ev.MessageAppended,
+    ev.ModeChanged,
+    ev.TodosChanged,
+    ev.DirectoryChanged,
+    ev.BackgroundChanged,
+    ev.ModelFellBack,
+    ev.ContextCompacted,
+    ev.Result,
+)
+
+
+class SessionScreen(Protocol):
+    """What the session needs of a screen. Every call is cheap and returns at once."""
+
+    def apply(self, operations: Iterable[Operation]) -> None: ...
+
+    def show_activity(self, activity: Activity) -> None: ...
+
+    def show_facts(self, facts: Facts) -> None: ...
+
+    def show_queued(self, texts: list[str]) -> None: ...
+
+    def ask(self, event: Question, waiting: int) -> None:
+        """Open the dialog of a question; its answer goes to `Session.answer`."""
+        ...
+
+    def show_waiting(self, count: int) -> None:
+        """Show how many questions wait behind the open one."""
+        ...
+
+    def withdraw(self, request_id: str) -> None:
+        """Close the dialog of this question if it is open."""
+        ...
+
+    def give_back(self, drafts: list[Draft]) -> None:
+        """Put prompts that were not sent back into the prompt box."""
+        ...
+
+    def finished(self, result: ev.Result) -> None: ...
+
+
+class TranscriptView:
+    """Implements `interactive.view.View`."""
+
+    def __init__(
+        self, screen: SessionScreen, now: Callable[[], float], read_branch: Callable[[Path], str] | None
+    ) -> None:
+        self._screen = screen
+        self.show_queued, self.give_back = screen.show_queued, screen.give_back
+        self.ask, self.show_waiting, self.withdraw = screen.ask, screen.show_waiting, screen.withdraw
+        self._now = now
+        self._engine: Engine | None = None
+        self._previewed: list[str] = []
+        self.presenter = Presenter(self._title_of)
+        self.facts = FactsFeed(screen.show_facts, read_branch)
+        self.past: Sequence[Item] | None = None
+        """The items of the conversation that is opened next, where they exist already."""
+
+    def _title_of(self, name: str, input: Json) -> str:
+        return self._engine.title_of(name, input) if self._engine is not None else ""
+
+    def _apply(self, operations: Sequence[Operation]) -> None:
+        if operations:
+            self._screen.apply(operations)
+        self._screen.show_activity(self.presenter.activity)
+
+    def preview(self, items: Sequence[Item]) -> None:
+        """Show the end of the conversation that is about to be opened."""
+        self._previewed = [item.id for item in items]
+        self._screen.apply([Above(tuple(items))])
+
+    def show_opened(self, engine: Engine) -> None:
+        from agentcli.tui.resume import replayed
+
+        self._engine = engine
+        past, self.past = self.past, None
+        if past is None:
+            past = replayed(engine.take_history(), engine.title_of)
+        if past:
+            self._screen.apply([*map(Remove, self._previewed), Above(tuple(past))])
+            self._previewed = []
+        self.facts.follow(engine)
+
+    def clear(self) -> None:
+        self.presenter = Presenter(self._title_of)
+        self._previewed = []
+        self._screen.apply([Clear()])
+
+    def show_sent(self, draft: Draft) -> str:
+        item = self.presenter.sent(draft.text, self._now(), draft.images, not is_prompt(draft))
+        self._apply([Add(item)])
+        return item.id
+
+    def remove_sent(self, sent: Sequence[Sent]) -> None:
+        self._apply([Remove(one.id) for one in sent])
+        self.presenter.forget_sent(sum(is_prompt(one.draft) for one in sent))
+
+    def show_started(self) -> None:
+        self.presenter.begin(self._now())
+        self._apply([])
+
+    def show(self, event: ev.Event) -> None:
+        self._apply(self.presenter.show(event, self._now()))
+        if isinstance(event, ev.Result):
+            self._screen.finished(event)
+        if isinstance(event, _CHANGES_STATUS):
+            self.facts.refresh()
+        if isinstance(event, ev.ToolFinished | ev.DirectoryChanged | ev.Result):
+            self.facts.look_at_branch()
+
+    def show_beside(self, event: ev.Event) -> None:
+        self._apply(self.presenter.show_beside(event, self._now()))
+
+    def note(self, text: str, level: str) -> None:
+        self._apply(self.presenter.note(text, level))
+
+    def show_interrupted(self, steering: bool) -> None:
+        self._apply(self.presenter.interrupted(self._now(), steering))
+
+    def show_settled(self) -> None:
+        self._apply(self.presenter.settled(self._now()))
+
+    def take_due(self, draft: Draft) -> bool:
+        return False
+
+    def refresh_status(self) -> None:
+        self.facts.refresh()
 
 
 class Session(SessionDriver):

@@ -13,7 +13,7 @@ from agentcli.core.frozen import frozen
 
 if TYPE_CHECKING:
     from agentcli.assemble import Options
-    from agentcli.tui.startup.guide import Tour
+    from agentcli.demo.tour import Tour
     from agentcli.tui.terminal.instant import Instant
 
 FRAMES_A_SECOND = "240"
@@ -69,11 +69,11 @@ def run(start: Start, early: Instant | None = None) -> int:
     preferences = load_preferences(start.cwd, start.environ, start.settings, start.theme)
     from agentcli.core.descendants import kill_descendants
     from agentcli.tui.app import AgentApp
-    from agentcli.tui.terminal.driver import AgentDriver
+    from agentcli.tui.terminal.driver import AgentDriver, Preloaded
 
     state = preferences.paths.state_dir
     stuck_log = state / "stuck.log" if state else None
-    driver = AgentDriver.preload(instant=early, stuck_log=stuck_log, last_resort=kill_descendants)
+    driver = AgentDriver.preload(Preloaded(early, stuck_log, kill_descendants))
     app = AgentApp(start, preferences, driver_class=driver)
     code = app.run(mouse=preferences.mouse)
     if app.failure is not None:

@@ -13,7 +13,7 @@ from agentcli.agent.context.compaction_preview import REST, Share, Shares, Total
 from agentcli.core import events as ev
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.session.history import history_of
-from agentcli.tui.resume.replay import replayed
+from agentcli.tui.resume import replayed
 from tests.support.assembled import Assembled
 from tests.support.scripts import call, reply
 

@@ -17,7 +17,7 @@ from agentcli.core.permission import Answer, PermissionMode
 from agentcli.interactive import wording
 from agentcli.session.history import history_of
 from agentcli.tui.model import NoticeItem, PromptItem
-from agentcli.tui.resume.replay import replayed
+from agentcli.tui.resume import replayed
 from tests.support.assembled import Assembled
 from tests.support.scripts import call, reply
 

@@ -14,7 +14,7 @@ from textual.geometry import Size
 from textual.strip import Strip
 from textual.widgets import Input
 
-from agentcli.tui.blocks.base import Block, Line
+from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.model import Add, AnswerItem, Grow, Item, ToolItem
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.widget import Transcript
@@ -34,7 +34,7 @@ class PlainBlock(Block):
         super().__init__(item)
         self.text = str(getattr(item, "text", "") or getattr(item, "title", ""))
         self._width = 0
-        self._lines: list[Line] = []
+        self._lines: list[BlockLine] = []
 
     @property
     def source(self) -> str:
@@ -46,7 +46,7 @@ class PlainBlock(Block):
     def forget(self) -> None:
         self._lines.clear()
 
-    def layout(self, width: int, palette: Palette) -> Sequence[Line]:
+    def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
         began = time.thread_time()
         if width != self._width:
             self._width, self._lines = width, []
@@ -55,7 +55,9 @@ class PlainBlock(Block):
             row = self.text[start : start + width]
             parts = [row[at : at + 20] for at in range(0, len(row), 20)]
             self._lines.append(
-                Line(Strip([Segment(part, STYLES[number % 4]) for number, part in enumerate(parts)], len(row)), row)
+                BlockLine(
+                    Strip([Segment(part, STYLES[number % 4]) for number, part in enumerate(parts)], len(row)), row
+                )
             )
         PlainBlock.layouts += time.thread_time() - began
         return self._lines

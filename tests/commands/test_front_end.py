@@ -16,7 +16,7 @@ from agentcli.commands.front_end import Choice, FrontEnd
 from agentcli.commands.registry import COMMANDS, completions, find
 from agentcli.core.events import NoticeRaised
 from agentcli.core.permission import PermissionMode
-from agentcli.tui.pages.settings import Change
+from agentcli.tui.pages.settings import SettingChange
 from tests.support.fakes import collect
 from tests.support.scripts import provider_on, transport_for
 
@@ -178,7 +178,7 @@ async def test_a_session_is_chosen_from_a_list_and_the_open_one_is_refused(tmp_p
 async def test_settings_are_listed_and_a_changed_one_is_saved(tmp_path: Path) -> None:
     (text,) = await reported(None, "config", Recorder(pages=False, home=tmp_path))
     assert 'theme = "auto"' in text
-    front_end = Recorder(Change("mouse", False, "local"), home=tmp_path)
+    front_end = Recorder(SettingChange("mouse", False, "local"), home=tmp_path)
     assert await reported(None, "config", front_end) == [
         "info: mouse is saved in settings.json. It takes effect in the next session."
     ]

@@ -30,7 +30,7 @@ Kind = TypeVar("Kind", bound=Item)
 
 
 class Shown:
-    """Implements `tui.session_view.SessionScreen`, and fails where a transcript would be shown nonsense."""
+    """Implements `tui.session.SessionScreen`, and fails where a transcript would be shown nonsense."""
 
     def __init__(self) -> None:
         self.items: list[Item] = []

@@ -148,9 +148,9 @@ class Viewer(App[None]):
 
     def compose(self) -> ComposeResult:
         yield Static(id="page", markup=False)
-        yield ActivityLine(self.palette, id="activity")
+        yield ActivityLine(self.palette)
         yield TextArea("What was typed stands here", id="box")
-        yield StatusLine(self.palette, id="status")
+        yield StatusLine(self.palette)
 
     def on_mount(self) -> None:
         self.query_one("#page").styles.height = "1fr"

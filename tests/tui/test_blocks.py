@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.tui.blocks import live, rows
-from agentcli.tui.blocks.base import Block, Line
+from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.make import make_block
 from agentcli.tui.model import (
     BoundaryItem,
@@ -40,7 +40,7 @@ def shown(item: Item, width: int = 60, *, expanded: bool = False) -> str:
     return screen(block, width)
 
 
-def copied(lines: Sequence[Line]) -> str:
+def copied(lines: Sequence[BlockLine]) -> str:
     return "".join(line.text + line.joint for line in lines)
 
 
@@ -487,7 +487,7 @@ def test_no_item_breaks_its_block_at_any_width(item: Item, width: int, expanded:
     assert isinstance(block.source, str)
 
 
-def check(lines: Sequence[Line], width: int) -> None:
+def check(lines: Sequence[BlockLine], width: int) -> None:
     assert lines
     for line in lines:
         assert line.strip.cell_length <= width
@@ -527,7 +527,7 @@ def test_folded_blocks_look_only_at_what_they_show(make: Any, name: str, monkeyp
     read = 0
     real = rows.wrap
 
-    def counting(runs: Any, *rest: Any) -> list[Line]:
+    def counting(runs: Any, *rest: Any) -> list[BlockLine]:
         nonlocal read
         read += sum(len(text) for text, _style in runs)
         return real(runs, *rest)

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentcli.core.unified_diff import parse
 from agentcli.tools.files.diff import diff_display
 from agentcli.tui.blocks import diff
-from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.diff_words import changed_words, pairs
 from agentcli.tui.theme.palette import Palette
 
@@ -29,11 +30,11 @@ DIFF = """\
      kept()"""
 
 
-def screen(lines: list[Line]) -> str:
+def screen(lines: list[BlockLine]) -> str:
     return "\n".join(line.strip.text.rstrip() for line in lines)
 
 
-def copied(lines: list[Line]) -> str:
+def copied(lines: list[BlockLine]) -> str:
     return "".join(line.text + line.joint for line in lines)
 
 
@@ -136,7 +137,7 @@ def test_a_diff_of_several_files_names_each_and_takes_headers_for_headers_only_o
         "diff --git a/two b/two\nnew file mode 100644\n--- /dev/null\n+++ b/two\n@@ -0,0 +1 @@\n+y"
     )
     assert screen(diff.unified(text, 40, PALETTE)) == "one.sql\n1 - -- a comment\n1   x\ntwo\n1 + y"
-    assert [hunk.path for hunk in diff.parse(text)] == ["one.sql", "two"]
+    assert [hunk.path for hunk in parse(text)] == ["one.sql", "two"]
 
 
 def test_notes_have_no_number_and_no_sign() -> None:
@@ -164,17 +165,17 @@ def test_lines_without_a_header_keep_their_signs() -> None:
 
 
 def test_two_columns_are_chosen_only_where_nothing_wraps_and_something_was_replaced() -> None:
-    assert diff.fits_side_by_side(diff.parse(DIFF), 120)
-    assert not diff.fits_side_by_side(diff.parse(DIFF), 100)
-    assert not diff.fits_side_by_side(diff.parse("@@ -0,0 +1,1 @@\n+a"), 120)
-    assert not diff.fits_side_by_side(diff.parse("@@ -1,1 +1,1 @@\n-a\n+" + "b" * 80), 120)
+    assert diff.fits_side_by_side(parse(DIFF), 120)
+    assert not diff.fits_side_by_side(parse(DIFF), 100)
+    assert not diff.fits_side_by_side(parse("@@ -0,0 +1,1 @@\n+a"), 120)
+    assert not diff.fits_side_by_side(parse("@@ -1,1 +1,1 @@\n-a\n+" + "b" * 80), 120)
 
 
 def test_numbers_are_those_of_the_files() -> None:
     old = [f"line {number}" for number in range(60)]
     new = [*old[:9], "nine and a half", *old[9:40], *old[42:]]
     shown = diff_display("a", "\n".join(old) + "\n", "\n".join(new) + "\n")
-    for hunk in diff.parse(str(shown["diff"])):
+    for hunk in parse(str(shown["diff"])):
         assert hunk.lines
         for line in hunk.lines:
             assert line.old is None or old[line.old - 1] == line.text
@@ -191,11 +192,11 @@ def test_every_diff_fits_and_the_new_code_can_be_copied_out_of_it(old: str, new:
         assert all(line.strip.cell_length <= width for line in lines)
     if width >= 48:
         found = copied([line for line in diff.side_by_side(text, width, PALETTE) if not _is_note(line)])
-        kept = [line.text for hunk in diff.parse(text) for line in hunk.lines if line.sign in (" ", "+")]
+        kept = [line.text for hunk in parse(text) for line in hunk.lines if line.sign in (" ", "+")]
         assert found.rstrip("\n").split("\n") == "\n".join(kept).rstrip("\n").split("\n")
 
 
-def _is_note(line: Line) -> bool:
+def _is_note(line: BlockLine) -> bool:
     return line.text.startswith("No newline")
 
 

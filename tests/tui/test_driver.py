@@ -13,9 +13,9 @@ import pytest
 from textual import events
 from textual.message import Message
 
-from agentcli.tui.terminal.driver import BackgroundColour, escape_seconds
+from agentcli.tui.terminal.driver import escape_seconds
 from agentcli.tui.terminal.input import InputFilter
-from agentcli.tui.terminal.translation import Translation
+from agentcli.tui.terminal.translation import BackgroundColour, Translation
 from tests.tui.pty_program import PtyProgram
 
 HOST = """
@@ -26,7 +26,8 @@ started = instant.begin(0, 1, dict(instant.DEFAULT_LOOK, placeholder_text="Ask")
 {before}
 from textual.app import App
 from textual.widgets import TextArea, Static
-from agentcli.tui.terminal.driver import AgentDriver, BackgroundColour, TakenOver
+from agentcli.tui.terminal.driver import AgentDriver, Preloaded, TakenOver
+from agentcli.tui.terminal.translation import BackgroundColour
 
 class Host(App):
     CSS = "TextArea {{ height: 6; border: none; padding: 0; }} Static {{ height: 1; }} #big {{ height: 1fr; }}"
@@ -100,7 +101,7 @@ class Host(App):
         self.action_say("taken over")
 
 log = Path(sys.argv[1]) if len(sys.argv) > 1 else None
-app = Host(driver_class=AgentDriver.preload(instant=started, stuck_log=log))
+app = Host(driver_class=AgentDriver.preload(Preloaded(started, log)))
 app.run(mouse={mouse})
 if log:
     log.write_text("left in order")
@@ -336,8 +337,8 @@ def test_of_many_moves_of_the_mouse_the_last_is_told_but_every_click() -> None:
 
 
 def test_a_background_is_light_or_dark() -> None:
-    assert BackgroundColour(255, 255, 255).is_light
-    assert not BackgroundColour(0, 43, 54).is_light
+    assert BackgroundColour((255, 255, 255)).is_light
+    assert not BackgroundColour((0, 43, 54)).is_light
 
 
 @pytest.mark.parametrize(

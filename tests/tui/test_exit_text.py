@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from agentcli.tui.blocks.base import Block, Line
+from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.make import make_block
 from agentcli.tui.model import WELCOME, AnswerItem, Item, NoticeItem, PromptItem, WelcomeItem
 from agentcli.tui.terminal.exit_text import MOST_ROWS, exit_text
@@ -68,7 +68,7 @@ def test_only_as_much_of_a_long_transcript_is_laid_out_as_is_kept(monkeypatch: p
     laid_out: list[object] = []
     layout = type(blocks[0]).layout
 
-    def counted(self: Block, width: int, palette: Palette) -> Sequence[Line]:
+    def counted(self: Block, width: int, palette: Palette) -> Sequence[BlockLine]:
         laid_out.append(self)
         return layout(self, width, palette)
 

@@ -10,14 +10,14 @@ from textual.geometry import Offset
 from textual.selection import Selection
 from textual.strip import Strip
 
-from agentcli.tui.blocks.base import Block, Line
+from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.model import AnswerItem, NoticeItem
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.copying import cut, select, selected_text, snap, word_at
 from agentcli.tui.transcript.finding import Query, Search, Spot, hidden_in, matches_in, parse_query
 from agentcli.tui.transcript.painting import paint
-from agentcli.tui.transcript.stack import Entry, Stack, place
+from agentcli.tui.transcript.stack import Stack, StackEntry, place
 
 PLAIN = Style.null()
 MARK = Style(reverse=True)
@@ -26,7 +26,7 @@ MARK = Style(reverse=True)
 class Folding(Block):
     foldable = True
 
-    def layout(self, width: int, palette: Palette) -> Sequence[Line]:
+    def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
         return wrap([(self.source if self.expanded else self.source.split("\n")[0], PLAIN)], width)
 
 
@@ -130,7 +130,7 @@ def test_a_word_is_what_one_would_take_to_another_place() -> None:
     assert word_at("ab", 9) is None
 
 
-def entry_of(stack: Stack, text: str, width: int = 10, gutter: str = "> ") -> Entry:
+def entry_of(stack: Stack, text: str, width: int = 10, gutter: str = "> ") -> StackEntry:
     entry = stack.add(Folding(AnswerItem(id=f"e{len(stack)}", text=text)))
     entry.lines = wrap([(text, PLAIN)], width, [(gutter, PLAIN)])
     stack.set_rows(entry, len(entry.lines))

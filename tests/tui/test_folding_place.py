@@ -9,12 +9,12 @@ import pytest
 from rich.segment import Segment
 from textual.strip import Strip
 
-from agentcli.tui.blocks.base import Block, Line
+from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.make import make_block
 from agentcli.tui.model import Add, AnswerItem, Item, NoticeItem, ToolItem
 from agentcli.tui.theme.palette import Palette
-from agentcli.tui.transcript.conversation import Conversation
-from agentcli.tui.transcript.view import View
+from agentcli.tui.transcript.items import TranscriptItems
+from agentcli.tui.transcript.view import Viewport
 
 WIDTH, HEIGHT = 60, 12
 
@@ -31,22 +31,22 @@ class Folding(Block):
     def foldable(self) -> bool:  # type: ignore[override]
         return self.first + self.last < self.count
 
-    def layout(self, width: int, palette: Palette) -> Sequence[Line]:
+    def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
         texts = [f"{self.item.id}.{row}" for row in range(self.count)]
-        rows = [Line(Strip([Segment(text)]), text) for text in texts]
+        rows = [BlockLine(Strip([Segment(text)]), text) for text in texts]
         if self.expanded or not self.foldable:
             return rows
-        note = Line(Strip([Segment("more")]), "", 0, "")
+        note = BlockLine(Strip([Segment("more")]), "", 0, "")
         return [*rows[: self.first], note, *rows[self.count - self.last :]]
 
 
-def top(conversation: Conversation, view: View) -> str:
+def top(conversation: TranscriptItems, view: Viewport) -> str:
     view.settle()
     entry, row = view.rows()[0]
     return conversation.layouts.lines(entry)[row].strip.text.strip() if row >= 0 else ""
 
 
-def scroll_up_to(text: str, conversation: Conversation, view: View) -> None:
+def scroll_up_to(text: str, conversation: TranscriptItems, view: Viewport) -> None:
     for _ in range(100):
         if top(conversation, view) == text:
             return
@@ -54,11 +54,11 @@ def scroll_up_to(text: str, conversation: Conversation, view: View) -> None:
     pytest.fail(f"{text} is not shown")
 
 
-def made(*items: Item, folding: bool = False) -> tuple[Conversation, View]:
-    conversation = Conversation(Folding if folding else make_block, Palette())
+def made(*items: Item, folding: bool = False) -> tuple[TranscriptItems, Viewport]:
+    conversation = TranscriptItems(Folding if folding else make_block, Palette())
     conversation.set_width(WIDTH)
     conversation.apply(Add(item) for item in items)
-    view = View(conversation)
+    view = Viewport(conversation)
     view.height = HEIGHT
     view.settle()
     return conversation, view

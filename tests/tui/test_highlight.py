@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.style import Style
 
-from agentcli.tui.blocks.highlight import COMMON, Highlighter, highlight, is_ready, language_name, language_of, warm
+from agentcli.tui.blocks.highlight import COMMON, Highlighter, highlight, is_ready, language_name, warm
+from agentcli.tui.blocks.languages import language_of
 from agentcli.tui.blocks.wrap import Run
 from agentcli.tui.theme.palette import Palette
 

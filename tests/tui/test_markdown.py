@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.style import Style
 
 from agentcli.tui.blocks.answer import AnswerBlock
-from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.flow import MARK
 from agentcli.tui.blocks.markdown import render_markdown
 from agentcli.tui.blocks.unfinished import presentable
@@ -76,15 +76,15 @@ def look(text: str, width: int = 40) -> str:
     return "\n".join(line.strip.text.rstrip() for line in render_markdown(text, width, PALETTE))
 
 
-def copied(lines: list[Line]) -> str:
+def copied(lines: list[BlockLine]) -> str:
     return "".join([line.text + line.joint for line in lines[:-1]]) + lines[-1].text
 
 
-def answer(text: str, width: int = 60, *, done: bool = True) -> list[Line]:
+def answer(text: str, width: int = 60, *, done: bool = True) -> list[BlockLine]:
     return list(AnswerBlock(AnswerItem(id="a", text=text, done=done)).layout(width, PALETTE))
 
 
-def grown(text: str, sizes: list[int], width: int = 60) -> list[Line]:
+def grown(text: str, sizes: list[int], width: int = 60) -> list[BlockLine]:
     block = AnswerBlock(AnswerItem(id="a"))
     place = number = 0
     while place < len(text):
@@ -97,15 +97,15 @@ def grown(text: str, sizes: list[int], width: int = 60) -> list[Line]:
     return list(block.layout(width, PALETTE))
 
 
-def styles(lines: list[Line], text: str) -> Style:
+def styles(lines: list[BlockLine], text: str) -> Style:
     return next(segment.style or Style.null() for line in lines for segment in line.strip if text in segment.text)
 
 
-def facts(lines: list[Line]) -> list[tuple[object, ...]]:
+def facts(lines: list[BlockLine]) -> list[tuple[object, ...]]:
     return [(line.strip, line.text, line.indent, line.joint) for line in lines]
 
 
-def check(lines: list[Line], width: int) -> None:
+def check(lines: list[BlockLine], width: int) -> None:
     for line in lines:
         assert line.strip.cell_length <= width
         assert sum(cell_len(segment.text) for segment in line.strip) == line.strip.cell_length

@@ -30,7 +30,7 @@ from agentcli.tui.keys import SCREEN_KEYS, app_bindings, help_rows, screen_bindi
 from agentcli.tui.pages.context import ContextPage, shared_out
 from agentcli.tui.pages.cost import CostNotes, CostPage
 from agentcli.tui.pages.help import HelpPage
-from agentcli.tui.pages.settings import Change, Scope, SettingsPage
+from agentcli.tui.pages.settings import Scope, SettingChange, SettingsPage
 from agentcli.tui.pages.tasks import TasksPage
 from agentcli.tui.prompt.box import PromptBox
 from agentcli.tui.prompt.editor import PromptEditor
@@ -388,34 +388,38 @@ def test_settings_show_value_and_source_and_what_is_set_comes_first() -> None:
 
 def test_a_choice_is_changed_by_choosing() -> None:
     page = SettingsPage(settings(), FILES)
-    assert answer(page, *"sandbox.mode", "enter", PAUSE, *"strict", "enter") == Change("sandbox.mode", "strict", "user")
+    assert answer(page, *"sandbox.mode", "enter", PAUSE, *"strict", "enter") == SettingChange(
+        "sandbox.mode", "strict", "user"
+    )
 
 
 def test_what_is_typed_before_the_next_screen_is_there_goes_to_it() -> None:
     keys = (*"sandbox.mode", "enter", *"strict", PAUSE, "enter")
-    assert answer(SettingsPage(settings(), FILES), *keys) == Change("sandbox.mode", "strict", "user")
+    assert answer(SettingsPage(settings(), FILES), *keys) == SettingChange("sandbox.mode", "strict", "user")
 
 
 def test_tab_changes_where_a_value_is_saved() -> None:
     page = SettingsPage(settings(), FILES)
-    assert answer(page, *"autoCompact", "enter", PAUSE, *"false", "tab", "enter") == Change(
+    assert answer(page, *"autoCompact", "enter", PAUSE, *"false", "tab", "enter") == SettingChange(
         "autoCompact", False, "local"
     )
 
 
 def test_a_typed_value_must_fit() -> None:
-    assert answer(SettingsPage(settings(), FILES), *"maxRetries", "enter", PAUSE, "7", "enter") == Change(
+    assert answer(SettingsPage(settings(), FILES), *"maxRetries", "enter", PAUSE, "7", "enter") == SettingChange(
         "maxRetries", 7, "user"
     )
     wrong = SettingsPage(settings(), FILES)
     assert "it must be at most 100" in look(wrong, *"maxRetries", "enter", PAUSE, *"700", "enter")
     text = SettingsPage(settings(), FILES)
-    assert answer(text, *"smallModel", "enter", PAUSE, *"my model", "enter") == Change("smallModel", "my model", "user")
+    assert answer(text, *"smallModel", "enter", PAUSE, *"my model", "enter") == SettingChange(
+        "smallModel", "my model", "user"
+    )
 
 
 def test_a_value_can_be_taken_out_of_the_file() -> None:
     page = SettingsPage(settings(), FILES)
-    assert answer(page, *"maxRetries", "enter", PAUSE, "end", "enter") == Change("maxRetries", None, "user")
+    assert answer(page, *"maxRetries", "enter", PAUSE, "end", "enter") == SettingChange("maxRetries", None, "user")
 
 
 def test_what_a_project_cannot_set_is_only_saved_for_the_user() -> None:

@@ -15,8 +15,7 @@ from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer, PartFinding, PermissionMode
 from agentcli.tui.dialogs.hunks import HunkReview
 from agentcli.tui.dialogs.permission import PermissionDialog
-from agentcli.tui.sheets.more_row import more_row
-from agentcli.tui.sheets.runs import Runs
+from agentcli.tui.sheets.runs import Runs, more_row
 from agentcli.tui.sheets.scroller import LineScroller
 from agentcli.tui.theme.palette import Palette
 from tests.tui.dialog_host import OPEN, Clock, Host, asked, look, play, press, replies, settled, shown

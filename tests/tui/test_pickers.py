@@ -15,9 +15,8 @@ from agentcli.agent.context.report import ChangePrice
 from agentcli.core.permission import PermissionMode
 from agentcli.providers.catalog import Catalog
 from agentcli.session.find import SessionInfo
-from agentcli.tui.pickers.effort import EffortPicker
 from agentcli.tui.pickers.mode import ModePicker
-from agentcli.tui.pickers.model import ModelPicker, said_of_change
+from agentcli.tui.pickers.model import EffortPicker, ModelPicker, said_of_change
 from agentcli.tui.pickers.session import SessionPicker, session_rows
 from agentcli.tui.pickers.theme import ThemePicker
 from agentcli.tui.sheets.picker import Picker

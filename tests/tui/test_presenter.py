@@ -32,7 +32,7 @@ from agentcli.tui.model import (
     ToolItem,
 )
 from agentcli.tui.presenter import Presenter
-from agentcli.tui.resume.replay import replayed
+from agentcli.tui.resume import replayed
 from tests.support.fakes import FakeTool, bench, collect
 from tests.support.scripts import call, fault, reply, say, think
 from tests.support.shown import Shown

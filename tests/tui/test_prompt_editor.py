@@ -152,7 +152,7 @@ def test_selected_text_is_painted_and_replaced() -> None:
         await pilot.pause()
         look = host.editor._look("selection")
         assert next(s.text for s in host.editor.render_line(0) if s.style and s.style.bgcolor == look.bgcolor) == "ne"
-        assert host.box.selected_text == "ne\n\nt"
+        assert host.editor.selected_text == "ne\n\nt"
         await write(pilot, "-")
         assert host.text == "o-wo"
 

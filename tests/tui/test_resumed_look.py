@@ -20,7 +20,7 @@ from agentcli.interactive.view import Question
 from agentcli.session.load import load_session
 from agentcli.tui.app import AgentApp
 from agentcli.tui.model import WELCOME, EndItem, ToolItem
-from agentcli.tui.resume.replay import replayed
+from agentcli.tui.resume import replayed
 from tests.support.scripts import call, fails, pause, reply, say, think
 from tests.tui.test_app import PARSER, Desk, idle, until
 

@@ -19,8 +19,7 @@ from agentcli.session.load import load_end_of_history, load_session
 from agentcli.session.store import SessionStore
 from agentcli.tui.blocks.make import make_block
 from agentcli.tui.model import Above, Add, AnswerItem, Clear, Item, NoticeItem, Remove, ToolItem
-from agentcli.tui.resume.replay import replayed
-from agentcli.tui.resume.session_end import end_of_session
+from agentcli.tui.resume import end_of_session, replayed
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.stack import Stack, place
 from agentcli.tui.transcript.widget import Transcript

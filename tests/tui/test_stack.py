@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 
-from agentcli.tui.blocks.base import Block, Line
+from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.model import AnswerItem, Item, NoticeItem, OutputItem, PromptItem, ToolItem
 from agentcli.tui.theme.palette import Palette
-from agentcli.tui.transcript.stack import Entry, Stack, gap, place
+from agentcli.tui.transcript.stack import Stack, StackEntry, gap, place
 
 
 class Bare(Block):
-    def layout(self, width: int, palette: Palette) -> list[Line]:
+    def layout(self, width: int, palette: Palette) -> list[BlockLine]:
         return []
 
 
@@ -34,7 +34,7 @@ def ids(stack: Stack) -> list[str]:
     return [entry.block.item.id for entry in stack]
 
 
-def known(stack: Stack, id: str) -> Entry:
+def known(stack: Stack, id: str) -> StackEntry:
     entry = stack.get(id)
     assert entry is not None
     return entry

@@ -94,12 +94,11 @@ def test_a_title_is_pushed_set_and_popped() -> None:
 
 
 def test_progress_is_only_for_terminals_that_do_not_take_it_for_a_message() -> None:
-    assert progress(terminal(WT_SESSION="x"), "indeterminate") == "\x1b]9;4;3;0\x07"
-    assert progress(terminal(WT_SESSION="x"), "normal", 150) == "\x1b]9;4;1;100\x07"
-    assert progress(terminal(), "normal") == ""
-    assert progress(terminal(TERM_PROGRAM="WezTerm", TERM_PROGRAM_VERSION="20240203-110809-5046fc22"), "normal") == ""
-    assert progress(terminal(TERM_PROGRAM="iTerm.app", TERM_PROGRAM_VERSION="3.6.6"), "none") == "\x1b]9;4;0;0\x07"
-    assert progress(terminal(WT_SESSION="x", TMUX="y"), "normal") == ""
+    assert progress(terminal(WT_SESSION="x"), busy=True) == "\x1b]9;4;3;0\x07"
+    assert progress(terminal(), busy=True) == ""
+    assert progress(terminal(TERM_PROGRAM="WezTerm", TERM_PROGRAM_VERSION="20240203-110809-5046fc22"), busy=True) == ""
+    assert progress(terminal(TERM_PROGRAM="iTerm.app", TERM_PROGRAM_VERSION="3.6.6"), busy=False) == "\x1b]9;4;0;0\x07"
+    assert progress(terminal(WT_SESSION="x", TMUX="y"), busy=True) == ""
 
 
 @pytest.mark.parametrize(
@@ -137,7 +136,7 @@ def test_a_long_text_goes_through_screen_in_pieces_that_add_up() -> None:
 
 @given(st.text(max_size=300))
 def test_no_text_can_leave_its_sequence(text: str) -> None:
-    assert re.fullmatch(r"\x1b\]2;[^\x00-\x1f\x7f-\x9f]*\x07", title(text))
+    assert re.fullmatch(r"\x1b\]2;[^\x00-\x1f\x7f-\x9f]*\x07", title(text, terminal()))
     for environ in ({"VTE_VERSION": "1"}, {"TERM_PROGRAM": "iTerm.app"}, {"KITTY_WINDOW_ID": "1"}):
         whole = notification(terminal(**environ), text, text)
         assert re.fullmatch(r"(?:\x1b\][^\x00-\x1f\x7f-\x9f]*(?:\x07|\x1b\\))+", whole)

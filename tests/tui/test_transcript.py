@@ -17,7 +17,7 @@ from textual.geometry import Region, Size
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from agentcli.tui.blocks.base import Block, Line
+from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.model import (
     Add,
@@ -70,7 +70,7 @@ class TextBlock(Block):
         self.ticked = now
         return isinstance(self.item, ToolItem)
 
-    def layout(self, width: int, palette: Palette) -> Sequence[Line]:
+    def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
         TextBlock.layouts += 1
         if "raise" in self.text:
             raise ValueError("a \x1b[31mbug")
@@ -349,7 +349,7 @@ async def test_at_the_end_it_follows_again_by_wheel_key_or_the_hint(app: Host, p
     assert transcript.following
     assert "↓" not in app.shown()
     transcript.page_up()
-    transcript.end()
+    transcript.follow()
     assert transcript.following
 
 
@@ -676,12 +676,12 @@ async def test_a_search_shows_the_nearest_match_above_and_steps_through_all(app:
     assert marked(app, row, CURRENT) == "line 1"
     assert marked(app, row - 1, MATCH) == "line 1"
     assert app.found[-1] == (11, 11, True)
-    app.transcript.find_next()
+    app.transcript.find_step(1)
     await pilot.pause()
     assert app.found[-1] == (11, 1, True)
     assert "> line 1" in app.rows()
-    app.transcript.find_previous()
-    app.transcript.find_previous()
+    app.transcript.find_step(-1)
+    app.transcript.find_step(-1)
     await pilot.pause()
     assert app.found[-1] == (11, 10, True)
     assert "> line 18" in app.rows()
@@ -698,7 +698,7 @@ async def test_what_is_folded_away_is_found_and_opened(app: Host, pilot: Pilot[N
     await pilot.pause()
     app.transcript.frame()
     assert "  o row 33" in app.rows()
-    app.transcript.find_next()
+    app.transcript.find_step(1)
     await pilot.pause()
     assert app.found[-1] == (1, 1, True)
 
@@ -729,7 +729,7 @@ async def test_a_search_for_nothing_or_without_matches_leaves_the_view(app: Host
     before = app.rows()
     assert app.transcript.find("") == 0
     assert app.transcript.find("not there") == 0
-    app.transcript.find_next()
+    app.transcript.find_step(1)
     await pilot.pause()
     assert app.rows() == before
     assert app.found[-1] == (0, 0, True)

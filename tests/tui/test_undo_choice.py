@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
-from agentcli.tui.dialogs.undo_choice import UndoChoice
+from agentcli.tui.dialogs.confirm import UndoChoice
 from agentcli.tui.theme.palette import Palette
 from tests.tui.dialog_host import look, replies
 

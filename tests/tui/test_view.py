@@ -9,11 +9,11 @@ import pytest
 from rich.segment import Segment
 from textual.strip import Strip
 
-from agentcli.tui.blocks.base import Block, Line
+from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.model import Add, AnswerItem, Clear, Grow, NoticeItem, Operation, Remove, Replace
 from agentcli.tui.theme.palette import Palette
-from agentcli.tui.transcript.conversation import Conversation
-from agentcli.tui.transcript.view import View
+from agentcli.tui.transcript.items import TranscriptItems
+from agentcli.tui.transcript.view import Viewport
 
 
 class RowsBlock(Block):
@@ -29,12 +29,12 @@ class RowsBlock(Block):
     def replace(self, item: AnswerItem) -> None:  # type: ignore[override]
         self.item, self.text = item, item.text
 
-    def layout(self, width: int, palette: Palette) -> Sequence[Line]:
+    def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
         rows = len(self.text) * (2 if width < 50 else 1)
-        return [Line(Strip([Segment(f"{self.item.id}.{row}")])) for row in range(rows)]
+        return [BlockLine(Strip([Segment(f"{self.item.id}.{row}")])) for row in range(rows)]
 
 
-def whole(conversation: Conversation) -> list[str]:
+def whole(conversation: TranscriptItems) -> list[str]:
     rows: list[str] = []
     for entry in conversation.stack:
         lines = conversation.layouts.lines(entry)
@@ -42,7 +42,7 @@ def whole(conversation: Conversation) -> list[str]:
     return rows
 
 
-def in_view(conversation: Conversation, view: View) -> list[str]:
+def in_view(conversation: TranscriptItems, view: Viewport) -> list[str]:
     rows: list[str] = []
     at = conversation.stack.at(view.top)
     for row in range(view.top, min(conversation.stack.height, view.top + view.height)):
@@ -70,9 +70,9 @@ def operation(rng: random.Random, ids: list[str], number: int) -> Operation:
 @pytest.mark.parametrize("seed", range(10))
 def test_the_view_is_a_window_on_all_rows_whatever_happens(seed: int) -> None:
     rng = random.Random(seed)
-    conversation = Conversation(RowsBlock, Palette())  # type: ignore[arg-type]
+    conversation = TranscriptItems(RowsBlock, Palette())  # type: ignore[arg-type]
     conversation.layouts.most_rows = rng.choice((10, 3000))
-    view = View(conversation)
+    view = Viewport(conversation)
     view.height = 8
     conversation.set_width(80)
     for number in range(250):
@@ -106,10 +106,10 @@ def test_the_view_is_a_window_on_all_rows_whatever_happens(seed: int) -> None:
 
 
 def test_scrolling_back_and_forth_by_any_steps_comes_back_to_the_same_rows() -> None:
-    conversation = Conversation(RowsBlock, Palette())  # type: ignore[arg-type]
+    conversation = TranscriptItems(RowsBlock, Palette())  # type: ignore[arg-type]
     conversation.apply([Add(AnswerItem(id=f"i{number}", text="x" * (number % 7))) for number in range(60)])
     conversation.set_width(80)
-    view = View(conversation)
+    view = Viewport(conversation)
     view.height = 8
     view.settle()
     view.scroll(-40)
@@ -123,8 +123,8 @@ def test_scrolling_back_and_forth_by_any_steps_comes_back_to_the_same_rows() -> 
 
 
 def test_nothing_to_show_is_shown() -> None:
-    conversation = Conversation(RowsBlock, Palette())  # type: ignore[arg-type]
-    view = View(conversation)
+    conversation = TranscriptItems(RowsBlock, Palette())  # type: ignore[arg-type]
+    view = Viewport(conversation)
     view.height = 5
     view.scroll(-3)
     view.look_at_row(4)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len, get_character_cell_size
 from rich.style import Style
 
-from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.glyphs import EVEN, clean, glyphs, width_of
 from agentcli.tui.blocks.wrap import Run, clip, wrap
 
@@ -27,15 +27,15 @@ TEXT = st.one_of(
 )
 
 
-def painted(lines: list[Line]) -> list[str]:
+def painted(lines: list[BlockLine]) -> list[str]:
     return [line.strip.text for line in lines]
 
 
-def joined(lines: list[Line]) -> str:
+def joined(lines: list[BlockLine]) -> str:
     return "".join([line.text + line.joint for line in lines[:-1]]) + lines[-1].text
 
 
-def check(lines: list[Line], text: str, width: int) -> None:
+def check(lines: list[BlockLine], text: str, width: int) -> None:
     assert lines
     assert joined(lines) == clean(text)
     for line in lines:
@@ -63,7 +63,7 @@ def test_runs_and_prefixes_change_nothing_about_that(texts: list[str], width: in
 
 @given(TEXT, st.integers(1, 20))
 def test_a_clipped_line_is_one_line_that_fits(text: str, width: int) -> None:
-    line = clip([(text, PLAIN), ("end", BOLD)], width, [("> ", PLAIN)])
+    line = clip([("> ", PLAIN), (text, PLAIN), ("end", BOLD)], width)
     assert line.strip.cell_length <= width
     assert sum(cell_len(segment.text) for segment in line.strip) == line.strip.cell_length
     assert "\n" not in line.strip.text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from threading import Thread
 
-from agentcli.tui.blocks.base import Block, Line
+from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.flow import Flow
 from agentcli.tui.blocks.highlight import warm
 from agentcli.tui.blocks.markdown import load_parser
@@ -61,7 +61,7 @@ class AnswerBlock(Block):
             self._parts = ["".join(self._parts)]
         return self._parts[0]
 
-    def layout(self, width: int, palette: Palette) -> Sequence[Line]:
+    def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
         flow = self._flow
         if flow is None or flow.width != width or flow.palette is not palette:
             flow = self._begin(Flow(width, palette))

@@ -17,7 +17,7 @@ from agentcli.tui.theme.palette import Palette
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class BlockLine:
     """One row. `strip` is what is painted and is never wider than the width asked for; the rest is for copying."""
 
     strip: Strip
@@ -44,7 +44,7 @@ class Block(ABC):
         self.expanded = False
 
     @abstractmethod
-    def layout(self, width: int, palette: Palette) -> Sequence[Line]:
+    def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
         """All lines at this width. Called again after a change; what did not change may be kept. May return the same
         list, changed in place. Never raises for any text and any width from 1 up."""
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from rich.segment import Segment
 from textual.strip import Strip
 
-from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.glyphs import width_of
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.theme.palette import Palette
@@ -18,22 +18,22 @@ from agentcli.tui.theme.palette import Palette
 _EDGE = "▏"
 
 
-def code_lines(rows: Sequence[Sequence[Run]], width: int, palette: Palette, before: Sequence[Run]) -> list[Line]:
+def code_lines(rows: Sequence[Sequence[Run]], width: int, palette: Palette, before: Sequence[Run]) -> list[BlockLine]:
     """The rows of some lines of code. `before` stands in front of each."""
     ground = palette.code_block
     edge = [*before, (_EDGE, ground + palette.faint)] if width >= 8 else before
-    lines: list[Line] = []
+    lines: list[BlockLine] = []
     for runs in rows:
         for line in wrap(runs, width, edge, edge):
             strip = line.strip
             missing = width - strip.cell_length
             if missing > 0:
                 strip = Strip([*strip, Segment(" " * missing, ground)], width)
-            lines.append(Line(strip, line.text, line.indent, line.joint))
+            lines.append(BlockLine(strip, line.text, line.indent, line.joint))
     return lines
 
 
-def labelled(line: Line, language: str, width: int, palette: Palette) -> Line:
+def labelled(line: BlockLine, language: str, width: int, palette: Palette) -> BlockLine:
     """The first row with the name of the language at its right end, if it has room for that."""
     used = line.indent + width_of(line.text)
     cells = width_of(language)
@@ -42,14 +42,14 @@ def labelled(line: Line, language: str, width: int, palette: Palette) -> Line:
     ground = palette.code_block
     start = line.strip.crop(0, width - cells - 1)
     label = [Segment(language, ground + palette.faint), Segment(" ", ground)]
-    return Line(Strip([*start, *label], width), line.text, line.indent, line.joint)
+    return BlockLine(Strip([*start, *label], width), line.text, line.indent, line.joint)
 
 
-def marked(line: Line, mark: Sequence[Run]) -> Line:
+def marked(line: BlockLine, mark: Sequence[Run]) -> BlockLine:
     """The row with something else in its first cells: where a block begins a list item or an answer."""
     cells = sum([width_of(text) for text, _style in mark])
     if not cells or cells > line.indent:
         return line
     segments = [Segment(text, style) for text, style in mark]
     strip = Strip([*segments, *line.strip.crop(cells)], line.strip.cell_length)
-    return Line(strip, line.text, line.indent, line.joint)
+    return BlockLine(strip, line.text, line.indent, line.joint)

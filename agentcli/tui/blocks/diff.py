@@ -11,39 +11,26 @@ from itertools import pairwise
 
 from rich.cells import cell_len
 from rich.segment import Segment
-from rich.style import Style
 from textual.strip import Strip
 
-from agentcli.core.unified_diff import DiffLine, Hunk, parse
-from agentcli.tui.blocks.base import Line
+from agentcli.core.unified_diff import Hunk, parse
+from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.diff_paint import PaintedHunk, base_style, partners, stretches
 from agentcli.tui.blocks.rows import decoration, filled
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.theme.palette import Palette
-
-__all__ = [
-    "SIDE_BY_SIDE_FROM",
-    "DiffLine",
-    "Hunk",
-    "fits_side_by_side",
-    "parse",
-    "side_by_side",
-    "side_by_side_groups",
-    "unified",
-    "unified_groups",
-]
 
 SIDE_BY_SIDE_FROM = 110
 NARROWEST_BESIDE = 48
 BETWEEN = " │ "
 
 
-def unified(text: str, width: int, palette: Palette, path: str = "") -> list[Line]:
+def unified(text: str, width: int, palette: Palette, path: str = "") -> list[BlockLine]:
     """All rows of a diff, each as wide as `width` where it has a background."""
     return [line for group in unified_groups(parse(text), width, palette, path) for line in group]
 
 
-def side_by_side(text: str, width: int, palette: Palette, path: str = "") -> list[Line]:
+def side_by_side(text: str, width: int, palette: Palette, path: str = "") -> list[BlockLine]:
     """All rows, old on the left and new on the right. Where there is no room for that: one column."""
     return [line for group in side_by_side_groups(parse(text), width, palette, path) for line in group]
 
@@ -58,7 +45,7 @@ def fits_side_by_side(hunks: Sequence[Hunk], width: int) -> bool:
     return replaced and all(_cells(line.text, room) <= room for line in lines)
 
 
-def unified_groups(hunks: Sequence[Hunk], width: int, palette: Palette, path: str = "") -> Iterator[list[Line]]:
+def unified_groups(hunks: Sequence[Hunk], width: int, palette: Palette, path: str = "") -> Iterator[list[BlockLine]]:
     """The rows of one line of the diff after the other, made as they are asked for."""
     digits, quiet = digits_of(hunks), is_new_file(hunks)
     for place, hunk in enumerate(hunks):
@@ -69,7 +56,9 @@ def unified_groups(hunks: Sequence[Hunk], width: int, palette: Palette, path: st
             above = []
 
 
-def side_by_side_groups(hunks: Sequence[Hunk], width: int, palette: Palette, path: str = "") -> Iterator[list[Line]]:
+def side_by_side_groups(
+    hunks: Sequence[Hunk], width: int, palette: Palette, path: str = ""
+) -> Iterator[list[BlockLine]]:
     """As `unified_groups`; two lines that stand beside one another are a group and an empty one, so that lines can be
     counted."""
     if width < NARROWEST_BESIDE:
@@ -92,9 +81,6 @@ def side_by_side_groups(hunks: Sequence[Hunk], width: int, palette: Palette, pat
             above = []
             if old is not None and new is not None and old != new:
                 yield []
-
-
-# -------------------------------------------------------------------------------------------------------- one row
 
 
 def digits_of(hunks: Sequence[Hunk]) -> int:
@@ -127,10 +113,10 @@ def line_rows(
     *,
     old: bool = False,
     quiet: bool = False,
-) -> list[Line]:
+) -> list[BlockLine]:
     line = painted.lines[index]
     if not line.sign:
-        return wrap([(line.text, palette.muted)], width, _blank(digits + 3, width, palette.muted))
+        return wrap([(line.text, palette.muted)], width, [(" " * columns_of(width, digits, ""), palette.muted)])
     base = base_style(line.sign, palette)
     columns = f"{(line.old if old or line.sign == '-' else line.new) or '':>{digits}} {line.sign} "
     style = base if line.sign in "+-" else palette.faint
@@ -145,11 +131,7 @@ def line_rows(
     return rows if quiet else [filled(row, width, base) for row in rows]
 
 
-def _blank(cells: int, width: int, style: Style) -> list[Run]:
-    return [(" " * cells, style)] if width >= cells + 2 else []
-
-
-def _headings(hunks: Sequence[Hunk], place: int, width: int, palette: Palette) -> list[Line]:
+def _headings(hunks: Sequence[Hunk], place: int, width: int, palette: Palette) -> list[BlockLine]:
     """What stands before a hunk: the file where the diff names one, and where in it this is."""
     hunk, before = hunks[place], hunks[place - 1] if place else None
     if hunk.path and (before is None or hunk.path != before.path):
@@ -157,9 +139,6 @@ def _headings(hunks: Sequence[Hunk], place: int, width: int, palette: Palette) -
     if before is None:
         return []
     return [decoration([("⋯ ", palette.hunk), (hunk.heading[:500], palette.faint)], width)]
-
-
-# ---------------------------------------------------------------------------------------------------- side by side
 
 
 def beside_places(hunk: Hunk) -> Iterator[tuple[int | None, int | None]]:
@@ -171,17 +150,17 @@ def beside_places(hunk: Hunk) -> Iterator[tuple[int | None, int | None]]:
             yield removed[0], removed[0]
 
 
-def merged(old: list[Line], new: list[Line], left: int, right: int, palette: Palette) -> list[Line]:
+def merged(old: list[BlockLine], new: list[BlockLine], left: int, right: int, palette: Palette) -> list[BlockLine]:
     bar = Segment(BETWEEN, palette.faint)
     indent = left + len(BETWEEN)
-    lines: list[Line] = []
+    lines: list[BlockLine] = []
     for index in range(max(len(old), len(new))):
         before = old[index].strip if index < len(old) else Strip([])
         segments = [*before.adjust_cell_length(left), bar]
         if index < len(new):
             after = new[index]
             strip = Strip([*segments, *after.strip.adjust_cell_length(right)])
-            lines.append(Line(strip, after.text, after.indent + indent, after.joint))
+            lines.append(BlockLine(strip, after.text, after.indent + indent, after.joint))
         else:
-            lines.append(Line(Strip(segments), "", indent, ""))
+            lines.append(BlockLine(Strip(segments), "", indent, ""))
     return lines

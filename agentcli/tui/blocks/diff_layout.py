@@ -12,16 +12,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field
 from typing import Literal, NamedTuple
 
-from rich.cells import cell_len
 from rich.style import Style
 
 from agentcli.core.frozen import frozen
 from agentcli.core.unified_diff import FileDiff, Hunk
-from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.diff import BETWEEN, beside_places, columns_of, digits_of, is_new_file, line_rows, merged
 from agentcli.tui.blocks.diff_paint import PaintedHunk, base_style
 from agentcli.tui.blocks.glyphs import EVEN
-from agentcli.tui.blocks.rows import decoration
+from agentcli.tui.blocks.rows import decoration, size
 from agentcli.tui.blocks.wrap import Run, clip, wrap
 from agentcli.tui.theme.palette import Palette
 
@@ -49,8 +48,6 @@ class FileView:
 
 @frozen
 class Look:
-    """How diffs are laid out."""
-
     width: int
     palette: Palette
     beside: bool = False
@@ -61,7 +58,7 @@ class Look:
     """Headers are shown as they stand in the source."""
 
 
-class Entry(NamedTuple):
+class DiffEntry(NamedTuple):
     """A line of the source, or two that stand side by side, or a heading."""
 
     kind: Kind
@@ -77,7 +74,7 @@ class Entry(NamedTuple):
 class Side:
     """Rows of one column, and the cells before it."""
 
-    lines: list[Line] = field(default_factory=list)
+    lines: list[BlockLine] = field(default_factory=list)
     left: int = 0
 
 
@@ -86,11 +83,11 @@ class DiffLayout:
         """Takes some microseconds for each line; for very many, call it in a thread."""
         self.files = files
         self.look = look
-        self.entries: list[Entry] = []
+        self.entries: list[DiffEntry] = []
         self._beside = [look.beside and _has_two_sides(file.diff) for file in files]
         self._digits = [digits_of(file.diff.hunks) for file in files]
         self._quiet = [is_new_file(file.diff.hunks) for file in files]
-        self._counts_width = max((_size(_counts(file, look.palette)) for file in files), default=0)
+        self._counts_width = max((size(_counts(file, look.palette)) for file in files), default=0)
         self._painted: dict[tuple[int, int], PaintedHunk] = {}
         self._kept: dict[int, list[Side]] = {}
         self._fill()
@@ -101,7 +98,7 @@ class DiffLayout:
         self.hunk_rows: list[int] = []
         """Where the hunks begin; the first of a file with the file's heading."""
         self._file_entries: list[int] = []
-        before = Entry("blank")
+        before = DiffEntry("blank")
         for place, entry in enumerate(self.entries):
             if entry.kind == "file":
                 self.file_rows.append(total)
@@ -114,9 +111,7 @@ class DiffLayout:
         for number, file in enumerate(files):
             for at, hunk in enumerate(file.diff.hunks):
                 if len(hunk.lines) > _LONG:
-                    self._painted_hunk(Entry("hunk", number, at)).prepare()
-
-    # --------------------------------------------------------------------------------------------------------- places
+                    self._painted_hunk(DiffEntry("hunk", number, at)).prepare()
 
     @property
     def row_count(self) -> int:
@@ -128,7 +123,7 @@ class DiffLayout:
     def row_of(self, entry: int) -> int:
         return self._starts[entry]
 
-    def find_entry(self, wanted: Entry) -> int:
+    def find_entry(self, wanted: DiffEntry) -> int:
         """The entry that shows the same place, in a layout of the same files."""
         line = wanted.old if wanted.new is None else wanted.new
         if wanted.file < 0 or wanted.kind == "listed" or wanted.file >= len(self._file_entries):
@@ -148,9 +143,7 @@ class DiffLayout:
                 return place
         return best
 
-    # ----------------------------------------------------------------------------------------------------------- rows
-
-    def row(self, number: int) -> Line:
+    def row(self, number: int) -> BlockLine:
         place = self.entry_at(number)
         sides = self.sides(place)
         return self._lines(sides)[number - self._starts[place]]
@@ -164,9 +157,9 @@ class DiffLayout:
             found = self._kept[place] = self._paint(self.entries[place])
         return found
 
-    def groups(self) -> Iterator[list[Line]]:
+    def groups(self) -> Iterator[list[BlockLine]]:
         """The rows of one line of the source after the other; an empty group where a row shows two of them."""
-        held: list[Line] = []
+        held: list[BlockLine] = []
         for place, entry in enumerate(self.entries):
             rows = [*held, *self._lines(self.sides(place))]
             if entry.start or (entry.kind == "file" and (self.look.whole or not self.files[entry.file].diff.header)):
@@ -175,7 +168,12 @@ class DiffLayout:
             held = []
             yield rows
             further = len(self.files[entry.file].diff.header) - 1 if entry.kind == "file" else 0
-            yield from ([] for _line in range(further + (entry.kind == "pair" and _is_two(entry))))
+            yield from (
+                []
+                for _line in range(
+                    further + (entry.kind == "pair" and None not in (entry.old, entry.new) and entry.old != entry.new)
+                )
+            )
         if held:
             yield held
 
@@ -190,7 +188,7 @@ class DiffLayout:
             return ["" if at is None else lines[at].text for at in (entry.old, entry.new)]
         return ["".join(line.text + line.joint for line in self._lines(self.sides(place))).rstrip("\n")]
 
-    def _lines(self, sides: list[Side]) -> list[Line]:
+    def _lines(self, sides: list[Side]) -> list[BlockLine]:
         if len(sides) == 1:
             return sides[0].lines
         left, right = self._columns
@@ -201,42 +199,40 @@ class DiffLayout:
         left = (self.look.width - len(BETWEEN)) // 2
         return left, self.look.width - len(BETWEEN) - left
 
-    # ------------------------------------------------------------------------------------------------------- measuring
-
     def _fill(self) -> None:
         look, add = self.look, self.entries.append
         if look.listed:
-            self.entries += [Entry("listed", number) for number in range(len(self.files))]
+            self.entries += [DiffEntry("listed", number) for number in range(len(self.files))]
         for number, file in enumerate(self.files):
             for at in range(len(file.diff.before)):
-                add(Entry("text", number, old=at))
+                add(DiffEntry("text", number, old=at))
             if not file.diff.path and not file.diff.hunks:
                 continue  # only text, after the last file
             if look.listed:
-                add(Entry("blank", number - 1))
-            add(Entry("file", number))
+                add(DiffEntry("blank", number - 1))
+            add(DiffEntry("file", number))
             if look.whole:
-                self.entries += [Entry("header", number, old=at) for at in range(len(file.diff.header))]
+                self.entries += [DiffEntry("header", number, old=at) for at in range(len(file.diff.header))]
             elif not file.diff.hunks and look.listed:
-                add(Entry("note", number))
+                add(DiffEntry("note", number))
             for place, hunk in enumerate(file.diff.hunks):
                 if look.whole or place or hunk.new_start > 1 or hunk.heading:
-                    add(Entry("hunk", number, place))
+                    add(DiffEntry("hunk", number, place))
                 self.entries += self._of_hunk(number, place, hunk)
 
-    def _of_hunk(self, file: int, place: int, hunk: Hunk) -> Iterator[Entry]:
+    def _of_hunk(self, file: int, place: int, hunk: Hunk) -> Iterator[DiffEntry]:
         if self._beside[file]:
             for old, new in beside_places(hunk):
                 note = old is not None and not hunk.lines[old].sign
-                yield Entry("line", file, place, new=old) if note else Entry("pair", file, place, old, new)
+                yield DiffEntry("line", file, place, new=old) if note else DiffEntry("pair", file, place, old, new)
             return
         for index, line in enumerate(hunk.lines):
-            yield Entry("line", file, place, new=index)
+            yield DiffEntry("line", file, place, new=index)
             if len(line.text) > _PIECE:
                 for start in range(_PIECE, len(line.text), _PIECE):
-                    yield Entry("line", file, place, new=index, start=start)
+                    yield DiffEntry("line", file, place, new=index, start=start)
 
-    def _height(self, entry: Entry) -> int:
+    def _height(self, entry: DiffEntry) -> int:
         if entry.kind == "line" and entry.new is not None:
             line = self._hunk(entry).lines[entry.new]
             text = line.text[entry.start : entry.start + _PIECE]
@@ -258,12 +254,10 @@ class DiffLayout:
             return 1
         return len(wrap([(text, Style.null())], width, [(" " * columns, Style.null())]))
 
-    # -------------------------------------------------------------------------------------------------------- painting
-
-    def _hunk(self, entry: Entry) -> Hunk:
+    def _hunk(self, entry: DiffEntry) -> Hunk:
         return self.files[entry.file].diff.hunks[entry.hunk]
 
-    def _paint(self, entry: Entry) -> list[Side]:
+    def _paint(self, entry: DiffEntry) -> list[Side]:
         look, palette = self.look, self.look.palette
         file = self.files[entry.file] if entry.file >= 0 else None
         if file is None or entry.kind == "blank":
@@ -287,7 +281,7 @@ class DiffLayout:
                 return [Side([decoration([("⋯ ", palette.hunk), (title, palette.faint)], look.width)])]
         return self._code(entry)
 
-    def _code(self, entry: Entry) -> list[Side]:
+    def _code(self, entry: DiffEntry) -> list[Side]:
         look, palette, digits = self.look, self.look.palette, self._digits[entry.file]
         painted = self._painted_hunk(entry)
         if entry.kind == "line":
@@ -301,7 +295,7 @@ class DiffLayout:
         after = [] if entry.new is None else line_rows(painted, entry.new, right, palette, digits)
         return [Side(before), Side(after, left + len(BETWEEN))]
 
-    def _piece(self, entry: Entry, painted: PaintedHunk) -> list[Line]:
+    def _piece(self, entry: DiffEntry, painted: PaintedHunk) -> list[BlockLine]:
         """A part of an endless line, in one colour."""
         assert entry.new is not None
         line = painted.lines[entry.new]
@@ -314,19 +308,15 @@ class DiffLayout:
         rows = wrap([(line.text[entry.start : entry.start + _PIECE], style)], self.look.width, [(first, style)])
         last = rows[-1]
         joint = "\n" if entry.start + _PIECE >= len(line.text) else ""
-        return [*rows[:-1], Line(last.strip, last.text, last.indent, joint)]
+        return [*rows[:-1], BlockLine(last.strip, last.text, last.indent, joint)]
 
-    def _painted_hunk(self, entry: Entry) -> PaintedHunk:
+    def _painted_hunk(self, entry: DiffEntry) -> PaintedHunk:
         key = (entry.file, entry.hunk)
         if key not in self._painted:
             quiet = self._quiet[entry.file] and not self._beside[entry.file]
             path = self.files[entry.file].diff.path
             self._painted[key] = PaintedHunk(self._hunk(entry), self.look.palette, path, quiet=quiet, whole=True)
         return self._painted[key]
-
-
-def _is_two(entry: Entry) -> bool:
-    return entry.old is not None and entry.new is not None and entry.old != entry.new
 
 
 def _has_two_sides(file: FileDiff) -> bool:
@@ -345,21 +335,17 @@ def _counts(file: FileView, palette: Palette) -> list[Run]:
             (f"−{removed}", palette.error if removed else palette.faint)]  # fmt: skip
 
 
-def _size(runs: Sequence[Run]) -> int:
-    return sum(cell_len(text) for text, _style in runs)
-
-
-def _listed(file: FileView, column: int, width: int, palette: Palette) -> Line:
+def _listed(file: FileView, column: int, width: int, palette: Palette) -> BlockLine:
     """A row of the list: sign, counts in a column, name and remarks."""
     counts = _counts(file, palette)
     runs: list[Run] = [(f"{file.sign} ", palette.accent)]
-    runs += [*counts, (" " * (column - _size(counts) + 2), palette.faint), (file.name, palette.text)]
+    runs += [*counts, (" " * (column - size(counts) + 2), palette.faint), (file.name, palette.text)]
     if file.remarks:
         runs.append((f"  {file.remarks}", palette.muted))
     return clip(runs, width)
 
 
-def _heading(file: FileView, width: int, palette: Palette) -> list[Line]:
+def _heading(file: FileView, width: int, palette: Palette) -> list[BlockLine]:
     """The name of a file with its counts, and a rule up to the edge."""
     runs: list[Run] = [(f"{file.sign} ", palette.accent), (file.name, palette.strong + palette.hunk)]
     counts = _counts(file, palette)
@@ -368,10 +354,9 @@ def _heading(file: FileView, width: int, palette: Palette) -> list[Line]:
     rows = wrap(runs, width)
     room = width - rows[-1].strip.cell_length - 1
     if room >= 2:
-        rows[-1] = wrap([*_last_row(rows[-1]), (f" {'─' * room}", palette.rule)], width)[0]
-    return [Line(row.strip, file.name if place == len(rows) - 1 else "", 0, "\n" if place == len(rows) - 1 else "")
+        rows[-1] = wrap(
+            [*((part.text, part.style or Style.null()) for part in rows[-1].strip), (f" {'─' * room}", palette.rule)],
+            width,
+        )[0]
+    return [BlockLine(row.strip, file.name if place == len(rows) - 1 else "", 0, "\n" if place == len(rows) - 1 else "")
             for place, row in enumerate(rows)]  # fmt: skip
-
-
-def _last_row(line: Line) -> list[Run]:
-    return [(segment.text, segment.style or Style.null()) for segment in line.strip]

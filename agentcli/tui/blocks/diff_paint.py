@@ -8,6 +8,7 @@ from rich.style import Style
 
 from agentcli.core.unified_diff import DiffLine, Hunk
 from agentcli.tui.blocks.diff_words import Pair, Spans, changed_words, pairs
+from agentcli.tui.blocks.languages import language_of
 from agentcli.tui.blocks.wrap import Run
 from agentcli.tui.theme.palette import Palette
 
@@ -99,7 +100,7 @@ class PaintedHunk:
         return self._coloured.get(index, [])
 
     def _colour(self, places: Sequence[int]) -> None:
-        from agentcli.tui.blocks.highlight import highlight, language_of
+        from agentcli.tui.blocks.highlight import highlight
 
         language = language_of(self._path) if self._path else ""
         if not language:

@@ -6,6 +6,7 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import zip_longest
 
 Spans = list[tuple[int, int]]
 """Stretches of characters, in order."""
@@ -31,17 +32,12 @@ def pairs(old: Sequence[str], new: Sequence[str], old_places: Sequence[int], new
     at_old = at_new = 0
     for left, right in [*chosen, (len(old), len(new))]:
         if at_old < left or at_new < right:
-            found += _filling(old_places[at_old:left], new_places[at_new:right])
+            # Lines that are not alike share rows where they can: half as much to scroll.
+            found += zip_longest(old_places[at_old:left], new_places[at_new:right])
         if left < len(old):
             found.append((old_places[left], new_places[right]))
         at_old, at_new = left + 1, right + 1
     return found
-
-
-def _filling(old: Sequence[int], new: Sequence[int]) -> list[Pair]:
-    """Lines that are not alike share rows where they can: half as much to scroll."""
-    count = max(len(old), len(new))
-    return [(old[at] if at < len(old) else None, new[at] if at < len(new) else None) for at in range(count)]
 
 
 def _alike(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:

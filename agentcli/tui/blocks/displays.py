@@ -13,10 +13,11 @@ from typing import Any
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import terminal_line
-from agentcli.core.unified_diff import FileDiff, is_unified_diff, parse_files
+from agentcli.core.unified_diff import FileDiff, Hunk, is_unified_diff, parse, parse_files
 from agentcli.tui.blocks import diff
-from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.diff_layout import DiffLayout, FileView, Look
+from agentcli.tui.blocks.languages import language_of
 from agentcli.tui.blocks.rows import MOST_ROWS, Rows, beside, characters, folded, head, size, tail
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.theme.palette import Palette
@@ -37,9 +38,7 @@ _SILENT = ("Read", "NotebookRead")
 
 
 @frozen
-class View:
-    """How something is to be shown."""
-
+class DisplayView:
     width: int
     palette: Palette
     expanded: bool = False
@@ -57,8 +56,7 @@ class View:
         return MOST_ROWS if self.expanded else most
 
 
-def shown(display: Json, view: View) -> Rows:
-    """The rows of a display."""
+def shown(display: Json, view: DisplayView) -> Rows:
     kind = display.get("kind")
     show = _KINDS.get(kind) if isinstance(kind, str) else None
     return show(display, view) if show else _unknown(display, view)
@@ -79,10 +77,7 @@ def _entries(values: Mapping[str, Any], key: str) -> list[Json]:
     return [entry for entry in found[:_MOST_LISTED] if isinstance(entry, dict)] if isinstance(found, list) else []
 
 
-# ------------------------------------------------------------------------------------------------------ plain text
-
-
-def text(value: str, view: View) -> Rows:
+def text(value: str, view: DisplayView) -> Rows:
     """The end of what a command wrote, the beginning of all else."""
     if view.name in _SILENT and not view.expanded and not view.failed:
         return Rows(hidden=int(bool(value.strip())))
@@ -94,11 +89,7 @@ def text(value: str, view: View) -> Rows:
     return head(value.strip("\n"), view.width, view.rows(_TEXT_ROWS), view.palette.muted, view.before)
 
 
-def _text(display: Json, view: View) -> Rows:
-    return text(_string(display, "text"), view)
-
-
-def _unknown(display: Json, view: View) -> Rows:
+def _unknown(display: Json, view: DisplayView) -> Rows:
     if value := _string(display, "text"):
         return text(value, view)
     import json
@@ -107,19 +98,20 @@ def _unknown(display: Json, view: View) -> Rows:
     return text(json.dumps(rest, ensure_ascii=False, indent=2, default=str), view) if rest else Rows()
 
 
-def _code(display: Json, view: View) -> Rows:
+def _code(display: Json, view: DisplayView) -> Rows:
     """A part of a file: said in the summary, seen when opened."""
+    from agentcli.tui.blocks.highlight import highlight
+
     value = _string(display, "text")
     if not view.expanded:
         return Rows(hidden=int(bool(value)))
     lines = value.split("\n")[:MOST_ROWS]
     first = max(1, _number(display, "start"))
     digits = len(str(first + len(lines)))
-    coloured = _coloured(
-        "\n".join(lines[:_MOST_COLOURED]), _string(display, "language"), _string(display, "path"), view.palette
-    )
+    language = language_of(_string(display, "path")) or _string(display, "language")
+    coloured = highlight("\n".join(lines[:_MOST_COLOURED]), language, view.palette)
 
-    def numbered() -> Iterator[list[Line]]:
+    def numbered() -> Iterator[list[BlockLine]]:
         for place, line in enumerate(lines):
             runs = coloured[place] if place < len(coloured) else [(line, view.palette.text)]
             number = [*view.before, (f"{first + place:>{digits}}  ", view.palette.faint)]
@@ -128,24 +120,15 @@ def _code(display: Json, view: View) -> Rows:
     return folded(numbered(), value.count("\n") + 1, MOST_ROWS)
 
 
-def _coloured(value: str, language: str, path: str, palette: Palette) -> list[list[Run]]:
-    from agentcli.tui.blocks.highlight import highlight, language_of
-
-    return highlight(value, language_of(path) or language, palette)
-
-
-# ------------------------------------------------------------------------------------------------ changes, searches
-
-
-def diff_rows(value: str, view: View, path: str) -> Rows:
-    hunks = [_shortened(hunk, view) for hunk in diff.parse(value)]
+def diff_rows(value: str, view: DisplayView, path: str) -> Rows:
+    hunks = [_shortened(hunk, view) for hunk in parse(value)]
     beside_fits = diff.fits_side_by_side(hunks, view.room)
     groups = (diff.side_by_side_groups if beside_fits else diff.unified_groups)(hunks, view.room, view.palette, path)
     found = folded(groups, sum(len(hunk.lines) for hunk in hunks), view.rows(_DIFF_ROWS))
     return Rows(beside(found.lines, view.before), found.hidden)
 
 
-def _diff_output(value: str, view: View) -> Rows:
+def _diff_output(value: str, view: DisplayView) -> Rows:
     """What a command wrote, with unified diffs in it. Headers are shown as names of files, and whole when opened."""
     files = [replace(file, hunks=[_shortened(hunk, view) for hunk in file.hunks]) for file in parse_files(value)]
     views = [_file_view(file) for file in files]
@@ -161,7 +144,7 @@ def _file_view(file: FileDiff) -> FileView:
     return FileView(name, file, sign, remarks, (file.added, file.removed))
 
 
-def _shortened(hunk: diff.Hunk, view: View) -> diff.Hunk:
+def _shortened(hunk: Hunk, view: DisplayView) -> Hunk:
     """The hunk without what of endless lines could not be shown anyway."""
     most = characters(view.width, view.rows(_DIFF_ROWS))
     if all(len(line.text) <= most for line in hunk.lines):
@@ -169,18 +152,14 @@ def _shortened(hunk: diff.Hunk, view: View) -> diff.Hunk:
     return replace(hunk, lines=[replace(line, text=line.text[:most]) for line in hunk.lines])
 
 
-def _diff(display: Json, view: View) -> Rows:
-    return diff_rows(_string(display, "diff"), view, _string(display, "path"))
-
-
-def _matches(display: Json, view: View) -> Rows:
+def _matches(display: Json, view: DisplayView) -> Rows:
     entries = _entries(display, "rows")
     if not entries:
         return Rows()
     return folded(_found(entries, view), len(entries), view.rows(_MATCH_ROWS))
 
 
-def _found(entries: Sequence[Json], view: View) -> Iterator[list[Line]]:
+def _found(entries: Sequence[Json], view: DisplayView) -> Iterator[list[BlockLine]]:
     palette, path = view.palette, None
     digits = max(len(str(_number(entry, "line"))) for entry in entries)
     for entry in entries:
@@ -198,10 +177,7 @@ def _found(entries: Sequence[Json], view: View) -> Iterator[list[Line]]:
         yield [*lines, *wrap([(found, style)], view.width, [*view.before, *columns], [*view.before, *blank])]
 
 
-# ------------------------------------------------------------------------------------------------------ the network
-
-
-def markdown(value: str, view: View, rows: int) -> Rows:
+def markdown(value: str, view: DisplayView, rows: int) -> Rows:
     """Markdown, of which no more is read than can be shown."""
     from agentcli.tui.blocks.markdown import render_markdown
 
@@ -217,17 +193,17 @@ def markdown(value: str, view: View, rows: int) -> Rows:
     return Rows(kept, max(1, len(lines) - len(kept)) + value.count("\n", len(read)))
 
 
-def _page(display: Json, view: View) -> Rows:
+def _page(display: Json, view: DisplayView) -> Rows:
     found = markdown(_string(display, "text"), view, view.rows(_PAGE_ROWS))
     title = _string(display, "title")[:300]
     lines = wrap([(title, view.palette.text)], view.width, view.before, view.before) if title else []
     return Rows([*lines, *found.lines], found.hidden)
 
 
-def _search(display: Json, view: View) -> Rows:
+def _search(display: Json, view: DisplayView) -> Rows:
     palette = view.palette
 
-    def results() -> Iterator[list[Line]]:
+    def results() -> Iterator[list[BlockLine]]:
         for entry in entries:
             title, url = _string(entry, "title")[:300], _string(entry, "url")[:500]
             runs = [(title, palette.text), ("  " if title else "", palette.text), (url, palette.faint)]
@@ -242,7 +218,7 @@ def _search(display: Json, view: View) -> Rows:
     )
 
 
-def _fetch(display: Json, view: View) -> Rows:
+def _fetch(display: Json, view: DisplayView) -> Rows:
     runs: list[Run] = [(_string(display, "url"), view.palette.text)]
     if display.get("private") is True:
         runs.append(("\n! in your own network", view.palette.warning))
@@ -251,7 +227,7 @@ def _fetch(display: Json, view: View) -> Rows:
     return _all(wrap(runs, view.width, view.before, view.before), view, _TEXT_ROWS)
 
 
-def _command(display: Json, view: View) -> Rows:
+def _command(display: Json, view: DisplayView) -> Rows:
     first: list[Run] = [*view.before, ("$ ", view.palette.faint)]
     rest: list[Run] = [*view.before, ("  ", view.palette.faint)]
     lines = wrap([(_string(display, "command"), view.palette.code)], view.width, first, rest)
@@ -261,21 +237,18 @@ def _command(display: Json, view: View) -> Rows:
     return _all(lines, view, _TEXT_ROWS)
 
 
-def _all(lines: list[Line], view: View, rows: int) -> Rows:
+def _all(lines: list[BlockLine], view: DisplayView, rows: int) -> Rows:
     return folded(([line] for line in lines), len(lines), view.rows(rows))
 
 
-# ------------------------------------------------------------------------------------------------- plans, questions
-
-
-def _todos(display: Json, view: View) -> Rows:
+def _todos(display: Json, view: DisplayView) -> Rows:
     """Always all of them: that is what the list is for."""
     palette = view.palette
     looks = {
         "completed": ("✓", palette.success, palette.muted),
         "in_progress": ("●", palette.running, palette.strong + palette.text),
     }
-    lines: list[Line] = []
+    lines: list[BlockLine] = []
     for todo in _entries(display, "todos"):
         active = todo.get("status") == "in_progress"
         sign, mark, style = looks.get(str(todo.get("status")), ("○", palette.faint, palette.text))
@@ -285,8 +258,8 @@ def _todos(display: Json, view: View) -> Rows:
     return Rows(lines)
 
 
-def _questions(display: Json, view: View) -> Rows:
-    palette, lines = view.palette, list[Line]()
+def _questions(display: Json, view: DisplayView) -> Rows:
+    palette, lines = view.palette, list[BlockLine]()
     for question in _entries(display, "questions"):
         lines += wrap([(_string(question, "question"), palette.text)], view.width, view.before, view.before)
         for number, option in enumerate(_entries(question, "options"), 1):
@@ -298,8 +271,8 @@ def _questions(display: Json, view: View) -> Rows:
     return _all(lines, view, _PLAN_ROWS)
 
 
-def _answers(display: Json, view: View) -> Rows:
-    palette, lines = view.palette, list[Line]()
+def _answers(display: Json, view: DisplayView) -> Rows:
+    palette, lines = view.palette, list[BlockLine]()
     answers = _entries(display, "answers")
     for answer in answers:
         if len(answers) > 1:  # a single one stands in the title
@@ -310,28 +283,19 @@ def _answers(display: Json, view: View) -> Rows:
     return _all(lines, view, _PLAN_ROWS)
 
 
-def _plan(display: Json, view: View) -> Rows:
-    return markdown(_string(display, "plan"), view, view.rows(_PLAN_ROWS))
-
-
-def _nothing(_display: Json, _view: View) -> Rows:
-    """The summary says it."""
-    return Rows()
-
-
-_KINDS: Mapping[str, Callable[[Json, View], Rows]] = {
+_KINDS: Mapping[str, Callable[[Json, DisplayView], Rows]] = {
     "answers": _answers,
     "code": _code,
     "command": _command,
-    "diff": _diff,
+    "diff": lambda display, view: diff_rows(_string(display, "diff"), view, _string(display, "path")),
     "fetch": _fetch,
-    "image": _nothing,
+    "image": lambda _display, _view: Rows(),  # the summary says it
     "markdown": _page,
     "matches": _matches,
-    "mode": _nothing,
-    "plan": _plan,
+    "mode": lambda _display, _view: Rows(),
+    "plan": lambda display, view: markdown(_string(display, "plan"), view, view.rows(_PLAN_ROWS)),
     "questions": _questions,
     "search": _search,
-    "text": _text,
+    "text": lambda display, view: text(_string(display, "text"), view),
     "todos": _todos,
 }

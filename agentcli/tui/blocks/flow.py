@@ -14,10 +14,10 @@ from typing import Any
 
 from rich.style import Style
 
-from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.code import code_lines, labelled, marked
 from agentcli.tui.blocks.highlight import Highlighter, can_lex_whole, highlight, is_ready, language_name
-from agentcli.tui.blocks.markdown import Document, Margin, Page, Piece, as_lines
+from agentcli.tui.blocks.markdown import Document, Margin, MarkdownWriter, Piece, as_lines
 from agentcli.tui.blocks.unfinished import presentable
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.theme.palette import Palette
@@ -49,7 +49,7 @@ class Flow:
         self._codes = _Codes(palette)
         wide = width >= 8
         self._margin = Margin([(MARK, palette.faint)] if wide else [], [("  ", Style.null())] if wide else [])
-        self._page = Page(width, palette, self._codes.rows)
+        self._writer = MarkdownWriter(width, palette, self._codes.rows)
         self._tail = ""
         """What is not laid out for good; inside of a fence, what is not even taken."""
         self._fence: _Fence | None = None
@@ -65,7 +65,7 @@ class Flow:
     def feed(self, text: str) -> None:
         self._tail += text
 
-    def lines(self, *, done: bool) -> Sequence[Line]:
+    def lines(self, *, done: bool) -> Sequence[BlockLine]:
         self._codes.patient = done
         going = True
         while going:
@@ -78,7 +78,7 @@ class Flow:
                 self._open_fence(opening)
             else:
                 going = self._grow_blocks(done=done)
-        return self._page.lines
+        return self._writer.lines
 
     def take_missing(self) -> tuple[str, ...]:
         """Languages that are to be loaded in a thread; each is named once."""
@@ -88,14 +88,12 @@ class Flow:
     @property
     def is_stale(self) -> bool:
         """Whether something finished is plain only because its language was not loaded, and could be coloured now."""
-        return self._codes.stale and (self._codes.patient or not self._codes.is_waiting)
+        return self._codes.stale and (self._codes.patient or all(map(is_ready, self._codes.waiting)))
 
     @property
     def can_be_coloured(self) -> bool:
         """Whether something is shown plain although its language is loaded by now."""
-        return self._codes.has_arrived
-
-    # ------------------------------------------------------------------------------------------------ blocks
+        return any(map(is_ready, self._codes.waiting))
 
     def _skip_blank_lines(self) -> None:
         blank = _BLANK_LINES.match(self._tail)
@@ -105,7 +103,8 @@ class Flow:
 
     def _grow_blocks(self, *, done: bool) -> bool:
         """Keep what is finished and show the rest. Whether there is more to do."""
-        if not done and self._parsed.size and _weight(self._tail) < self._parsed.next_weight:
+        parsed = self._parsed
+        if not done and parsed.size and _weight(self._tail) < parsed.weight + parsed.weight // _SHARE:
             self._show_unparsed()
             return False
         if _weight(self._tail) > _HUGE and self._take_part():
@@ -134,7 +133,7 @@ class Flow:
         weight = _weight(self._tail)
         if weight > _LONG:
             hidden = not pieces or pieces[-1].table
-            self._parsed = _Parsed(len(self._tail), weight, len(self._page.lines), hidden=hidden)
+            self._parsed = _Parsed(len(self._tail), weight, len(self._writer.lines), hidden=hidden)
         return False
 
     def _take_part(self) -> bool:
@@ -182,42 +181,37 @@ class Flow:
         self._tail = as_lines(self._tail)[start:]
 
     def _write(self, document: Document, piece: Piece, last: Piece | None) -> None:
-        if last is not None and self._is_apart(last, document, piece):
-            self._page.gap(self._margin)
-        self._page.write(document, piece, self._margin)
-
-    def _is_apart(self, last: Piece, document: Document, piece: Piece) -> bool:
-        if piece.line == 0 and piece.item and piece.item == last.item:
-            return self._apart
-        return document.is_apart(last, piece)
+        if last is not None:
+            goes_on = piece.line == 0 and piece.item and piece.item == last.item
+            if self._apart if goes_on else document.is_apart(last, piece):
+                self._writer.gap(self._margin)
+        self._writer.write(document, piece, self._margin)
 
     def _keep(self, piece: Piece) -> None:
-        self._kept = len(self._page.lines)
+        self._kept = len(self._writer.lines)
         self._kept_fresh = self._margin.fresh
         self._last = piece
         self._parsed = _Parsed()
 
     def _drop_open(self) -> None:
-        del self._page.lines[self._kept :]
+        del self._writer.lines[self._kept :]
         self._margin.fresh = self._kept_fresh
 
     def _show_unparsed(self) -> None:
         """Behind a long piece, what has come since it was parsed: plain, or not at all where that would look broken."""
-        lines, before = self._page.lines, self._margin.rest
+        lines, before = self._writer.lines, self._margin.rest
         del lines[self._parsed.lines :]
         if not self._parsed.hidden:
             lines += wrap(
                 [(self._tail[self._parsed.size :].strip("\n"), self.palette.text)], self.width, before, before
             )
 
-    # ------------------------------------------------------------------------------------------------- fences
-
     def _open_fence(self, opening: re.Match[str]) -> None:
         self._drop_open()
         indent, ticks, info, waves, wave_info = opening.groups()
         self._tail = self._tail[opening.end() :]
         if self._last is not None:
-            self._page.gap(self._margin)
+            self._writer.gap(self._margin)
         before, _copied = self._margin.take()
         self._keep(Piece(0, 0, 0))
         language = language_name(info or wave_info or "")
@@ -232,8 +226,10 @@ class Flow:
         if ended:
             self._close_fence(fence)
             return True
-        if fence.highlighter is None:
-            self._start_colouring(fence)
+        if fence.highlighter is None and self._codes.is_ready(fence.language):
+            fence.highlighter = Highlighter(fence.language, self.palette, self.palette.code_block)
+            fence.fed, self._kept = 0, fence.start
+            self._drop_open()
         if fence.highlighter is None:
             plain = self.palette.code_block
             settled: list[list[Run]] = [[(line, plain)] for line in fence.lines[fence.fed :]]
@@ -242,17 +238,11 @@ class Flow:
         else:
             settled, unsettled = fence.rows(fence.highlighter)
         self._write_code(fence, settled)
-        self._kept = len(self._page.lines)
+        self._kept = len(self._writer.lines)
         if not fence.open_line and (len(unsettled) > 1 or self._kept > fence.start):
             unsettled.pop()
         self._write_code(fence, unsettled)
         return False
-
-    def _start_colouring(self, fence: _Fence) -> None:
-        if self._codes.is_ready(fence.language):
-            fence.highlighter = Highlighter(fence.language, self.palette, self.palette.code_block)
-            fence.fed, self._kept = 0, fence.start
-            self._drop_open()
 
     def _close_fence(self, fence: _Fence) -> None:
         code = "\n".join(fence.lines)
@@ -260,16 +250,16 @@ class Flow:
             settled, unsettled = fence.rows(fence.highlighter)
             self._write_code(fence, [*settled, *unsettled[:-1]])
         else:
-            del self._page.lines[fence.start :]
+            del self._writer.lines[fence.start :]
             self._write_code(fence, self._codes.whole(code, fence.language))
         self._fence = None
         self._keep(Piece(0, 0, 0))
 
     def _write_code(self, fence: _Fence, rows: Sequence[Sequence[Run]]) -> None:
         lines = code_lines(rows, self.width, self.palette, self._margin.rest)
-        if lines and len(self._page.lines) == fence.start:
+        if lines and len(self._writer.lines) == fence.start:
             lines[0] = marked(labelled(lines[0], fence.language, self.width, self.palette), fence.before)
-        self._page.lines += lines
+        self._writer.lines += lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,10 +270,6 @@ class _Parsed:
     weight: int = 0
     lines: int = 0
     hidden: bool = False
-
-    @property
-    def next_weight(self) -> int:
-        return self.weight + self.weight // _SHARE
 
 
 def _finished(document: Document) -> int:
@@ -386,27 +372,20 @@ class _Codes:
         self.patient = False
         self.missing: list[str] = []
         self.stale = False
-        self._waiting: set[str] = set()
+        self.waiting: set[str] = set()
+        """Languages that are to be loaded."""
         self._palette = palette
         self._known: dict[tuple[str, str], list[list[Run]]] = {}
         self._growing: Highlighter | None = None
         self._fed = ""
         self._settled: list[list[Run]] = []
 
-    @property
-    def is_waiting(self) -> bool:
-        return not all(map(is_ready, self._waiting))
-
-    @property
-    def has_arrived(self) -> bool:
-        return any(map(is_ready, self._waiting))
-
     def is_ready(self, language: str) -> bool:
         if is_ready(language):
-            self._waiting.discard(language)
+            self.waiting.discard(language)
             return True
-        if language not in self._waiting:
-            self._waiting.add(language)
+        if language not in self.waiting:
+            self.waiting.add(language)
             self.missing.append(language)
         return False
 

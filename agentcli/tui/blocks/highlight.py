@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
 from rich.style import Style
 
-from agentcli.tui.blocks.languages import language_of
 from agentcli.tui.blocks.wrap import Run
 from agentcli.tui.theme.palette import Palette
-
-__all__ = ["COMMON", "Highlighter", "highlight", "is_ready", "language_name", "language_of", "warm"]
 
 COMMON = ("python", "bash", "javascript", "typescript", "json", "diff", "html", "yaml", "toml", "sql", "go", "rust")
 """What answers are mostly written in, the most likely first."""
@@ -94,7 +91,7 @@ def highlight(code: str, language: str, palette: Palette, base: Style | None = N
     plain. Loads the language if need be."""
     paint = _Paint(palette, base)
     lines = code.split("\n")
-    if _is_too_much(code, lines):
+    if len(code) > _MOST_CHARACTERS or len(lines) > _MOST_LINES or max(map(len, lines)) > _LONGEST_LINE:
         return [paint.plain(line) for line in lines]
     if language == "diff":
         return [paint.diff(line) for line in lines]
@@ -253,13 +250,6 @@ def _kind(token: Any) -> str:
             return _KINDS[name]
         name = name.rpartition(".")[0]
     return "name"
-
-
-def _is_too_much(code: str, lines: Sequence[str]) -> bool:
-    return len(code) > _MOST_CHARACTERS or len(lines) > _MOST_LINES or max(map(len, lines)) > _LONGEST_LINE
-
-
-# --------------------------------------------------------------------------------------------------- Pygments
 
 
 @lru_cache(maxsize=1)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.style import Style
 
-from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.rows import Rows, tail
 from agentcli.tui.blocks.wrap import Run, wrap
 
@@ -39,7 +39,7 @@ class LiveText:
             self.forget()
 
     def forget(self) -> None:
-        self._wrapped: list[Line] = []
+        self._wrapped: list[BlockLine] = []
         self._wrapped_to = 0
         self._look: object = None
 

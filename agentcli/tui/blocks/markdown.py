@@ -18,7 +18,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.code import code_lines, labelled, marked
 from agentcli.tui.blocks.glyphs import width_of
 from agentcli.tui.blocks.highlight import highlight, language_name
@@ -47,18 +47,20 @@ _LEAST_ROOM = 10
 """Cells that indentation leaves for text: nesting that is deeper is not indented further."""
 
 
-def render_markdown(text: str, width: int, palette: Palette) -> list[Line]:
+def render_markdown(text: str, width: int, palette: Palette) -> list[BlockLine]:
     """All lines of a document that will not grow."""
     document = Document(text)
     margin = Margin()
-    page = Page(width, palette, lambda code, language: highlight(code, language, palette, palette.code_block))
+    writer = MarkdownWriter(
+        width, palette, lambda code, language: highlight(code, language, palette, palette.code_block)
+    )
     last: Piece | None = None
     for piece in document.pieces:
         if last is not None and document.is_apart(last, piece):
-            page.gap(margin)
-        page.write(document, piece, margin)
+            writer.gap(margin)
+        writer.write(document, piece, margin)
         last = piece
-    return page.lines
+    return writer.lines
 
 
 def load_parser() -> None:
@@ -150,19 +152,19 @@ class Margin:
         return sum([width_of(text) for text, _style in self.rest])
 
 
-class Page:
+class MarkdownWriter:
     """Lines at a width, and how each kind of block is written to them."""
 
     def __init__(self, width: int, palette: Palette, code: Code) -> None:
         self.width = width
         self.palette = palette
         self.code = code
-        self.lines: list[Line] = []
-        self._blank = Line(Strip([], 0))
+        self.lines: list[BlockLine] = []
+        self._blank = BlockLine(Strip([], 0))
 
     def gap(self, margin: Margin) -> None:
         if any(text.strip() for text, _style in margin.rest):
-            self.lines += [Line(line.strip, "", 0) for line in wrap((), self.width, margin.rest, margin.rest)]
+            self.lines += [BlockLine(line.strip, "", 0) for line in wrap((), self.width, margin.rest, margin.rest)]
         else:
             self.lines.append(self._blank)
 
@@ -198,33 +200,31 @@ class Page:
         for line in table_lines(table, self.width - cells, self.palette):
             segments = [Segment(*run) for run in before] if cells else []
             strip = Strip([*segments, *line.strip], line.strip.cell_length + cells)
-            self.lines.append(Line(strip, line.text, cells, line.joint))
+            self.lines.append(BlockLine(strip, line.text, cells, line.joint))
             before = margin.rest
 
     def rule(self, margin: Margin) -> None:
         before, _copied = margin.take()
         room = max(1, self.width - margin.cells)
         (line, *_more) = wrap([("─" * room, self.palette.faint)], self.width, before, margin.rest)
-        self.lines.append(Line(line.strip, "---", line.indent))
+        self.lines.append(BlockLine(line.strip, "---", line.indent))
 
 
 class _Blocks:
-    """Walks the tokens of one document."""
-
-    def __init__(self, page: Page, document: Document) -> None:
-        self._page = page
+    def __init__(self, writer: MarkdownWriter, document: Document) -> None:
+        self._writer = writer
         self._document = document
         self._tokens = document.tokens
-        self._palette = page.palette
-        self._text = page.palette.text
+        self._palette = writer.palette
+        self._text = writer.palette.text
 
     def container(self, start: int, end: int, margin: Margin, *, depth: int, loose: bool) -> None:
         """Sibling blocks. `loose`: always a blank line between them, else only where the source has one."""
         place = start
         while place < end:
-            stop = self._end_of(place)
+            stop = _end_of(self._tokens, place)
             if place > start and (loose or self._blank_before(place)):
-                self._page.gap(margin)
+                self._writer.gap(margin)
             self._block(place, stop, margin, depth)
             place = stop
 
@@ -235,46 +235,39 @@ class _Blocks:
         else:
             mark, copied = _BULLETS[depth % len(_BULLETS)] + " ", "- "
         blank = " " * len(mark)
-        inner = margin.inner((mark, self._palette.bullet), (blank, Style.null()), (copied, blank), self._page.width)
+        inner = margin.inner((mark, self._palette.bullet), (blank, Style.null()), (copied, blank), self._writer.width)
         self.container(start + 1, end - 1, inner, depth=depth + 1, loose=False)
         if inner.fresh:
-            self._page.text((), inner)
+            self._writer.text((), inner)
 
     def _block(self, place: int, end: int, margin: Margin, depth: int) -> None:
-        token, page, palette = self._tokens[place], self._page, self._palette
+        token, writer, palette = self._tokens[place], self._writer, self._palette
         kind = token.type
         if kind == "paragraph_open":
             runs = self._inline(place + 1, self._text)
-            page.text(split_task(runs, palette) if depth and margin.fresh else runs, margin)
+            writer.text(split_task(runs, palette) if depth and margin.fresh else runs, margin)
         elif kind == "heading_open":
-            page.text(self._inline(place + 1, _heading(token.tag, palette)), margin)
+            writer.text(self._inline(place + 1, _heading(token.tag, palette)), margin)
         elif kind in ("fence", "code_block"):
-            page.code_block(token.content, token.info, margin)
+            writer.code_block(token.content, token.info, margin)
         elif kind in ("bullet_list_open", "ordered_list_open"):
-            self._items(place + 1, end - 1, margin, depth)
+            self.container(place + 1, end - 1, margin, depth=depth, loose=False)
+        elif kind == "list_item_open":
+            self.item(place, end, margin, depth=depth)
         elif kind == "blockquote_open":
             bar = ("▎ ", palette.faint)
-            inner = margin.inner(bar, bar, ("> ", "> "), page.width)
+            inner = margin.inner(bar, bar, ("> ", "> "), writer.width)
             around, self._text = self._text, palette.quote
             self.container(place + 1, end - 1, inner, depth=depth, loose=True)
             self._text = around
             if inner.fresh:
-                page.text((), inner)
+                writer.text((), inner)
         elif kind == "table_open":
-            page.table(self._table(place, end), margin)
+            writer.table(self._table(place, end), margin)
         elif kind == "hr":
-            page.rule(margin)
+            writer.rule(margin)
         else:  # HTML: shown as it is written.
-            page.text([(token.content.rstrip("\n"), palette.muted)], margin)
-
-    def _items(self, start: int, end: int, margin: Margin, depth: int) -> None:
-        place = start
-        while place < end:
-            stop = self._end_of(place)
-            if place > start and self._blank_before(place):
-                self._page.gap(margin)
-            self.item(place, stop, margin, depth=depth)
-            place = stop
+            writer.text([(token.content.rstrip("\n"), palette.muted)], margin)
 
     def _table(self, start: int, end: int) -> Table:
         rows: list[list[Cell]] = []
@@ -300,9 +293,6 @@ class _Blocks:
         lines = self._tokens[place].map
         return lines is not None and self._document.is_blank_before(lines[0])
 
-    def _end_of(self, place: int) -> int:
-        return _end_of(self._tokens, place)
-
 
 def _heading(tag: str, palette: Palette) -> Style:
     """Levels differ without colour too: underlined, bold, and bold in the colour of text."""
@@ -313,13 +303,13 @@ def _heading(tag: str, palette: Palette) -> Style:
     return palette.text + palette.strong + (Style.null() if tag == "h3" else palette.emphasis)
 
 
-def _with_margin_copied(lines: Sequence[Line], first: str, rest: str) -> list[Line]:
+def _with_margin_copied(lines: Sequence[BlockLine], first: str, rest: str) -> list[BlockLine]:
     """Rows that begin a line of the source are copied with the source's own margin."""
-    found: list[Line] = []
+    found: list[BlockLine] = []
     prefix = first
     for line in lines:
         if prefix:
-            line = Line(line.strip, prefix + line.text, max(0, line.indent - len(prefix)), line.joint)
+            line = BlockLine(line.strip, prefix + line.text, max(0, line.indent - len(prefix)), line.joint)
         found.append(line)
         prefix = rest if line.joint.endswith("\n") else ""
     return found

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from rich.style import Style
 
-from agentcli.tui.blocks.base import Block, Line
+from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.rows import MOST_ROWS, Rows, decoration, gutter, head, joined, margin, tail
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.model import BoundaryItem, EndItem, Level, NoticeItem, OutputItem
@@ -34,14 +34,14 @@ def _signed(sign: str, text: str, style: Style, width: int, rows: int) -> Rows:
     if blank:
         first = found.lines[0]
         start = wrap([(first.text, style)], width, [(f"{sign} ", style)], blank)[0]
-        found.lines[0] = Line(start.strip, first.text, first.indent, first.joint)
+        found.lines[0] = BlockLine(start.strip, first.text, first.indent, first.joint)
     return found
 
 
 class NoticeBlock(Block):
     item: NoticeItem
 
-    def layout(self, width: int, palette: Palette) -> Sequence[Line]:
+    def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
         style = _style(self.item.level, palette)
         rows = MOST_ROWS if self.expanded else _NOTICE_ROWS
         found = _signed(_SIGNS.get(self.item.level, "·"), self.item.text, style, width, rows)
@@ -52,7 +52,7 @@ class NoticeBlock(Block):
 class EndBlock(Block):
     item: EndItem
 
-    def layout(self, width: int, palette: Palette) -> Sequence[Line]:
+    def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
         level, rows = self.item.level, MOST_ROWS if self.expanded else _ERROR_ROWS
         style = palette.faint if level == "info" else _style(level, palette)
         parts = [_signed(_ENDS.get(level, "·"), self.item.text, style, width, rows)]
@@ -69,7 +69,7 @@ class EndBlock(Block):
 class BoundaryBlock(Block):
     item: BoundaryItem
 
-    def layout(self, width: int, palette: Palette) -> Sequence[Line]:
+    def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
         text = " ".join(self.item.text[:1_000].split())
         row = wrap([(f" {text} ", palette.muted)], max(1, width))
         room = width - cell_len(row[0].strip.text)
@@ -80,7 +80,7 @@ class BoundaryBlock(Block):
         left = room // 2
         first: list[Run] = [("─" * left, palette.faint)]
         line = wrap([(f" {text} ", palette.muted), ("─" * (room - left), palette.faint)], width, first)[0]
-        return [Line(line.strip, text, left + 1)]
+        return [BlockLine(line.strip, text, left + 1)]
 
 
 class OutputBlock(Block):
@@ -89,7 +89,7 @@ class OutputBlock(Block):
 
     item: OutputItem
 
-    def layout(self, width: int, palette: Palette) -> Sequence[Line]:
+    def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
         item = self.item
         before = gutter(width, palette.error) if item.failed else margin(width)
         if item.title:
@@ -102,19 +102,19 @@ class OutputBlock(Block):
         body = self._body(width, palette, before)
         return body or [decoration([*before, ("(no output)", palette.faint)], width)]
 
-    def _body(self, width: int, palette: Palette, before: Sequence[Run]) -> list[Line]:
+    def _body(self, width: int, palette: Palette, before: Sequence[Run]) -> list[BlockLine]:
         if self.item.kind == "text":
             return self._text(width, palette, before)
         from agentcli.tui.blocks import displays
 
-        view = displays.View(width, palette, self.expanded, before)
+        view = displays.DisplayView(width, palette, self.expanded, before)
         if self.item.kind == "markdown":
             return joined(displays.markdown(self.item.text, view, MOST_ROWS), width, palette, before)
         found = displays.diff_rows(self.item.text, view, "")
         self.foldable = self.expanded or bool(found.hidden)
         return joined(found, width, palette, before)
 
-    def _text(self, width: int, palette: Palette, before: Sequence[Run]) -> list[Line]:
+    def _text(self, width: int, palette: Palette, before: Sequence[Run]) -> list[BlockLine]:
         text = self.item.text.strip("\n")
         rows = MOST_ROWS if self.expanded else _OUTPUT_FIRST + _OUTPUT_LAST
         found = head(text, width, rows, palette.text, before)

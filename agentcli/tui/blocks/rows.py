@@ -15,7 +15,7 @@ from textual.strip import Strip
 
 from agentcli.core.frozen import frozen
 from agentcli.core.plural import counted
-from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import Run, clip, wrap
 from agentcli.tui.theme.palette import Palette
 
@@ -29,7 +29,7 @@ _UNSEEN = 4
 class Rows:
     """Rows, and how many lines of the source are not (or not wholly) among them."""
 
-    lines: list[Line] = field(default_factory=list)
+    lines: list[BlockLine] = field(default_factory=list)
     hidden: int = 0
     opens: bool = False
     """Whether there is more to see when opened although no row is missing."""
@@ -57,7 +57,7 @@ def head(text: str, width: int, rows: int, style: Style, before: Sequence[Run] =
     text = text.rstrip("\n")
     if not text.strip():
         return Rows()
-    lines: list[Line] = []
+    lines: list[BlockLine] = []
     complete: list[int] = []
     most, place = characters(width, rows), 0
     while len(lines) <= rows + 1 and place <= len(text):
@@ -75,7 +75,7 @@ def tail(text: str, width: int, rows: int, style: Style, before: Sequence[Run] =
     text = text.rstrip("\n")
     if not text.strip():
         return Rows()
-    parts: list[list[Line]] = []
+    parts: list[list[BlockLine]] = []
     complete: list[int] = []
     most, end, taken = characters(width, rows), len(text), 0
     while taken <= rows + 1 and end >= 0:
@@ -93,10 +93,10 @@ def tail(text: str, width: int, rows: int, style: Style, before: Sequence[Run] =
     return Rows(kept.lines[::-1], kept.hidden, above=True)
 
 
-def folded(groups: Iterable[Sequence[Line]], total: int, rows: int) -> Rows:
+def folded(groups: Iterable[Sequence[BlockLine]], total: int, rows: int) -> Rows:
     """The first rows of groups; what is beyond them is not even made. A group is what a line of the source became, and
     `total` counts those."""
-    lines: list[Line] = []
+    lines: list[BlockLine] = []
     complete: list[int] = []
     for group in groups:
         lines += group
@@ -106,7 +106,7 @@ def folded(groups: Iterable[Sequence[Line]], total: int, rows: int) -> Rows:
     return Rows(lines)
 
 
-def _cut(lines: list[Line], complete: list[int], total: int, rows: int) -> Rows:
+def _cut(lines: list[BlockLine], complete: list[int], total: int, rows: int) -> Rows:
     """At the end of a line of the source if there is one not too far up."""
     if len(lines) <= rows + 1 and len(complete) == total:
         return Rows(lines)
@@ -120,47 +120,41 @@ def characters(width: int, rows: int) -> int:
     return max(width, 8) * (rows + 2) * _UNSEEN
 
 
-def joined(rows: Rows, width: int, palette: Palette, before: Sequence[Run] = ()) -> list[Line]:
+def joined(rows: Rows, width: int, palette: Palette, before: Sequence[Run] = ()) -> list[BlockLine]:
     """The rows with a line that tells of the hidden ones."""
     if not rows.hidden:
         return rows.lines
-    note = more(rows.hidden, width, palette, before, above=rows.above)
+    text = f"… {counted(rows.hidden, 'more line')}{' above' if rows.above else ''}"
+    key = " · Ctrl+O" if cell_len(text) + 9 <= width - size(before) else ""
+    note = decoration([*before, (text, palette.muted), (key, palette.faint)], width)
     return [note, *rows.lines] if rows.above else [*rows.lines, note]
 
 
-def more(hidden: int, width: int, palette: Palette, before: Sequence[Run] = (), *, above: bool = False) -> Line:
-    where = " above" if above else ""
-    text = f"… {counted(hidden, 'more line')}{where}"
-    room = width - size(before)
-    key = " · Ctrl+O" if cell_len(text) + 9 <= room else ""
-    return decoration([*before, (text, palette.muted), (key, palette.faint)], width)
-
-
-def decoration(runs: Sequence[Run], width: int) -> Line:
+def decoration(runs: Sequence[Run], width: int) -> BlockLine:
     """A row of our own words, which copying leaves out."""
-    return Line(clip(runs, max(1, width)).strip, "", 0, "")
+    return BlockLine(clip(runs, max(1, width)).strip, "", 0, "")
 
 
-def beside(lines: Iterable[Line], before: Sequence[Run]) -> list[Line]:
+def beside(lines: Iterable[BlockLine], before: Sequence[Run]) -> list[BlockLine]:
     """The lines with something in front of each."""
     if not before:
         return list(lines)
     segments = [Segment(text, style) for text, style in before]
     cells = size(before)
     return [
-        Line(
+        BlockLine(
             Strip([*segments, *line.strip], cells + line.strip.cell_length), line.text, line.indent + cells, line.joint
         )
         for line in lines
     ]
 
 
-def filled(line: Line, width: int, style: Style) -> Line:
+def filled(line: BlockLine, width: int, style: Style) -> BlockLine:
     """The line with the background of a style up to the edge, if the style has one."""
     missing = width - line.strip.cell_length
     if missing <= 0 or not (style.bgcolor or style.reverse):
         return line
-    return Line(Strip([*line.strip, Segment(" " * missing, style)], width), line.text, line.indent, line.joint)
+    return BlockLine(Strip([*line.strip, Segment(" " * missing, style)], width), line.text, line.indent, line.joint)
 
 
 def shortened(text: str, cells: int) -> str:

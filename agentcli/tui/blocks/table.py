@@ -14,7 +14,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from agentcli.core.plural import counted
-from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.glyphs import clean, width_of
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.theme.palette import Palette
@@ -38,16 +38,16 @@ class Table:
     """Columns that are not among these."""
 
 
-def table_lines(table: Table, width: int, palette: Palette) -> list[Line]:
+def table_lines(table: Table, width: int, palette: Palette) -> list[BlockLine]:
     """Without margin, at most `width` wide."""
     lines = _table_lines(table, width, palette)
     if table.left_out:
         note = f"… {counted(table.left_out, 'more column')}"
-        lines += [Line(line.strip, "", 0, "") for line in wrap([(note, palette.muted)], width)]
+        lines += [BlockLine(line.strip, "", 0, "") for line in wrap([(note, palette.muted)], width)]
     return lines
 
 
-def _table_lines(table: Table, width: int, palette: Palette) -> list[Line]:
+def _table_lines(table: Table, width: int, palette: Palette) -> list[BlockLine]:
     natural = _natural(table)
     if not natural:
         return []
@@ -102,7 +102,7 @@ def _fit(natural: Sequence[int], room: int) -> list[int] | None:
     return widths
 
 
-def _row(cells: Sequence[Cell], aligns: Sequence[str], widths: Sequence[int], palette: Palette) -> list[Line]:
+def _row(cells: Sequence[Cell], aligns: Sequence[str], widths: Sequence[int], palette: Palette) -> list[BlockLine]:
     columns = [wrap(cells[number] if number < len(cells) else (), size) for number, size in enumerate(widths)]
     lines = []
     for height in range(max(map(len, columns))):
@@ -117,7 +117,7 @@ def _row(cells: Sequence[Cell], aligns: Sequence[str], widths: Sequence[int], pa
             segments += [Segment(" " * before, Style.null()), *strip, Segment(" " * after, Style.null())]
             copied += " " * before + strip.text + " " * after
         total = sum(widths) + _BETWEEN * (len(widths) - 1)
-        lines.append(Line(Strip([segment for segment in segments if segment.text], total), copied.rstrip()))
+        lines.append(BlockLine(Strip([segment for segment in segments if segment.text], total), copied.rstrip()))
     return lines
 
 
@@ -129,19 +129,21 @@ def _blanks(missing: int, align: str) -> tuple[int, int]:
     return 0, missing
 
 
-def _rule(widths: Sequence[int], palette: Palette, *, copied: bool = True) -> Line:
+def _rule(widths: Sequence[int], palette: Palette, *, copied: bool = True) -> BlockLine:
     text = "─┼─".join(["─" * size for size in widths])
     source = text.replace("─", "-").replace("┼", "|")
-    return Line(Strip([Segment(text, palette.table)], len(text)), source if copied else "", 0, "\n" if copied else "")
+    return BlockLine(
+        Strip([Segment(text, palette.table)], len(text)), source if copied else "", 0, "\n" if copied else ""
+    )
 
 
-def _fields(table: Table, width: int, palette: Palette) -> list[Line]:
+def _fields(table: Table, width: int, palette: Palette) -> list[BlockLine]:
     """Each row as `header: value` lines, a thin line between rows."""
-    lines: list[Line] = []
+    lines: list[BlockLine] = []
     for number, row in enumerate(table.rows):
         if number:
             rule = "─" * min(width, 8)
-            lines.append(Line(Strip([Segment(rule, palette.table)], len(rule))))
+            lines.append(BlockLine(Strip([Segment(rule, palette.table)], len(rule))))
         for column, cell in enumerate(row):
             label = list(table.head[column]) if column < len(table.head) else []
             named: list[Run] = [*label, (": ", palette.muted)] if label else []

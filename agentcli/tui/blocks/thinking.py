@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentcli.core.format import elapsed
-from agentcli.tui.blocks.base import Block, Line
+from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.live import LiveText
 from agentcli.tui.blocks.rows import MOST_ROWS, head, joined, margin
 from agentcli.tui.blocks.wrap import wrap
@@ -39,7 +39,7 @@ class ThinkingBlock(Block):
     def source(self) -> str:
         return self._text.text
 
-    def layout(self, width: int, palette: Palette) -> Sequence[Line]:
+    def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
         seconds = self.item.seconds
         self.foldable = bool(self.source.strip())
         is_open = self.expanded or seconds is None
@@ -48,7 +48,7 @@ class ThinkingBlock(Block):
         lines = wrap([(title, palette.muted)], width, [(sign, palette.faint)] if width >= 8 else [])
         return [*lines, *self._body(width, palette)] if is_open else lines
 
-    def _body(self, width: int, palette: Palette) -> list[Line]:
+    def _body(self, width: int, palette: Palette) -> list[BlockLine]:
         before, style = margin(width), palette.thinking
         if self.item.seconds is not None:
             return joined(head(self.source.strip("\n"), width, MOST_ROWS, style, before), width, palette, before)

@@ -13,7 +13,7 @@ from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_text
 from agentcli.core.tool_errors import unwrapped
 from agentcli.core.unified_diff import is_unified_diff
-from agentcli.tui.blocks.base import Block, Line
+from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.live import LiveText
 from agentcli.tui.blocks.rows import MOST_ROWS, Rows, gutter, head, joined, shortened
 from agentcli.tui.blocks.wrap import Run, wrap
@@ -83,7 +83,7 @@ class ToolBlock(Block):
         text = "\n".join(_texts(item.display)) or item.output or self._live.text
         return "\n".join(part for part in (item.title, item.summary, _long_command(item), text) if part)
 
-    def layout(self, width: int, palette: Palette) -> Sequence[Line]:
+    def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
         header, cut = self._header(width, palette)
         before = gutter(width, palette.error if self.item.status == "failed" else palette.faint)
         if command := _long_command(self.item):
@@ -96,12 +96,11 @@ class ToolBlock(Block):
         self.foldable = self.expanded or cut or bool(rows.hidden) or rows.opens
         return [*header, *(joined(rows, width, palette, before) if rows.lines else [])]
 
-    # ------------------------------------------------------------------------------------------------- header
-
-    def _header(self, width: int, palette: Palette) -> tuple[list[Line], bool]:
+    def _header(self, width: int, palette: Palette) -> tuple[list[BlockLine], bool]:
         """The header, and whether something of the title was left out."""
         item = self.item
-        mark = [(f"{_sign(item)} ", _mark_style(item, palette))] if width >= 8 else []
+        sign = "&" if _goes_on(item) else _SIGNS.get(item.status, "·")
+        mark = [(f"{sign} ", _mark_style(item, palette))] if width >= 8 else []
         name, rest = _split(item)
         after = "".join(f" · {part}" for part in self._facts())
         room = width - 2
@@ -129,12 +128,10 @@ class ToolBlock(Block):
             facts.append(duration(item.duration_ms / 1_000))
         return facts
 
-    def _command(self, command: str, width: int, palette: Palette, before: Sequence[Run]) -> list[Line]:
+    def _command(self, command: str, width: int, palette: Palette, before: Sequence[Run]) -> list[BlockLine]:
         """All of a command of which the title has only a part, when opened."""
         rows = head(command, width, MOST_ROWS, palette.code, before) if self.expanded else Rows()
         return joined(rows, width, palette, before)
-
-    # --------------------------------------------------------------------------------------------------- body
 
     def _rows(self, width: int, palette: Palette, before: Sequence[Run]) -> Rows:
         item = self.item
@@ -146,7 +143,7 @@ class ToolBlock(Block):
         from agentcli.tui.blocks import displays
 
         failed = item.status in ("failed", "denied")
-        view = displays.View(width, palette, self.expanded, before, item.name, failed)
+        view = displays.DisplayView(width, palette, self.expanded, before, item.name, failed)
         found = displays.shown(item.display, view) if item.display else Rows()
         if (found.lines or found.hidden) and item.status == "denied" and text:
             why = head(text, width, _REASON_ROWS, palette.text, before)
@@ -190,28 +187,17 @@ def _long_command(item: ToolItem) -> str:
     return plain_text(command)
 
 
-def _sign(item: ToolItem) -> str:
-    return "&" if _goes_on(item) else _SIGNS.get(item.status, "·")
-
-
 def _goes_on(item: ToolItem) -> bool:
     """Whether the call is over but its command runs on in the background."""
     return item.background and item.status == "done" and item.name == "Bash"
 
 
 def _mark_style(item: ToolItem, palette: Palette) -> Style:
-    match item.status:
-        case "running":
-            return palette.running
-        case "waiting":
-            return palette.warning
-        case "done":
-            return palette.running if _goes_on(item) else palette.success
-        case "failed" | "denied":
-            return palette.error
-        case "interrupted":
-            return palette.warning
-    return palette.faint
+    if item.status == "done":
+        return palette.running if _goes_on(item) else palette.success
+    styles: dict[ToolStatus, Style] = {"running": palette.running, "failed": palette.error, "denied": palette.error}
+    styles |= {"waiting": palette.warning, "interrupted": palette.warning}
+    return styles.get(item.status, palette.faint)
 
 
 def _split(item: ToolItem) -> tuple[str, str]:

@@ -16,6 +16,7 @@ _DELIMITER = re.compile(r"[ \t>]*[-:|][-:| ]*")
 _FENCE = re.compile(r"^[ \t>]*(?:[-*+] +|\d{1,9}[.)] +)*(?:`{3,}|~{3,})", re.MULTILINE)
 _HALF_LINK = re.compile(r"!?\[([^\[\]\n]*)\]\([^()\s]*\Z")
 _TICKS = re.compile(r"`+")
+_CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
 _MARK = re.compile(r"(?<!\\)(\*\*\*|\*\*|\*|~~|__|_)")
 
 
@@ -59,7 +60,7 @@ def _closed(line: str) -> str:
             code, opened = "", -1
     if code and opened == len(line):
         line, code = line[: -len(code)], ""
-    outside = _without_code(line if not code else line[: opened - len(code)])
+    outside = _CODE.sub(lambda found: "x" * len(found.group()), line if not code else line[: opened - len(code)])
     if code:
         return line + code + _closers(outside)
     stripped = line.rstrip("*_~")
@@ -79,7 +80,3 @@ def _closers(text: str) -> str:
         elif after.strip() and (mark[0] != "_" or not (before.isalnum() or before == "_")):
             opened.append(mark)
     return "".join(reversed(opened))
-
-
-def _without_code(line: str) -> str:
-    return re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", lambda found: "x" * len(found.group()), line)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from agentcli.core.plural import counted
-from agentcli.tui.blocks.base import Block, Line
+from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.rows import MOST_ROWS, Rows, decoration, filled, head, joined
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.model import PromptItem
@@ -20,7 +20,7 @@ _PICTURE = re.compile(r"\[(?:image|picture)\b", re.IGNORECASE)
 class PromptBlock(Block):
     item: PromptItem
 
-    def layout(self, width: int, palette: Palette) -> Sequence[Line]:
+    def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
         mark = [("❯ ", palette.user_mark)] if width >= 4 else []
         blank = [("  ", palette.user)] if mark else []
         rows = self._rows(width, palette, blank)
@@ -28,7 +28,7 @@ class PromptBlock(Block):
         lines = joined(rows, width, palette, blank)
         if lines:
             start = wrap(_first_line(lines[0].text, palette), width, mark, blank)[0]
-            lines = [Line(start.strip, lines[0].text, lines[0].indent, lines[0].joint), *lines[1:]]
+            lines = [BlockLine(start.strip, lines[0].text, lines[0].indent, lines[0].joint), *lines[1:]]
         if self.item.images and not _PICTURE.search(self.item.text[:10_000]):
             count = counted(self.item.images, "picture")
             lines.append(decoration([*(blank if lines else mark), (f"+ {count}", palette.muted)], width))

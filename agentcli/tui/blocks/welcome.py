@@ -9,7 +9,7 @@ from rich.segment import Segment
 from textual.strip import Strip
 
 from agentcli.core.plaintext import plain_line
-from agentcli.tui.blocks.base import Block, Line
+from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.rows import decoration, size
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.model import WelcomeItem
@@ -25,7 +25,7 @@ _DOT = " · "
 class WelcomeBlock(Block):
     item: WelcomeItem
 
-    def layout(self, width: int, palette: Palette) -> Sequence[Line]:
+    def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
         sign = _SIGN if width >= _NARROWEST else ()
         blank: list[Run] = [(" " * _SIGN_CELLS, palette.faint)] if sign else []
         title: list[Run] = [("agentcli", palette.strong + palette.text)]
@@ -54,9 +54,9 @@ def _packed(fact: str, room: int) -> list[str]:
     return rows
 
 
-def _signed(line: Line, part: str, width: int, palette: Palette) -> Line:
+def _signed(line: BlockLine, part: str, width: int, palette: Palette) -> BlockLine:
     """The line with its part of the sign in the place that was left for it."""
     mark = palette.user_mark
     segments = [Segment(character, mark if character == "❯" else palette.faint) for character in part]
     rest = line.strip.crop(len(part), width)
-    return Line(Strip([*segments, *rest]), line.text, line.indent, line.joint)
+    return BlockLine(Strip([*segments, *rest]), line.text, line.indent, line.joint)

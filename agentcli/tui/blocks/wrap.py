@@ -7,13 +7,15 @@ strip. Widths are those of Rich, which the compositor counts with too; what Rich
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.glyphs import EVEN, TAB, Glyph, clean, glyphs, width_of
 
 Run = tuple[str, Style]
@@ -26,7 +28,9 @@ _CLOSING = frozenset("、。，．！？：；）」』】〉》〕］｝ー々�
 _OPENING = frozenset("（「『【〈《〔［｛")
 
 
-def wrap(runs: Sequence[Run], width: int, first: Sequence[Run] = (), rest: Sequence[Run] | None = None) -> list[Line]:
+def wrap(
+    runs: Sequence[Run], width: int, first: Sequence[Run] = (), rest: Sequence[Run] | None = None
+) -> list[BlockLine]:
     """Wrap at blanks (and between ideographs); a word that is wider than a line is cut. Line breaks break lines.
 
     `first` stands before the first line and `rest` (default: blanks of the same width) before all others; both are
@@ -40,10 +44,10 @@ def wrap(runs: Sequence[Run], width: int, first: Sequence[Run] = (), rest: Seque
     even = EVEN(text) is None
     if even and len(text) <= width - head.cells and "\n" not in text:  # What most lines of code and output are.
         cells = head.cells + len(text)
-        return [Line(Strip([*head.segments, *(Segment(*run) for run in runs)], cells), text, head.cells)]
+        return [BlockLine(Strip([*head.segments, *(Segment(*run) for run in runs)], cells), text, head.cells)]
     body = _Margin(first if rest is None else rest, width, blank=rest is None)
     painter = _Painter(runs, text)
-    lines: list[Line] = []
+    lines: list[BlockLine] = []
     start = 0
     for part in text.split("\n"):
         margin = body if lines else head
@@ -55,26 +59,25 @@ def wrap(runs: Sequence[Run], width: int, first: Sequence[Run] = (), rest: Seque
     return lines
 
 
-def clip(runs: Sequence[Run], width: int, first: Sequence[Run] = ()) -> Line:
+def clip(runs: Sequence[Run], width: int) -> BlockLine:
     """One line; what does not fit is replaced by an ellipsis. Line breaks and tabs become blanks. `text` is whole."""
     flat = [(clean(text).replace("\n", " ").replace("\t", " "), style) for text, style in runs if text]
     whole = "".join([text for text, _style in flat])
-    margin = _Margin(first, width)
-    room = width - margin.cells
-    if len(whole) <= 8 * width and width_of(whole) <= room:
-        return wrap(flat, width, first)[0]
-    segments, used = list(margin.segments), 0
+    if len(whole) <= 8 * width and width_of(whole) <= width:
+        return wrap(flat, width)[0]
+    segments: list[Segment] = []
+    used = 0
     for text, style in flat:
         kept = ""
         for _source, shown, cells in glyphs(text[: 8 * width]):
-            if used + cells >= room:
+            if used + cells >= width:
                 segments.append(Segment(kept + "…", style))
-                return Line(Strip(segments, margin.cells + used + 1), whole, margin.cells)
+                return BlockLine(Strip(segments, used + 1), whole)
             kept += shown
             used += cells
         segments.append(Segment(kept, style))
     segments.append(Segment("…"))
-    return Line(Strip(segments, margin.cells + used + 1), whole, margin.cells)
+    return BlockLine(Strip(segments, used + 1), whole)
 
 
 class _Margin:
@@ -105,41 +108,35 @@ class _Painter:
     def __init__(self, runs: Sequence[Run], text: str) -> None:
         self._runs = runs
         self._text = text
-        self._ends: list[int] = []
-        end = 0
-        for part, _style in runs:
-            end += len(part)
-            self._ends.append(end)
+        self._ends = list(accumulate(len(part) for part, _style in runs))
 
-    def even(self, start: int, end: int, margin: _Margin, body: _Margin, width: int) -> list[Line]:
+    def even(self, start: int, end: int, margin: _Margin, body: _Margin, width: int) -> list[BlockLine]:
         """Rows of a source line in which every character is one cell wide."""
         text = self._text
-        lines: list[Line] = []
+        lines: list[BlockLine] = []
         for begin, stop, following in _even_rows(text, start, end, width - margin.cells, width - body.cells):
             if following > end:
                 source, joint = text[begin:end], "\n"
             else:
                 source, joint = text[begin:stop], text[stop:following]
             strip = Strip(margin.segments + self._cut(begin, stop), margin.cells + stop - begin)
-            lines.append(Line(strip, source, margin.cells, joint))
+            lines.append(BlockLine(strip, source, margin.cells, joint))
             margin = body
         return lines
 
-    def uneven(self, start: int, part: str, margin: _Margin, body: _Margin, width: int) -> list[Line]:
+    def uneven(self, start: int, part: str, margin: _Margin, body: _Margin, width: int) -> list[BlockLine]:
         """Rows of a source line in which glyphs differ from characters."""
         line = glyphs(part)
-        places: list[int] = []
-        for source, _shown, _width in line:
-            places.append(start)
-            start += len(source)
-        places.append(start)
-        lines: list[Line] = []
+        places = list(accumulate((len(source) for source, _shown, _width in line), initial=start))
+        lines: list[BlockLine] = []
         for begin, stop, following in _uneven_rows(line, width - margin.cells, width - body.cells):
             last = following > len(line)
             source = self._text[places[begin] : places[len(line) if last else stop]]
             joint = "\n" if last else self._text[places[stop] : places[following]]
             segments, cells = self._paint(line[begin:stop], places[begin], width - margin.cells)
-            lines.append(Line(Strip(margin.segments + segments, margin.cells + cells), source, margin.cells, joint))
+            lines.append(
+                BlockLine(Strip(margin.segments + segments, margin.cells + cells), source, margin.cells, joint)
+            )
             margin = body
         return lines
 
@@ -180,14 +177,7 @@ class _Painter:
         return found, cells
 
     def _run_at(self, place: int) -> int:
-        low, high = 0, len(self._ends) - 1
-        while low < high:
-            middle = (low + high) // 2
-            if self._ends[middle] > place:
-                high = middle
-            else:
-                low = middle + 1
-        return low
+        return bisect_right(self._ends, place, 0, len(self._ends) - 1)
 
 
 def _even_rows(text: str, start: int, end: int, room: int, rest: int) -> Iterator[Row]:

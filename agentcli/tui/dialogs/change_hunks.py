@@ -55,7 +55,7 @@ def texts_of(name: str, input: Json, present: str) -> tuple[str, str]:
         # Read shows no line ends and Write keeps the file's own, so they are no difference.
         return _plain(present), _plain(str(input["content"]))
     text = present
-    for edit in _edits(name, input):
+    for edit in input["edits"] if name == "MultiEdit" else [input]:
         text = _edited(text, edit)
     return present, text
 
@@ -147,10 +147,6 @@ def lines_of(text: str) -> list[str]:
     end = "\n" if "\n" in text else "\r"
     lines = text.split(end)
     return [line + end for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
-
-
-def _edits(name: str, input: Json) -> list[Json]:
-    return list(input["edits"]) if name == "MultiEdit" else [input]
 
 
 def _edited(text: str, edit: Json) -> str:

@@ -12,11 +12,10 @@ from agentcli.core.events import CompactionProposed
 from agentcli.core.format import money, token_count
 from agentcli.core.permission import Answer
 from agentcli.core.plaintext import plain_line
-from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.subject import field_lines, markdown_lines
 from agentcli.tui.sheets.choices import Choice
-from agentcli.tui.sheets.dialog import PAINTED
 from agentcli.tui.sheets.editable import EDITING_KEYS, EditableDialog, EditableOptions
 from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
@@ -52,11 +51,7 @@ class CompactPreview(EditableDialog):
         scroll = ("PgUp PgDn", "scroll")
         return [("Ctrl+G", "own editor"), scroll, ("e", "edit"), ("Enter", "accept"), ("n or Esc", "cancel")]
 
-    @property
-    def size_of_body(self) -> int:
-        return PAINTED * len(self.text)
-
-    def body(self, width: int) -> list[Line]:
+    def body(self, width: int) -> list[BlockLine]:
         palette, event = self.palette, self.event
         fields = [("Tokens", self._tokens()), ("Price", self._prices())]
         for label, listed in (("Stays", event.kept), ("Goes", event.dropped), ("New", event.added)):
@@ -92,8 +87,6 @@ class CompactPreview(EditableDialog):
 
     def changed(self) -> None:
         self.index = 0 if self.text.strip() else 1
-
-    # -------------------------------------------------------------------------------------------------- in words
 
     def _tokens(self) -> str:
         event = self.event

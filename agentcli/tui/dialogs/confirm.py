@@ -1,28 +1,31 @@
-"""A yes or no to something that agentcli itself is about to do: what it is, what it costs, Enter does it, Esc does not.
-
-Unlike a question of the model's, leaving it stops no work: it is a no.
+"""Questions of agentcli itself, about something that it is about to do. Unlike a question of the model's, leaving one
+stops no work: it is a no.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.style import Style
+
 from agentcli.core.permission import Answer
-from agentcli.core.plaintext import plain_line
-from agentcli.tui.blocks.base import Line
-from agentcli.tui.dialogs.subject import paragraph
+from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.tui.blocks.base import BlockLine
+from agentcli.tui.dialogs.subject import BLANK, paragraph
 from agentcli.tui.sheets.choices import Choice
-from agentcli.tui.sheets.dialog import RequestDialog
+from agentcli.tui.sheets.dialog import PAINTED, RequestDialog
 from agentcli.tui.sheets.sheet import Keys
 
 
 class ConfirmDialog(RequestDialog):
+    """A yes or no: what it is, what it costs, Enter does it, Esc does not."""
+
     declined = Answer("deny")
 
     def keys(self) -> Keys:
         return [("↑↓", "choose"), ("Enter", "confirm"), ("Esc", "cancel")]
 
-    def body(self, width: int) -> list[Line]:
+    def body(self, width: int) -> list[BlockLine]:
         return paragraph(str(self.event.display.get("text", "") or self.event.reason), width, self.palette.text)
 
     def choices(self) -> Sequence[Choice]:
@@ -31,3 +34,52 @@ class ConfirmDialog(RequestDialog):
 
     def choose(self, name: str) -> None:
         self.dismiss(Answer("allow" if name == "yes" else "deny"))
+
+
+class UndoChoice(RequestDialog):
+    """Which of two versions of some lines to keep: the user changed them, and so did the prompt that is undone or
+    redone. Closing it leaves the file as it is."""
+
+    body_varies = True
+    declined = Answer("deny")
+
+    def keys(self) -> Keys:
+        return [("↑↓", "choose"), ("Enter", "confirm"), ("Esc", "leave the file")]
+
+    @property
+    def size_of_body(self) -> int:
+        return PAINTED * sum(len(str(clash)) for clash in self.event.display.get("clashes", ()))
+
+    def body(self, width: int) -> list[BlockLine]:
+        display, palette = self.event.display, self.palette
+        lines = [] if self.compact else paragraph(str(display.get("text", "")), width, palette.text)
+        for clash in display.get("clashes", ()):
+            where = f"Line {clash['line']}, " if clash.get("line") else ""
+            lines += [BLANK] if lines else []
+            lines += self._version_lines(
+                f"{where}{display['now_label']}", str(clash["now"]), "- ", palette.error, width
+            )
+            lines += self._version_lines(str(display["other_label"]), str(clash["other"]), "+ ", palette.success, width)
+        return lines
+
+    def _version_lines(self, label: str, text: str, mark: str, style: Style, width: int) -> list[BlockLine]:
+        label = plain_line(label)
+        lines = paragraph(f"{label[:1].upper()}{label[1:]}:", width, self.palette.muted)
+        for row in plain_text(text).removesuffix("\n").split("\n") if text else ():
+            lines += paragraph(row, width, self.palette.code, mark=[(mark, style)])
+        return lines
+
+    def choices(self) -> Sequence[Choice]:
+        replaces = bool(self.event.display.get("exists"))
+        replace = "Replace my lines with the other version" if replaces else "Remove the file"
+        return [
+            Choice("keep", "Keep my lines", "k"),
+            Choice("replace", replace, "r", short="Replace my lines" if replaces else ""),
+            Choice("leave", "Leave the whole file as it is", "l", short="Leave the file"),
+        ]
+
+    def choose(self, name: str) -> None:
+        if name == "leave":
+            self.dismiss(Answer("deny"))
+        else:
+            self.dismiss(Answer("allow", updated_input={"choice": name}))

@@ -18,7 +18,7 @@ from agentcli.core.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
 from agentcli.core.plural import counted
-from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.change_hunks import Hunk, diff_of, narrowed, split, texts_of, verdict
 from agentcli.tui.dialogs.subject import BLANK, diff_lines, paragraph
@@ -37,12 +37,7 @@ class HunkReview(RequestDialog):
     marks_choice = False
 
     def __init__(
-        self,
-        event: PermissionRequested,
-        palette: Palette,
-        *,
-        cwd: Path | None = None,
-        **options: Unpack[DialogOptions],
+        self, event: PermissionRequested, palette: Palette, *, cwd: Path | None = None, **options: Unpack[DialogOptions]
     ) -> None:
         # Opened by a key of the user's, so nothing is held back.
         options.setdefault("guarded", False)
@@ -54,7 +49,7 @@ class HunkReview(RequestDialog):
         self._present = ""
         self._characters = 0
         self._problem = ""
-        self._painted: dict[tuple[int, int], list[Line]] = {}
+        self._painted: dict[tuple[int, int], list[BlockLine]] = {}
         self._places: list[tuple[int, int]] = []
 
     def on_mount(self) -> None:
@@ -113,13 +108,13 @@ class HunkReview(RequestDialog):
         first = max(0, sum(len(text) for text, _style in runs[: 2 * self.current + 2]) + 1 - width)
         return [runs_of(line.crop(first, first + width))] if runs else []
 
-    def body(self, width: int) -> list[Line]:
+    def body(self, width: int) -> list[BlockLine]:
         palette = self.palette
         if self.hunks is None:
             return wrap([("Comparing with the file …", palette.muted)], width)
         if not self.hunks:
             return paragraph(self._problem or "Nothing would change.", width, palette.warning)
-        lines: list[Line] = []
+        lines: list[BlockLine] = []
         places: list[tuple[int, int]] = []
         for hunk in self.hunks:
             start = len(lines)
@@ -201,7 +196,7 @@ class HunkReview(RequestDialog):
     def _sign(self, hunk: Hunk) -> tuple[str, Style]:
         return ("✓", self.palette.success) if hunk.number in self.accepted else ("✗", self.palette.error)
 
-    def _heading(self, hunk: Hunk, width: int) -> list[Line]:
+    def _heading(self, hunk: Hunk, width: int) -> list[BlockLine]:
         palette = self.palette
         sign, style = self._sign(hunk)
         here = hunk.number == self.current
@@ -211,7 +206,7 @@ class HunkReview(RequestDialog):
         mark = [("❯ " if here else "  ", palette.accent)]
         return wrap([(f"{sign} {what}  ", style), (which, name)], width, mark)
 
-    def _diff(self, hunk: Hunk, width: int) -> list[Line]:
+    def _diff(self, hunk: Hunk, width: int) -> list[BlockLine]:
         key = (hunk.number, width)
         if key not in self._painted:
             path = str(self.event.input.get("file_path", ""))

@@ -14,7 +14,7 @@ from agentcli.core.plural import counted
 from agentcli.core.shell import shown_command
 from agentcli.interactive.rule_choices import AlwaysChoice, edited, rule_choices
 from agentcli.interactive.wording import approval_findings, approval_reason, question_of
-from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.change_hunks import REVIEWABLE
 from agentcli.tui.dialogs.subject import BLANK, paragraph, subject_lines
@@ -61,7 +61,7 @@ class PermissionDialog(RequestDialog):
         self._entry: _Entry = "why"
         self._typed_rules: list[str] = []
         """Of the rules that are being edited, those that are done."""
-        self._subject: dict[int, list[Line]] = {}
+        self._subject: dict[int, list[BlockLine]] = {}
 
     @property
     def question(self) -> str:
@@ -104,7 +104,7 @@ class PermissionDialog(RequestDialog):
             return PAINTED * len(str(display.get("diff", ""))) + (whole if display.get("truncated") else 0)
         return whole * (PAINTED if display.get("kind") in ("markdown", "plan") else 1)
 
-    def body(self, width: int) -> list[Line]:
+    def body(self, width: int) -> list[BlockLine]:
         palette = self.palette
         if width not in self._subject:
             self._subject[width] = subject_lines(self.event, width, palette)
@@ -118,7 +118,7 @@ class PermissionDialog(RequestDialog):
             self._rules_at = (first, len(lines) - 1)
         return lines
 
-    def _rule_lines(self, always: AlwaysChoice, width: int) -> list[Line]:
+    def _rule_lines(self, always: AlwaysChoice, width: int) -> list[BlockLine]:
         palette = self.palette
         lines = wrap([(f"“Always” would save, {_PLACES[self._place][2]}:", palette.muted)], width)
         for rule in always.rules:
@@ -130,7 +130,7 @@ class PermissionDialog(RequestDialog):
             lines += paragraph(always.risk, width, palette.warning, mark=[("  ! ", palette.warning)])
         return lines
 
-    def _reasons(self, width: int) -> list[Line]:
+    def _reasons(self, width: int) -> list[BlockLine]:
         palette, reason, findings = self.palette, approval_reason(self.event), approval_findings(self.event)
         lines = paragraph(reason, width, palette.text) if reason else []
         if findings and not reason:
@@ -229,8 +229,6 @@ class PermissionDialog(RequestDialog):
     def left(self, text: str) -> None:
         if self._entry == "why":
             self._reason = text
-
-    # ------------------------------------------------------------------------------------------------------- rules
 
     def _show_choice(self, number: int) -> None:
         """Offer another choice. What was read of the call stays read, but the new rules have to be on the screen."""

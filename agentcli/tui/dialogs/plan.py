@@ -8,11 +8,10 @@ from typing import Unpack
 from agentcli.core.events import PermissionRequested
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer, PermissionMode
-from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.subject import markdown_lines
 from agentcli.tui.sheets.choices import Choice
-from agentcli.tui.sheets.dialog import PAINTED
 from agentcli.tui.sheets.editable import EDITING_KEYS, EditableDialog, EditableOptions
 from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
@@ -34,11 +33,7 @@ class PlanDialog(EditableDialog):
         own = ("Ctrl+G", "your own editor")
         return [own, ("↑↓ or a number", "choose"), ("Enter", "confirm"), ("Esc", "stop the work")]
 
-    @property
-    def size_of_body(self) -> int:
-        return PAINTED * len(self.text)
-
-    def body(self, width: int) -> list[Line]:
+    def body(self, width: int) -> list[BlockLine]:
         if not self.text.strip():
             return wrap([("The plan is empty.", self.palette.warning)], width)
         return markdown_lines(self.text, width, self.palette)

@@ -14,7 +14,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
 from agentcli.core.plaintext import plain_line, plain_text
-from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.subject import BLANK, one_line, paragraph
 from agentcli.tui.sheets.choices import Choice
@@ -42,20 +42,13 @@ class QuestionsDialog(RequestDialog):
 
     body_varies = True
 
-    def __init__(
-        self,
-        event: PermissionRequested,
-        palette: Palette,
-        **options: Unpack[DialogOptions],
-    ) -> None:
+    def __init__(self, event: PermissionRequested, palette: Palette, **options: Unpack[DialogOptions]) -> None:
         super().__init__(event, palette, **options)
         self.questions = _questions(event.input)
         self.page = 0
         """Which question is shown; after the last one the review."""
         self._picked: list[set[int]] = [set() for _question in self.questions]
         self._said = [""] * len(self.questions)
-
-    # ------------------------------------------------------------------------------------------------ content
 
     @property
     def question(self) -> str:
@@ -90,7 +83,7 @@ class QuestionsDialog(RequestDialog):
         first = max(0, end - width)
         return [runs_of(Strip(segments).crop(first, first + width))]
 
-    def body(self, width: int) -> list[Line]:
+    def body(self, width: int) -> list[BlockLine]:
         palette = self.palette
         if self._reviewing:
             return self._review(width)
@@ -121,8 +114,8 @@ class QuestionsDialog(RequestDialog):
         found.append(Choice(_OTHER, label, "o", "" if said else "Other …", mark=boxes[0] if said else boxes[1]))
         return found
 
-    def _review(self, width: int) -> list[Line]:
-        lines: list[Line] = []
+    def _review(self, width: int) -> list[BlockLine]:
+        lines: list[BlockLine] = []
         for number, question in enumerate(self.questions):
             lines += [BLANK] if lines else []
             lines += paragraph(question.text, width, self.palette.muted)
@@ -131,8 +124,6 @@ class QuestionsDialog(RequestDialog):
                 answer, style = "(not answered)", self.palette.warning
             lines += paragraph(answer, width, style, mark=[("  → ", self.palette.accent)])
         return lines
-
-    # ------------------------------------------------------------------------------------------------ answers
 
     def choose(self, name: str) -> None:
         if name == "send":

@@ -16,14 +16,15 @@ from agentcli.core.events import PermissionRequested
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
 from agentcli.core.shell import shown_command
-from agentcli.tui.blocks.base import Line
+from agentcli.core.unified_diff import parse
+from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.theme.palette import Palette
 
-BLANK = Line(Strip([]))
+BLANK = BlockLine(Strip([]))
 
 
-def subject_lines(event: PermissionRequested, width: int, palette: Palette) -> list[Line]:
+def subject_lines(event: PermissionRequested, width: int, palette: Palette) -> list[BlockLine]:
     display = event.display
     match display.get("kind"):
         case "command":
@@ -45,22 +46,22 @@ def one_line(text: str) -> str:
     return shown_command(plain_line(text))
 
 
-def paragraph(text: str, width: int, style: Style, indent: str = "", mark: Sequence[Run] = ()) -> list[Line]:
+def paragraph(text: str, width: int, style: Style, indent: str = "", mark: Sequence[Run] = ()) -> list[BlockLine]:
     """Text with its own line breaks. `mark` stands before the first row; the others are indented as far."""
     return wrap([(shown_command(text), style)], width, [(indent, Style.null()), *mark])
 
 
-def field_lines(label: str, text: str, width: int, palette: Palette) -> list[Line]:
+def field_lines(label: str, text: str, width: int, palette: Palette) -> list[BlockLine]:
     return wrap([(shown_command(text), palette.text)], width, [(f"{label} ", palette.muted)])
 
 
-def code_lines(text: str, width: int, palette: Palette, style: Style | None = None) -> list[Line]:
+def code_lines(text: str, width: int, palette: Palette, style: Style | None = None) -> list[BlockLine]:
     """Text as it stands, each line of it with its number; a row without a number goes on with the line above."""
     rows = shown_command(text).split("\n")
     if len(rows) > 1 and not rows[-1]:
         rows.pop()
     gutter = len(str(len(rows)))
-    lines: list[Line] = []
+    lines: list[BlockLine] = []
     for number, row in enumerate(rows, 1):
         before = [(f"{number:>{gutter}} ", palette.faint)]
         bare, dots = _dotted(row)
@@ -74,27 +75,27 @@ def _dotted(row: str) -> tuple[str, str]:
     return bare, "·" * (len(row) - len(bare))
 
 
-def markdown_lines(text: str, width: int, palette: Palette) -> list[Line]:
+def markdown_lines(text: str, width: int, palette: Palette) -> list[BlockLine]:
     # The parser is only loaded for who has Markdown to show.
     from agentcli.tui.blocks.markdown import render_markdown
 
     return list(render_markdown(shown_command(text), width, palette))
 
 
-def diff_lines(text: str, width: int, palette: Palette, path: str = "") -> list[Line]:
+def diff_lines(text: str, width: int, palette: Palette, path: str = "") -> list[BlockLine]:
     """A unified diff; in two columns where that shows more. Blanks at the end of a changed line are shown as dots."""
     # Code colours come with it, which a question without a diff need not wait for.
     from agentcli.tui.blocks import diff
 
     rows = shown_command(text).split("\n")
     text = "\n".join("".join(_dotted(row)) if row.startswith(("+", "-")) else row for row in rows)
-    wide = diff.fits_side_by_side(diff.parse(text), width)
+    wide = diff.fits_side_by_side(parse(text), width)
     return (diff.side_by_side if wide else diff.unified)(text, width, palette, path)
 
 
-def input_lines(input: Json, width: int, palette: Palette) -> list[Line]:
+def input_lines(input: Json, width: int, palette: Palette) -> list[BlockLine]:
     """The whole input: one field after the other, texts with their line breaks, all else as JSON."""
-    lines: list[Line] = []
+    lines: list[BlockLine] = []
     for name, value in input.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
         if not isinstance(value, str) and len(text) > width - len(name) - 2:
@@ -107,7 +108,7 @@ def input_lines(input: Json, width: int, palette: Palette) -> list[Line]:
     return lines or paragraph("(no input)", width, palette.muted)
 
 
-def _command(event: PermissionRequested, width: int, palette: Palette) -> list[Line]:
+def _command(event: PermissionRequested, width: int, palette: Palette) -> list[BlockLine]:
     command = str(event.input.get("command") or event.display.get("command") or "")
     if "\n" in command.strip("\n"):
         lines = code_lines(command, width, palette, palette.code)
@@ -123,7 +124,7 @@ def _command(event: PermissionRequested, width: int, palette: Palette) -> list[L
     return lines
 
 
-def _diff(event: PermissionRequested, width: int, palette: Palette) -> list[Line]:
+def _diff(event: PermissionRequested, width: int, palette: Palette) -> list[BlockLine]:
     display = event.display
     path = str(display.get("path") or event.input.get("file_path") or "")
     counts = f"  +{display.get('added', 0)} −{display.get('removed', 0)}"
@@ -139,7 +140,7 @@ def _diff(event: PermissionRequested, width: int, palette: Palette) -> list[Line
     return lines
 
 
-def _fetch(display: Json, width: int, palette: Palette) -> list[Line]:
+def _fetch(display: Json, width: int, palette: Palette) -> list[BlockLine]:
     lines = wrap([(shown_command(str(display.get("url", ""))), palette.code)], width)
     lines += [BLANK, *field_lines("host", str(display.get("host", "")), width, palette)]
     if display.get("private"):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, Unpack, cast
 
 from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState
 from agentcli.core.bounded_json import parse_json
 from agentcli.core.plural import counted
 from agentcli.core.shell import shown_name
-from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.subject import BLANK, code_lines, paragraph
 from agentcli.tui.sheets.choices import Choice
@@ -39,7 +39,7 @@ class TrustDialog(Dialog[Verdict | None]):
     def size_of_body(self) -> int:
         return sum(len(part.text) for part in self.state.parts)
 
-    def body(self, width: int) -> list[Line]:
+    def body(self, width: int) -> list[BlockLine]:
         palette, state = self.palette, self.state
         lines = [*paragraph(shown_name(str(state.root)), width, palette.tool), BLANK]
         count = len(state.changed)
@@ -66,10 +66,9 @@ class TrustDialog(Dialog[Verdict | None]):
         ]
 
     def choose(self, name: str) -> None:
-        verdicts: dict[str, Verdict] = {"trust": "trust", "restricted": "restricted", "exit": "exit"}
-        self.dismiss(verdicts[name])
+        self.dismiss(cast("Verdict", name))
 
-    def _part(self, part: TrustedContent, width: int) -> list[Line]:
+    def _part(self, part: TrustedContent, width: int) -> list[BlockLine]:
         palette = self.palette
         if part.name not in self.state.changed:
             what = "known, unchanged"

@@ -13,7 +13,7 @@ from textual import events, work
 from agentcli.core.plaintext import plain_line
 from agentcli.interactive.welcome import Next, Welcome, Work
 from agentcli.providers.local import LocalServer
-from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.dialogs.subject import BLANK, paragraph
 from agentcli.tui.sheets.choices import Choice
 from agentcli.tui.sheets.dialog import Dialog, DialogOptions
@@ -45,8 +45,6 @@ class WelcomeDialog(Dialog[Welcome | None]):
         self._look = look
         self._do = do
 
-    # ------------------------------------------------------------------------------------------------ content
-
     @property
     def question(self) -> str:
         return self.welcome.question
@@ -57,8 +55,8 @@ class WelcomeDialog(Dialog[Welcome | None]):
         leave = "not now" if self.welcome.step == "choose" else "back"
         return [("↑↓ or a number", "choose"), ("Enter", "confirm"), ("Esc", leave)]
 
-    def body(self, width: int) -> list[Line]:
-        palette, lines = self.palette, list[Line]()
+    def body(self, width: int) -> list[BlockLine]:
+        palette, lines = self.palette, list[BlockLine]()
         for text in self.welcome.lines:
             lines += [*([BLANK] if lines else []), *paragraph(text, width, palette.text)]
         if self.welcome.problem:
@@ -71,8 +69,6 @@ class WelcomeDialog(Dialog[Welcome | None]):
             Choice(offer.name, offer.label, offer.letter, offer.short, plain_line(offer.detail))
             for offer in self.welcome.offers()
         ]
-
-    # ------------------------------------------------------------------------------------------------ answers
 
     def on_mount(self) -> None:
         if self._key:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from rich.style import Style
 
@@ -24,6 +24,9 @@ from agentcli.tui.sheets.rows import Row
 from agentcli.tui.sheets.runs import Runs, cut_runs, padded, width_of, wrapped
 from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
+
+if TYPE_CHECKING:
+    from agentcli.agent.context.control import ContextControl
 
 
 @frozen
@@ -58,29 +61,6 @@ _LONGEST_TEXT = 400_000
 """Characters of an item that are shown: more than anybody reads here."""
 
 
-class Control(Protocol):
-    """Operations on the context; `engine.context` implements them."""
-
-    @property
-    def pins(self) -> frozenset[str]: ...
-
-    def items(self) -> list[ContextItem]: ...
-
-    def dropped_items(self) -> list[ContextItem]: ...
-
-    def item_text(self, item: str) -> str: ...
-
-    def pin(self, item: str) -> str | None: ...
-
-    def unpin(self, item: str) -> str | None: ...
-
-    def price_of_drop(self, item: str) -> Dropped | str: ...
-
-    def drop(self, item: str) -> Dropped | str: ...
-
-    def restore(self, item: str) -> Restored | str: ...
-
-
 class ContextPage(ListSheet[str, None]):
     """`compact_at`: tokens from which on the conversation is compacted; 0 when it is not. Without a `control` there is
     nothing but to look."""
@@ -97,7 +77,7 @@ class ContextPage(ListSheet[str, None]):
         palette: Palette | None = None,
         *,
         dropped: Sequence[ContextItem] = (),
-        control: Control | None = None,
+        control: ContextControl | None = None,
     ) -> None:
         self._items = list(items)
         self._dropped = list(dropped)
@@ -108,8 +88,6 @@ class ContextPage(ListSheet[str, None]):
         self._asked: tuple[str, Dropped] | None = None
         """The item that is to be dropped once that is confirmed, and what it does."""
         super().__init__("Context", self._rows(), palette)
-
-    # ------------------------------------------------------------------------------------------------------------ list
 
     def _rows(self) -> list[Row[str]]:
         items = sorted(self._items, key=lambda item: -item.tokens) if self._by_size else self._items
@@ -134,7 +112,8 @@ class ContextPage(ListSheet[str, None]):
 
     def press(self, key: str, character: str | None) -> bool:
         if self._asked is not None and key == "escape":
-            self._stop_asking()
+            self._asked = None
+            self.settle()
             return True
         return super().press(key, character)
 
@@ -144,7 +123,13 @@ class ContextPage(ListSheet[str, None]):
             self.set_rows(self._rows())
             self.listing.move_to(0)
         elif key in ("p", "d", "u") and self._control is not None and self.row is not None:
-            {"p": self._pin, "d": self._ask, "u": self._restore}[key](self._control, self.row.value)
+            control, item = self._control, self.row.value
+            if key == "d":
+                self._ask(control, item)
+            elif key == "u":
+                self._reload(control.restore(item), "It is back")
+            else:
+                self._reload((control.unpin if item in control.pins else control.pin)(item) or "")
         else:
             return False
         return True
@@ -172,39 +157,23 @@ class ContextPage(ListSheet[str, None]):
         row = self.row
         return next((one for one in (*self._items, *self._dropped) if row is not None and one.id == row.value), None)
 
-    # --------------------------------------------------------------------------------------------------------- actions
-
     def enter(self) -> None:
         if self._asked is not None and self._control is not None:
             item, _price = self._asked
             self._asked = None
-            done = self._control.drop(item)
-            good = not isinstance(done, str)
-            self._reload(done if isinstance(done, str) else f"Dropped: {done.text}.", good=good)
+            self._reload(self._control.drop(item), "Dropped")
         elif self._control is not None and (shown := self._item) is not None:
             text = self._control.item_text(shown.id)
             note = f"\n… {counted(len(text) - _LONGEST_TEXT, 'more character')}" if len(text) > _LONGEST_TEXT else ""
             self.open(TextPage(shown.label, [text[:_LONGEST_TEXT] + note], self.palette))
 
-    def _pin(self, control: Control, item: str) -> None:
-        self._reload((control.unpin if item in control.pins else control.pin)(item) or "")
-
-    def _ask(self, control: Control, item: str) -> None:
+    def _ask(self, control: ContextControl, item: str) -> None:
         price = control.price_of_drop(item)
         if isinstance(price, str):
             self.say(price)
         else:
             self._asked = (item, price)
             self.settle()
-
-    def _restore(self, control: Control, item: str) -> None:
-        done = control.restore(item)
-        good = not isinstance(done, str)
-        self._reload(done if isinstance(done, str) else f"It is back: {done.text}.", good=good)
-
-    def _stop_asking(self) -> None:
-        self._asked = None
-        self.settle()
 
     def moved(self, row: Row[str] | None) -> None:
         if self._asked is not None and (row is None or row.value != self._asked[0]):
@@ -221,8 +190,11 @@ class ContextPage(ListSheet[str, None]):
         also = f" {price.also}" if price.also else ""
         return wrapped([(f"Drop it{also}? That {price.text}.", self.palette.warning)], width, 3)
 
-    def _reload(self, said: str, *, good: bool = False) -> None:
-        """Everything as it is now, then the words about what was done; counting a long conversation takes a thread."""
+    def _reload(self, done: Dropped | Restored | str, what: str = "") -> None:
+        """Show everything as it is now, and say what was done or why not; counting a long conversation takes a
+        thread."""
+        good = not isinstance(done, str)
+        said = done if isinstance(done, str) else f"{what}: {done.text}."
 
         async def reload() -> None:
             assert self._control is not None
@@ -235,8 +207,6 @@ class ContextPage(ListSheet[str, None]):
                     self.say(said, good=good)
 
         self.work(reload, "reload")
-
-    # ------------------------------------------------------------------------------------------------------------- map
 
     def head(self, width: int, room: int) -> list[Runs]:
         sums = self._sums()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from rich.cells import cell_len
 from rich.style import Style
 
+from agentcli.commands.cost import counts_of, price, together
 from agentcli.core.format import about_money, money, percent, token_count
 from agentcli.core.frozen import frozen
 from agentcli.core.plural import counted
@@ -59,7 +60,9 @@ class CostPage(Page[None]):
     def lines(self, width: int) -> Sequence[Runs]:
         if not self._totals.by_model:
             rows: list[Runs] = [[("Nothing has been used yet.", self.palette.muted)]]
-            return [*rows, [], *self._before(width)] if self._notes.before else rows
+            if before := self._notes.before:
+                rows += [[], *self._labelled("Before", [(before, self.palette.text)], width)]
+            return rows
         table = self._table(width, exact=True) or self._table(width, exact=False) or self._stack()
         rows = [*table, [], *self._sentences(width)]
         for further in self._details(width):
@@ -71,9 +74,9 @@ class CostPage(Page[None]):
         """Nothing if it does not fit."""
         palette, totals = self.palette, self._totals
         cells: list[tuple[str, ...]] = [("model", *_COLUMNS)]
-        cells += [(safe(model, 60), *_numbers(used, exact)) for model, used in totals.by_model.items()]
+        cells += [(safe(model, 60), *self._numbers(used, exact)) for model, used in totals.by_model.items()]
         if len(totals.by_model) > 1:
-            cells.append(("together", *_numbers(_summed(totals), exact)))
+            cells.append(("together", *self._numbers(together(totals), exact)))
         widths = [max(cell_len(row[place]) for row in cells) + _GAP for place in range(len(cells[0]))]
         if sum(widths) - _GAP > width:
             return []
@@ -95,19 +98,15 @@ class CostPage(Page[None]):
         palette = self.palette
         rows: list[Runs] = []
         for model, used in self._totals.by_model.items():
-            price = _price(used, words=True)
+            said = price(used, "price not known")
             style = palette.warning if used.unpriced_requests else palette.text
             usage = used.usage
+            sent, received = token_count(usage.input_tokens), token_count(usage.output_tokens)
             wrote, read = token_count(usage.cache_creation_input_tokens), token_count(usage.cache_read_input_tokens)
             rows += [
-                [(safe(model, 60), palette.text + _BOLD), ("  ", style), (price, style)],
-                [(f"  {_requests(used.requests)}", palette.muted)],
-                [
-                    (
-                        f"  input {token_count(usage.input_tokens)} · output {token_count(usage.output_tokens)}",
-                        palette.muted,
-                    )
-                ],
+                [(safe(model, 60), palette.text + _BOLD), ("  ", style), (said, style)],
+                [(f"  {counted(used.requests, 'request')}", palette.muted)],
+                [(f"  input {sent} · output {received}", palette.muted)],
                 [(f"  cache: wrote {wrote} · read {read}", palette.muted)],
             ]
         return rows
@@ -117,35 +116,26 @@ class CostPage(Page[None]):
         total: Runs = [(money(totals.cost_usd), palette.text + _BOLD)]
         if not totals.fully_priced:
             count = sum(used.unpriced_requests for used in totals.by_model.values())
-            total.append((f"  and {_requests(count)} whose price is not known", palette.warning))
+            total.append((f"  and {counted(count, 'request')} whose price is not known", palette.warning))
         if notes.before:
             total.append((" since it was resumed", palette.text))
-        rows = self._labelled("Session", total, width)
-        if notes.budget:
-            said = f"{money(notes.budget)}, {percent(totals.cost_usd, notes.budget)} of it spent"
-            rows += self._labelled("Budget", [(said, palette.text)], width)
         usage: Usage = totals.usage
+        said = dict.fromkeys(("Budget", "Cached", "Searches", "Before", "Next"), "")
+        if notes.budget:
+            said["Budget"] = f"{money(notes.budget)}, {percent(totals.cost_usd, notes.budget)} of it spent"
         if usage.prompt_tokens:
             share = percent(usage.cache_read_input_tokens, usage.prompt_tokens)
-            said = f"{share} of all input was read from the cache"
-            rows += self._labelled("Cached", [(said, palette.text)], width)
+            said["Cached"] = f"{share} of all input was read from the cache"
         if usage.web_search_requests:
-            said = f"{usage.web_search_requests:,} on the web"
-            rows += self._labelled("Searches", [(said, palette.text)], width)
-        rows += self._before(width)
+            said["Searches"] = f"{usage.web_search_requests:,} on the web"
         if notes.next_usd is not None:
             cold = ": the cache is cold" if notes.cold else ""
-            said = f"{about_money(notes.next_usd)} for sending the next request{cold}"
-            rows += self._labelled("Next", [(said, palette.text)], width)
-        if notes.lost:
-            rows += self._labelled("Lost", [(notes.lost, palette.text)], width)
-        if notes.saved:
-            rows += self._labelled("Saved", [(notes.saved, palette.text)], width)
+            said["Next"] = f"{about_money(notes.next_usd)} for sending the next request{cold}"
+        said |= {"Before": notes.before, "Lost": notes.lost, "Saved": notes.saved}
+        rows = self._labelled("Session", total, width)
+        for label, text in said.items():
+            rows += self._labelled(label, [(text, palette.text)], width) if text else []
         return rows
-
-    def _before(self, width: int) -> list[Runs]:
-        said = self._notes.before
-        return self._labelled("Before", [(said, self.palette.text)], width) if said else []
 
     def _labelled(self, label: str, runs: Runs, width: int) -> list[Runs]:
         """Wrapped below itself, not below the label."""
@@ -153,37 +143,6 @@ class CostPage(Page[None]):
         names = [label, *[""] * (len(rows) - 1)]
         return [[(padded(name, _LABEL), self.palette.muted), *row] for name, row in zip(names, rows, strict=True)]
 
-
-def _numbers(used: ModelTotals, exact: bool) -> tuple[str, ...]:
-    usage = used.usage
-    counts = (
-        used.requests,
-        usage.input_tokens,
-        usage.output_tokens,
-        usage.cache_creation_input_tokens,
-        usage.cache_read_input_tokens,
-    )
-    return (*(f"{count:,}" if exact else token_count(count) for count in counts), _price(used))
-
-
-def _summed(totals: Totals) -> ModelTotals:
-    of_models = totals.by_model.values()
-    return ModelTotals(
-        totals.usage,
-        totals.cost_usd,
-        sum(used.requests for used in of_models),
-        sum(used.unpriced_requests for used in of_models),
-    )
-
-
-def _price(used: ModelTotals, words: bool = False) -> str:
-    """A model without any price does not cost nothing."""
-    if not used.unpriced_requests:
-        return money(used.cost_usd)
-    if used.unpriced_requests < used.requests:
-        return f"{money(used.cost_usd)} + ?"
-    return "price not known" if words else "not known"
-
-
-def _requests(count: int) -> str:
-    return counted(count, "request")
+    @staticmethod
+    def _numbers(used: ModelTotals, exact: bool) -> tuple[str, ...]:
+        return (*(f"{count:,}" if exact else token_count(count) for count in counts_of(used)), price(used))

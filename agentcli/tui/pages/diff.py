@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left, bisect_right
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from textual.app import ComposeResult
 
 from agentcli.commands.diff import CUT, NOTHING, ChangedFile, Changes, heading
+from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.diff import NARROWEST_BESIDE, SIDE_BY_SIDE_FROM
-from agentcli.tui.blocks.diff_layout import DiffLayout, Entry, FileView, Look
-from agentcli.tui.pages.diff_pager import DiffPager
+from agentcli.tui.blocks.diff_layout import DiffEntry, DiffLayout, FileView, Look
+from agentcli.tui.blocks.languages import language_of
 from agentcli.tui.sheets.page import Page
 from agentcli.tui.sheets.picker import Picker
 from agentcli.tui.sheets.rows import Row
 from agentcli.tui.sheets.runs import Runs, cut, cut_runs, width_of
+from agentcli.tui.sheets.scroller import Scroller, TextIndex
 from agentcli.tui.sheets.sheet import MARGIN, Keys, StyledRows
 from agentcli.tui.theme.palette import Palette
+from agentcli.tui.transcript.finding import Query, matches_in
 from agentcli.workspace.base import DiffScope
 
 _TITLES: Mapping[DiffScope, str] = {
@@ -68,8 +72,6 @@ class DiffPage(Page[None]):
         self.watch(self.pager, "scroll_y", self._scrolled, init=False)
         self._reload()
 
-    # --------------------------------------------------------------------------------------------------------- content
-
     def _reload(self) -> None:
         async def reload() -> None:
             scope = self.scope
@@ -94,8 +96,6 @@ class DiffPage(Page[None]):
         self.title_text = _TITLES[self.scope]
         self._reload()
         self.settle()
-
-    # ---------------------------------------------------------------------------------------------------------- layout
 
     def lay_out(self, width: int, room: int) -> None:
         search = 1 if self.searching else 0
@@ -127,7 +127,7 @@ class DiffPage(Page[None]):
         """Another layout, at the place where the old one was."""
         pager = self.pager
         old = pager.diff_layout
-        where: Entry | None = None
+        where: DiffEntry | None = None
         if old.entries and old.files and layout.files and old.files[0] is layout.files[0]:
             where = old.entries[old.entry_at(self._place)]
         pager.show(layout)
@@ -137,8 +137,6 @@ class DiffPage(Page[None]):
     def paint(self) -> None:
         super().paint()
         self.query_one("#where", StyledRows).show([self._where(self.size.width)])
-
-    # ----------------------------------------------------------------------------------------------------------- place
 
     @property
     def _place(self) -> int:
@@ -197,8 +195,6 @@ class DiffPage(Page[None]):
         runs: Runs = [margin, (f"{file.sign} ", palette.accent), (cut(name, left), palette.text + palette.strong)]
         gap = " " * max(2, width - MARGIN - width_of(runs) - len(aside))
         return cut_runs([*runs, (gap, palette.muted), (aside, palette.muted)], width)
-
-    # ------------------------------------------------------------------------------------------------------------ keys
 
     def asides(self) -> Sequence[str]:
         return (*super().asides(), "side by side" if self.pager.diff_layout.look.beside and self._views else "")
@@ -279,9 +275,72 @@ class DiffPage(Page[None]):
         self.work(copy, "copy")
 
 
+class _Hit(NamedTuple):
+    entry: int
+    side: int
+    number: int
+    """Its place among the hits in this column of the entry."""
+
+
+class DiffPager(Scroller):
+    """Rows of a `DiffLayout`, painted as they come into sight, searched and copied."""
+
+    def __init__(self, palette: Palette, id: str) -> None:
+        super().__init__(palette, id)
+        self.diff_layout = DiffLayout((), Look(80, palette))
+        self._index: tuple[DiffLayout, TextIndex, list[tuple[int, int]]] | None = None
+
+    def show(self, layout: DiffLayout) -> None:
+        """Show another layout. What was searched for is found again."""
+        self.diff_layout = layout
+        self.changed()
+
+    @property
+    def row_count(self) -> int:
+        return self.diff_layout.row_count
+
+    def row(self, place: int) -> BlockLine:
+        return self.diff_layout.row(place)
+
+    def search(self, query: Query) -> Sequence[_Hit]:
+        layout = self.diff_layout
+        if self._index is None or self._index[0] is not layout:
+            texts = [
+                (place, side, text)
+                for place in range(len(layout.entries))
+                for side, text in enumerate(layout.texts(place))
+            ]
+            columns = [(place, side) for place, side, _text in texts]
+            self._index = layout, TextIndex([text for _place, _side, text in texts]), columns
+        _layout, index, columns = self._index
+        hits: list[_Hit] = []
+        for text, _start, _end in index.search(query):
+            again = bool(hits) and hits[-1][:2] == columns[text]
+            hits.append(_Hit(*columns[text], hits[-1].number + 1 if again else 0))
+        return hits
+
+    def is_from(self, match: _Hit, row: int) -> bool:
+        return match.entry >= (self.diff_layout.entry_at(row) if self.diff_layout.entries else 0)
+
+    def row_of(self, match: _Hit) -> int:
+        sides = self.diff_layout.sides(match.entry)
+        spots = matches_in(sides[match.side].lines, self.sought) if self.sought and match.side < len(sides) else []
+        return self.diff_layout.row_of(match.entry) + (spots[match.number][0].row if match.number < len(spots) else 0)
+
+    def spots(self, place: int) -> Iterable[tuple[int, int, bool]]:
+        assert self.sought is not None
+        layout, current = self.diff_layout, self.matches[self.match]
+        entry = layout.entry_at(place)
+        row = place - layout.row_of(entry)
+        for number, side in enumerate(layout.sides(entry)):
+            for order, match in enumerate(matches_in(side.lines, self.sought)):
+                here = current == _Hit(entry, number, order)
+                yield from ((side.left + one.start, side.left + one.end, here) for one in match if one.row == row)
+
+
 def _warm(changes: Changes) -> None:
     """Load the languages of the files: the first use of one takes longer than a frame may. Blocking."""
-    from agentcli.tui.blocks.highlight import is_ready, language_of, warm
+    from agentcli.tui.blocks.highlight import is_ready, warm
 
     languages = {language_of(file.diff.path) for file in changes.files}
     warm([language for language in sorted(languages) if language and not is_ready(language)])

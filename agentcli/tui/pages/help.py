@@ -9,7 +9,7 @@ from agentcli.tui.sheets.rows import Row
 from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
 
-Entry = tuple[str, str, str]
+HelpEntry = tuple[str, str, str]
 """Group, key or command, what it does."""
 
 
@@ -24,8 +24,8 @@ class HelpPage(ListSheet[str, str]):
 
     def __init__(
         self,
-        commands: Sequence[Entry],
-        keys: Sequence[Entry],
+        commands: Sequence[HelpEntry],
+        keys: Sequence[HelpEntry],
         palette: Palette | None = None,
         more: Callable[[str], Sequence[str]] | None = None,
         commands_first: bool = False,

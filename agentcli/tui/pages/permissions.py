@@ -14,7 +14,7 @@ from agentcli.core.errors import UsageError
 from agentcli.core.permission import Behavior, SaveTo
 from agentcli.permissions.rules.text import checked, covered_by, risk_of
 from agentcli.tui.sheets.picker import ListSheet
-from agentcli.tui.sheets.rows import Row
+from agentcli.tui.sheets.rows import Row, entries_of, find
 from agentcli.tui.sheets.runs import Runs, safe, wrapped
 from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
@@ -120,12 +120,7 @@ class RuleEditor(ListSheet[Behavior, str]):
 
     def _filter(self, keep: Behavior | None = None) -> None:
         """Not a search: the rows are what can be done with the rule that was typed."""
-        self.set_typed(self.query_text)
-
-    def set_typed(self, text: str) -> None:
-        from agentcli.tui.sheets.rows import entries_of, find
-
-        self._entries = entries_of(self._rows(text))
+        self._entries = entries_of(self._rows(self.query_text))
         self.listing.measure(self._entries, self.label_cells)
         self._confirming = ""
         self._show(find(self._entries, ""), 0, grouped=True)

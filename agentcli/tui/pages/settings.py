@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from agentcli.config.schema import BY_NAME, Key
 from agentcli.config.settings import SettingRow as Setting
@@ -17,17 +17,16 @@ from agentcli.tui.sheets.picker import ListSheet
 from agentcli.tui.sheets.rows import Row
 from agentcli.tui.sheets.runs import Runs, padded, safe, wrapped
 from agentcli.tui.sheets.sheet import Keys
+from agentcli.tui.startup.preferences import Scope
 from agentcli.tui.theme.palette import Palette
 
-Scope = Literal["user", "local"]
 _SCOPES: Mapping[Scope, str] = {"user": "all your projects", "local": "this project, for you only"}
 _VALUE_WIDTH = 24
 _SIMPLE = ("text", "integer", "number", "boolean")
-_UNSET: Any = None
 
 
 @frozen
-class Change:
+class SettingChange:
     """What the person wants: `value` None takes the key out of the file, so that a weaker layer counts again."""
 
     key: str
@@ -35,7 +34,7 @@ class Change:
     scope: Scope
 
 
-class SettingsPage(ListSheet[Setting, Change]):
+class SettingsPage(ListSheet[Setting, SettingChange]):
     """`rows` as `Settings.describe` gives them. `files` names the file of each scope; a scope without one cannot be
     saved to, and with none at all the page is for reading only."""
 
@@ -77,7 +76,7 @@ class SettingsPage(ListSheet[Setting, Change]):
             files = {scope: file for scope, file in self._files.items() if scope == "user" or key.repository != "no"}
             self.open(ValuePicker(key, setting, files, self.palette), self._changed)
 
-    def _changed(self, change: Change | None) -> None:
+    def _changed(self, change: SettingChange | None) -> None:
         if change is not None:
             self.dismiss(change)
 
@@ -97,7 +96,7 @@ class SettingsPage(ListSheet[Setting, Change]):
         return ""
 
 
-class ValuePicker(ListSheet[Any, Change]):
+class ValuePicker(ListSheet[Any, SettingChange]):
     """A new value for one setting: one of several, or typed. Tab changes where it is saved."""
 
     verb = "save"
@@ -113,7 +112,7 @@ class ValuePicker(ListSheet[Any, Change]):
         self.placeholder = "type to search" if options else f"type a new value ({key.kind})"
         rows = [Row(value, shown_value(value), "", "●" if value == setting.value else "") for value in options]
         default = "not set" if key.default is None else shown_value(key.default)
-        rows.append(Row(_UNSET, "take it out of the file", f"then the next file counts, or the default: {default}"))
+        rows.append(Row(None, "take it out of the file", f"then the next file counts, or the default: {default}"))
         super().__init__(key.name, rows, palette, start=setting.value)
         self._typed_freely = not options
 
@@ -144,7 +143,7 @@ class ValuePicker(ListSheet[Any, Change]):
         return True
 
     def choose(self, row: Row[Any]) -> None:
-        self.dismiss(Change(self._key.name, row.value, self._scope))
+        self.dismiss(SettingChange(self._key.name, row.value, self._scope))
 
     def keys(self) -> Keys:
         tab = [("Tab", "where")] if len(self._files) > 1 else []

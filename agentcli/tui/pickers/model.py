@@ -1,4 +1,4 @@
-"""Choosing the model: what each can hold, what it costs, and what a change costs right now."""
+"""Choosing the model and its effort: what each can hold, what it costs, and what a change costs right now."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ from collections.abc import Callable
 
 from agentcli.agent.context.report import ChangePrice
 from agentcli.core.format import token_count
-from agentcli.providers.catalog import ALIASES, PRICES_TAKEN, Catalog, ModelInfo
+from agentcli.providers.catalog import ALIASES, EFFORTS, PRICES_TAKEN, Catalog, ModelInfo
 from agentcli.tui.sheets.picker import Picker
 from agentcli.tui.sheets.rows import Row
-from agentcli.tui.sheets.runs import Runs, wrapped
+from agentcli.tui.sheets.runs import Runs, safe, wrapped
 from agentcli.tui.theme.palette import Palette
 
 IN_FORCE = "●"
 NOTHING_CACHED = "Nothing is cached, so a change costs nothing."
 NO_CHANGE = ChangePrice(0, 0.0)
+_MEANS = {
+    "low": "short answers, quick and cheap",
+    "medium": "a balance, for everyday work",
+    "high": "thorough, for most hard work",
+    "xhigh": "more thinking and more tool calls, for long tasks",
+    "max": "all it can do, whatever it takes",
+}
 
 
 class ModelPicker(Picker[str]):
@@ -69,6 +76,39 @@ class ModelPicker(Picker[str]):
         info = self._catalog.get(name)
         about = "as typed; " + ("a name of a known model" if info.known else "its window and price are not known")
         return Row(name, f"use {name}", about)
+
+
+class EffortPicker(Picker[str]):
+    """Returns a level, or "auto" for the model's own default. `current` is a level, or "auto"; `price_of_change` says
+    what going on with another one would bill anew."""
+
+    def __init__(
+        self,
+        info: ModelInfo,
+        current: str = "auto",
+        price_of_change: Callable[[str], ChangePrice] = lambda _level: NO_CHANGE,
+        palette: Palette | None = None,
+    ) -> None:
+        self._current = current or "auto"
+        self._price_of_change = price_of_change
+        super().__init__(f"Effort of {safe(info.id, 60)}", self._rows(info), palette, start=self._current)
+
+    def _rows(self, info: ModelInfo) -> list[Row[str]]:
+        default = f"the model's own default: {info.default_effort}" if info.default_effort else "nothing is sent"
+        marks = {self._current: IN_FORCE}
+        rows = [Row("auto", "auto", default, marks.get("auto", ""))]
+        for level in EFFORTS:
+            takes = f"takes {', '.join(info.efforts)} only" if info.efforts else "has no effort levels"
+            why = "" if level in info.efforts else f"{safe(info.id, 60)} {takes}"
+            rows.append(Row(level, level, _MEANS[level], marks.get(level, ""), disabled=why))
+        return rows
+
+    def about(self, row: Row[str] | None, width: int) -> list[Runs]:
+        if row is None:
+            return []
+        if row.value == self._current:
+            return wrapped([("In force now.", self.palette.muted)], width, 2)
+        return wrapped([(said_of_change(self._price_of_change(row.value)), self.palette.muted)], width, 2)
 
 
 def said_of_change(price: ChangePrice) -> str:

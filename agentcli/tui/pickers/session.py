@@ -33,12 +33,11 @@ class SessionPicker(Picker["SessionInfo"]):
         last_lines: LastLines | None = None,
         palette: Palette | None = None,
         now: Callable[[], float] = time.time,
-        title: str = "Resume a session",
     ) -> None:
         self._load = load
         self._last_lines = last_lines
         self._now = now
-        super().__init__(title, [], palette, preview=self._lines if last_lines is not None else None)
+        super().__init__("Resume a session", [], palette, preview=self._lines if last_lines is not None else None)
         self.empty = "Loading…"
 
     def on_mount(self) -> None:

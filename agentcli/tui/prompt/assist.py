@@ -11,15 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from agentcli.core.aio import cancel_and_wait
-from agentcli.interactive.completion import (
-    Candidate,
-    Menu,
-    Target,
-    argument_menu,
-    command_menu,
-    file_menu,
-    target_at,
-)
+from agentcli.interactive.completion import Candidate, Menu, Target, argument_menu, command_menu, file_menu, target_at
 from agentcli.interactive.sources import Choices, CommandSource, FileSource
 from agentcli.tui.prompt.popup import Popup, Row
 
@@ -54,8 +46,6 @@ class Assist:
         self._searching: asyncio.Task[None] | None = None
         self._take_first = False
         """Tab was pressed before the answer came."""
-
-    # ------------------------------------------------------------------------------------------------ with the text
 
     def update(self) -> None:
         """The text or the cursor may have changed."""
@@ -99,8 +89,6 @@ class Assist:
         self._show(None)
         return True
 
-    # ------------------------------------------------------------------------------------------------ with the menu
-
     @property
     def chosen(self) -> Candidate | None:
         """What Enter would take. None for a menu that is older than the text."""
@@ -138,8 +126,6 @@ class Assist:
             self.update()
         else:
             self.quiet()
-
-    # -------------------------------------------------------------------------------------------------- the sources
 
     def _look_for(self, target: Target) -> None:
         began = self._target is None or self._target.kind != target.kind or self._target.start != target.start

@@ -9,7 +9,7 @@ import asyncio
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from textual import events
@@ -62,14 +62,13 @@ class PromptBox(Widget):
     }
     """
 
+    @dataclass
     class Submitted(Message):
         """Enter, or with `now` Ctrl+Enter. The box is empty already; `load` gives the draft back if it cannot be taken.
         An empty draft with `now`: Enter again, while prompts are queued: what waits is wanted now."""
 
-        def __init__(self, draft: Draft, now: bool) -> None:
-            self.draft = draft
-            self.now = now
-            super().__init__()
+        draft: Draft
+        now: bool
 
     class TakeBack(Message):
         """What is queued is wanted back in the box."""
@@ -77,9 +76,9 @@ class PromptBox(Widget):
     class HelpWanted(Message):
         """`?` in an empty box."""
 
-    def __init__(self, parts: PromptParts | None = None, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._parts = parts or PromptParts()
+    def __init__(self, parts: PromptParts) -> None:
+        super().__init__()
+        self._parts = parts
         self._editor = PromptEditor(self, key_table(self._parts.keymap))
         self._popup = Popup()
         self._queued = QueuedRows()
@@ -92,7 +91,6 @@ class PromptBox(Widget):
         self._searched = -1
         self._busy = False
         self._suggested = ""
-        parts = self._parts
         self._assist = Assist(self._editor, self._popup, parts.files, parts.commands, parts.choices, self._room)
         self._outside = Outside(self, self._editor, parts.environ, parts.cwd)
         self._editor.hint = IDLE_HINT
@@ -130,8 +128,6 @@ class PromptBox(Widget):
         if not focused:
             self._parts.drafts.hurry()
 
-    # --------------------------------------------------------------------------------------------- for the screen
-
     @property
     def draft(self) -> Draft:
         return self._editor.draft if self._before_search is None else self._before_search
@@ -139,10 +135,6 @@ class PromptBox(Widget):
     @property
     def is_empty(self) -> bool:
         return self._editor.is_empty if self._before_search is None else self._before_search.is_empty
-
-    @property
-    def selected_text(self) -> str:
-        return self._editor.selected_text
 
     def load(self, draft: Draft) -> None:
         """Put a draft into the box, in place of what is there; undo brings that back."""
@@ -166,7 +158,7 @@ class PromptBox(Widget):
     def insert_draft(self, draft: Draft) -> None:
         """A draft at the cursor, with its chips."""
         self._end_search(restore=True)
-        self._editor.put_in_draft(draft)
+        self._editor.put_in(self._editor.adopt(draft))
 
     def focus_editor(self) -> None:
         self._editor.focus()
@@ -190,8 +182,6 @@ class PromptBox(Widget):
     def dismiss(self) -> bool:
         """Close the menu or the search, if one is open: what Esc does first. Whether there was one."""
         return self._end_search(restore=True) or self._assist.dismiss()
-
-    # ------------------------------------------------------------------------------------------------------- keys
 
     def act(self, action: str) -> bool:
         """What a key of the table does; False lets it go on to the screen. Called in the editor's own turn, so that the
@@ -229,16 +219,15 @@ class PromptBox(Widget):
     def _enter(self) -> None:
         if self._before_search is not None:
             self._take_found(self._popup.chosen)
-        elif (candidate := self._assist.chosen) is not None and self._would_change(candidate):
+        elif (candidate := self._assist.chosen) is not None and (
+            candidate.insert.rstrip(" ") != self._assist.typed or candidate.then == "go on"
+        ):
             self._take(candidate, may_send=True)
         elif self._backslash_is_before():
             row, column = self._editor.cursor_location
             self._editor.replace("\n", (row, column - 1), (row, column), maintain_selection_offset=False)
         else:
             self._send(now=False)
-
-    def _would_change(self, candidate: Candidate) -> bool:
-        return candidate.insert.rstrip(" ") != self._assist.typed or candidate.then == "go on"
 
     def _backslash_is_before(self) -> bool:
         row, column = self._editor.cursor_location
@@ -309,8 +298,6 @@ class PromptBox(Widget):
         else:
             self._assist.ask()
 
-    # ---------------------------------------------------------------------------------------------- history search
-
     def _search_history(self) -> None:
         if self._before_search is not None:
             self._popup.move(1)
@@ -353,8 +340,6 @@ class PromptBox(Widget):
         self._keep_up()
         return True
 
-    # ---------------------------------------------------------------------------------------------------- keeping up
-
     def pasted(self, text: str) -> None:
         """Text from the terminal's paste: never sends, however many line breaks are in it."""
         if self._before_search is None:
@@ -363,6 +348,7 @@ class PromptBox(Widget):
             self._editor.put_in(plain_line(text))
 
     def changed(self, *, text: bool) -> None:
+        """The text, or only the cursor or the selection, is another one now."""
         if not self.is_attached:
             return
         self._keep_up()

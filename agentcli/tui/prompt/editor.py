@@ -6,8 +6,9 @@ area's own way divides the whole line for each row (8 ms a key in a draft of 2,0
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import ClassVar, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar
 from unicodedata import category
 
 from rich.cells import cell_len
@@ -26,23 +27,15 @@ from agentcli.core.messages import clean_text
 from agentcli.interactive.draft import CHIP, Draft, ImagePiece, PastedPiece, Piece, image_chip, pasted_chip
 from agentcli.tui.prompt.graphemes import boundary_after, boundary_before, boundary_near
 from agentcli.tui.prompt.keys import PromptKey
-from agentcli.tui.prompt.paint import Span, painted
 from agentcli.tui.prompt.paste import is_large, without_controls
 from agentcli.tui.prompt.wrapping import WrappedPrompt
 
+if TYPE_CHECKING:
+    from agentcli.tui.prompt.box import PromptBox
+
 _MOST_CUT = 100_000
-
-
-class EditorOwner(Protocol):
-    """The box around the editor: what a key or a paste means there."""
-
-    def act(self, action: str) -> bool:
-        """Do what an action of the key table says; False lets the key go on to the screen."""
-
-    def pasted(self, text: str) -> None: ...
-
-    def changed(self, *, text: bool) -> None:
-        """The text, or only the cursor or the selection, is another one now."""
+Span = tuple[int, int, Style]
+"""From which column to which (not included) a style holds."""
 
 
 class PromptEditor(TextArea, inherit_bindings=False):
@@ -76,7 +69,7 @@ class PromptEditor(TextArea, inherit_bindings=False):
         "prompt-editor--selection",
     }
 
-    def __init__(self, owner: EditorOwner, keys: Mapping[str, PromptKey]) -> None:
+    def __init__(self, owner: PromptBox, keys: Mapping[str, PromptKey]) -> None:
         self._owner = owner
         self._keys = keys
         self.hint = ""
@@ -87,7 +80,6 @@ class PromptEditor(TextArea, inherit_bindings=False):
         """How often the text changed."""
         self._editing = False
         self._after_cut: tuple[int, Location] | None = None
-        self._looks: dict[str, Style] = {}
         self._base = Style.null()
         self.pieces: dict[str, Piece] = {}
         """Also of chips that are not in the text any more: undo may bring them back."""
@@ -108,8 +100,6 @@ class PromptEditor(TextArea, inherit_bindings=False):
         self.navigator = DocumentNavigator(self.wrapped_document)
         self._rewrap_and_refresh_virtual_size()
 
-    # ----------------------------------------------------------------------------------------------------- drafts
-
     @property
     def draft(self) -> Draft:
         text = self.text
@@ -124,8 +114,7 @@ class PromptEditor(TextArea, inherit_bindings=False):
 
     def put(self, draft: Draft) -> None:
         """Replace everything, in a way that can be undone."""
-        text = self._adopted(draft).text
-        self.replace(text, (0, 0), self.document.end, maintain_selection_offset=False)
+        self.replace(self.adopt(draft), (0, 0), self.document.end, maintain_selection_offset=False)
 
     def reset(self) -> None:
         """Empty, and nothing to undo: what was here is sent."""
@@ -137,9 +126,6 @@ class PromptEditor(TextArea, inherit_bindings=False):
     def put_in(self, text: str) -> None:
         """Text at the cursor, in place of the selection, as if typed."""
         self._replace_via_keyboard(clean_text(text), *self.selection)
-
-    def put_in_draft(self, draft: Draft) -> None:
-        self.put_in(self._adopted(draft).text)
 
     def put_in_pasted(self, text: str) -> None:
         """Text from outside: a chip when it is large, and never with anything in it that a terminal would obey."""
@@ -163,8 +149,9 @@ class PromptEditor(TextArea, inherit_bindings=False):
         self.put_in(f" {label} " if before and not before[-1].isspace() else f"{label} ")
         return label
 
-    def _adopted(self, draft: Draft) -> Draft:
-        """The draft with its chips numbered so that none is taken for another one that was here."""
+    def adopt(self, draft: Draft) -> str:
+        """Take over the draft's chips and return its text, with chips numbered so that none is taken for another one
+        that was here."""
         kept: list[str] = []
         at = 0
         for start, end, piece in draft.chips():
@@ -177,9 +164,7 @@ class PromptEditor(TextArea, inherit_bindings=False):
             self._number = max(self._number, _number_of(label))
             kept += (draft.text[at:start], label)
             at = end
-        return Draft("".join((*kept, draft.text[at:])), draft.pieces)
-
-    # ------------------------------------------------------------------------------------------------------- keys
+        return "".join((*kept, draft.text[at:]))
 
     async def _on_key(self, event: events.Key) -> None:
         """Everything is done here and now, so that keys take effect in the order in which they were typed."""
@@ -209,8 +194,6 @@ class PromptEditor(TextArea, inherit_bindings=False):
         event.stop()
         event.prevent_default()
         self._owner.pasted(event.text)
-
-    # --------------------------------------------------------------------------------------- characters and chips
 
     def find_matching_bracket(self, bracket: str, search_from: Location) -> Location | None:
         return None  # prose: looking through the whole draft for a partner is not worth a key's time
@@ -302,8 +285,6 @@ class PromptEditor(TextArea, inherit_bindings=False):
             return True
         return super().post_message(message)
 
-    # -------------------------------------------------------------------------------------------- cutting, yanking
-
     def action_kill_word_left(self) -> None:
         self._kill(self.get_cursor_word_left_location())
 
@@ -334,16 +315,8 @@ class PromptEditor(TextArea, inherit_bindings=False):
         if self._cut:
             self.put_in(self._cut)
 
-    # ---------------------------------------------------------------------------------------------------- painting
-
-    def notify_style_update(self) -> None:
-        self._looks = {}
-        super().notify_style_update()
-
     def _look(self, name: str) -> Style:
-        if name not in self._looks:
-            self._looks[name] = self.get_component_rich_style(f"prompt-editor--{name}", partial=True)
-        return self._looks[name]
+        return self.get_component_rich_style(f"prompt-editor--{name}", partial=True)
 
     def render_lines(self, crop: Region) -> list[Strip]:
         # Once for all rows: it costs as much as painting one.
@@ -365,7 +338,7 @@ class PromptEditor(TextArea, inherit_bindings=False):
         begin = offsets[section - 1] if section else 0
         end = offsets[section] if section < len(offsets) else len(line)
         tab_widths = self.wrapped_document.get_tab_widths(line_index)[line.count("\t", 0, begin) :]
-        segments = painted(line, begin, end, list(self._spans(line_index, line)), tab_widths)
+        segments = _painted(line, begin, end, list(self._spans(line_index, line)), tab_widths)
         return Strip(segments).apply_style(base).adjust_cell_length(width, base)
 
     def _empty_row(self, y: int, width: int, base: Style) -> Strip:
@@ -396,3 +369,25 @@ class PromptEditor(TextArea, inherit_bindings=False):
 
 def _number_of(label: str) -> int:
     return int(label.split(" #", 1)[1].split(":", 1)[0])
+
+
+def _painted(line: str, begin: int, end: int, spans: Sequence[Span], tab_widths: Iterable[int]) -> Iterator[Segment]:
+    """The part of a line that stands in one row. Later spans lie over earlier ones; `tab_widths` are those of the
+    part's tabs. A row that ends with its line has a blank behind it, where the cursor may stand."""
+    places = sorted({begin, end} | {at for start, stop, _look in spans for at in (start, stop) if begin < at < end})
+    widths = iter(tab_widths)
+    for start, stop in pairwise(places):
+        style = _style_at(spans, start)
+        text = line[start:stop]
+        while "\t" in text:
+            before, _tab, text = text.partition("\t")
+            yield Segment(before + " " * next(widths, 1), style)
+        if text:
+            yield Segment(text, style)
+    if end == len(line):
+        yield Segment(" ", _style_at(spans, end))
+
+
+def _style_at(spans: Sequence[Span], column: int) -> Style | None:
+    looks = [look for start, stop, look in spans if start <= column < stop]
+    return Style.combine(looks) if looks else None

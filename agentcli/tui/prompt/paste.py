@@ -73,9 +73,6 @@ def _picture(word: str, cwd: Path) -> Path | None:
         return None
 
 
-# -------------------------------------------------------------------------------------------------- the clipboard
-
-
 @frozen
 class Clipping:
     """What was on the clipboard: a picture's bytes, or text, or why neither."""

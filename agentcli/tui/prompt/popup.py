@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 from unicodedata import category
 
@@ -70,10 +71,9 @@ class Popup(Widget):
         "popup--chosen",
     }
 
+    @dataclass
     class Clicked(Message):
-        def __init__(self, index: int) -> None:
-            self.index = index
-            super().__init__()
+        index: int
 
     def __init__(self) -> None:
         super().__init__(id="prompt-popup")
@@ -84,7 +84,6 @@ class Popup(Widget):
         self._first = 0
         self._room = MOST_ROWS
         self._lines = 0
-        self._looks: dict[str, Style] = {}
         self.chosen = -1
 
     @property
@@ -138,8 +137,6 @@ class Popup(Widget):
         at = max(0, self.chosen)
         self._first = max(min(self._first, at), at - self._room + 1, 0)
 
-    # ------------------------------------------------------------------------------------------------------- mouse
-
     def on_click(self, event: events.Click) -> None:
         event.stop()
         index = event.y - 1 - bool(self._note) + self._first
@@ -160,16 +157,8 @@ class Popup(Widget):
             self._show_chosen()
             self.refresh()
 
-    # ---------------------------------------------------------------------------------------------------- painting
-
-    def notify_style_update(self) -> None:
-        self._looks = {}
-        super().notify_style_update()
-
     def _look(self, name: str) -> Style:
-        if name not in self._looks:
-            self._looks[name] = self.get_component_rich_style(f"popup--{name}", partial=True)
-        return self._looks[name]
+        return self.get_component_rich_style(f"popup--{name}", partial=True)
 
     def render_line(self, y: int) -> Strip:
         width, base = self.size.width, self.rich_style

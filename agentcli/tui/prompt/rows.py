@@ -40,15 +40,10 @@ class PromptRule(Widget):
         super().__init__()
         self._only_on_tall_screens = only_on_tall_screens
         self._label = ""
-        self._label_class = ""
 
     def set_label(self, text: str, style_class: str) -> None:
-        if style_class != self._label_class:
-            if self._label_class:
-                self.remove_class(self._label_class)
-            if style_class:
-                self.add_class(style_class)
-            self._label_class = style_class
+        if self.classes != {style_class} - {""}:
+            self.set_classes(style_class)
         self._label = shown(plain_line(text))
         self.refresh()
 
@@ -88,8 +83,7 @@ class PromptMark(Widget):
 
     def set_kind(self, kind: str) -> None:
         if kind != self._kind:
-            self.remove_class(self._kind)
-            self.add_class(kind)
+            self.set_classes(kind)
             moves = len(self._MARKS[kind]) != len(self._MARKS[self._kind])
             self._kind = kind
             self.refresh(layout=moves)

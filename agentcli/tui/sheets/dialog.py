@@ -18,16 +18,13 @@ from textual.app import ComposeResult
 
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
-from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.subject import one_line
 from agentcli.tui.sheets.choices import Choice, choice_rows
-from agentcli.tui.sheets.leaving import QuitWanted, is_exit
-from agentcli.tui.sheets.more_row import more_row
-from agentcli.tui.sheets.reading_gate import ReadingGate
-from agentcli.tui.sheets.runs import Runs, rule, runs_of
+from agentcli.tui.sheets.runs import Runs, more_row, rule, runs_of
 from agentcli.tui.sheets.scroller import LineScroller
-from agentcli.tui.sheets.sheet import MARGIN, EntryLine, Keys, Sheet, StyledRows
+from agentcli.tui.sheets.sheet import MARGIN, EntryLine, Keys, QuitWanted, Sheet, StyledRows, is_exit
 from agentcli.tui.sheets.typing_guard import TypingGuard
 from agentcli.tui.terminal.textual_internals import forward
 from agentcli.tui.theme.palette import Palette
@@ -83,12 +80,16 @@ class Dialog(Sheet[T], Generic[T]):
         self._finding = False
         self._sought = ""
         self._version = 0
-        self._laid_out: dict[tuple[int, bool], tuple[int, list[Line]]] = {}
+        self._laid_out: dict[tuple[int, bool], tuple[int, list[BlockLine]]] = {}
         """By width and compactness, with the version it was made for."""
         self._laying_out: set[tuple[int, bool]] = set()
         self._first_choice = 0
         self._says_more = False
-        self._gate = ReadingGate()
+        self._read: object = object()
+        """The content of which the last line was on the screen. A jump to the end counts: it is a decision of the user,
+        and hundreds of lines are not read one page at a time."""
+        self._insists = False
+        """An answer was refused because the body was not read: the hint is painted stronger."""
         self._lines_are_final = True
         """What is shown is the whole body, not a part or an older one."""
 
@@ -100,7 +101,7 @@ class Dialog(Sheet[T], Generic[T]):
         """What is asked, in a few words."""
 
     @abstractmethod
-    def body(self, width: int) -> list[Line]:
+    def body(self, width: int) -> list[BlockLine]:
         """What it is about, whole. Called again when the width changed or after `update`; may run in a thread."""
 
     @abstractmethod
@@ -134,7 +135,7 @@ class Dialog(Sheet[T], Generic[T]):
 
     @property
     def locked(self) -> bool:
-        return self.gated and not self._gate.is_open(self.content_key)
+        return self.gated and self._read != self.content_key
 
     def extra_head(self, width: int) -> list[Runs]:
         """Rows between the question and the body."""
@@ -179,10 +180,6 @@ class Dialog(Sheet[T], Generic[T]):
     @property
     def scroller(self) -> LineScroller:
         return self.query_one(LineScroller)
-
-    @property
-    def entry(self) -> EntryLine:
-        return self.query_one(EntryLine)
 
     def update(self) -> None:
         """Show a change of the content."""
@@ -261,7 +258,7 @@ class Dialog(Sheet[T], Generic[T]):
         foot.show(rows, len(rows))
         self.covers(fixed + min(len(lines), room) + len(rows) + keys.display)
 
-    def _fitted(self, width: int, height: int) -> tuple[list[Line], list[Runs], int]:
+    def _fitted(self, width: int, height: int) -> tuple[list[BlockLine], list[Runs], int]:
         """The body, the rows below it and the room for the body; compact where they would leave it too little."""
         for self.compact in (False, True):
             rows = self._foot(width)
@@ -282,7 +279,7 @@ class Dialog(Sheet[T], Generic[T]):
         asides = map(one_line, (self.scroller.found, *self.asides()))
         return rule(one_line(self.question), asides, width, self.palette, self.palette.accent)
 
-    def _lines(self, width: int) -> list[Line]:
+    def _lines(self, width: int) -> list[BlockLine]:
         key = (width, self.compact and self.body_varies)
         version, lines = self._laid_out.get(key, (-1, []))
         self._lines_are_final = version == self._version or self.size_of_body <= LONG
@@ -310,13 +307,14 @@ class Dialog(Sheet[T], Generic[T]):
         """Whether this has opened the gate."""
         was_locked = self.locked
         # In so few columns hardly a letter is in sight.
-        if was_locked and self._lines_are_final and self.area.width > 2 * MARGIN + 4:
-            self._gate.note(self.content_key, self.scroller.shown, self.scroller.hidden[1])
+        can_be_read = self._lines_are_final and self.area.width > 2 * MARGIN + 4 and self.scroller.shown > 0
+        if was_locked and can_be_read and not self.scroller.hidden[1]:
+            self._read, self._insists = self.content_key, False
         return was_locked and not self.locked
 
     def _more(self) -> Runs:
         above, below = self.scroller.hidden
-        return more_row(above, below, self.area.width, self.palette, locked=self.locked, insists=self._gate.insists)
+        return more_row(above, below, self.area.width, self.palette, locked=self.locked, insists=self._insists)
 
     def on_scroller_scrolled(self) -> None:
         foot = self.query_one("#foot", StyledRows)
@@ -484,7 +482,7 @@ class Dialog(Sheet[T], Generic[T]):
             return
         if choices[number].locked:
             # Not highlighted: that may scroll to the end, and the same key twice would allow.
-            self._gate.insists = True
+            self._insists = True
             self.settle()
         else:
             self._highlight(number)

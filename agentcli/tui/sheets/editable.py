@@ -13,7 +13,7 @@ from textual.widgets import TextArea
 
 from agentcli.core.permission import Answer
 from agentcli.core.plaintext import plain_text
-from agentcli.tui.sheets.dialog import Dialog, DialogOptions
+from agentcli.tui.sheets.dialog import PAINTED, Dialog, DialogOptions
 from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
 
@@ -51,6 +51,10 @@ class EditableDialog(Dialog[Answer | None]):
         self._is_outside = False
 
     @property
+    def size_of_body(self) -> int:
+        return PAINTED * len(self.text)
+
+    @property
     def edited(self) -> bool:
         return self.text != self._original
 
@@ -72,8 +76,6 @@ class EditableDialog(Dialog[Answer | None]):
         self.text = self._original
         self.index = 0
         self.update()
-
-    # ------------------------------------------------------------------------------------------------ -as a dialog
 
     def own_widgets(self) -> ComposeResult:
         yield TextArea(id="editor", compact=True, tab_behavior="focus", soft_wrap=True)

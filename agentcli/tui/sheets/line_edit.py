@@ -90,8 +90,6 @@ class LineEdit:
         blank = rest.find(" ", len(rest) - len(rest.lstrip()))
         return len(self.text) if blank < 0 else self.cursor + blank
 
-    # -------------------------------------------------------------------------------------------------------- painting
-
     def row(self, width: int, palette: Palette, placeholder: str, active: bool = True) -> tuple[Runs, int]:
         """The line as it is shown, and the cell that the cursor is in."""
         cursor = _CURSOR if active else Style.null()

@@ -8,10 +8,9 @@ from typing import TypeVar
 from textual import events
 from textual.app import ComposeResult
 
-from agentcli.tui.sheets.leaving import QuitWanted, is_exit
 from agentcli.tui.sheets.runs import Runs, safe_block
-from agentcli.tui.sheets.scroller import Pager, PlainLines, Scroller
-from agentcli.tui.sheets.sheet import MARGIN, EntryLine, Keys, Sheet
+from agentcli.tui.sheets.scroller import Pager, Scroller
+from agentcli.tui.sheets.sheet import MARGIN, EntryLine, Keys, QuitWanted, Sheet, is_exit
 from agentcli.tui.theme.palette import Palette
 
 T = TypeVar("T")
@@ -56,10 +55,6 @@ class Page(Sheet[T]):
         return self.query_one(Scroller)
 
     @property
-    def entry(self) -> EntryLine:
-        return self.query_one(EntryLine)
-
-    @property
     def searching(self) -> bool:
         return bool(self.entry.display)
 
@@ -85,8 +80,6 @@ class Page(Sheet[T]):
 
     def asides(self) -> Sequence[str]:
         return (self.pager.found,)
-
-    # ------------------------------------------------------------------------------------------------------------ keys
 
     def press(self, key: str, character: str | None) -> bool:
         if key == "escape":
@@ -151,12 +144,8 @@ class TextPage(Page[None]):
 
     def __init__(self, title: str, lines: Iterable[str], palette: Palette | None = None) -> None:
         super().__init__(title, palette)
-        text = safe_block("\n".join(lines))
-        self._lines = PlainLines(text if any(text) else ["(empty)"], self.palette.text)
+        texts = safe_block("\n".join(lines))
+        self._texts = texts if any(texts) else ["(empty)"]
 
     def lines(self, width: int) -> Sequence[Runs]:
-        return self._lines
-
-    def set_palette(self, palette: Palette) -> None:
-        self._lines = PlainLines(self._lines.texts, palette.text)
-        super().set_palette(palette)
+        return [[(text, self.palette.text)] for text in self._texts]

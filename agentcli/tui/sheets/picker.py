@@ -15,11 +15,10 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
-from agentcli.tui.sheets.leaving import QuitWanted, is_exit
 from agentcli.tui.sheets.row_list import RowList
 from agentcli.tui.sheets.rows import Found, Row, Search, entries_of, find
 from agentcli.tui.sheets.runs import Runs, first_rows, safe, safe_block, wrapped
-from agentcli.tui.sheets.sheet import MARGIN, EntryLine, Keys, Sheet, StyledRows
+from agentcli.tui.sheets.sheet import MARGIN, EntryLine, Keys, QuitWanted, Sheet, StyledRows, is_exit
 from agentcli.tui.theme.palette import Palette
 
 T = TypeVar("T")
@@ -98,8 +97,6 @@ class ListSheet(Sheet[R], Generic[T, R]):
         self._about_height = (0, 0)
         """Width, and the most rows that were needed at that width: the sheet does not jump while the cursor moves."""
 
-    # ------------------------------------------------------------------------------------------------ for who inherits
-
     def head(self, width: int, room: int) -> list[Runs]:
         """Rows above the list; `room` is what is left for them and the list."""
         return []
@@ -133,8 +130,6 @@ class ListSheet(Sheet[R], Generic[T, R]):
         search = [("/", "search")] if self.letters and not self.searching else []
         return [*search, ("↑↓", "move"), ("Enter", self.verb), ("Esc", "back")]
 
-    # ------------------------------------------------------------------------------------------------------- the parts
-
     def parts(self) -> ComposeResult:
         yield StyledRows(id="head")
         yield EntryLine("⌕", self.placeholder, self.longest)
@@ -146,10 +141,6 @@ class ListSheet(Sheet[R], Generic[T, R]):
     @property
     def listing(self) -> RowList[T]:
         return self.query_one(RowList)
-
-    @property
-    def entry(self) -> EntryLine:
-        return self.query_one(EntryLine)
 
     @property
     def query_text(self) -> str:
@@ -178,8 +169,6 @@ class ListSheet(Sheet[R], Generic[T, R]):
         self.listing.measure(self._entries, self.label_cells)
         self._filter(here)
         self.settle()
-
-    # --------------------------------------------------------------------------------------------------------- painting
 
     def lay_out(self, width: int, room: int) -> None:
         head, body, about = (
@@ -251,8 +240,6 @@ class ListSheet(Sheet[R], Generic[T, R]):
         else:
             self.paint()
 
-    # --------------------------------------------------------------------------------------------------------- preview
-
     def _show_preview(self) -> None:
         if not self.is_open:
             return
@@ -280,8 +267,6 @@ class ListSheet(Sheet[R], Generic[T, R]):
         width = max(1, (pane.size.width or self.size.width // 2 - 1) - 2)
         pieces = [piece for row in rows for piece in wrapped(row, width, 4)]
         pane.show(pieces[-pane.size.height :] if self.preview_end and pane.size.height else pieces)
-
-    # ----------------------------------------------------------------------------------------------------------- search
 
     def _filter(self, keep: T | None = None) -> None:
         """Show what fits; the cursor goes to the best, or stays at the value to keep."""
@@ -317,8 +302,6 @@ class ListSheet(Sheet[R], Generic[T, R]):
             keep = self.row.value  # the query was taken back: the cursor stays where it is
         values = [each.entry.row.value for each in found] if keep is not None else []
         self._show(found, values.index(keep) if keep in values else 0, grouped=not query)
-
-    # ------------------------------------------------------------------------------------------------------------- keys
 
     def press(self, key: str, character: str | None) -> bool:
         if key == "escape":

@@ -16,7 +16,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from agentcli.tui.sheets.rows import Entry, Found, Row
+from agentcli.tui.sheets.rows import Found, Row, RowEntry
 from agentcli.tui.sheets.runs import Runs, cut, marked, padded, painted, safe
 from agentcli.tui.theme.palette import Palette
 
@@ -55,9 +55,7 @@ class RowList(ScrollView, Generic[T], can_focus=False):
         self._most_label = 0
         self._detail_width = 0
 
-    # ------------------------------------------------------------------------------------------------------- what
-
-    def measure(self, entries: Sequence[Entry[T]], most: int) -> None:
+    def measure(self, entries: Sequence[RowEntry[T]], most: int) -> None:
         """The columns of all rows, so that they stand still while a query leaves fewer of them. `most`: for labels."""
         self._most_label = most
         self._mark_width = max((cell_len(entry.row.mark) for entry in entries), default=0)
@@ -82,10 +80,6 @@ class RowList(ScrollView, Generic[T], can_focus=False):
         self._reveal()
 
     @property
-    def line_count(self) -> int:
-        return len(self._lines)
-
-    @property
     def row_count(self) -> int:
         return len(self._found)
 
@@ -99,7 +93,7 @@ class RowList(ScrollView, Generic[T], can_focus=False):
         return self._found[self._cursor].entry.row if self._found else None
 
     @property
-    def entry(self) -> Entry[T] | None:
+    def entry(self) -> RowEntry[T] | None:
         return self._found[self._cursor].entry if self._found else None
 
     def columns(self, width: int) -> tuple[int, int]:
@@ -133,8 +127,6 @@ class RowList(ScrollView, Generic[T], can_focus=False):
 
     def _before_detail(self, label: int) -> int:
         return _BEFORE + (self._mark_width + 1 if self._mark_width else 0) + label + len(_GAP)
-
-    # ------------------------------------------------------------------------------------------------------- keys
 
     def move(self, steps: int) -> None:
         """By so many rows; one step beyond an end goes to the other end."""
@@ -184,8 +176,6 @@ class RowList(ScrollView, Generic[T], can_focus=False):
             self.post_message(self.Chosen())
         else:
             self.move_to(number)
-
-    # ---------------------------------------------------------------------------------------------------- painting
 
     def render_line(self, y: int) -> Strip:
         width, base = self.scrollable_content_region.width, self.rich_style

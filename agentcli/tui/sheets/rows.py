@@ -33,7 +33,7 @@ class Row(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(Generic[T]):
+class RowEntry(Generic[T]):
     """A row made fit for the screen, and its text as searching compares it."""
 
     row: Row[T]
@@ -48,16 +48,16 @@ class Entry(Generic[T]):
 class Found(Generic[T]):
     """An entry that is shown, and which characters of it were searched for."""
 
-    entry: Entry[T]
+    entry: RowEntry[T]
     label_places: tuple[int, ...] = ()
     detail_places: tuple[int, ...] = ()
 
 
-def entries_of(rows: Iterable[Row[T]]) -> list[Entry[T]]:
+def entries_of(rows: Iterable[Row[T]]) -> list[RowEntry[T]]:
     made = []
     for row in rows:
         label, detail = safe(row.label), safe(row.disabled or row.detail)
-        made.append(Entry(row, label, detail, folded(label), folded(f"{detail}\n{row.group}")))
+        made.append(RowEntry(row, label, detail, folded(label), folded(f"{detail}\n{row.group}")))
     return made
 
 
@@ -66,7 +66,7 @@ class Search(Generic[T]):
 
     SLICE = 2000
 
-    def __init__(self, entries: Sequence[Entry[T]], query: str) -> None:
+    def __init__(self, entries: Sequence[RowEntry[T]], query: str) -> None:
         self._entries = entries
         self._words = query.split()
         self._exact = is_case_sensitive(query)
@@ -90,14 +90,14 @@ class Search(Generic[T]):
         return [found for _score, _number, found in sorted(self._scored, key=lambda item: item[:2])]
 
 
-def find(entries: Sequence[Entry[T]], query: str) -> list[Found[T]]:
+def find(entries: Sequence[RowEntry[T]], query: str) -> list[Found[T]]:
     """What fits a query, the best first; everything in its order if there is none."""
     if not query.strip():
         return [Found(entry) for entry in entries]
     return Search(entries, query).finish()
 
 
-def _match(entry: Entry[T], words: Sequence[str], exact: bool) -> tuple[int, Found[T]] | None:
+def _match(entry: RowEntry[T], words: Sequence[str], exact: bool) -> tuple[int, Found[T]] | None:
     label = entry.label if exact else entry.folded_label
     rest = f"{entry.detail}\n{entry.row.group}" if exact else entry.folded_rest
     score = 0

@@ -16,6 +16,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from agentcli.core.plaintext import plain_text
+from agentcli.core.plural import plural
 from agentcli.tui.blocks.glyphs import EVEN, TAB, clean, glyphs
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.theme.palette import Palette
@@ -105,11 +106,10 @@ def marked(text: str, places: Sequence[int], style: Style, mark: Style) -> Runs:
     return [("".join([piece for _hit, piece in group]), style + mark if hit else style) for hit, group in groups]
 
 
-def wrapped(runs: Sequence[Run], width: int, most: int, indent: str = "") -> list[Runs]:
+def wrapped(runs: Sequence[Run], width: int, most: int) -> list[Runs]:
     """Word-wrapped to at most `most` rows; the last one says with an ellipsis that there is more."""
     room = max(1, width)
-    lines = wrap(runs, room, first=[(indent, Style.null())] if indent else ())
-    return first_rows([runs_of(line.strip) for line in lines], most, room)
+    return first_rows([runs_of(line.strip) for line in wrap(runs, room)], most, room)
 
 
 def runs_of(strip: Strip) -> Runs:
@@ -153,3 +153,35 @@ def rule(title: str, asides: Iterable[str], width: int, palette: Palette, line: 
     rest = width - cell_len(title) - 5 - (cell_len(aside) + 3 if aside else 0)
     runs: Runs = [("─── ", line), (title, palette.accent + palette.strong), (f" {'─' * max(1, rest)}", line)]
     return [*runs, (f" {aside} ", palette.muted), ("─", line)] if aside else runs
+
+
+def more_row(
+    above: int, below: int, width: int, palette: Palette, *, locked: bool = False, insists: bool = False
+) -> Runs:
+    """The rule below a body of which not all is in sight: nobody shall say yes to what they did not know was there.
+    `locked`: it has to be read to its end first; `insists`: the user tried to answer before."""
+    lines = f" {plural(below, 'line')}"
+    if locked:
+        return _locked_row(below, lines, width, palette.warning + Style(reverse=insists), palette)
+    # Where there is little room the keys go first, then what can be guessed.
+    for noun, keys in ((lines, " · PgUp PgDn"), (lines, ""), ("", "")):
+        facts = [f"↑ {above} above"] if above else []
+        facts += [f"↓ {below} more{noun}"] if below else []
+        text = f" {' · '.join(facts)}{keys} "
+        if cell_len(text) <= width - 4:
+            break
+    return _marked_rule(text, width, palette.warning if below else palette.muted, palette.faint)
+
+
+def _locked_row(below: int, lines: str, width: int, style: Style, palette: Palette) -> Runs:
+    if not below:
+        text = " Enlarge the window to allow "  # there is no room for a single line
+    else:
+        longest = f" ↓ {below} more{lines}: scroll to the end to allow "
+        texts = (longest, f" ↓ {below} more: scroll to allow ", f" ↓ {below} more: scroll ", f" ↓ {below} ")
+        text = next((text for text in texts if cell_len(text) <= width - 4), texts[-1])
+    return _marked_rule(text, width, style, palette.faint)
+
+
+def _marked_rule(text: str, width: int, style: Style, line: Style) -> Runs:
+    return [("───", line), (text, style), ("─" * max(0, width - 3 - cell_len(text)), line)]

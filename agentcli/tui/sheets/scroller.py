@@ -9,18 +9,17 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, overload
+from typing import Any
 
 from rich.cells import cell_len
 from rich.segment import Segment
-from rich.style import Style
 from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.glyphs import EVEN, glyphs
 from agentcli.tui.sheets.runs import Runs
 from agentcli.tui.theme.palette import Palette
@@ -61,13 +60,11 @@ class Scroller(ScrollView, can_focus=False):
         self.match = 0
         """Index of the current match."""
 
-    # -------------------------------------------------------------------------------------------------- for subclasses
-
     @property
     def row_count(self) -> int:
         raise NotImplementedError
 
-    def row(self, place: int) -> Line:
+    def row(self, place: int) -> BlockLine:
         raise NotImplementedError
 
     def search(self, query: Query) -> Sequence[Any]:
@@ -92,8 +89,6 @@ class Scroller(ScrollView, can_focus=False):
             self.matches = self.search(self.sought)
             self.match = min(self.match, max(0, len(self.matches) - 1))
         self.refresh()
-
-    # ------------------------------------------------------------------------------------------------------- scrolling
 
     def set_height(self, rows: int) -> None:
         self.shown = rows
@@ -140,8 +135,6 @@ class Scroller(ScrollView, can_focus=False):
         if round(old_value) != round(new_value):
             self.post_message(self.Scrolled())
 
-    # ---------------------------------------------------------------------------------------------------------- search
-
     def find(self, text: str) -> None:
         """Mark all matches and show the first from here on; an empty text removes the marks."""
         self.sought = parse_query(text)
@@ -165,8 +158,6 @@ class Scroller(ScrollView, can_focus=False):
         if self.sought is None:
             return ""
         return f"{self.match + 1:,} of {len(self.matches):,}" if self.matches else "not found"
-
-    # -------------------------------------------------------------------------------------------- painting and copying
 
     def render_line(self, y: int) -> Strip:
         place, width, base = y + self.scroll_offset.y, self.scrollable_content_region.width, self.rich_style
@@ -203,9 +194,9 @@ class LineScroller(Scroller):
 
     def __init__(self, palette: Palette, id: str) -> None:
         super().__init__(palette, id)
-        self._lines: Sequence[Line] = ()
+        self._lines: Sequence[BlockLine] = ()
 
-    def show(self, lines: Sequence[Line], rows: int) -> None:
+    def show(self, lines: Sequence[BlockLine], rows: int) -> None:
         is_new = lines is not self._lines
         self._lines = lines
         self.set_height(rows)
@@ -216,7 +207,7 @@ class LineScroller(Scroller):
     def row_count(self) -> int:
         return len(self._lines)
 
-    def row(self, place: int) -> Line:
+    def row(self, place: int) -> BlockLine:
         return self._lines[place]
 
     def search(self, query: Query) -> list[Match]:
@@ -228,26 +219,6 @@ class LineScroller(Scroller):
     def spots(self, place: int) -> Iterable[tuple[int, int, bool]]:
         for number, match in enumerate(self.matches):
             yield from ((spot.start, spot.end, number == self.match) for spot in match if spot.row == place)
-
-
-class PlainLines(Sequence[Runs]):
-    """Lines of one style, made when they are painted: of a long log hardly any are."""
-
-    def __init__(self, texts: Sequence[str], style: Style) -> None:
-        self.texts = texts
-        self._style = style
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    @overload
-    def __getitem__(self, place: int) -> Runs: ...
-    @overload
-    def __getitem__(self, place: slice) -> PlainLines: ...
-    def __getitem__(self, place: int | slice) -> Runs | PlainLines:
-        if isinstance(place, slice):
-            return PlainLines(self.texts[place], self._style)
-        return [(self.texts[place], self._style)]
 
 
 class Pager(Scroller):
@@ -266,8 +237,7 @@ class Pager(Scroller):
         if lines is self._lines and width == self._width:
             return
         self._lines, self._width = lines, width
-        joined = lines.texts if isinstance(lines, PlainLines) else None
-        self._texts = joined or ["".join([text for text, _style in line]) for line in lines]
+        self._texts = ["".join([text for text, _style in line]) for line in lines]
         self._rows = [(number, *ends) for number, text in enumerate(self._texts) for ends in rows_of(text, width)]
         self.changed()
 
@@ -275,11 +245,11 @@ class Pager(Scroller):
     def row_count(self) -> int:
         return len(self._rows)
 
-    def row(self, place: int) -> Line:
+    def row(self, place: int) -> BlockLine:
         number, start, end = self._rows[place]
         text = self._texts[number]
         joint = "\n" if end >= len(text) else text[end : self._rows[place + 1][1]]
-        return Line(
+        return BlockLine(
             Strip([Segment(part, style) for part, style in sliced(self._lines[number], start, end)]),
             text[start:end],
             joint=joint,

@@ -2,11 +2,16 @@
 
 Owns the rule with the title, the row of keys, the height, and how a sheet is left. Between rule and keys stand the
 widgets of the subclass; keys come to the sheet, one after the other, and never to a widget in it.
+
+Esc closes what is open inside (a search, a line for typing), else the sheet. Ctrl+C closes the sheet at once, whatever
+is open inside. Either way a question is declined, never approved. Ctrl+C twice, Ctrl+D twice and `/exit` quit the app
+as they do in the conversation; while a text is typed Ctrl+D deletes in it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 from rich.cells import cell_len
@@ -22,7 +27,6 @@ from textual.widget import Widget
 from textual.worker import WorkType
 
 from agentcli.tui.blocks.wrap import Run
-from agentcli.tui.sheets.leaving import TOLD_SECONDS
 from agentcli.tui.sheets.line_edit import LineEdit
 from agentcli.tui.sheets.runs import Runs, cut, keys_row, painted, rule, safe
 from agentcli.tui.terminal.textual_internals import mark_forwarded
@@ -35,6 +39,18 @@ Keys = list[tuple[str, str]]
 
 MARGIN = 1
 """Empty cells at both sides."""
+TOLD_SECONDS = 2.0
+
+
+class QuitWanted(Message):
+    """`/exit` was typed into a dialog."""
+
+
+def is_exit(text: str, found: bool) -> bool:
+    """Whether a search is meant as the command `/exit`: the slash may have opened the search. `found`: there are
+    matches, so that the word may be what is looked for."""
+    word = text.strip()
+    return word.removeprefix("/") in ("exit", "quit") and (word.startswith("/") or not found)
 
 
 class StyledRows(Widget, can_focus=False):
@@ -43,10 +59,9 @@ class StyledRows(Widget, can_focus=False):
     DEFAULT_CSS = "StyledRows { width: 1fr; height: 1; }"
     ALLOW_SELECT = False
 
+    @dataclass
     class Clicked(Message):
-        def __init__(self, meta: dict[str, object]) -> None:
-            super().__init__()
-            self.meta = meta
+        meta: dict[str, object]
 
     def __init__(self, id: str) -> None:
         super().__init__(id=id)
@@ -115,8 +130,6 @@ class Sheet(ModalScreen[T]):
         # Set here because a rule of the app for `Screen` would otherwise hide the transcript behind the sheet.
         self.styles.background = "transparent"
 
-    # -------------------------------------------------------------------------------------------------- for subclasses
-
     def parts(self) -> ComposeResult:
         """The widgets between the rule and the keys."""
         raise NotImplementedError
@@ -168,8 +181,6 @@ class Sheet(ModalScreen[T]):
         """Esc: close what is open inside the sheet, else the sheet."""
         self.leave()
 
-    # --------------------------------------------------------------------------------------------------------- leaving
-
     def leave(self) -> None:
         """Ctrl+C, or Esc with nothing open inside."""
         self.dismiss(self.declined)
@@ -180,6 +191,10 @@ class Sheet(ModalScreen[T]):
             return AwaitComplete()
         self._is_closed = True
         return super().dismiss(result)
+
+    @property
+    def entry(self) -> EntryLine:
+        return self.query_one(EntryLine)
 
     @property
     def typed_text(self) -> str:
@@ -193,8 +208,6 @@ class Sheet(ModalScreen[T]):
             self.paint()
         if text:
             self.set_timer(TOLD_SECONDS, lambda: self.tell(""))
-
-    # -------------------------------------------------------------------------------------------------------- Textual
 
     def compose(self) -> ComposeResult:
         with Vertical(id="sheet"):

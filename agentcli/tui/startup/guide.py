@@ -4,7 +4,7 @@ it with real keys. What the steps are is the tour's business; here is how they g
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from textual import events
 
@@ -13,7 +13,7 @@ from agentcli.tui.sheets.typing_guard import PAUSE
 from agentcli.tui.terminal.textual_internals import key_of
 
 if TYPE_CHECKING:
-    from agentcli.agent.engine import Engine
+    from agentcli.demo.tour import Stop, Tour
     from agentcli.tui.app import AgentApp
 
 LOOK_SECONDS = 0.05
@@ -21,36 +21,6 @@ READING_SECONDS = 1.6
 """Played without a person: how long a question or a note stands before it is answered."""
 KEY_SECONDS = 0.045
 MOST_STEPS = 40
-
-
-class Step(Protocol):
-    @property
-    def line(self) -> str:
-        """What Enter sends."""
-        ...
-
-    @property
-    def note(self) -> str:
-        """What to say before it; "" for nothing."""
-        ...
-
-    @property
-    def stop_after(self) -> int:
-        """Played without a person: press Esc after about so many tokens; 0: do not."""
-        ...
-
-
-class Tour(Protocol):
-    @property
-    def welcome(self) -> tuple[str, ...]: ...
-
-    def sent(self, text: str) -> None: ...
-
-    def look(self, engine: Engine) -> None:
-        """Nothing goes on: see how things stand."""
-        ...
-
-    def next(self) -> Step: ...
 
 
 class Guide:
@@ -61,7 +31,7 @@ class Guide:
         self._tour = tour
         self._speed = speed
         self._something_sent = asyncio.Event()
-        self._told: Step | None = None
+        self._told: Stop | None = None
         app.chat.tell_sent = self._sent
         # Before the first frame: what was typed while there was none comes right after it.
         self._step = self._offer()
@@ -70,7 +40,7 @@ class Guide:
         self._tour.sent(text)
         self._something_sent.set()
 
-    def _offer(self) -> Step:
+    def _offer(self) -> Stop:
         chat = self._app.chat
         engine = chat.session.engine
         if engine is not None:
@@ -99,7 +69,7 @@ class Guide:
         session = self._app.chat.session
         return session.busy or session.engine is None or self._app.screen is not self._app.chat
 
-    async def _calm(self, step: Step) -> None:
+    async def _calm(self, step: Stop) -> None:
         """Until nothing runs and nothing is asked. Twice in a row: between a command and what it starts there is a
         moment."""
         quiet = 0
@@ -115,9 +85,7 @@ class Guide:
             if self._app.screen is not self._app.chat:
                 await self._answer()
 
-    # ------------------------------------------------------------------------------------------- without a person
-
-    async def _play(self, step: Step) -> None:
+    async def _play(self, step: Stop) -> None:
         await asyncio.sleep(READING_SECONDS / self._speed)
         for character in step.line:
             self._press(key_of(character) if not character.isalnum() else character, character)

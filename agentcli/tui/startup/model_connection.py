@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.core.errors import AgentError
 from agentcli.interactive.reaching import Reaching
+from agentcli.tui.start import DEMO_WANTED
 
 if TYPE_CHECKING:
     from agentcli.interactive.connecting import Connecting
@@ -66,7 +67,7 @@ class Welcoming(Reaching):
     async def _after(self, connecting: Connecting, welcome: Welcome) -> None:
         chat, engine = self._app.chat, self._app.chat.session.engine
         if welcome.outcome == "demo":
-            self._app.leave_for_demo()
+            self._app.leave(DEMO_WANTED)
             return
         if welcome.outcome == "later" or engine is None:
             if self.nobody_answers:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentcli.config.paths import Paths, project_folder
-from agentcli.config.settings import Settings, SettingsRequest, load_settings
+from agentcli.config.settings import SettingsRequest, load_settings
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
 from agentcli.core.own_programs import user_environment
@@ -66,12 +66,6 @@ def load_preferences(cwd: Path, environ: Mapping[str, str], flag_text: str | Non
     """None of these can be set by a repository, so whether the folder is trusted makes no difference."""
     paths = Paths.from_environ(environ)
     settings = load_settings(SettingsRequest(paths=paths, cwd=cwd, environ=environ, flag_text=flag_text))
-    return preferences_of(settings, paths, cwd, environ, theme)
-
-
-def preferences_of(
-    settings: Settings, paths: Paths, cwd: Path, environ: Mapping[str, str], theme: str | None
-) -> Preferences:
     home = environ.get("HOME")
     named = (*settings.texts("permissions.additionalDirectories"), *settings.texts("sandbox.allowWrite"))
     further = folders_named(named, cwd, Path(home) if home else None)

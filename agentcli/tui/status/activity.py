@@ -19,8 +19,9 @@ from textual.widget import Widget
 from agentcli.core.format import elapsed, token_count
 from agentcli.core.plaintext import plain_line
 from agentcli.core.shell import shown_command
+from agentcli.tui.blocks.rows import shortened
+from agentcli.tui.blocks.wrap import Run
 from agentcli.tui.model import Activity
-from agentcli.tui.status.line import Run, shortened
 from agentcli.tui.theme.palette import Palette
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -97,15 +98,8 @@ class ActivityLine(Widget):
     DEFAULT_CSS = "ActivityLine { height: 1; width: 1fr; }"
     ALLOW_SELECT = False
 
-    def __init__(
-        self,
-        palette: Palette,
-        *,
-        moving: bool = True,
-        clock: Callable[[], float] = time.monotonic,
-        id: str | None = None,
-    ) -> None:
-        super().__init__(id=id)
+    def __init__(self, palette: Palette, *, moving: bool = True, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
         self._palette = palette
         self._moving = moving
         self._clock = clock

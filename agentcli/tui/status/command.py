@@ -25,8 +25,8 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.own_programs import PIPE, kill_group, shell_command, start_program, user_environment
 from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.tui.blocks.wrap import Run
 from agentcli.tui.model import Facts
-from agentcli.tui.status.line import Run
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -77,19 +77,13 @@ def styled_line(output: str) -> list[Run]:
     # Links and titles go too: what is between two colours is made plain on its own.
     pieces = (piece if _SGR.fullmatch(piece) else plain_text(piece) for piece in _SGR.split(first))
     text = AnsiDecoder().decode_line("".join(pieces).expandtabs(4))
+    cuts = sorted({0, len(text.plain), *(place for span in text.spans for place in (span.start, span.end))})
     runs: list[Run] = []
-    for start, end, style in _stretches(text.plain, [(s.start, s.end, s.style) for s in text.spans]):
-        runs.append((text.plain[start:end], style))
-    return runs
-
-
-def _stretches(plain: str, spans: list[tuple[int, int, str | Style]]) -> list[tuple[int, int, Style]]:
-    cuts = sorted({0, len(plain), *(place for start, end, _style in spans for place in (start, end))})
-    stretches = []
     for start, end in pairwise(cuts):
-        looks = [look for first, last, look in spans if first <= start and end <= last and isinstance(look, Style)]
-        stretches.append((start, end, Style.combine([Style(), *looks])))
-    return stretches
+        spans = [span for span in text.spans if span.start <= start and end <= span.end]
+        looks = [span.style for span in spans if isinstance(span.style, Style)]
+        runs.append((text.plain[start:end], Style.combine([Style(), *looks])))
+    return runs
 
 
 @frozen

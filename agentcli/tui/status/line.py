@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.message import Message
@@ -21,6 +22,8 @@ from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
 from agentcli.core.shell import shown_command
+from agentcli.tui.blocks.rows import shortened, size
+from agentcli.tui.blocks.wrap import Run
 from agentcli.tui.model import Facts
 from agentcli.tui.modes import MODE_WORDS
 from agentcli.tui.theme.palette import Palette
@@ -28,21 +31,9 @@ from agentcli.tui.theme.palette import Palette
 if TYPE_CHECKING:
     from agentcli.tui.status.command import Ran, StatusCommand, StatusFeed
 
-Run = tuple[str, Style]
-
 _SEPARATOR = " · "
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _UNSANDBOXED = ("off", "not available", "none")
-
-
-# --------------------------------------------------------------------------------------------------------- words
-
-
-def shortened(text: str, width: int) -> str:
-    """At most so many cells, with an ellipsis where something was cut off."""
-    if cell_len(text) <= width:
-        return text
-    return set_cell_size(text, width - 1).rstrip() + "…" if width > 0 else ""
 
 
 def context_bar(facts: Facts, cells: int, palette: Palette) -> list[Run]:
@@ -69,14 +60,11 @@ def _context_style(facts: Facts, palette: Palette) -> Style:
     return palette.muted if nearness < 0.8 else palette.warning if nearness < 0.97 else palette.error
 
 
-# ---------------------------------------------------------------------------------------------------------- parts
-
-
 Form = list[Run]
 
 
 @frozen
-class Part:
+class StatusPart:
     """One thing in the line, from its longest form to its shortest; an empty form leaves it out."""
 
     name: str
@@ -121,9 +109,6 @@ def fit(facts: Facts, width: int, palette: Palette) -> list[Run]:
         forms = (part.forms[min(step[part.name], len(part.forms) - 1)] for part in parts if part.right == right)
         return [form for form in forms if form]
 
-    def size(form: Form) -> int:
-        return sum(cell_len(text) for text, _style in form)
-
     def fits() -> bool:
         left, right = chosen(right=False), chosen(right=True)
         gaps = len(_SEPARATOR) * (max(0, len(left) - 1) + max(0, len(right) - 1)) + (2 if left and right else 0)
@@ -164,20 +149,30 @@ def _cropped(runs: list[Run], width: int) -> list[Run]:
     return row
 
 
-def _parts(facts: Facts, palette: Palette) -> list[Part]:
-    makers: tuple[Callable[[Facts, Palette], Part | None], ...] = (
-        _model,
-        _effort,
-        _mode,
-        _context,
-        _cost,
-        _cached,
-        _todos,
-        _tasks,
-        _sandbox,
-        _place,
+def _parts(facts: Facts, palette: Palette) -> list[StatusPart]:
+    muted, effort = palette.muted, _clean(facts.effort)
+    cached = "" if facts.cached_share is None else f"{percent(min(1.0, facts.cached_share))} cached"
+    todos = f"todos {facts.todos_done}/{facts.todos}" if 0 <= facts.todos_done < facts.todos else ""
+    tasks = counted(facts.tasks, "task") if facts.tasks > 0 else ""
+    unsandboxed = facts.sandbox.startswith(_UNSANDBOXED)
+    parts = (
+        _model(facts, palette),
+        _words("effort", (f"{effort} effort", effort), muted) if effort else None,
+        _mode(facts, palette),
+        _context(facts, palette),
+        _cost(facts, palette),
+        _words("cached", (cached,), muted) if cached else None,
+        _words("todos", (todos,), muted) if todos else None,
+        _words("tasks", (tasks,), palette.accent, right=True) if tasks else None,
+        _words("sandbox", ("no sandbox", "bare"), palette.warning, right=True) if unsandboxed else None,
+        _place(facts, palette),
     )
-    return [part for make in makers if (part := make(facts, palette))]
+    return [part for part in parts if part is not None]
+
+
+def _words(name: str, texts: Sequence[str], style: Style, *, right: bool = False) -> StatusPart:
+    """A part of one style that can be left out."""
+    return StatusPart(name, [*([(text, style)] for text in texts), []], right)
 
 
 def _clean(text: str) -> str:
@@ -185,46 +180,40 @@ def _clean(text: str) -> str:
     return shown_command(plain_line(text, 120))
 
 
-def _model(facts: Facts, palette: Palette) -> Part | None:
+def _model(facts: Facts, palette: Palette) -> StatusPart | None:
     name = _clean(facts.model)
     if not name:
         return None
     short = name.removeprefix("claude-")
-    texts = (name, shortened(short, 24), shortened(short, 12), "")
-    return Part("model", [[(text, palette.text)] if text else [] for text in texts])
+    return _words("model", (name, shortened(short, 24), shortened(short, 12)), palette.text)
 
 
-def _effort(facts: Facts, palette: Palette) -> Part | None:
-    effort = _clean(facts.effort)
-    if not effort:
-        return None
-    return Part("effort", [[(f"{effort} effort", palette.muted)], [(effort, palette.muted)], []])
-
-
-def _mode(facts: Facts, palette: Palette) -> Part:
+def _mode(facts: Facts, palette: Palette) -> StatusPart:
     words, name = MODE_WORDS.get(facts.mode), _clean(facts.mode)
     label, short = (words.label, words.short) if words else (name, shortened(name, 10))
     if facts.mode == "default":
-        return Part("mode", [[(label, palette.muted)], [(short, palette.muted)], []])
+        return _words("mode", (label, short), palette.muted)
     style = palette.warning if facts.mode == "bypassPermissions" else palette.accent
     longest = [words.status] if words and words.status else []
-    return Part("mode", [[(text, style)] for text in (*longest, label, short)])
+    return StatusPart("mode", [[(text, style)] for text in (*longest, label, short)])
 
 
-def _context(facts: Facts, palette: Palette) -> Part | None:
+def _context(facts: Facts, palette: Palette) -> StatusPart | None:
     if facts.context_window <= 0:
         known = facts.context_tokens > 0
-        return Part("context", [[(f"{token_count(facts.context_tokens)} tokens", palette.muted)]] if known else [[]])
+        return StatusPart(
+            "context", [[(f"{token_count(facts.context_tokens)} tokens", palette.muted)]] if known else [[]]
+        )
     share = min(9.99, facts.context_tokens / facts.context_window)
     style = _context_style(facts, palette)
     head: Run = (percent(share), style)
     whole: Form = [head, (f" of {token_count(facts.context_window)}", palette.muted)]
     bar = partial(context_bar, facts, palette=palette)
     blank: Run = (" ", palette.muted)
-    return Part("context", [[*whole, blank, *bar(8)], [head, blank, *bar(5)], whole, [head], []])
+    return StatusPart("context", [[*whole, blank, *bar(8)], [head, blank, *bar(5)], whole, [head], []])
 
 
-def _cost(facts: Facts, palette: Palette) -> Part | None:
+def _cost(facts: Facts, palette: Palette) -> StatusPart | None:
     unknown = "" if facts.fully_priced else "+?"
     spent = f"{money(facts.cost_usd)}{unknown}" if facts.cost_usd > 0 else "$?" if unknown else ""
     following = ""
@@ -235,35 +224,10 @@ def _cost(facts: Facts, palette: Palette) -> Part | None:
         return None
     head: Form = [(spent, palette.text)] if spent else []
     tail: Form = [(" " if spent else "", palette.muted), (following, palette.muted)] if following else []
-    return Part("cost", [[*head, *tail], head, []])
+    return StatusPart("cost", [[*head, *tail], head, []])
 
 
-def _cached(facts: Facts, palette: Palette) -> Part | None:
-    if facts.cached_share is None:
-        return None
-    return Part("cached", [[(f"{percent(min(1.0, facts.cached_share))} cached", palette.muted)], []])
-
-
-def _todos(facts: Facts, palette: Palette) -> Part | None:
-    if facts.todos <= 0 or facts.todos_done >= facts.todos:
-        return None
-    return Part("todos", [[(f"todos {facts.todos_done}/{facts.todos}", palette.muted)], []])
-
-
-def _tasks(facts: Facts, palette: Palette) -> Part | None:
-    if facts.tasks <= 0:
-        return None
-    return Part("tasks", [[(counted(facts.tasks, "task"), palette.accent)], []], right=True)
-
-
-def _sandbox(facts: Facts, palette: Palette) -> Part | None:
-    if not facts.sandbox.startswith(_UNSANDBOXED):
-        return None
-    texts = ("no sandbox", "bare", "")
-    return Part("sandbox", [[(text, palette.warning)] if text else [] for text in texts], right=True)
-
-
-def _place(facts: Facts, palette: Palette) -> Part | None:
+def _place(facts: Facts, palette: Palette) -> StatusPart | None:
     cwd, branch = _clean(facts.cwd), _clean(facts.branch)
     if not cwd and not branch:
         return None
@@ -281,10 +245,7 @@ def _place(facts: Facts, palette: Palette) -> Part | None:
         [(shortened(branch or last, 12), palette.muted)],
         [],
     ]
-    return Part("place", forms, right=True)
-
-
-# --------------------------------------------------------------------------------------------------------- widget
+    return StatusPart("place", forms, right=True)
 
 
 class StatusLine(Widget):
@@ -293,15 +254,14 @@ class StatusLine(Widget):
     DEFAULT_CSS = "StatusLine { height: 1; width: 1fr; }"
     ALLOW_SELECT = False
 
+    @dataclass
     class Failed(Message):
         """The user's command gave no line; the usual one is shown. Sent when the reason is a new one."""
 
-        def __init__(self, problem: str) -> None:
-            super().__init__()
-            self.problem = problem
+        problem: str
 
-    def __init__(self, palette: Palette, command: StatusCommand | None = None, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self, palette: Palette, command: StatusCommand | None = None) -> None:
+        super().__init__()
         self._palette = palette
         self._command = command
         self._feed: StatusFeed | None = None

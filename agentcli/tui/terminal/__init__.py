@@ -6,5 +6,5 @@ pacing       keys act in the order they were pressed        writer        never 
 restore      the terminal as it was, whatever happens       ending        the end that somebody else orders
 watchdog     what blocks the loop, and Esc all the same     freeing       the app survives that
 capabilities what the terminal can do                       surroundings  title, progress, notifications, clipboard
-look         where the last look is kept                    lookkeeping   keeps it
+lookkeeping  keeps how the app looks for the next start
 """

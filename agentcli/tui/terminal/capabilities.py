@@ -11,7 +11,6 @@ import base64
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Literal
 
 from agentcli.core.own_programs import desktop_environment, run_program
 from agentcli.core.plaintext import plain_line
@@ -19,15 +18,12 @@ from agentcli.core.plural import counted
 from agentcli.core.programs import find_program
 from agentcli.core.terminal import Terminal
 
-Progress = Literal["none", "normal", "error", "indeterminate", "paused"]
-
 LARGEST_CLIPBOARD = 74_994
 """Bytes in base64: what xterm takes, the most modest of those that take any."""
 LONGEST_TITLE = 120
 LONGEST_NOTICE = 240
 PROGRAM_SECONDS = 3.0
 
-_PROGRESS_NUMBERS = {"none": 0, "normal": 1, "error": 2, "indeterminate": 3, "paused": 4}
 _BELL = "\x07"
 _SCREEN_PIECE = 240
 """GNU screen passes strings on only up to a length."""
@@ -41,16 +37,13 @@ def pop_title(terminal: Terminal) -> str:
     return "\x1b[23;0t" if terminal.has_title else ""
 
 
-def title(text: str, terminal: Terminal | None = None) -> str:
-    has_title = terminal is None or terminal.has_title
-    return f"\x1b]2;{plain_line(text, LONGEST_TITLE)}{_BELL}" if has_title else ""
+def title(text: str, terminal: Terminal) -> str:
+    return f"\x1b]2;{plain_line(text, LONGEST_TITLE)}{_BELL}" if terminal.has_title else ""
 
 
-def progress(terminal: Terminal, state: Progress, percent: int = 0) -> str:
+def progress(terminal: Terminal, *, busy: bool) -> str:
     """In the taskbar or the tab; "" where it is not understood."""
-    if not terminal.has_progress:
-        return ""
-    return f"\x1b]9;4;{_PROGRESS_NUMBERS[state]};{min(100, max(0, percent))}{_BELL}"
+    return f"\x1b]9;4;{3 if busy else 0};0{_BELL}" if terminal.has_progress else ""
 
 
 def notification(terminal: Terminal, heading: str, body: str) -> str:

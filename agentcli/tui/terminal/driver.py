@@ -30,16 +30,14 @@ from textual.message import Message
 from agentcli.core.frozen import frozen
 from agentcli.tui.terminal import input as tokens
 from agentcli.tui.terminal.ending import SIGNALS, Ending
-from agentcli.tui.terminal.freeing import Freed, survive_stuck_handlers
+from agentcli.tui.terminal.freeing import survive_stuck_handlers
 from agentcli.tui.terminal.instant import Instant, make_raw
 from agentcli.tui.terminal.pacing import KeyOrder
 from agentcli.tui.terminal.restore import TerminalRestore
 from agentcli.tui.terminal.textual_internals import end_with, repaint
-from agentcli.tui.terminal.translation import BackgroundColour, Translation
+from agentcli.tui.terminal.translation import Translation
 from agentcli.tui.terminal.watchdog import EscapeWatch
 from agentcli.tui.terminal.writer import Writer, is_frame
-
-__all__ = ["AgentDriver", "BackgroundColour", "Freed", "TakenOver", "escape_seconds"]
 
 READ_BYTES = 65536
 LATEST_TAKE_OVER_SECONDS = 2.0
@@ -70,10 +68,12 @@ def escape_seconds(environ: Mapping[str, str]) -> float:
 class Preloaded:
     """What a driver takes over."""
 
-    typed: bytes = b""
     instant: Instant | None = None
+    """Goes on echoing until the app has painted something that takes keys; what was typed into it is then replayed."""
     stuck_log: Path | None = None
+    """Where stacks of callbacks go that blocked Esc."""
     last_resort: Callable[[], object] | None = None
+    """Called right before the process is ended because the app did not end in time."""
 
 
 class AgentDriver(LinuxDriver):
@@ -82,18 +82,8 @@ class AgentDriver(LinuxDriver):
     preloaded: ClassVar[Preloaded] = Preloaded()
 
     @classmethod
-    def preload(
-        cls,
-        typed: bytes = b"",
-        *,
-        instant: Instant | None = None,
-        stuck_log: Path | None = None,
-        last_resort: Callable[[], object] | None = None,
-    ) -> type[AgentDriver]:
-        """A driver class that first replays `typed`, or what was typed into `instant`, which goes on echoing until the
-        app has painted something that takes keys. `stuck_log`: where stacks of callbacks go that blocked Esc.
-        `last_resort`: called right before the process is ended because the app did not end in time."""
-        preloaded = Preloaded(typed, instant, stuck_log, last_resort)
+    def preload(cls, preloaded: Preloaded) -> type[AgentDriver]:
+        """A driver class that takes this over."""
         return type("AgentDriver", (cls,), {"preloaded": preloaded})
 
     def __init__(self, app: Any, *, debug: bool = False, mouse: bool = True, size: Any = None) -> None:
@@ -103,15 +93,17 @@ class AgentDriver(LinuxDriver):
         self.restore = instant.restore if instant else TerminalRestore(self.fileno, self._fd_out)
         self._writer: Writer | None = None
         self._waiting_instant = instant
-        self._unreplayed = self.preloaded.typed
-        self._gate_open = instant is None and not self.preloaded.typed
+        self._unreplayed = b""
+        self._gate_open = instant is None
         self._replaying = False
         self._gate_deadline = 0.0
         self._wake_read = self._wake_write = -1
         self._translation = Translation()
         self._order = KeyOrder(app, self._loop)
         self._size_is_due = False
-        self._ending = Ending(self.restore, self._leave, self.preloaded.last_resort)
+        self._ending = Ending(
+            self.restore, lambda code: self._in_loop(app.exit, None, code), self.preloaded.last_resort
+        )
         self._handlers_before: dict[int, Any] = {}
         self.escape_watch = EscapeWatch(self._loop, self._log_stuck)
         survive_stuck_handlers(app)
@@ -169,11 +161,7 @@ class AgentDriver(LinuxDriver):
         if not self._may_use_terminal():
             return
         self.restore.arm()
-        self._writer = Writer(
-            self._fd_out,
-            repaint=self._repaint,
-            gone=self._terminal_gone,
-        )
+        self._writer = Writer(self._fd_out, repaint=self._repaint, gone=self._terminal_gone)
         self.restore.silence = self._writer.silence
         self._writer.start()
         self._wake_read, self._wake_write = os.pipe()
@@ -225,7 +213,8 @@ class AgentDriver(LinuxDriver):
 
     def _start_input(self, typed: bytes) -> None:
         source = tokens.InputFilter(escape_seconds(os.environ))
-        self._replay(source, typed)
+        if typed:  # through the same filter as what comes after: a sequence may have been cut off in the middle
+            self._deliver(source.feed(typed, time.monotonic()))
         self._key_thread = threading.Thread(target=self._read_keys, args=(source,), name="terminal-input", daemon=True)
         self._key_thread.start()
 
@@ -302,11 +291,6 @@ class AgentDriver(LinuxDriver):
             now = time.monotonic()
             self._deliver(source.feed(data, now) if data else source.tick(now))
 
-    def _replay(self, source: tokens.InputFilter, typed: bytes) -> None:
-        """Through the same filter as what comes after, since a sequence may have been cut off in the middle."""
-        if typed:
-            self._deliver(source.feed(typed, time.monotonic()))
-
     def _deliver(self, found: list[tokens.Token]) -> None:
         for token in found:
             if isinstance(token, tokens.ColourScheme):
@@ -366,9 +350,6 @@ class AgentDriver(LinuxDriver):
         if self._writer is not None:
             self._writer.silence()
         self._ending.terminal_gone()
-
-    def _leave(self, code: int) -> None:
-        self._in_loop(lambda: self._app.exit(return_code=code))
 
     def _sigtstp_application(self, *_: object) -> None:
         if self._auto_restart and self._writer is not None:

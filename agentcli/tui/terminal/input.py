@@ -165,8 +165,6 @@ class InputFilter:
             return [Sequence(held.decode())]
         return []
 
-    # ---------------------------------------------------------------------------------------------------- keys
-
     def _feed_keys(self, data: bytes, now: float, tokens: list[Token], *, resumed: bool) -> bytes:
         """All of `data` up to the beginning of a paste; returns what follows that."""
         position = 0
@@ -252,8 +250,6 @@ class InputFilter:
         if token is not None:
             tokens.append(token)
         return False
-
-    # --------------------------------------------------------------------------------------------------- pastes
 
     def _feed_paste(self, data: bytes, now: float, tokens: list[Token]) -> bytes:
         assert self._paste is not None
@@ -344,7 +340,10 @@ def _classified(sequence: bytes) -> Token | None:
         return Sequence(text)
     if text in ("\x1b[I", "\x1b[O"):
         return Focus(text == "\x1b[I")
-    return _report(text) or _key_sequence(text)
+    if (report := _report(text)) is not None:
+        return report
+    # Halves are no keys, and nothing so long is one.
+    return Sequence(text) if 2 < len(text) <= 64 and "@" <= text[-1] <= "~" else None
 
 
 def _string_token(sequence: bytes) -> Token | None:
@@ -368,8 +367,3 @@ def _report(text: str) -> Token | None:
         is_key = match[1] == "1" and match[2].isdigit() and 2 <= int(match[2][:6]) <= _LARGEST_MODIFIER
         return None if is_key else Reply(text)
     return Reply(text) if _ANSWER.fullmatch(text) else None
-
-
-def _key_sequence(text: str) -> Token | None:
-    """None for halves and for what is too long to be a key."""
-    return Sequence(text) if len(text) > 2 and len(text) <= 64 and ("@" <= text[-1] <= "~") else None

@@ -16,7 +16,7 @@ import signal
 import sys
 import termios
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType
 
 from agentcli.tui.terminal.restore import TerminalRestore
@@ -59,6 +59,18 @@ _ESCAPE_KEY_ENDS = b"[27u"
 _ENTER, _INTERRUPT, _END_OF_INPUT = "\r", "\x03", "\x04"
 _ENTER_ALT_SCREEN = "\x1b[?1049h\x1b[?25l\x1b[?2004h\x1b[?7l"
 _ASK_FOR_BACKGROUND = "\x1b]11;?\x07"
+
+
+def look_path(environ: Mapping[str, str]) -> str:
+    """In the folder that `config.paths` says too, which is not asked because every start passes here. "": nowhere."""
+    own = environ.get("AGENTCLI_CACHE_DIR", "")
+    if own.startswith("/"):
+        return f"{own}/instant.json"
+    home = environ.get("HOME", "")
+    base = environ.get("XDG_CACHE_HOME", "")
+    if not base.startswith("/"):
+        base = f"{home}/.cache" if home.startswith("/") else ""
+    return f"{base}/agentcli/instant.json" if base else ""
 
 
 def load_look(path: str) -> dict[str, str]:

@@ -11,8 +11,7 @@ from rich.style import Style
 
 from agentcli.tui.prompt.box import IDLE_HINT
 from agentcli.tui.prompt.rows import PromptMark, PromptRule
-from agentcli.tui.terminal.instant import save_look
-from agentcli.tui.terminal.look import look_path
+from agentcli.tui.terminal.instant import look_path, save_look
 
 if TYPE_CHECKING:
     from agentcli.tui.chat import ChatScreen
@@ -40,10 +39,7 @@ def look_of(chat: ChatScreen, system: ColorSystem | None) -> dict[str, str]:
         "mark": numbers(mark.rich_style),
         "text": numbers(palette.text),
         "placeholder": numbers(palette.faint),
-        "cursor": "7",
         "status": numbers(palette.muted),
         "label_style": numbers(palette.muted),
         "placeholder_text": IDLE_HINT,
-        "label_text": "",
-        "status_text": "",
     }

@@ -21,7 +21,7 @@ class Surroundings:
     def begin(self, restores: Callable[[str], None]) -> None:
         """`restores` takes what has to be written when the app ends, in whichever way."""
         self._write(term.push_title(self.terminal))
-        restores(term.progress(self.terminal, "none") + term.pop_title(self.terminal))
+        restores(term.progress(self.terminal, busy=False) + term.pop_title(self.terminal))
         self.show_work("")
 
     def show_work(self, state: str) -> None:
@@ -30,7 +30,7 @@ class Surroundings:
         if title != self._title:
             self._title = title
             self._write(term.title(title, self.terminal))
-            self._write(term.progress(self.terminal, "indeterminate" if state else "none"))
+            self._write(term.progress(self.terminal, busy=bool(state)))
 
     def notify(self, text: str) -> None:
         if self._notifications != "off":

@@ -6,7 +6,9 @@ reports, but not its state machine: where a sequence ends is known by now.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from textual import constants, events, messages
 from textual._xterm_parser import IS_ITERM, XTermParser
@@ -15,13 +17,14 @@ from textual.message import Message
 
 from agentcli.tui.terminal import input as tokens
 
+_SURROGATE = re.compile("[\ud800-\udfff]").search
 
+
+@dataclass
 class BackgroundColour(Message):
     """The terminal said what its background is; each part from 0 to 255."""
 
-    def __init__(self, red: int, green: int, blue: int) -> None:
-        super().__init__()
-        self.rgb = (red, green, blue)
+    rgb: tuple[int, int, int]
 
     @property
     def is_light(self) -> bool:
@@ -55,7 +58,7 @@ class Translation:
             case tokens.Focus(gained):
                 return [events.AppFocus() if gained else events.AppBlur()]
             case tokens.Background(red, green, blue):
-                return [BackgroundColour(red, green, blue)]
+                return [BackgroundColour((red, green, blue))]
             case tokens.Resized():
                 return [self._resized(token)]
             case tokens.ModeReport(mode, setting):
@@ -75,7 +78,7 @@ class Translation:
 
     def _keys(self, text: str) -> list[events.Key]:
         found = self._parser._sequence_to_key_events(text)
-        return [event for event in found if event.key != Keys.Ignore and not _has_surrogate(event.character)]
+        return [event for event in found if event.key != Keys.Ignore and not _SURROGATE(event.character or "")]
 
     def _resized(self, size: tokens.Resized) -> events.Resize:
         event = events.Resize.from_dimensions((size.columns, size.rows), (size.pixel_width, size.pixel_height))
@@ -92,10 +95,6 @@ def _mode_report(mode: int, setting: int) -> list[Message]:
     if mode == 2048 and constants.SMOOTH_SCROLL and not IS_ITERM:
         return [messages.InBandWindowResize.from_setting_parameter(setting)]
     return []
-
-
-def _has_surrogate(text: str | None) -> bool:
-    return text is not None and any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _without_passed_moves(found: Iterable[tokens.Token]) -> list[tokens.Token]:

@@ -27,7 +27,7 @@ class Dressing:
 
     @property
     def colours(self) -> bool:
-        return choose_theme("auto", None, self._environ).colours
+        return not self._environ.get("NO_COLOR")
 
     @property
     def _ground(self) -> tuple[int, int, int] | None:
@@ -63,7 +63,7 @@ class Dressing:
 
     def check(self, name: str) -> None:
         """Raises `ThemeError` where there is no such theme."""
-        load_theme(choose_theme(name, self._light, self._environ).name, self._folders)
+        load_theme(choose_theme(name, self._light, self._environ), self._folders)
 
     def all(self, report: Callable[[str], None] = lambda _problem: None) -> dict[str, Theme]:
         """Every theme; `report` gets what is wrong with those that are left out."""
@@ -72,7 +72,7 @@ class Dressing:
     def _loaded(self, setting: str) -> Theme:
         self.problem = ""
         try:
-            return load_theme(choose_theme(setting, self._light, self._environ).name, self._folders)
+            return load_theme(choose_theme(setting, self._light, self._environ), self._folders)
         except ThemeError as error:
             self.problem = str(error)
-            return load_theme(choose_theme("auto", self._light, self._environ).name, self._folders)
+            return load_theme(choose_theme("auto", self._light, self._environ), self._folders)

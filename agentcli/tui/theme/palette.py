@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from typing import Any
 
 from rich.style import Style
 
@@ -99,44 +100,22 @@ class Palette:
     """Styles of code by the kind of token; what is missing is `name`."""
 
 
-def _without_colours() -> Palette:
-    plain, dim, bold, reverse = Style(), Style(dim=True), Style(bold=True), Style(reverse=True)
-    return Palette(
-        name="plain",
-        colours=False,
-        text=plain,
-        muted=dim,
-        faint=dim,
-        accent=bold,
-        user=bold,
-        user_mark=bold,
-        thinking=Style(dim=True, italic=True),
-        rule=dim,
-        surface=plain,
-        chip=reverse,
-        heading=Style(bold=True, underline=True),
-        code=bold,
-        code_block=plain,
-        link=Style(underline=True),
-        quote=Style(italic=True),
-        bullet=bold,
-        table=dim,
-        tool=bold,
-        running=plain,
-        success=plain,
-        warning=bold,
-        error=bold,
-        info=dim,
-        added=bold,
-        removed=plain,
-        added_word=Style(bold=True, underline=True),
-        removed_word=Style(underline=True),
-        hunk=Style(italic=True),
-        match=reverse,
-        match_current=Style(reverse=True, bold=True, underline=True),
-        selection=reverse,
-        syntax={"name": plain, "comment": dim, "keyword": bold, "heading": bold, "added": bold, "removed": plain},
-    )
+_PLAIN_LOOKS = {
+    "plain": "text surface code_block running success removed",
+    "dim": "muted faint rule table info",
+    "bold": "accent user user_mark code bullet tool warning error added",
+    "italic": "quote hunk",
+    "underline": "link removed_word",
+    "reverse": "chip match selection",
+    "dim italic": "thinking",
+    "bold underline": "heading added_word",
+    "reverse bold underline": "match_current",
+}
+_PLAIN_SYNTAX = {"plain": "name removed", "dim": "comment", "bold": "keyword heading added"}
 
 
-WITHOUT_COLOURS = _without_colours()
+def _named_looks(looks: Mapping[str, str]) -> dict[str, Any]:
+    return {name: _look(look) for look, names in looks.items() for name in names.split()}
+
+
+WITHOUT_COLOURS = Palette(name="plain", colours=False, syntax=_named_looks(_PLAIN_SYNTAX), **_named_looks(_PLAIN_LOOKS))

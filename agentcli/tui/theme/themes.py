@@ -124,9 +124,6 @@ def apply_theme(app: App[Any], theme: TextualTheme) -> None:
         app.theme = theme.name
 
 
-# ------------------------------------------------------------------------------------------------------- reading
-
-
 def theme_folders(config_dir: Path | None) -> tuple[Path, ...]:
     """Where themes lie, the user's own first."""
     package = Path(__file__).parent.parent.parent
@@ -250,24 +247,17 @@ def _texts(file: Path, data: Mapping[str, Any], section: str, known: Sequence[st
     return dict(table)
 
 
-# ------------------------------------------------------------------------------------------------------ choosing
-
-
-@frozen
-class Choice:
-    name: str
-    colours: bool
-
-
-def choose_theme(setting: str, terminal_is_light: bool | None, environ: Mapping[str, str]) -> Choice:
-    """Which theme to load. `auto` (or nothing) goes by the terminal: its background, and how many colours it has."""
-    colours = not environ.get("NO_COLOR")
+def choose_theme(setting: str, terminal_is_light: bool | None, environ: Mapping[str, str]) -> str:
+    """The name of the theme to load. `auto` (or nothing) goes by the terminal: its background, and how many colours it
+    has."""
     if setting and setting != "auto":
-        return Choice(setting, colours)
-    light = _says_light(environ) if terminal_is_light is None else terminal_is_light
+        return setting
+    if terminal_is_light is None:
+        # `foreground;background` (some put a word between) in numbers of the sixteen colours.
+        terminal_is_light = environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
     if _has_few_colours(environ):
-        return Choice("ansi-light" if light else "ansi", colours)
-    return Choice("light" if light else "dark", colours)
+        return "ansi-light" if terminal_is_light else "ansi"
+    return "light" if terminal_is_light else "dark"
 
 
 def _has_few_colours(environ: Mapping[str, str]) -> bool:
@@ -276,22 +266,6 @@ def _has_few_colours(environ: Mapping[str, str]) -> bool:
         return False
     term = environ.get("TERM", "").strip().lower()
     return term.rpartition("-")[2] not in ("256color", "kitty")
-
-
-def _says_light(environ: Mapping[str, str]) -> bool:
-    """COLORFGBG is `foreground;background` (some put a word between) in numbers of the sixteen colours."""
-    return environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
-
-
-def reduced_motion(setting: bool, environ: Mapping[str, str]) -> bool:
-    """Whether nothing should move by itself: no spinner, no scrolling in steps, no blinking."""
-    said = environ.get("AGENTCLI_REDUCED_MOTION", "").lower()
-    if said:
-        return said not in ("0", "false", "no", "off")
-    return setting or environ.get("TEXTUAL_ANIMATIONS", "").lower() == "none"
-
-
-# ------------------------------------------------------------------------------------------------------ watching
 
 
 async def watch_themes(folder: Path, on_change: Callable[[], None]) -> None:

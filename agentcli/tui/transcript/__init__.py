@@ -1,6 +1,6 @@
 """The whole conversation in one line-API widget.
 
-widget        what Textual sees: frames, keys, mouse      conversation  all blocks and what happens to them
+widget        what Textual sees: frames, keys, mouse      items         all blocks and what happens to them
 stack         order and heights                           view          what is in sight, following the end
 layouts       lines, made when needed, bounded            painting      rows as they go to the screen
 finding       search                                      findbar       the line to search with

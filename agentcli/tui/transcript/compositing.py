@@ -71,7 +71,11 @@ class QuickCompositor(Compositor):
 
     def _strips(self, spans: list[tuple[int, int, int]]) -> list[Placed]:
         """What shows in these spans (row, from and up to which column)."""
-        rows = self._pieces_by_row()
+        visible = self.visible_widgets
+        if self._pieces_of is not visible:
+            self._pieces_of = visible
+            self._pieces = _shown(visible.items(), self.size.region)
+        rows = self._pieces
         due: list[tuple[int, int, Piece]] = []
         lines: dict[Widget, tuple[int, int, Piece]] = {}
         """Which rows of each widget are needed: from, up to; and any of its pieces."""
@@ -89,13 +93,6 @@ class QuickCompositor(Compositor):
             if row < len(strips):
                 placed.append((piece.left, y, strips[row].crop(piece.left - origin, right - origin)))
         return placed
-
-    def _pieces_by_row(self) -> list[list[Piece]]:
-        visible = self.visible_widgets
-        if self._pieces_of is not visible:
-            self._pieces_of = visible
-            self._pieces = _shown(visible.items(), self.size.region)
-        return self._pieces
 
 
 def _render(first: int, last: int, piece: Piece) -> list[Strip]:

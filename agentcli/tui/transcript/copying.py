@@ -12,8 +12,8 @@ from rich.cells import split_graphemes
 from textual.geometry import Offset
 from textual.selection import Selection
 
-from agentcli.tui.blocks.base import Line
-from agentcli.tui.transcript.stack import Entry, place
+from agentcli.tui.blocks.base import BlockLine
+from agentcli.tui.transcript.stack import StackEntry, place
 
 _TAB = 4
 _INSIDE_WORDS = "_-./~@:+%#&=?"
@@ -87,10 +87,7 @@ def _in_word(character: str) -> bool:
     return character.isalnum() or character in _INSIDE_WORDS or ord(character) > 0x2FFF
 
 
-# ---------------------------------------------------------------------------------------------------- selections
-
-
-def span(selection: Selection, entry: Entry, row: int) -> tuple[int, int | None] | None:
+def span(selection: Selection, entry: StackEntry, row: int) -> tuple[int, int | None] | None:
     """The selected cells of a row: from, and up to (None: all the rest). None when nothing of it is selected."""
     here = place(entry, row)
     start, end = selection
@@ -102,12 +99,14 @@ def span(selection: Selection, entry: Entry, row: int) -> tuple[int, int | None]
     )
 
 
-def select(entry: Entry, row: int, start: int, end: int) -> Selection:
+def select(entry: StackEntry, row: int, start: int, end: int) -> Selection:
     where = place(entry, row)
     return Selection(Offset(start, where), Offset(end, where))
 
 
-def selected_text(selection: Selection, entries: Iterable[Entry], lay_out: Callable[[Entry], Sequence[Line]]) -> str:
+def selected_text(
+    selection: Selection, entries: Iterable[StackEntry], lay_out: Callable[[StackEntry], Sequence[BlockLine]]
+) -> str:
     """The source text of a selection. A block that is selected whole and whose lines were dropped, because it is far
     from the view, gives its source as it is: to lay all of them out would take seconds."""
     written: list[str] = []
@@ -133,6 +132,6 @@ def selected_text(selection: Selection, entries: Iterable[Entry], lay_out: Calla
     return "".join(written)
 
 
-def _touches(selection: Selection, entry: Entry) -> bool:
+def _touches(selection: Selection, entry: StackEntry) -> bool:
     start, end = selection
     return (start is None or start.y <= place(entry, entry.rows - 1)) and (end is None or end.y >= place(entry, 0))

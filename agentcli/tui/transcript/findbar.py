@@ -76,10 +76,10 @@ class FindBar(Horizontal):
         self.action_next()
 
     def action_next(self) -> None:
-        self._transcript.find_next()
+        self._transcript.find_step(1)
 
     def action_previous(self) -> None:
-        self._transcript.find_previous()
+        self._transcript.find_step(-1)
 
     def action_close(self) -> None:
         self.close()

@@ -12,15 +12,15 @@ from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from agentcli.core.frozen import frozen
-from agentcli.tui.blocks.base import Block, Line
+from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.model import AnswerItem
 from agentcli.tui.transcript.copying import Cluster, clusters
 from agentcli.tui.transcript.painting import Span
-from agentcli.tui.transcript.stack import Entry
+from agentcli.tui.transcript.stack import StackEntry
 
 if TYPE_CHECKING:
-    from agentcli.tui.transcript.conversation import Conversation
-    from agentcli.tui.transcript.view import View
+    from agentcli.tui.transcript.items import TranscriptItems
+    from agentcli.tui.transcript.view import Viewport
 
 MOST = 10_000
 """Matches in one block beyond which nobody steps through them."""
@@ -69,7 +69,7 @@ def parse_query(text: str) -> Query | None:
     )
 
 
-def matches_in(lines: Sequence[Line], query: Query) -> list[Match]:
+def matches_in(lines: Sequence[BlockLine], query: Query) -> list[Match]:
     """Where the query is on these lines, from top to bottom."""
     texts: list[str] = []
     starts: list[int] = []
@@ -108,7 +108,7 @@ def hidden_in(block: Block, query: Query, shown: int) -> bool:
     return any(number > shown for number, _match in enumerate(query.pattern.finditer(block.source), 1))
 
 
-def _visible(line: Line) -> str:
+def _visible(line: BlockLine) -> str:
     """The painted text behind the gutter, without what only fills the row."""
     text = line.strip.text
     if not line.indent:
@@ -131,47 +131,47 @@ class Search:
 
     def __init__(self, query: Query) -> None:
         self.query = query
-        self.found: dict[Entry, list[Match]] = {}
-        self.hidden: set[Entry] = set()
+        self.found: dict[StackEntry, list[Match]] = {}
+        self.hidden: set[StackEntry] = set()
         """Folded blocks with more in them than is shown; opened when the search comes to them."""
-        self.current: tuple[Entry, int] | None = None
-        self._looked: dict[Entry, int] = {}
+        self.current: tuple[StackEntry, int] | None = None
+        self._looked: dict[StackEntry, int] = {}
         """Which version of the lines was looked at. Not the lines themselves: they would all be kept."""
 
-    def look(self, entry: Entry, lines: Sequence[Line]) -> None:
+    def look(self, entry: StackEntry, lines: Sequence[BlockLine]) -> None:
         """Look at a block whose lines these are."""
         if self._looked.get(entry) == entry.version:
             return
         self._looked[entry] = entry.version
         self._keep(entry, matches_in(lines, self.query))
 
-    def skip(self, entry: Entry) -> None:
+    def skip(self, entry: StackEntry) -> None:
         """A block that cannot hold a match."""
         self._looked[entry] = -1
         self._keep(entry, [])
 
-    def forget(self, entry: Entry) -> None:
+    def forget(self, entry: StackEntry) -> None:
         """The block changed: it counts as it was until it is looked at again."""
         self._looked.pop(entry, None)
 
     def forget_all(self) -> None:
         self._looked.clear()
 
-    def removed(self, entry: Entry) -> None:
+    def removed(self, entry: StackEntry) -> None:
         self.found.pop(entry, None)
         self._looked.pop(entry, None)
         self.hidden.discard(entry)
         if self.current is not None and self.current[0] is entry:
             self.current = None
 
-    def has_looked(self, entry: Entry) -> bool:
+    def has_looked(self, entry: StackEntry) -> bool:
         return entry in self._looked
 
     @property
     def count(self) -> int:
         return sum(len(matches) for matches in self.found.values()) + len(self.hidden)
 
-    def position(self, order: Sequence[Entry]) -> int:
+    def position(self, order: Sequence[StackEntry]) -> int:
         """The number of the current match from the top, 0 when there is none."""
         if self.current is None:
             return 0
@@ -200,16 +200,16 @@ class Search:
         self.enter(target, direction)
         return True
 
-    def enter(self, entry: Entry, direction: int) -> None:
+    def enter(self, entry: StackEntry, direction: int) -> None:
         """Make the first match of a block the current one, or the last when coming from below."""
         self.current = entry, 0 if direction > 0 else max(0, len(self.found.get(entry, ())) - 1)
 
-    def spots(self, entry: Entry) -> list[tuple[Spot, bool]]:
+    def spots(self, entry: StackEntry) -> list[tuple[Spot, bool]]:
         """All parts of matches in a block, and whether each belongs to the current match."""
         now = self.current[1] if self.current is not None and self.current[0] is entry else -1
         return [(spot, number == now) for number, match in enumerate(self.found.get(entry, ())) for spot in match]
 
-    def _keep(self, entry: Entry, matches: list[Match]) -> None:
+    def _keep(self, entry: StackEntry, matches: list[Match]) -> None:
         if matches:
             self.found[entry] = matches
         else:
@@ -228,19 +228,19 @@ class Search:
 class Finder:
     """Goes through the conversation with a query and brings the current match into view."""
 
-    def __init__(self, conversation: Conversation, view: View) -> None:
-        self._conversation = conversation
+    def __init__(self, items: TranscriptItems, view: Viewport) -> None:
+        self._items = items
         self._view = view
 
     @property
     def _search(self) -> Search | None:
-        return self._conversation.search
+        return self._items.search
 
     @property
     def searching(self) -> bool:
         """Whether there are blocks that were not looked at yet."""
         search = self._search
-        return search is not None and not all(search.has_looked(entry) for entry in self._conversation.stack)
+        return search is not None and not all(search.has_looked(entry) for entry in self._items.stack)
 
     @property
     def count(self) -> int:
@@ -248,14 +248,14 @@ class Finder:
 
     @property
     def position(self) -> int:
-        return self._search.position(self._conversation.stack.entries) if self._search is not None else 0
+        return self._search.position(self._items.stack.entries) if self._search is not None else 0
 
     def start(self, query: Query) -> None:
-        self._conversation.search = Search(query)
+        self._items.search = Search(query)
 
     def stop(self) -> None:
         if self._search is not None:
-            self._conversation.search = None
+            self._items.search = None
             self._view.hold(False)
 
     def search(self, deadline: float) -> None:
@@ -267,7 +267,7 @@ class Finder:
             if search.has_looked(entry):
                 continue
             if search.query.may_be_in(entry.block):
-                search.look(entry, self._conversation.layouts.lines(entry))
+                search.look(entry, self._items.layouts.lines(entry))
                 if search.current is None and (entry in search.found or entry in search.hidden):
                     search.enter(entry, -1)
                     self._show(search, -1)
@@ -281,13 +281,13 @@ class Finder:
         if search is not None and search.step(direction):
             self._show(search, direction)
 
-    def marks(self, entry: Entry) -> dict[int, list[Span]]:
+    def marks(self, entry: StackEntry) -> dict[int, list[Span]]:
         """What is highlighted in a block, by row."""
         search = self._search
         if search is None or entry.lines is None:
             return {}
         search.look(entry, entry.lines)
-        palette = self._conversation.layouts.palette
+        palette = self._items.layouts.palette
         marks: dict[int, list[Span]] = {}
         for spot, current in search.spots(entry):
             style = palette.match_current if current else palette.match
@@ -298,8 +298,8 @@ class Finder:
         """A folded block that holds the current match is opened."""
         while search.current is not None and search.current[0] in search.hidden:
             entry = search.current[0]
-            self._conversation.expand(entry, True)
-            search.look(entry, self._conversation.layouts.lines(entry))
+            self._items.expand(entry, True)
+            search.look(entry, self._items.layouts.lines(entry))
             search.hidden.discard(entry)
             if entry in search.found:
                 search.enter(entry, direction)
@@ -308,11 +308,11 @@ class Finder:
         if search.current is None:
             return
         entry, number = search.current
-        self._conversation.layouts.lines(entry)
+        self._items.layouts.lines(entry)
         self._view.settle()  # laying out moved what is below
         matches = search.found.get(entry, ())
         row = matches[min(number, len(matches) - 1)][0].row if matches else 0
-        first = self._conversation.stack.first_row(entry) + row
+        first = self._items.stack.first_row(entry) + row
         if not self._view.top < first < self._view.top + self._view.height - 1:
             self._view.look_at(entry, row)
             self._view.scroll(-(self._view.height // 3))

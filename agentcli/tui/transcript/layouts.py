@@ -13,10 +13,10 @@ from rich.style import Style
 from textual.strip import Strip
 
 from agentcli.core.plaintext import plain_line
-from agentcli.tui.blocks.base import Block, Line
+from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.model import Item
 from agentcli.tui.theme.palette import Palette
-from agentcli.tui.transcript.stack import Entry, Stack
+from agentcli.tui.transcript.stack import Stack, StackEntry
 
 MOST_ROWS = 3000
 """So many rows are kept, over all blocks that are not in view: some 75 screens, a few megabytes."""
@@ -29,7 +29,7 @@ class BrokenBlock(Block):
         super().__init__(item)
         self.error = error
 
-    def layout(self, width: int, palette: Palette) -> Sequence[Line]:
+    def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
         return [cannot_show(self.error, width, palette.error)]
 
     def grow(self, text: str) -> None:
@@ -42,21 +42,23 @@ class Layouts:
         self.palette = palette
         self.width = 0
         self.most_rows = most_rows
-        self._kept: dict[Entry, int] = {}
+        self._kept: dict[StackEntry, int] = {}
         """Rows of those that have lines, the longest unused first."""
         self._rows = 0
 
-    def lines(self, entry: Entry) -> Sequence[Line]:
+    def lines(self, entry: StackEntry) -> Sequence[BlockLine]:
         """The lines of a block as it is now; its height in the stack is right afterwards."""
         if entry.lines is None or entry.stale:
             entry.lines = self._lay_out(entry)
             entry.stale = False
             entry.version += 1
             self.stack.set_rows(entry, len(entry.lines))
-        self._use(entry)
+        rows = len(entry.lines)
+        self._rows += rows - self._kept.pop(entry, 0)
+        self._kept[entry] = rows
         return entry.lines
 
-    def measure(self, entry: Entry) -> None:
+    def measure(self, entry: StackEntry) -> None:
         """Make the height right; the lines are the first to be dropped again."""
         if not entry.stale:
             return
@@ -65,7 +67,7 @@ class Layouts:
             entry.stale = True
             self.lines(entry)
         if self._rows > self.most_rows:
-            self._drop(entry)
+            self.drop(entry)
 
     def set_width(self, width: int) -> None:
         """All heights are estimates from now on."""
@@ -82,41 +84,33 @@ class Layouts:
         for entry in self.stack:
             self.drop(entry)
 
-    def drop(self, entry: Entry) -> None:
+    def drop(self, entry: StackEntry) -> None:
         """Lines that will be made again, maybe otherwise; the height stays as it was."""
-        if entry in self._kept:
-            self._drop(entry)
-        else:
-            _forget(entry)
+        self._rows -= self._kept.pop(entry, 0)
+        entry.lines = None
+        try:
+            entry.block.forget()
+        except Exception:
+            logging.getLogger("agentcli").exception("a block cannot forget: %r", type(entry.block).__name__)
 
-    def removed(self, entry: Entry) -> None:
+    def removed(self, entry: StackEntry) -> None:
         self._rows -= self._kept.pop(entry, 0)
         entry.lines = None
 
-    def trim(self, visible: set[Entry]) -> None:
+    def trim(self, visible: set[StackEntry]) -> None:
         """Drop what was not used for longest, but nothing that is in view."""
         if self._rows <= self.most_rows:
             return
         for entry in [entry for entry in self._kept if entry not in visible]:
-            self._drop(entry)
+            self.drop(entry)
             if self._rows <= self.most_rows:
                 break
 
     @property
     def rows_kept(self) -> int:
-        """Number of rows whose lines are in memory."""
         return self._rows
 
-    def _use(self, entry: Entry) -> None:
-        rows = len(entry.lines or ())
-        self._rows += rows - self._kept.pop(entry, 0)
-        self._kept[entry] = rows
-
-    def _drop(self, entry: Entry) -> None:
-        self._rows -= self._kept.pop(entry, 0)
-        _forget(entry)
-
-    def _lay_out(self, entry: Entry) -> Sequence[Line]:
+    def _lay_out(self, entry: StackEntry) -> Sequence[BlockLine]:
         width = max(1, self.width - entry.shift)
         try:
             # A copy, because a block may change its list in place, and what is painted goes by what was.
@@ -126,15 +120,7 @@ class Layouts:
             return [cannot_show(error, width, self.palette.error)]
 
 
-def _forget(entry: Entry) -> None:
-    entry.lines = None
-    try:
-        entry.block.forget()
-    except Exception:
-        logging.getLogger("agentcli").exception("a block cannot forget: %r", type(entry.block).__name__)
-
-
-def cannot_show(error: Exception, width: int, style: Style) -> Line:
+def cannot_show(error: Exception, width: int, style: Style) -> BlockLine:
     reason = plain_line(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
     text = f"(this block cannot be shown: {reason})"
-    return Line(Strip([Segment(text, style)]).crop(0, max(1, width)), text)
+    return BlockLine(Strip([Segment(text, style)]).crop(0, max(1, width)), text)

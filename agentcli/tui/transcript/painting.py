@@ -10,9 +10,9 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from agentcli.tui.blocks.base import Line
+from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.transcript.copying import snap
-from agentcli.tui.transcript.stack import Entry
+from agentcli.tui.transcript.stack import StackEntry
 
 Span = tuple[int, int | None, Style]
 """Cells from, up to (None: the end of the row's text) and the style that goes over what is there."""
@@ -73,19 +73,19 @@ class Canvas:
     compositor has its bytes at hand."""
 
     def __init__(self) -> None:
-        self.rows: list[tuple[Entry, int]] = []
+        self.rows: list[tuple[StackEntry, int]] = []
         """What stands at each row; shorter than the view when the conversation is."""
         self.strips: list[Strip] = []
         self._ground: Ground | None = None
-        self._known: dict[tuple[int, int, tuple[Span, ...]], tuple[Line, Strip]] = {}
+        self._known: dict[tuple[int, int, tuple[Span, ...]], tuple[BlockLine, Strip]] = {}
         """Of the last time. The line is kept so that its id is not another's."""
 
     def draw(
         self,
-        rows: list[tuple[Entry, int]],
+        rows: list[tuple[StackEntry, int]],
         height: int,
         ground: Ground,
-        highlights: Callable[[Entry, int, Line], tuple[Span, ...]],
+        highlights: Callable[[StackEntry, int, BlockLine], tuple[Span, ...]],
     ) -> list[tuple[int, int]]:
         """Paint rows of blocks that are laid out. Which look different now: the first and how many, each time."""
         before = self.strips

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
-from agentcli.tui.blocks.base import Block, Line
+from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.model import Item, NoticeItem, OutputItem, PromptItem, ToolItem
 
 INDENT = 2
@@ -35,7 +35,7 @@ def gap(before: Item, after: Item) -> int:
     return 1
 
 
-class Entry:
+class StackEntry:
     """One block and where it stands."""
 
     __slots__ = (
@@ -53,14 +53,14 @@ class Entry:
         "version",
     )
 
-    def __init__(self, block: Block, parent: Entry | None, number: int, rows: int) -> None:
+    def __init__(self, block: Block, parent: StackEntry | None, number: int, rows: int) -> None:
         self.block = block
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.order = _order(parent, number)
         self.rows = rows
         """Without the gap; an estimate as long as `stale`."""
         self.stale = True
-        self.lines: Sequence[Line] | None = None
+        self.lines: Sequence[BlockLine] | None = None
         """The lines of the last layout; None when they were dropped."""
         self.version = 0
         """Of the lines: how often they were made."""
@@ -87,8 +87,8 @@ class Entry:
 
 class Stack:
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
-        self._by_id: dict[str, Entry] = {}
+        self.entries: list[StackEntry] = []
+        self._by_id: dict[str, StackEntry] = {}
         self._tops: list[int] = []
         self._height = 0
         self._sure = 0
@@ -100,29 +100,24 @@ class Stack:
     def __len__(self) -> int:
         return len(self.entries)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[StackEntry]:
         return iter(self.entries)
 
-    def get(self, id: str) -> Entry | None:
+    def get(self, id: str) -> StackEntry | None:
         return self._by_id.get(id)
 
     @property
-    def last(self) -> Entry | None:
+    def last(self) -> StackEntry | None:
         return self.entries[-1] if self.entries else None
 
-    def add(self, block: Block, rows: int = 1) -> Entry:
+    def add(self, block: Block, rows: int = 1) -> StackEntry:
         """At the end, or below all that already stands under its parent."""
         item = block.item
         parent = self._by_id.get(item.parent) if item.parent else None
-        if parent is None:
-            self._added += 1
-            entry = Entry(block, None, self._added, rows)
-            index = len(self.entries)
-        else:
-            entry = Entry(block, parent, parent.next_child(), rows)
-            index = self._end_of(parent)
+        index = len(self.entries) if parent is None else self._end_of(parent)
+        self._added += parent is None
+        entry = self._made(block, rows, self._added)
         self.entries.insert(index, entry)
-        self._by_id[item.id] = entry
         self._moved(index)
         self._close_up(index)
         self._close_up(index + 1)
@@ -130,22 +125,14 @@ class Stack:
 
     def put_above(self, blocks: Sequence[tuple[Block, int]]) -> None:
         """Before all others: blocks with their rows. What stands under another must follow it."""
-        made: list[Entry] = []
         self._first -= len(blocks)
-        for number, (block, rows) in enumerate(blocks):
-            parent = self._by_id.get(block.item.parent) if block.item.parent else None
-            if parent is None:
-                entry = Entry(block, None, self._first + number + 1, rows)
-            else:
-                entry = Entry(block, parent, parent.next_child(), rows)
-            self._by_id[block.item.id] = entry
-            made.append(entry)
+        made = [self._made(block, rows, number) for number, (block, rows) in enumerate(blocks, self._first + 1)]
         self.entries[:0] = made
         self._moved(0)
         for index in range(len(made) + 1):
             self._close_up(index)
 
-    def remove(self, id: str) -> list[Entry]:
+    def remove(self, id: str) -> list[StackEntry]:
         """With everything that stands under it. What was removed; nothing for an id that is not known."""
         entry = self._by_id.get(id)
         if entry is None:
@@ -167,7 +154,7 @@ class Stack:
         self._by_id.clear()
         self._moved(0)
 
-    def set_rows(self, entry: Entry, rows: int) -> None:
+    def set_rows(self, entry: StackEntry, rows: int) -> None:
         if rows == entry.rows:
             return
         appears = bool(rows) != bool(entry.rows)
@@ -177,7 +164,7 @@ class Stack:
             self._close_up(entry.index)
             self._close_up(entry.index + 1)
 
-    def index(self, entry: Entry) -> int:
+    def index(self, entry: StackEntry) -> int:
         if entry.index >= self._numbered or self.entries[entry.index] is not entry:
             for index in range(self._numbered, len(self.entries)):
                 self.entries[index].index = index
@@ -190,12 +177,12 @@ class Stack:
         self._count()
         return self._height
 
-    def first_row(self, entry: Entry) -> int:
+    def first_row(self, entry: StackEntry) -> int:
         """Where the block itself begins, below its gap."""
         self._count()
         return entry.top + entry.space
 
-    def at(self, row: int) -> tuple[Entry, int] | None:
+    def at(self, row: int) -> tuple[StackEntry, int] | None:
         """The block at a row and which of its rows that is, negative in the gap above it. Rows beyond either end count
         on from there. None when there is nothing at all."""
         if not self.entries:
@@ -205,9 +192,14 @@ class Stack:
         entry = self.entries[index]
         return entry, row - entry.top - entry.space
 
-    # ------------------------------------------------------------------------------------------------- inside
+    def _made(self, block: Block, rows: int, number: int) -> StackEntry:
+        """`number`: its place among those that stand under no other."""
+        parent = self._by_id.get(block.item.parent) if block.item.parent else None
+        entry = StackEntry(block, parent, number if parent is None else parent.next_child(), rows)
+        self._by_id[block.item.id] = entry
+        return entry
 
-    def _end_of(self, entry: Entry) -> int:
+    def _end_of(self, entry: StackEntry) -> int:
         """The index behind everything that stands under an entry."""
         index = self.index(entry) + 1
         while index < len(self.entries) and self.entries[index].depth > entry.depth:
@@ -255,16 +247,13 @@ class Stack:
         self._sure = len(entries)
 
 
-# ------------------------------------------------------------------------------------------------------- places
-
-
-def place(entry: Entry, row: int) -> int:
+def place(entry: StackEntry, row: int) -> int:
     """A number for a row of a block that grows down the conversation and stays when blocks above change: what a
     selection holds on to."""
     return (entry.order << _BITS) + row + _ABOVE
 
 
-def _order(parent: Entry | None, number: int) -> int:
+def _order(parent: StackEntry | None, number: int) -> int:
     """Sorts like the conversation, without being renumbered when something comes between."""
     if parent is None:
         return number << (_BITS * _LEVELS)

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from agentcli.tui.blocks.base import Line
-from agentcli.tui.transcript.conversation import Conversation
-from agentcli.tui.transcript.stack import Entry
+from agentcli.tui.blocks.base import BlockLine
+from agentcli.tui.transcript.items import TranscriptItems
+from agentcli.tui.transcript.stack import StackEntry
 
 
-class View:
-    def __init__(self, conversation: Conversation) -> None:
-        self._conversation = conversation
-        self._stack = conversation.stack
-        self._lines = conversation.layouts.lines
+class Viewport:
+    def __init__(self, items: TranscriptItems) -> None:
+        self._items = items
+        self._stack = items.stack
+        self._lines = items.layouts.lines
         self.height = 0
         self.top = 0
         self.following = True
@@ -25,10 +25,8 @@ class View:
         """Something came below the view since it stopped following."""
         self.held = False
         """It would follow, but something is selected."""
-        self._anchor: tuple[Entry, int] | None = None
+        self._anchor: tuple[StackEntry, int] | None = None
         """The block at the top of the view and which of its rows that is."""
-
-    # -------------------------------------------------------------------------------------------------- placing
 
     def settle(self) -> int:
         """Lay out what is in view and put the view where it belongs; its first row."""
@@ -53,7 +51,9 @@ class View:
             if entry is not None:
                 self._lines(entry)
                 if row < 0:
-                    self._cover(1, self._above(entry))  # or the gap may turn out not to be one
+                    self._cover(
+                        1, reversed(self._stack.entries[: self._stack.index(entry)])
+                    )  # or the gap may turn out not to be one
                 row = max(-entry.space, min(row, entry.rows - 1))
                 if self._cover(self.height - entry.rows + row, self.below(entry)):
                     return self._stack.first_row(entry) + row
@@ -61,7 +61,7 @@ class View:
         self._cover(self.height + 1, reversed(self._stack.entries))
         return max(0, self._stack.height - self.height)
 
-    def _cover(self, rows: int, entries: Iterator[Entry]) -> bool:
+    def _cover(self, rows: int, entries: Iterator[StackEntry]) -> bool:
         """Lay these out until they cover so many rows. False when there are too few of them."""
         while rows > 0:
             entry = next(entries, None)
@@ -71,14 +71,14 @@ class View:
             rows -= entry.space + entry.rows
         return True
 
-    def _anchored(self) -> tuple[Entry, int] | None:
+    def _anchored(self) -> tuple[StackEntry, int] | None:
         if self._anchor is None or not self._anchor[0].alive:
             self._anchor = self._stack.at(self.top)
         return self._anchor
 
-    def rows(self) -> list[tuple[Entry, int]]:
+    def rows(self) -> list[tuple[StackEntry, int]]:
         """What stands at each row of the view, up to the end: a block and which of its rows, negative in gaps."""
-        rows: list[tuple[Entry, int]] = []
+        rows: list[tuple[StackEntry, int]] = []
         at = self._stack.at(self.top)
         while at is not None and len(rows) < self.height:
             entry, first = at
@@ -87,17 +87,12 @@ class View:
             at = None if below is None else (below, -below.space)
         return rows
 
-    def _above(self, entry: Entry) -> Iterator[Entry]:
-        entries = self._stack.entries
-        for index in range(self._stack.index(entry) - 1, -1, -1):
-            yield entries[index]
-
-    def below(self, entry: Entry) -> Iterator[Entry]:
+    def below(self, entry: StackEntry) -> Iterator[StackEntry]:
         entries = self._stack.entries
         for index in range(self._stack.index(entry) + 1, len(entries)):
             yield entries[index]
 
-    def nearest(self, rows: int | None = None) -> Iterator[Entry]:
+    def nearest(self, rows: int | None = None) -> Iterator[StackEntry]:
         """All blocks, or those within so many rows: upwards from the end of the view, then downwards."""
         entries = self._stack.entries
         end = self._stack.at(self.top + self.height)
@@ -109,8 +104,6 @@ class View:
                     break
                 yield entries[index]
                 passed += entries[index].rows
-
-    # ---------------------------------------------------------------------------------------------------- moving
 
     def follow(self) -> None:
         """To the end, and stay there while it grows."""
@@ -128,7 +121,7 @@ class View:
         """What is at the top of the view now stays there."""
         self.following = self.held = False
 
-    def look_at(self, entry: Entry, row: int) -> None:
+    def look_at(self, entry: StackEntry, row: int) -> None:
         self.stay()
         self._anchor = entry, row
         self.settle()
@@ -139,7 +132,7 @@ class View:
         if at is not None:
             self.look_at(*at)
 
-    def look_at_top_of(self, entry: Entry) -> None:
+    def look_at_top_of(self, entry: StackEntry) -> None:
         """If the view begins inside of this block, then at its first row."""
         anchor = self._anchored()
         if anchor is not None and anchor[0] is entry:
@@ -180,7 +173,7 @@ class View:
         self.look_at(entry, row)
 
 
-def _same_line(before: Sequence[Line], after: Sequence[Line], row: int) -> int:
+def _same_line(before: Sequence[BlockLine], after: Sequence[BlockLine], row: int) -> int:
     """Where a row is in another layout of its block. Folding leaves out a stretch: what is the same at the beginning or
     at the end of both is the same row, and what is in between is where it was left out."""
     sources = [(one.text, one.joint) for one in before], [(one.text, one.joint) for one in after]

@@ -2,7 +2,7 @@
 
 Operations only mark what changed; a frame, 30 a second at most and at once after a pause, lays out what is in view and
 has the rows painted that look different. What is not in view gets its true height in short slices between other work.
-`conversation` holds the blocks, `view` knows which rows are in view, `painting` makes a row; here they meet the screen.
+`items` holds the blocks, `view` knows which rows are in view, `painting` makes a row; here they meet the screen.
 
 Two traps of Textual: setting `virtual_size` or `scroll_y` the usual way lays out the whole screen or repaints the whole
 widget, so both are set without their watchers; and the mouse asks for `render_line` at every move, so painting goes
@@ -12,6 +12,7 @@ through `render_lines`, and `render_line` only says which row it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from time import perf_counter
 
 from rich.segment import Segment
@@ -28,16 +29,16 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
-from agentcli.tui.blocks.base import Block, Line
+from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.model import Above, Clear, Item, Operation
 from agentcli.tui.terminal.textual_internals import extend_selection
 from agentcli.tui.theme.palette import Palette
-from agentcli.tui.transcript.conversation import Conversation
 from agentcli.tui.transcript.copying import select, selected_text, span, word_at
 from agentcli.tui.transcript.finding import Finder, parse_query
+from agentcli.tui.transcript.items import TranscriptItems
 from agentcli.tui.transcript.painting import Canvas, Ground, Span
-from agentcli.tui.transcript.stack import Entry, place
-from agentcli.tui.transcript.view import View
+from agentcli.tui.transcript.stack import StackEntry, place
+from agentcli.tui.transcript.view import Viewport
 
 FRAME = 1 / 30
 SLICE = 0.005
@@ -62,30 +63,28 @@ class Transcript(ScrollView):
     }
     """
 
+    @dataclass
     class FollowingChanged(Message):
         """The view follows the end, or stays; `unseen` when something came below it since."""
 
-        def __init__(self, following: bool, unseen: bool) -> None:
-            super().__init__()
-            self.following = following
-            self.unseen = unseen
+        following: bool
+        unseen: bool
 
+    @dataclass
     class FindChanged(Message):
         """More was found, or another match is the current one. `position` counts from 1 at the top; 0 is none."""
 
-        def __init__(self, count: int, position: int, done: bool) -> None:
-            super().__init__()
-            self.count = count
-            self.position = position
-            self.done = done
+        count: int
+        position: int
+        done: bool
 
-    def __init__(self, make_block: Callable[[Item], Block], palette: Palette, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self, make_block: Callable[[Item], Block], palette: Palette) -> None:
+        super().__init__()
         self.can_focus = False  # a click in the conversation must not take the keys away from the prompt
         self.set_reactive(Widget.auto_links, False)
-        self._conversation = Conversation(make_block, palette)
-        self._view = View(self._conversation)
-        self._finder = Finder(self._conversation, self._view)
+        self._items = TranscriptItems(make_block, palette)
+        self._view = Viewport(self._items)
+        self._finder = Finder(self._items, self._view)
         self._beat: Timer | None = None
         self._rest: Timer | None = None
         self._active_timers: set[Timer] = set()
@@ -106,7 +105,7 @@ class Transcript(ScrollView):
         for operation in operations:
             if isinstance(operation, Above | Clear):
                 self._older = list(operation.items) if isinstance(operation, Above) else []
-        if self._conversation.apply(operation for operation in operations if not isinstance(operation, Above)):
+        if self._items.apply(operation for operation in operations if not isinstance(operation, Above)):
             self._view.unseen |= not self._view.following
         self._put_older(OLDER_AT_ONCE)
         if any(isinstance(operation, Clear) for operation in operations):
@@ -121,38 +120,38 @@ class Transcript(ScrollView):
         while cut and self._older[cut].parent:
             cut -= 1
         if self._older:
-            self._conversation.put_above(self._older[cut:])
+            self._items.put_above(self._older[cut:])
             del self._older[cut:]
 
     def _put_all(self) -> None:
         self._put_older(len(self._older))
 
     def set_palette(self, palette: Palette) -> None:
-        self._conversation.layouts.set_palette(palette)
+        self._items.layouts.set_palette(palette)
         self._restyle()
 
     def tick(self, now: float) -> None:
         """A few times a second while work goes on: live durations of what is in view."""
         visible = dict.fromkeys(entry for entry, _row in self._canvas.rows)
-        if self._conversation.tick((entry for entry in visible if entry.alive), now):
+        if self._items.tick((entry for entry in visible if entry.alive), now):
             self._request_frame()
 
     def toggle_details(self) -> bool:
         """Open everything that folds, or fold it; whether it is open now."""
-        if self._conversation.layouts.width:
-            self._view.keep_line(self._conversation.toggle_details)
+        if self._items.layouts.width:
+            self._view.keep_line(self._items.toggle_details)
         else:
-            self._conversation.toggle_details()
+            self._items.toggle_details()
         self._request_frame()
-        return self._conversation.details
+        return self._items.details
 
     def items(self) -> list[Item]:
         self._put_all()
-        return [entry.block.item for entry in self._conversation.stack]
+        return [entry.block.item for entry in self._items.stack]
 
     @property
     def has_deferred_work(self) -> bool:
-        return bool(self._older) or self._conversation.unsure or self._finder.searching
+        return bool(self._older) or self._items.unsure or self._finder.searching
 
     @property
     def is_idle(self) -> bool:
@@ -162,11 +161,10 @@ class Transcript(ScrollView):
     @property
     def kept_rows(self) -> int:
         """Rows whose lines are kept in memory."""
-        return self._conversation.layouts.rows_kept
+        return self._items.layouts.rows_kept
 
     @property
     def match_count(self) -> int:
-        """Matches of the search found so far."""
         return self._finder.count
 
     def shown_rows(self) -> list[str]:
@@ -175,15 +173,15 @@ class Transcript(ScrollView):
 
     def blocks(self) -> list[Block]:
         self._put_all()
-        return [entry.block for entry in self._conversation.stack]
+        return [entry.block for entry in self._items.stack]
 
     def end_blocks(self, count: int) -> list[Block]:
         """The last blocks, without those that are not in the stack yet."""
-        return [entry.block for entry in list(self._conversation.stack)[-count:]]
+        return [entry.block for entry in list(self._items.stack)[-count:]]
 
     def source_text(self) -> str:
         self._put_all()
-        return self._conversation.source_text()
+        return self._items.source_text()
 
     # ---------------------------------------------------------------------------------------------------- frames
 
@@ -220,14 +218,14 @@ class Transcript(ScrollView):
         content = self._content
         if not content:
             return
-        if content.width != self._conversation.layouts.width:
-            self._conversation.set_width(content.width)
+        if content.width != self._items.layouts.width:
+            self._items.set_width(content.width)
             if self.text_selection is not None:
                 self.screen.clear_selection()  # its cells are elsewhere now
         self._settle()
         behind = {entry for entry, _row in self._canvas.rows if entry.block.behind}
         for entry in behind:
-            self._conversation.stale(entry)
+            self._items.stale(entry)
         if behind:
             self._request_frame()
             self.set_timer(0.001, self.frame)  # a message to itself would not let anything else in between
@@ -239,8 +237,8 @@ class Transcript(ScrollView):
             while self._older and perf_counter() < deadline:
                 self._put_older(OLDER_AT_ONCE)
             self._settle()
-        elif self._conversation.unsure and not self._dirty:
-            if self._conversation.measure(self._view.nearest(MEASURED_ROWS), deadline):
+        elif self._items.unsure and not self._dirty:
+            if self._items.measure(self._view.nearest(MEASURED_ROWS), deadline):
                 self._settle()
         elif self._finder.searching:
             self._search(deadline)
@@ -255,16 +253,16 @@ class Transcript(ScrollView):
     def _settle(self) -> None:
         """Put the view where it belongs and have painted what looks different."""
         content = self._content
-        if not content or not self._conversation.layouts.width:
+        if not content or not self._items.layouts.width:
             return
         self._view.height = height = content.height
         top = self._view.settle()
-        total = self._conversation.stack.height
+        total = self._items.stack.height
         self.set_reactive(Widget.virtual_size, Size(content.width, total))
         if round(self.scroll_y) != top:  # a drag beyond the edge moves by parts of a row: these are kept
             self.set_scroll(None, top)
             self.set_reactive(Widget.scroll_target_y, top)
-            self._conversation.unsure = True  # of what is near now
+            self._items.unsure = True  # of what is near now
         self._show_rows(height)
         self._show_thumb(top, height, total)
         if self._told != (self._view.sees_end, self._view.unseen):
@@ -274,10 +272,10 @@ class Transcript(ScrollView):
             self._resume(self._rest)
 
     def _show_rows(self, height: int) -> None:
-        selection, selected = self.text_selection, self._conversation.layouts.palette.selection
-        found: dict[Entry, dict[int, list[Span]]] = {}
+        selection, selected = self.text_selection, self._items.layouts.palette.selection
+        found: dict[StackEntry, dict[int, list[Span]]] = {}
 
-        def highlights(entry: Entry, row: int, line: Line) -> tuple[Span, ...]:
+        def highlights(entry: StackEntry, row: int, line: BlockLine) -> tuple[Span, ...]:
             if entry not in found:
                 found[entry] = self._finder.marks(entry)
             spans = tuple(found[entry].get(row, ()))
@@ -288,9 +286,9 @@ class Transcript(ScrollView):
         rows = self._view.rows()
         visible = {entry for entry, _row in rows}
         for entry in visible:
-            self._conversation.layouts.lines(entry)
+            self._items.layouts.lines(entry)
         runs = self._canvas.draw(rows, height, self._ground(), highlights)
-        self._conversation.layouts.trim(visible)
+        self._items.layouts.trim(visible)
         # With the scrollbar beside them: up to its edge would cost the compositor an empty strip a row.
         width = self.outer_size.width - self.gutter.left
         if runs:
@@ -300,7 +298,7 @@ class Transcript(ScrollView):
         if self._base is None:
             _behind, _behind_text, background, text = self.colors
             self._base = Style.from_color(text.rich_color, background.rich_color)
-        width, left = self._conversation.layouts.width, self.gutter.left
+        width, left = self._items.layouts.width, self.gutter.left
         return Ground(width, (left, max(0, self.outer_size.width - left - width)), self._base)
 
     def _show_thumb(self, top: int, height: int, total: int) -> None:
@@ -338,7 +336,7 @@ class Transcript(ScrollView):
         rows = self._canvas.rows
         row = rows[y] if 0 <= y < len(rows) else None
         if row is None:
-            last = self._conversation.stack.last
+            last = self._items.stack.last
             if last is None:
                 return Strip.blank(width)
             row = last, last.rows
@@ -354,7 +352,7 @@ class Transcript(ScrollView):
 
     def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:
         changed = super()._size_updated(size, virtual_size, container_size, layout)
-        content, width = self._content, self._conversation.layouts.width
+        content, width = self._content, self._items.layouts.width
         if not width:
             self.frame()
         elif content.width == width and content.height != len(self._canvas.strips):
@@ -382,7 +380,7 @@ class Transcript(ScrollView):
 
     def scroll_rows(self, rows: int) -> None:
         """Down, or up when negative."""
-        if self._conversation.layouts.width:
+        if self._items.layouts.width:
             self._view.scroll(rows)
             self._settle()
             extend_selection(self)
@@ -394,17 +392,14 @@ class Transcript(ScrollView):
         self.scroll_rows(max(1, self._content.height - 2))
 
     def home(self) -> None:
-        if self._conversation.layouts.width:
+        if self._items.layouts.width:
             self._put_all()
             self._view.look_at_row(0)
             self._settle()
 
-    def end(self) -> None:
-        self.follow()
-
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Set by others: the scrollbar, or a selection dragged beyond the edge."""
-        if round(old_value) != round(new_value) and self._conversation.layouts.width:
+        if round(old_value) != round(new_value) and self._items.layouts.width:
             self._view.look_at_row(round(new_value))
             self._settle()
             extend_selection(self)
@@ -442,8 +437,7 @@ class Transcript(ScrollView):
         self._settle()
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """The source text of what is selected."""
-        text = selected_text(selection, self._conversation.stack, self._conversation.layouts.lines)
+        text = selected_text(selection, self._items.stack, self._items.layouts.lines)
         return (text, "\n") if text else None
 
     async def _on_mouse_down(self, event: events.MouseDown) -> None:
@@ -466,16 +460,16 @@ class Transcript(ScrollView):
         elif self._pressed == (event.screen_x, event.screen_y):
             self._toggle(row[0])
 
-    def _select_word(self, entry: Entry, row: int, cell: int) -> None:
-        line = self._conversation.layouts.lines(entry)[row]
+    def _select_word(self, entry: StackEntry, row: int, cell: int) -> None:
+        line = self._items.layouts.lines(entry)[row]
         cells = word_at(line.strip.text, cell - entry.shift)
         if cells is not None:
             self.screen.selections = {self: select(entry, row, cells[0] + entry.shift, cells[1] + entry.shift)}
 
-    def _toggle(self, entry: Entry) -> None:
+    def _toggle(self, entry: StackEntry) -> None:
         """What was clicked stays under the mouse; what it shows more goes down."""
         if entry.block.foldable or entry.block.expanded:
-            self._conversation.expand(entry, not entry.block.expanded)
+            self._items.expand(entry, not entry.block.expanded)
             self._view.look_at_top_of(entry)
             self._view.stay()
             self._request_frame()
@@ -487,7 +481,7 @@ class Transcript(ScrollView):
         the rest is looked through in slices, and `FindChanged` says how it goes."""
         self._put_all()
         query = parse_query(text)
-        if query is None or not self._conversation.layouts.width:
+        if query is None or not self._items.layouts.width:
             self.clear_find()
             return 0
         self._finder.start(query)
@@ -495,12 +489,10 @@ class Transcript(ScrollView):
         self._request_frame()
         return self._finder.count
 
-    def find_next(self) -> None:
-        """The next match downwards, around the end."""
-        self._find_step(1)
-
-    def find_previous(self) -> None:
-        self._find_step(-1)
+    def find_step(self, direction: int) -> None:
+        """Go to the next match downwards (1) or upwards (-1), around the ends."""
+        self._finder.step(direction)
+        self._found()
 
     def clear_find(self) -> None:
         self._finder.stop()
@@ -508,10 +500,6 @@ class Transcript(ScrollView):
 
     def _search(self, deadline: float) -> None:
         self._finder.search(deadline)
-        self._found()
-
-    def _find_step(self, direction: int) -> None:
-        self._finder.step(direction)
         self._found()
 
     def _found(self) -> None:

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
 
 from agentcli.tui.blocks.base import Block
-from agentcli.tui.model import Above, Add, Clear, Grow, Item, Operation, Remove, Replace
+from agentcli.tui.model import Add, Clear, Grow, Item, Operation, Remove, Replace
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.finding import Search
 from agentcli.tui.transcript.layouts import BrokenBlock, Layouts
-from agentcli.tui.transcript.stack import Entry, Stack
+from agentcli.tui.transcript.stack import Stack, StackEntry
 
 
-class Conversation:
+class TranscriptItems:
     def __init__(self, make_block: Callable[[Item], Block], palette: Palette) -> None:
         self._make_block = make_block
         self.stack = Stack()
@@ -26,8 +26,6 @@ class Conversation:
         self.search: Search | None = None
         self.unsure = False
         """Whether any block may have an estimated height."""
-
-    # --------------------------------------------------------------------------------------------- operations
 
     def apply(self, operations: Iterable[Operation]) -> bool:
         """Lays nothing out. Whether anything was added, so that there is something to see below."""
@@ -41,8 +39,6 @@ class Conversation:
                     more |= self._change(id, lambda block, text=text: block.grow(text))  # type: ignore[misc]
                 case Replace(item):
                     self._change(item.id, lambda block, item=item: block.replace(item))  # type: ignore[misc]
-                case Above(items):
-                    self.put_above(items)
                 case Remove(id):
                     for entry in self.stack.remove(id):
                         self._removed(entry)
@@ -85,18 +81,18 @@ class Conversation:
         self.stale(entry)
         return True
 
-    def _removed(self, entry: Entry) -> None:
+    def _removed(self, entry: StackEntry) -> None:
         self.layouts.removed(entry)
         if self.search is not None:
             self.search.removed(entry)
 
-    def stale(self, entry: Entry) -> None:
+    def stale(self, entry: StackEntry) -> None:
         """The block looks different from what its lines say."""
         entry.stale = self.unsure = True
         if self.search is not None:
             self.search.forget(entry)
 
-    def tick(self, entries: Iterable[Entry], now: float) -> bool:
+    def tick(self, entries: Iterable[StackEntry], now: float) -> bool:
         """Whether one of them looks different now."""
         changed = False
         for entry in entries:
@@ -110,8 +106,6 @@ class Conversation:
                 changed = True
         return changed
 
-    # ------------------------------------------------------------------------------------------------- folding
-
     def toggle_details(self) -> bool:
         """Open everything that folds, or fold it; whether it is open now."""
         self.details = not self.details
@@ -119,7 +113,7 @@ class Conversation:
             self.expand(entry, self.details)
         return self.details
 
-    def expand(self, entry: Entry, expanded: bool) -> None:
+    def expand(self, entry: StackEntry, expanded: bool) -> None:
         block = entry.block
         if block.expanded == expanded:
             return
@@ -129,15 +123,13 @@ class Conversation:
             self.layouts.drop(entry)
             self.stale(entry)
 
-    # ------------------------------------------------------------------------------------------------- heights
-
     def set_width(self, width: int) -> None:
         self.layouts.set_width(width)
         self.unsure = bool(len(self.stack))
         if self.search is not None:
             self.search.forget_all()
 
-    def measure(self, entries: Iterable[Entry], deadline: float) -> bool:
+    def measure(self, entries: Iterable[StackEntry], deadline: float) -> bool:
         """Find out true heights until the deadline, in this order of all blocks. Whether any differs."""
         moved = False
         for entry in entries:
@@ -150,8 +142,6 @@ class Conversation:
                 return moved
         self.unsure = False
         return moved
-
-    # ------------------------------------------------------------------------------------------------- the text
 
     def source_text(self) -> str:
         """Everything, as source, one blank line between blocks."""
