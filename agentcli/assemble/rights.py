@@ -31,7 +31,7 @@ from agentcli.tools.shell.environment import PassedVariables, child_environment
 
 if TYPE_CHECKING:
     from agentcli.permissions.sandbox.denied import DeniedFiles
-    from agentcli.permissions.sandbox.linux.limits import ResourceLimits
+    from agentcli.permissions.sandbox.limits import ResourceLimits
     from agentcli.permissions.sandbox.plan import SandboxRules
 
 STRUCTURED_OUTPUT = "StructuredOutput"
@@ -169,7 +169,7 @@ class RightsParts:
 
         if mode == "off":
             return UnsandboxedLauncher(self._temp_root())
-        from agentcli.permissions.sandbox.choose import SandboxEnvironment, choose
+        from agentcli.permissions.choose_sandbox import SandboxEnvironment, choose
 
         cache_dir = self._ground.paths.cache_dir
         around = SandboxEnvironment(
@@ -232,7 +232,7 @@ class RightsParts:
         )
 
     def _limits(self) -> ResourceLimits:
-        from agentcli.permissions.sandbox.linux.limits import ResourceLimits, default_memory
+        from agentcli.permissions.sandbox.limits import ResourceLimits, default_memory
 
         settings = self._ground.settings
         memory = settings.integer("sandbox.maxMemoryMb")

@@ -20,8 +20,8 @@ from agentcli.core.grant import ORDINARY, Grant
 from agentcli.core.launch import Launch, Launcher
 from agentcli.core.own_programs import isolated_python, run_program
 from agentcli.doctor.trial_listener import ADDRESS, TrialListener
+from agentcli.permissions.sandbox.limits import ResourceLimits
 from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher
-from agentcli.permissions.sandbox.linux.limits import ResourceLimits
 from agentcli.permissions.sandbox.plan import TrialFolders
 from agentcli.permissions.sandbox.planted.quarantine import Quarantine
 from agentcli.permissions.sandbox.seatbelt import SeatbeltLauncher

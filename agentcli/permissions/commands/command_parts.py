@@ -13,14 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
-from agentcli.permissions.commands.listers import Words, is_lister, keeps_lines, only_filters
-from agentcli.permissions.commands.listings import are_harmless
 from agentcli.permissions.commands.name_lists import exec_objection, find_exec, xargs_objection
 from agentcli.permissions.commands.programs import folder_objection, own_program
 from agentcli.permissions.commands.read_only import ASSIGNMENT, has_script, objection, unknown_objection
 from agentcli.permissions.commands.read_only_table import ANY_FILES, SCRIPT_PROGRAMS, STEERED_BY
 from agentcli.permissions.file_exposure import FileExposure
 from agentcli.permissions.paths import expanded_pattern, is_below, real_path
+from agentcli.permissions.shell.listers import Words, is_lister, keeps_lines, only_filters
+from agentcli.permissions.shell.listings import are_harmless
 from agentcli.permissions.shell.strict_parser import (
     CommandStep,
     NotPlain,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from agentcli.permissions.commands.listers import printed_names
+from agentcli.permissions.shell.listers import printed_names
 from agentcli.permissions.shell.strict_parser import Scope, SimpleCommand
 from agentcli.permissions.shell.syntax_tree import descendants, text_of
 from agentcli.permissions.shell.values import (

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from itertools import product
 from typing import Protocol
 
-from agentcli.permissions.commands import listings
-from agentcli.permissions.commands.listers import read_listing
 from agentcli.permissions.git.revisions import references_are_plain, toplevel
 from agentcli.permissions.paths import expanded_pattern
+from agentcli.permissions.shell import listings
+from agentcli.permissions.shell.listers import read_listing
 from agentcli.permissions.shell.strict_parser import Variant
 from agentcli.permissions.shell.values import (
     HOME,

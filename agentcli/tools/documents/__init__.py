@@ -1,1 +1,1 @@
-"""Pictures, PDFs and notebooks: reading them, and NotebookEdit."""
+"""Read and NotebookEdit, and the kinds of files besides text: pictures, PDFs and notebooks."""

@@ -1,3 +1,3 @@
-"""Read, Write, Edit and MultiEdit, and what they share: encodings, atomic replacement, diffs, and what the model has
-read.
+"""Write, Edit and MultiEdit, and what the file tools share: encodings, atomic replacement, diffs, and what the model
+has read.
 """

@@ -44,7 +44,7 @@ class Present:
 
 
 @frozen
-class Change:
+class PlannedChange:
     data: bytes
     text: str
     message: str
@@ -57,7 +57,7 @@ class Intent:
     """A change of `file_path`. `plan` makes it from what is there; an Output from it says why it cannot be made."""
 
     file_path: str
-    plan: Callable[[Present], Change | Output]
+    plan: Callable[[Present], PlannedChange | Output]
     whole: bool = False
     """The model must have seen all of an existing file, because all of it is replaced."""
     create: bool = False
@@ -210,14 +210,14 @@ def _knows_all(target: _Target, context: ToolContext) -> bool:
     return seen is None or seen.whole
 
 
-def _display(present: Present, change: Change, target: _Target) -> Json:
+def _display(present: Present, change: PlannedChange, target: _Target) -> Json:
     if change.display is not None:
         return {"kind": "diff", **change.display, "path": target.heading}
     display = {**diff_display(target.shown, present.text, change.text), "path": target.heading}
     return {**display, "language": language_of(target.path)}
 
 
-def _planned(intent: Intent, target: _Target, context: ToolContext) -> tuple[Present, Change] | _Outcome:
+def _planned(intent: Intent, target: _Target, context: ToolContext) -> tuple[Present, PlannedChange] | _Outcome:
     present = _present(intent, target, context)
     if isinstance(present, _Outcome):
         return present

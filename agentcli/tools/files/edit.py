@@ -9,7 +9,7 @@ from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import BuiltinTool, failure, object_schema, path_problem
-from agentcli.tools.files.change import Change, Intent, Present, change_file, preview_change, write_need
+from agentcli.tools.files.change import Intent, PlannedChange, Present, change_file, preview_change, write_need
 from agentcli.tools.files.edit_apply import Applied, Problem, Replacement, apply
 from agentcli.tools.files.numbered_lines import legible
 from agentcli.tools.files.write import written
@@ -69,7 +69,7 @@ def replacement_of(edit: Json) -> Replacement:
 def _intent(input: Json) -> Intent:
     replacement = replacement_of(input)
 
-    def plan(present: Present) -> Change | Output:
+    def plan(present: Present) -> PlannedChange | Output:
         if not replacement.old:
             return creation(present, replacement.new)
         assert present.decoded is not None
@@ -81,7 +81,7 @@ def _intent(input: Json) -> Intent:
     return Intent(input["file_path"], plan, create=not replacement.old)
 
 
-def creation(present: Present, content: str) -> Change | Output:
+def creation(present: Present, content: str) -> PlannedChange | Output:
     """An empty old_string stands for a file that is not there yet, or has nothing in it."""
     if present.text:
         return failure(
@@ -104,10 +104,10 @@ def encoded(present: Present, text: str) -> bytes | Output:
     )
 
 
-def _change(present: Present, applied: Applied) -> Change | Output:
+def _change(present: Present, applied: Applied) -> PlannedChange | Output:
     data = encoded(present, applied.text)
     if isinstance(data, Output):
         return data
     where = f"in {applied.count} places" if applied.count > 1 else f"at line {applied.line}"
     note = f" {applied.note}" if applied.note else ""
-    return Change(data, applied.text, f"Edited {present.shown} {where}.{note}")
+    return PlannedChange(data, applied.text, f"Edited {present.shown} {where}.{note}")

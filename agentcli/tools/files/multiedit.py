@@ -7,7 +7,7 @@ from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.builtin import failure, object_schema
-from agentcli.tools.files.change import Change, ChangingTool, Intent, Present
+from agentcli.tools.files.change import ChangingTool, Intent, PlannedChange, Present
 from agentcli.tools.files.edit import (
     EDIT_FIELDS,
     creation,
@@ -54,7 +54,7 @@ class MultiEdit(ChangingTool):
 def _intent(input: Json) -> Intent:
     edits = [replacement_of(edit) for edit in input["edits"]]
 
-    def plan(present: Present) -> Change | Output:
+    def plan(present: Present) -> PlannedChange | Output:
         now = present
         places, notes = 0, []
         for number, edit in enumerate(edits, 1):
@@ -69,7 +69,7 @@ def _intent(input: Json) -> Intent:
             return data
         done = f"Edited {present.shown} in {counted(places, 'place')}" if present.text else ""
         message = done or f"Created {present.shown}"
-        return Change(data, now.text, f"{message}, by {counted(len(edits), 'edit')}.{''.join(notes)}")
+        return PlannedChange(data, now.text, f"{message}, by {counted(len(edits), 'edit')}.{''.join(notes)}")
 
     return Intent(input["file_path"], plan, create=not edits[0].old)
 

@@ -11,7 +11,7 @@ from agentcli.core.permission import Need
 from agentcli.core.plural import counted
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import BuiltinTool, object_schema
-from agentcli.tools.files.change import Change, Intent, Present, change_file, preview_change, write_need
+from agentcli.tools.files.change import Intent, PlannedChange, Present, change_file, preview_change, write_need
 from agentcli.tools.files.edit_apply import merged
 from agentcli.tools.files.encoding import Decoded
 
@@ -49,17 +49,17 @@ def _intent(input: Json) -> Intent:
     return Intent(input["file_path"], lambda present: written(present, content), whole=True, create=True)
 
 
-def written(present: Present, content: str) -> Change:
+def written(present: Present, content: str) -> PlannedChange:
     old = present.decoded
     if old is None:
-        return Change(_utf8(content), content, f"Created {present.shown} ({_lines(content)}).")
+        return PlannedChange(_utf8(content), content, f"Created {present.shown} ({_lines(content)}).")
     content = _with_line_ends(old, content)
     data = old.encode(content)
     if data is not None:
-        return Change(data, content, f"Replaced {present.shown} ({_lines(content)}).")
+        return PlannedChange(data, content, f"Replaced {present.shown} ({_lines(content)}).")
     name = old.unusual or "UTF-8"
     note = f"It was {name} and is UTF-8 now, because the new text has characters that {name} lacks."
-    return Change(_utf8(content), content, f"Replaced {present.shown} ({_lines(content)}). {note}")
+    return PlannedChange(_utf8(content), content, f"Replaced {present.shown} ({_lines(content)}). {note}")
 
 
 def _with_line_ends(old: Decoded, content: str) -> str:

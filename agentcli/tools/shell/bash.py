@@ -22,9 +22,9 @@ from agentcli.core.shell import has_control_characters, shown_command
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import BuiltinTool, failure, in_thread, is_encodable, object_schema, os_failure
 from agentcli.tools.files.read_cache import CommandRun
+from agentcli.tools.process import GRACE, SHUTDOWN_GRACE, exit_text
 from agentcli.tools.shell.background import MOST_RUNNING, Shell, Shells
 from agentcli.tools.shell.output import CollectedOutput
-from agentcli.tools.shell.process import GRACE, SHUTDOWN_GRACE, exit_text
 from agentcli.tools.shell.running_command import Ending, ShellCommand, private_hosts_note, refused_hosts_note
 
 DEFAULT_TIMEOUT_MS = 120_000

@@ -18,6 +18,7 @@ from agentcli.core.plaintext import plain_line
 from agentcli.core.programs import find_program
 from agentcli.tools.base import ToolContext
 from agentcli.tools.builtin import in_thread
+from agentcli.tools.process import GRACE, Child, Pipe
 from agentcli.tools.shell.environment import child_environment, harmless_git
 from agentcli.tools.shell.orphan_processes import (
     CALL_VARIABLE,
@@ -28,7 +29,6 @@ from agentcli.tools.shell.orphan_processes import (
     new_mark,
 )
 from agentcli.tools.shell.output import CollectedOutput
-from agentcli.tools.shell.process import GRACE, Child, Pipe
 
 _DRAIN = 0.2
 """How long output may still come after the command has ended: somebody else may hold the pipe for ever."""

@@ -25,7 +25,7 @@ from agentcli.permissions.git.config import git_program, read_regular
 from agentcli.permissions.sandbox import temp_folder
 from agentcli.permissions.sandbox.caches import cache_environment, cache_folder
 from agentcli.permissions.sandbox.granted import ProxyConnection, WritablePaths
-from agentcli.permissions.sandbox.linux.limits import CPU_SIGNAL, LimitWatch, ResourceLimits, with_kernel_limits
+from agentcli.permissions.sandbox.limits import CPU_SIGNAL, LimitWatch, ResourceLimits, with_kernel_limits
 from agentcli.permissions.sandbox.linux.mounts import Mounts, SessionFiles
 from agentcli.permissions.sandbox.linux.probe import Ability
 from agentcli.permissions.sandbox.linux.processes import SandboxProcesses

@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from agentcli.core.own_programs import run_program
-from agentcli.permissions.commands.listers import Words
-from agentcli.permissions.commands.name_lists import Search, plain_search, read_search
 from agentcli.permissions.git.config import git_program
 from agentcli.permissions.git.tracked_files import NEUTRAL_ENVIRON, NEUTRAL_SETTINGS
 from agentcli.permissions.paths import expanded_pattern
+from agentcli.permissions.shell.listers import Search, Words, plain_search, read_search
 
 _MOST_NAMES = 4_000
 _SECONDS = 1.0
