@@ -137,6 +137,10 @@ class Output:
     """Not None: the submission is complete with this value (the structured-output tool)."""
 
 
+ToolRun = AsyncGenerator[Progress | Output, None]
+"""Progress, then exactly one `Output`."""
+
+
 class Tool(Protocol):
     """Input is a plain dictionary that has passed `input_schema`.
 
@@ -170,6 +174,6 @@ class Tool(Protocol):
         """What the schema cannot say: None if fine, else a sentence for the model. Before permission is asked."""
         ...
 
-    def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> AsyncGenerator[Progress | Output, None]:
+    def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         """Progress, then one Output. On an abort: stop soon, leave no process behind, still yield an Output."""
         ...

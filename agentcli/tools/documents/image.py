@@ -6,11 +6,13 @@ imported only when a picture is read; without it pictures that fit already are s
 
 from __future__ import annotations
 
+import base64
 import io
 import struct
 from typing import Any
 
 from agentcli.core.frozen import frozen
+from agentcli.core.messages import ImageBlock
 from agentcli.tools.files.file_kinds import image_kind
 
 LARGEST_IMAGE = 5 * 1024 * 1024 * 3 // 4
@@ -39,6 +41,10 @@ class Picture:
         width, height = self.original
         scale = f"multiply coordinates by {width / self.width:.2f}"
         return f"{self.media_type}, shown at {size}, {width}×{height} in the file: {scale}"
+
+    def block(self) -> ImageBlock:
+        data = base64.b64encode(self.data).decode("ascii")
+        return ImageBlock({"type": "base64", "media_type": self.media_type, "data": data})
 
 
 @frozen

@@ -101,8 +101,7 @@ def _page_blocks(page: dict[str, Any], text: str, total: int) -> Iterator[TextBl
     missing = "(as a picture)" if isinstance(picture, Picture) else "(no text; it may be a scan or empty)"
     yield TextBlock(f"--- page {page['number']} of {total} ---\n{text or missing}\n")
     if isinstance(picture, Picture):
-        encoded = base64.b64encode(picture.data).decode("ascii")
-        yield ImageBlock({"type": "base64", "media_type": picture.media_type, "data": encoded})
+        yield picture.block()
 
 
 def _joined(blocks: list[TextBlock | ImageBlock]) -> tuple[TextBlock | ImageBlock, ...]:

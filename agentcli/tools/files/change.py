@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen
@@ -17,7 +17,7 @@ from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import visible_text
 from agentcli.core.plural import counted
-from agentcli.tools.base import Output, Progress, ToolContext
+from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, in_thread, os_failure, shown_path
 from agentcli.tools.files.diff import diff_display
 from agentcli.tools.files.disk import LARGEST_LOADED, Refusal, inspect, load_now, near_names
@@ -100,9 +100,7 @@ class ChangingTool(BuiltinTool, ABC):
     def preview(self, input: Json, context: ToolContext) -> Json | Output | None:
         return preview_change(self.intent(input), context)
 
-    async def run(
-        self, input: Json, context: ToolContext, signal: AbortSignal
-    ) -> AsyncGenerator[Progress | Output, None]:
+    async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         yield await change_file(self.intent(input), context)
 
 

@@ -48,30 +48,26 @@ class MultiEdit(ChangingTool):
         return editable_problem(input["file_path"])
 
     def intent(self, input: Json) -> Intent:
-        return _intent(input)
+        edits = [replacement_of(edit) for edit in input["edits"]]
 
+        def plan(present: Present) -> PlannedChange | Output:
+            now = present
+            places, notes = 0, []
+            for number, edit in enumerate(edits, 1):
+                applied = apply(now.text, edit, present.shown) if edit.old else _first(now, edit)
+                if isinstance(applied, Problem):
+                    return _failed(number, len(edits), applied)
+                places += applied.count
+                notes += [f" Edit {number}: {applied.note}"] if applied.note else []
+                now = Present(present.shown, _decoded_as(present, applied.text), present.digest)
+            data = encoded(now, now.text)
+            if isinstance(data, Output):
+                return data
+            done = f"Edited {present.shown} in {counted(places, 'place')}" if present.text else ""
+            message = done or f"Created {present.shown}"
+            return PlannedChange(data, now.text, f"{message}, by {counted(len(edits), 'edit')}.{''.join(notes)}")
 
-def _intent(input: Json) -> Intent:
-    edits = [replacement_of(edit) for edit in input["edits"]]
-
-    def plan(present: Present) -> PlannedChange | Output:
-        now = present
-        places, notes = 0, []
-        for number, edit in enumerate(edits, 1):
-            applied = apply(now.text, edit, present.shown) if edit.old else _first(now, edit)
-            if isinstance(applied, Problem):
-                return _failed(number, len(edits), applied)
-            places += applied.count
-            notes += [f" Edit {number}: {applied.note}"] if applied.note else []
-            now = Present(present.shown, _decoded_as(present, applied.text), present.digest)
-        data = encoded(now, now.text)
-        if isinstance(data, Output):
-            return data
-        done = f"Edited {present.shown} in {counted(places, 'place')}" if present.text else ""
-        message = done or f"Created {present.shown}"
-        return PlannedChange(data, now.text, f"{message}, by {counted(len(edits), 'edit')}.{''.join(notes)}")
-
-    return Intent(input["file_path"], plan, create=not edits[0].old)
+        return Intent(input["file_path"], plan, create=not edits[0].old)
 
 
 def _first(present: Present, edit: Replacement) -> Applied | Problem:

@@ -6,7 +6,6 @@ along. The model cannot write `answers` itself: only `answer_schema` knows them.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from typing import Any, ClassVar
 
 from agentcli.core.abort import AbortSignal
@@ -14,7 +13,7 @@ from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import counted
-from agentcli.tools.base import Output, Progress, ToolContext
+from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, failure, object_schema
 
 _OPTION = object_schema(
@@ -76,9 +75,7 @@ class AskUserQuestion(BuiltinTool):
         """The questions for a dialog, without anything that a terminal would obey."""
         return {"kind": "questions", "questions": [_shown(question) for question in input["questions"]]}
 
-    async def run(
-        self, input: Json, context: ToolContext, signal: AbortSignal
-    ) -> AsyncGenerator[Progress | Output, None]:
+    async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         answers: Any = input.get("answers")
         given = answers if isinstance(answers, dict) else {}
         found = [(question["question"], _answer(question, given)) for question in input["questions"]]

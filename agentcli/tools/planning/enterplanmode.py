@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need, PermissionMode
-from agentcli.tools.base import Output, Progress, ToolContext
+from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, object_schema
 
 
@@ -33,9 +31,7 @@ class EnterPlanMode(BuiltinTool):
         text = "The agent wants to look around and write a plan first. Nothing is changed until you approve the plan."
         return {"kind": "text", "text": text}
 
-    async def run(
-        self, input: Json, context: ToolContext, signal: AbortSignal
-    ) -> AsyncGenerator[Progress | Output, None]:
+    async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         yield Output(
             "Plan mode is on: read, search, run read-only commands and ask, then present the plan with ExitPlanMode.",
             summary="plan mode is on",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from typing import ClassVar
 
 from agentcli.core.abort import AbortSignal
@@ -10,7 +9,7 @@ from agentcli.core.messages import Json
 from agentcli.core.permission import Need, PermissionMode
 from agentcli.core.plaintext import plain_text
 from agentcli.core.plural import counted
-from agentcli.tools.base import Output, Progress, ToolContext
+from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, object_schema
 
 _MOST_PLAN = 100_000
@@ -41,9 +40,7 @@ class ExitPlanMode(BuiltinTool):
     def preview(self, input: Json, context: ToolContext) -> Json | None:
         return {"kind": "plan", "plan": plain_text(input["plan"])}
 
-    async def run(
-        self, input: Json, context: ToolContext, signal: AbortSignal
-    ) -> AsyncGenerator[Progress | Output, None]:
+    async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         plan = input["plan"].strip()
         lines = plan.count("\n") + 1
         yield Output(
