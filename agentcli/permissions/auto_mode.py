@@ -16,7 +16,8 @@ from agentcli.core.frozen import frozen
 from agentcli.permissions.commands.rebuildable import Rebuildable, finds_only_caches
 from agentcli.permissions.paths import expanded_pattern, is_below
 from agentcli.permissions.protected_names import needs_asking
-from agentcli.permissions.shell.loose_parser import loose_segments, shortened
+from agentcli.permissions.shell.loose_parser import loose_segments
+from agentcli.permissions.shell.syntax_tree import shortened
 
 MOST_REMOVED = 10
 """Files that one command may remove without approval."""

@@ -76,21 +76,16 @@ def grant_for(
     network: NetworkAccess = "default"
     if mode is PermissionMode.AUTO:
         network = "none" if only_reads else "hosts"
-    guards = mode is PermissionMode.AUTO and not only_reads
-    if not approved:
-        # A rule that passes credentials to a program is itself an approval.
-        variables = _variables(parts, allow)
-        return Grant(
-            network=network, hosts=hosts, variables=variables, guards_obeyed_names=guards, reads_only=only_reads
-        )
+    opened = (path for part in parts for path in _opened(part)) if approved else ()
     return Grant(
         network=network,
         hosts=hosts,
-        write=tuple(dict.fromkeys(path for part in parts for path in _opened(part))),
+        write=tuple(dict.fromkeys(opened)),
+        # A rule that passes credentials to a program is itself an approval.
         variables=_variables(parts, allow),
-        guards_obeyed_names=guards,
+        guards_obeyed_names=mode is PermissionMode.AUTO and not only_reads,
         reads_only=only_reads,
-        git_settings=_only_changes_settings(parts),
+        git_settings=approved and _only_changes_settings(parts),
     )
 
 
