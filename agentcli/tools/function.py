@@ -19,11 +19,11 @@ from collections.abc import Callable
 from typing import Any, Literal, get_args, get_origin, overload
 
 from agentcli.core.abort import Aborted, AbortSignal
+from agentcli.core.aio import in_thread
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line
 from agentcli.tools.base import Output, ToolContext, ToolRun
-from agentcli.tools.builtin import in_thread
 
 Function = Callable[..., Any]
 _SIMPLE: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}

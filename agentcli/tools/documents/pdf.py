@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.core.abort import Aborted, AbortSignal
+from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import ImageBlock, TextBlock
 from agentcli.core.plural import counted
 from agentcli.tools.base import Output
-from agentcli.tools.builtin import failure, in_thread
+from agentcli.tools.builtin import failure
 from agentcli.tools.documents.image import Picture, fitted
 from agentcli.tools.files.numbered_lines import MOST_CHARACTERS, Wanted, for_people, legible
 from agentcli.tools.worker import run_worker

@@ -12,11 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import in_thread
 from agentcli.core.messages import Json, TextBlock
 from agentcli.core.permission import Need
 from agentcli.core.plural import counted
 from agentcli.tools.base import Output, ToolContext, ToolRun
-from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, in_thread, object_schema, os_failure, shown_path
+from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, object_schema, os_failure, shown_path
 from agentcli.tools.files.disk import (
     LARGEST_LOADED,
     Refusal,

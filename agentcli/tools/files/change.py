@@ -12,13 +12,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import visible_text
 from agentcli.core.plural import counted
 from agentcli.tools.base import Output, ToolContext, ToolRun
-from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, in_thread, os_failure, shown_path
+from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, os_failure, shown_path
 from agentcli.tools.files.diff import diff_display
 from agentcli.tools.files.disk import LARGEST_LOADED, Refusal, inspect, load_now, near_names
 from agentcli.tools.files.encoding import Decoded, decode

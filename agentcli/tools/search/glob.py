@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 
 from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import in_thread
 from agentcli.core.globs import LONGEST_PATTERN, glob_regex, has_magic
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
@@ -20,7 +21,6 @@ from agentcli.tools.builtin import (
     BuiltinTool,
     absolute_path,
     failure,
-    in_thread,
     is_encodable,
     name_below,
     object_schema,

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.link_free import open_without_links
 from agentcli.core.messages import Json
@@ -20,7 +21,6 @@ from agentcli.tools.builtin import (
     BuiltinTool,
     absolute_path,
     failure,
-    in_thread,
     is_encodable,
     object_schema,
     shown_path,

@@ -15,12 +15,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.abort import AbortReason, AbortSignal
+from agentcli.core.aio import in_thread
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line
 from agentcli.core.shell import has_control_characters, shown_command
 from agentcli.tools.base import Output, Progress, ToolContext, ToolRun
-from agentcli.tools.builtin import BuiltinTool, failure, in_thread, is_encodable, object_schema, os_failure
+from agentcli.tools.builtin import BuiltinTool, failure, is_encodable, object_schema, os_failure
 from agentcli.tools.files.read_cache import CommandRun
 from agentcli.tools.process import GRACE, SHUTDOWN_GRACE, exit_text
 from agentcli.tools.shell.background import MOST_RUNNING, Shell, Shells

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import IO
 
 from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line, visible_text
 from agentcli.tools.base import Output, ToolContext, ToolRun
-from agentcli.tools.builtin import BuiltinTool, failure, in_thread, is_encodable, object_schema
+from agentcli.tools.builtin import BuiltinTool, failure, is_encodable, object_schema
 from agentcli.tools.search.ripgrep import Found, search
 from agentcli.tools.shell.background import Shell, Shells
 from agentcli.tools.shell.output import SHOWN, HeadAndTail

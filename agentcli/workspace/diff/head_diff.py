@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from agentcli.core.aio import in_thread
 from agentcli.core.bounded_read import read_bounded, read_start
 from agentcli.workspace.base import FolderDiff, SnapshotError, WorkspaceDiff
 from agentcli.workspace.diff.agent_diff import DIFF_LIMIT
 from agentcli.workspace.git import EMPTY_TREE, Git, find_git
-from agentcli.workspace.head_commit import git_folder, head_commit
-from agentcli.workspace.shadow import in_thread
+from agentcli.workspace.head_commit import git_folder, head_commit, work_tree
 
 _SECONDS = 60.0
 _LARGEST_INDEX = 512 * 1024 * 1024
@@ -41,7 +41,7 @@ async def diff_against_head(folders: Sequence[Path], search_path: str | None) ->
     program = find_git(search_path, folders)
     if program is None:
         raise SnapshotError("git was not found; install it to compare with HEAD")
-    tops = await in_thread(lambda: list(dict.fromkeys(top for one in folders if (top := _work_tree(one)) is not None)))
+    tops = await in_thread(lambda: list(dict.fromkeys(top for one in folders if (top := work_tree(one)) is not None)))
     if not tops:
         return WorkspaceDiff(problem=NO_REPOSITORY)
     found = []
@@ -64,10 +64,6 @@ async def _diff(program: str, top: Path, borrowed: Path) -> FolderDiff:
         *_DIFF, commit or EMPTY_TREE, "--", seconds=_SECONDS, settings=settings, cut=DIFF_LIMIT
     )  # fmt: skip
     return FolderDiff(str(top), output.decode("utf-8", "replace"), cut=len(output) >= DIFF_LIMIT)
-
-
-def _work_tree(folder: Path) -> Path | None:
-    return next((one for one in (folder, *folder.parents) if os.path.lexists(one / ".git")), None)
 
 
 def _prepare(top: Path, borrowed: Path) -> str | None:
