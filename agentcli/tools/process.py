@@ -2,7 +2,7 @@
 
 Its output comes through pipes of our own rather than asyncio's, because with those `wait()` may wait for a
 grandchild that holds the pipe open. Whoever starts a `Child` must `aclose` it; after that nothing of the group
-runs and no descriptor is open. A process that made a session of its own escapes this; see `strays`.
+runs and no descriptor is open. A process that made a session of its own escapes this; see `shell/orphan_processes.py`.
 """
 
 from __future__ import annotations

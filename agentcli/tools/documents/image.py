@@ -83,7 +83,8 @@ def fitted(data: bytes) -> Picture | Unshowable:
 
 
 def _smaller(image: Any, kind: str, original: tuple[int, int]) -> Picture | Unshowable:
-    image = image.convert("RGBA" if _is_transparent(image) else "RGB")
+    is_transparent = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
+    image = image.convert("RGBA" if is_transparent else "RGB")
     # A picture that is lossy already loses nothing visible; drawings and screenshots stay sharp as PNG.
     formats = ("JPEG",) if kind == "image/jpeg" else ("PNG", "JPEG")
     side = LONGEST_SIDE
@@ -98,10 +99,6 @@ def _smaller(image: Any, kind: str, original: tuple[int, int]) -> Picture | Unsh
                 return Picture(data, f"image/{format.lower()}", image.width, image.height, scaled)
         side //= 2
     return Unshowable("it cannot be made small enough")
-
-
-def _is_transparent(image: Any) -> bool:
-    return image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
 
 
 def _encoded(image: Any, format: str) -> bytes:

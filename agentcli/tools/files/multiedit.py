@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
@@ -59,7 +61,7 @@ class MultiEdit(ChangingTool):
                     return _failed(number, len(edits), applied)
                 places += applied.count
                 notes += [f" Edit {number}: {applied.note}"] if applied.note else []
-                now = Present(present.shown, _decoded_as(present, applied.text), present.digest)
+                now = replace(present, decoded=replace(present.decoded or Decoded(""), text=applied.text))
             data = encoded(now, now.text)
             if isinstance(data, Output):
                 return data
@@ -73,11 +75,6 @@ class MultiEdit(ChangingTool):
 def _first(present: Present, edit: Replacement) -> Applied | Problem:
     made = creation(present, edit.new)
     return Problem(str(made.content), made.summary) if isinstance(made, Output) else Applied(made.text, 1, 1)
-
-
-def _decoded_as(present: Present, text: str) -> Decoded:
-    old = present.decoded or Decoded("")
-    return Decoded(text, old.encoding, old.mark, old.invalid)
 
 
 def _failed(number: int, count: int, problem: Problem) -> Output:

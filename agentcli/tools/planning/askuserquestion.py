@@ -10,11 +10,10 @@ from typing import Any, ClassVar
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
-from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import counted
 from agentcli.tools.base import Output, ToolContext, ToolRun
-from agentcli.tools.builtin import BuiltinTool, failure, object_schema
+from agentcli.tools.builtin import QuestionTool, failure, object_schema
 
 _OPTION = object_schema(
     ["label"],
@@ -36,7 +35,7 @@ _QUESTIONS = {"type": "array", "minItems": 1, "maxItems": 4, "items": _QUESTION}
 _MOST_ANSWER = 20_000
 
 
-class AskUserQuestion(BuiltinTool):
+class AskUserQuestion(QuestionTool):
     name = "AskUserQuestion"
     input_schema = object_schema(["questions"], {"questions": _QUESTIONS})
     answer_schema: ClassVar[Json] = {
@@ -54,12 +53,6 @@ class AskUserQuestion(BuiltinTool):
         text = plain_line(str(first.get("question", "")), limit=150) if isinstance(first, dict) else ""
         more = f" (and {len(questions) - 1} more)" if isinstance(questions, list) and len(questions) > 1 else ""
         return f"Question: {text}{more}" if text else "Question"
-
-    def is_safe(self, input: Json) -> bool:
-        return False  # a person must not be asked twice because a stream broke
-
-    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
-        return (Need("question", self.title(input)),)
 
     def check(self, input: Json, context: ToolContext) -> str | None:
         texts = [question["question"] for question in input["questions"]]

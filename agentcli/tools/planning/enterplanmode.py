@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
-from agentcli.core.permission import Need, PermissionMode
+from agentcli.core.permission import PermissionMode
 from agentcli.tools.base import Output, ToolContext, ToolRun
-from agentcli.tools.builtin import BuiltinTool, object_schema
+from agentcli.tools.builtin import QuestionTool, object_schema
 
 
-class EnterPlanMode(BuiltinTool):
+class EnterPlanMode(QuestionTool):
     name = "EnterPlanMode"
     input_schema = object_schema([], {})
     unanswered = "Nobody is there who could approve a plan. Go on without plan mode, carefully."
@@ -17,12 +17,6 @@ class EnterPlanMode(BuiltinTool):
 
     def title(self, input: Json) -> str:
         return "Plan before working"
-
-    def is_safe(self, input: Json) -> bool:
-        return False  # what follows in the same reply must find the new mode
-
-    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
-        return (Need("question", self.title(input)),)
 
     def check(self, input: Json, context: ToolContext) -> str | None:
         return "Plan mode is on already." if context.mode is PermissionMode.PLAN else None
