@@ -359,7 +359,8 @@ class _Course:
         if reason is not None or not moved or len({*self._seen, *moved}) > _MOST_FOLDERS:
             self._certain = self._seen = self._likely = ()
             return reason or "the folder it would run in is unknown"
-        there = self._only_read and command.joint in ("", ";", "&&") and all(map(_may_enter, likely)) and likely
+        enterable = all(os.path.isdir(folder) and os.access(folder, os.X_OK) for folder in likely)  # noqa: PTH112
+        there = self._only_read and command.joint in ("", ";", "&&") and enterable and likely
         self._certain = tuple(dict.fromkeys(moved))
         self._seen = tuple(dict.fromkeys((*self._seen, *moved)))
         self._likely = tuple(dict.fromkeys(likely)) if there else self._seen
@@ -389,10 +390,6 @@ def _listing(part: CommandPart, producer: CommandPart | None) -> tuple[str, ...]
     if not part.command.piped:
         return part.inner if is_lister(part.inner) else None
     return producer.listing if producer is not None and keeps_lines(part.inner) else None
-
-
-def _may_enter(folder: str) -> bool:
-    return os.path.isdir(folder) and os.access(folder, os.X_OK)  # noqa: PTH112
 
 
 # --------------------------------------------------------------------------------------------- one part in its folders

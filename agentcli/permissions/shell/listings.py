@@ -13,9 +13,8 @@ import stat
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from agentcli.core.own_programs import run_program
 from agentcli.permissions.git.config import git_program
-from agentcli.permissions.git.tracked_files import NEUTRAL_ENVIRON, NEUTRAL_SETTINGS
+from agentcli.permissions.git.tracked_files import run_neutral_git
 from agentcli.permissions.paths import expanded_pattern
 from agentcli.permissions.shell.listers import Search, Words, plain_search, read_search
 
@@ -186,23 +185,13 @@ def _from_git(words: Words, folder: str, place: CommandContext) -> list[str] | N
         others = any(re.fullmatch(r"-[cmd]*o[cmdo]*|--others", word) for word in words[2:limit])
         kept = [word for word in words[2:limit] if word == "--exclude-standard"]
         flags = ("--cached", "--others", *kept) if others else ("--cached",)
-        return _run_git(git, ("ls-files", "-z", *flags, "--", *operands, *words[limit + 1 :]), folder)
+        return run_neutral_git(git, ("ls-files", "-z", *flags, "--", *operands, *words[limit + 1 :]), folder, _SECONDS)
     if len(operands) == 1 and ".." in operands[0]:
-        return _run_git(git, ("diff", "-z", "--name-only", "--no-ext-diff", operands[0], "--"), folder)
-    names = _run_git(git, ("ls-files", "-z", "--full-name", "--", ":/"), folder)
+        return run_neutral_git(git, ("diff", "-z", "--name-only", "--no-ext-diff", operands[0], "--"), folder, _SECONDS)
+    names = run_neutral_git(git, ("ls-files", "-z", "--full-name", "--", ":/"), folder, _SECONDS)
     for operand in operands:
-        found = _run_git(git, ("ls-tree", "-r", "-z", "--full-tree", "--name-only", operand), folder)
+        found = run_neutral_git(git, ("ls-tree", "-r", "-z", "--full-tree", "--name-only", operand), folder, _SECONDS)
         if found is None and not os.path.lexists(os.path.join(folder, operand)):  # noqa: PTH118
             return None
         names = None if names is None else [*names, *(found or ())]
     return names
-
-
-def _run_git(git: str, arguments: Words, folder: str) -> list[str] | None:
-    settings = [word for setting in NEUTRAL_SETTINGS for word in ("-c", setting)]
-    try:
-        command = [git, "--no-pager", *settings, *arguments]
-        done = run_program(command, cwd=folder, environ=NEUTRAL_ENVIRON, seconds=_SECONDS)
-    except (OSError, ValueError):
-        return None
-    return [os.fsdecode(name) for name in done.output.split(b"\0") if name] if done.code == 0 else None
