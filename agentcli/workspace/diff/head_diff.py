@@ -78,13 +78,14 @@ def _prepare(top: Path, borrowed: Path) -> str | None:
     if commit is not None and len(commit) == 64:
         version, extensions = 1, "[extensions]\n\tobjectFormat = sha256\n"
     config = f"[core]\n\trepositoryformatversion = {version}\n\tbare = false\n{extensions}"
-    exclude = read_start(shared / "info" / "exclude", _MOST_PATTERNS)
+    ignore_files = (shared / "info" / "exclude", Path("~/.config/git/ignore").expanduser())
+    exclude = "\n".join(read_start(path, _MOST_PATTERNS) for path in ignore_files)
     for place, text in (
         ("HEAD", f"{commit}\n" if commit else "ref: refs/heads/none\n"),
         ("config", config),
         ("objects/info/alternates", f"{os.fsdecode(os.path.realpath(shared / 'objects'))}\n"),
         ("info/attributes", _ATTRIBUTES),
-        ("info/exclude", f"{exclude}\n{_global_patterns()}"),
+        ("info/exclude", exclude),
     ):
         (borrowed / place).write_bytes(os.fsencode(text) if place.endswith("alternates") else text.encode())
     for source in (own / "index", *own.glob("sharedindex.*")):
@@ -92,11 +93,6 @@ def _prepare(top: Path, borrowed: Path) -> str | None:
         if isinstance(data, bytes):
             (borrowed / source.name).write_bytes(data)
     return commit
-
-
-def _global_patterns() -> str:
-    """The user's own ignore file at its usual place: patterns, nothing else."""
-    return read_start(Path("~/.config/git/ignore").expanduser(), _MOST_PATTERNS)
 
 
 async def _line_ends(git: Git, top: Path) -> list[str]:
