@@ -32,7 +32,7 @@ ALLOWED = {
     "providers/script.py": "a file that the user names in AGENTCLI_SCRIPT",
     "permissions/sandbox/filtered.py": "opens without following links, regular files only, with a limit of its own",
     "permissions/sandbox/planted/leftovers.py": "compares the size first",
-    "permissions/sandbox/linux/limits.py": "/proc of our own children, and the machine's memory",
+    "permissions/sandbox/limits.py": "/proc of our own children, and the machine's memory",
     "permissions/sandbox/planted/quarantine.py": "our own state folder",
     "tools/builtin.py": "files of the package itself",
     "context/prompt.py": "files of the package itself",

@@ -11,7 +11,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "agentcli"
 THE_ONE = "core/own_programs.py"
-"""Also starts the commands of the model and the user for `tools/shell/process.py`."""
+"""Also starts the commands of the model and the user for `tools/process.py`."""
 
 MODULES = frozenset({"subprocess", "multiprocessing", "pty", "popen2", "_posixsubprocess", "webbrowser"})
 FUNCTIONS = frozenset(
@@ -85,7 +85,7 @@ def test_the_check_sees_every_way_to_start_one(source: str) -> None:
 
 
 def test_the_modules_that_choose_what_runs_on_the_loop_are_known() -> None:
-    """`start_program_async` takes any absolute path, so each caller has to be looked at: `tools/shell/process.py`
+    """`start_program_async` takes any absolute path, so each caller has to be looked at: `tools/process.py`
     passes on the commands of the model and the user, the others run programs of our own."""
     callers = {
         str(path.relative_to(PACKAGE))
@@ -94,7 +94,7 @@ def test_the_modules_that_choose_what_runs_on_the_loop_are_known() -> None:
     }
     assert callers == {
         "providers/credentials.py",
-        "tools/shell/process.py",
+        "tools/process.py",
         "tools/shell/orphan_processes.py",
         "tools/worker.py",
         "workspace/git.py",

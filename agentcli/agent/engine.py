@@ -23,6 +23,7 @@ from agentcli.agent.shell_line import ShellLine
 from agentcli.agent.submission import Submission, Task
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason, AbortSignal
+from agentcli.core.aio import in_thread
 from agentcli.core.launch import BareLauncher
 from agentcli.core.messages import TYPED, Json, Message, Origin
 from agentcli.core.permission import Answer, Decision, Need
@@ -30,7 +31,6 @@ from agentcli.memory.instructions import InstructionFile
 from agentcli.memory.notes import Notes
 from agentcli.providers.base import Effort, Thinking
 from agentcli.providers.catalog import Catalog
-from agentcli.tools.builtin import in_thread
 from agentcli.tools.titles import title_of
 
 

@@ -105,13 +105,13 @@ class LivePermissions:
         return self.policy.decide(name, input, needs, context.folder_of(needs), context.working_dirs)
 
     def suggest(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[str]:
-        return self.policy.suggestions(name, needs, context.folder_of(needs), context.working_dirs)
+        return self.policy.suggest(name, needs, context.folder_of(needs), context.working_dirs).exact()
 
     def rule_choices(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[RuleChoice]:
-        return self.policy.rule_choices(name, needs, context.folder_of(needs), context.working_dirs)
+        return self.policy.suggest(name, needs, context.folder_of(needs), context.working_dirs).choices()
 
     def suggest_prefix(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[str]:
-        return self.policy.suggest_prefix(name, needs, context.folder_of(needs), context.working_dirs)
+        return self.policy.suggest(name, needs, context.folder_of(needs), context.working_dirs).prefix()
 
     def grant(self, needs: tuple[Need, ...], context: ToolContext, *, approved: Approval) -> Grant:
         return self.policy.grant(needs, context.folder_of(needs), context.working_dirs, approved=approved)

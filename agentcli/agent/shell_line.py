@@ -19,6 +19,7 @@ from agentcli.agent.toolcalls.changed_paths import paths_of_command
 from agentcli.agent.updates.undo_notes import Note
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, Aborted, AbortReason, AbortSignal
+from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock
 from agentcli.core.launch import BareLauncher
@@ -26,7 +27,7 @@ from agentcli.core.messages import Json, TextBlock, ToolResultBlock
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
 from agentcli.tools.base import Output, Progress, ToolContext
-from agentcli.tools.builtin import in_thread, name_below
+from agentcli.tools.builtin import name_below
 from agentcli.tools.shell.environment import quiet_environment
 
 _NOTE_LIMIT = 16_000

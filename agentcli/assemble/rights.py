@@ -31,7 +31,7 @@ from agentcli.tools.shell.environment import PassedVariables, child_environment
 
 if TYPE_CHECKING:
     from agentcli.permissions.sandbox.denied import DeniedFiles
-    from agentcli.permissions.sandbox.linux.limits import ResourceLimits
+    from agentcli.permissions.sandbox.limits import ResourceLimits
     from agentcli.permissions.sandbox.plan import SandboxRules
 
 STRUCTURED_OUTPUT = "StructuredOutput"
@@ -170,7 +170,7 @@ class RightsBuilder:
 
         if mode == "off":
             return UnsandboxedLauncher(self._temp_root())
-        from agentcli.permissions.sandbox.choose import SandboxEnvironment, choose
+        from agentcli.permissions.choose_sandbox import SandboxEnvironment, choose
 
         cache_dir = self._env.paths.cache_dir
         around = SandboxEnvironment(
@@ -233,7 +233,7 @@ class RightsBuilder:
         )
 
     def _limits(self) -> ResourceLimits:
-        from agentcli.permissions.sandbox.linux.limits import ResourceLimits, default_memory
+        from agentcli.permissions.sandbox.limits import ResourceLimits, default_memory
 
         settings = self._env.settings
         memory = settings.integer("sandbox.maxMemoryMb")

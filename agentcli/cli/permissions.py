@@ -96,7 +96,7 @@ def decided(rights: Rights, tool: str, subject: str) -> tuple[Decision, list[str
     name = getattr(rights.registry.get(tool), "name", tool)
     place = (rights.context.cwd, rights.context.working_dirs)
     decision = rights.policy.decide(name, {}, needs, *place)
-    rules = rights.policy.suggestions(name, needs, *place) if decision.behavior == "ask" else []
+    rules = rights.policy.suggest(name, needs, *place).exact() if decision.behavior == "ask" else []
     return decision, rules, name
 
 

@@ -1,11 +1,12 @@
-"""Shared async helpers: merging producers, and stopping tasks."""
+"""Shared async helpers: merging producers, stopping tasks, and work in threads."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Generic, ParamSpec, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -17,6 +18,12 @@ async def cancel_and_wait(tasks: Iterable[asyncio.Task[Any]]) -> None:
     pending = [task for task in tasks if not task.done()]
     for task in pending:
         task.cancel()
+    await wait_uncancelled(pending)
+
+
+async def wait_uncancelled(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Wait until the tasks have ended, also when the caller is cancelled meanwhile; then the cancellation goes on."""
+    pending = [task for task in tasks if not task.done()]
     cancelled: asyncio.CancelledError | None = None
     while pending:
         try:
@@ -26,6 +33,18 @@ async def cancel_and_wait(tasks: Iterable[asyncio.Task[Any]]) -> None:
             cancelled = error
     if cancelled is not None:
         raise cancelled
+
+
+async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run blocking work in a thread. When cancelled, still waits for it: nothing goes on behind the caller's back."""
+    task = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        if not task.cancelled():
+            task.exception()
+        raise
 
 
 class Merge(Generic[T]):

@@ -10,7 +10,7 @@ from agentcli.assemble import sandbox_for
 from agentcli.doctor.check_context import CheckContext
 from agentcli.doctor.finding import Finding
 from agentcli.doctor.sandbox_trial import Proof, prove
-from agentcli.permissions.sandbox.choose import MORE
+from agentcli.permissions.choose_sandbox import MORE
 
 _BROKEN = "Do not rely on the sandbox on this machine. Report this as described in .github/SECURITY.md."
 _SEATBELT = (

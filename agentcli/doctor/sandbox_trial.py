@@ -20,8 +20,8 @@ from agentcli.core.grant import ORDINARY, Grant
 from agentcli.core.launch import Launch, Launcher
 from agentcli.core.own_programs import isolated_python, run_program
 from agentcli.doctor.trial_listener import ADDRESS, TrialListener
+from agentcli.permissions.sandbox.limits import ResourceLimits
 from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher
-from agentcli.permissions.sandbox.linux.limits import ResourceLimits
 from agentcli.permissions.sandbox.plan import TrialFolders
 from agentcli.permissions.sandbox.planted.quarantine import Quarantine
 from agentcli.permissions.sandbox.seatbelt import SeatbeltLauncher
@@ -240,16 +240,16 @@ class _LinuxTrial(_Trial):
             yield _untried("commands cannot reach other processes, terminals and sockets")
             return
         yield _proof("other processes are not visible", found["own-processes"] == "True")
-        if self.launcher.filters_system_calls:
+        if self.launcher.ability.seccomp:
             yield _proof("commands cannot type into your terminal", found["typing"] == _EPERM)
         else:
             reason = "system call filters do not work on this machine"
             yield Proof("", "commands cannot type into your terminal", "untried", reason)
-        if self.launcher.is_strict:
+        if self.launcher.rules.strict:
             yield _proof("Unix sockets are closed", found["unix"] == _EAFNOSUPPORT)
 
     def limits(self) -> Iterator[Proof]:
-        wanted = self.launcher.limits
+        wanted = self.launcher.rules.limits
         small = ResourceLimits(memory=_LITTLE_MEMORY << 20, processes=_FEW_PROCESSES, cpu_seconds=wanted.cpu_seconds)
         limited = self.launcher.for_trial(self.folders, small)
         try:
@@ -282,7 +282,7 @@ class _LinuxTrial(_Trial):
                 yield _untried(promise)
                 return
             yield _proof(promise, "refused" in found and listener.connections == 0)
-            if self.launcher.is_strict:
+            if self.launcher.rules.strict:
                 # The proxy is a Unix socket, and those are closed.
                 return
             hosts = Grant(network="hosts", hosts=(ADDRESS,))

@@ -14,9 +14,11 @@ from pathlib import Path
 
 from agentcli.core.frozen import frozen
 from agentcli.permissions.commands.rebuildable import Rebuildable, finds_only_caches
+from agentcli.permissions.git.subcommand import subcommand_index
 from agentcli.permissions.paths import expanded_pattern, is_below
 from agentcli.permissions.protected_names import needs_asking
-from agentcli.permissions.shell.loose_parser import loose_segments, shortened
+from agentcli.permissions.shell.loose_parser import loose_segments
+from agentcli.permissions.shell.syntax_tree import shortened
 
 MOST_REMOVED = 10
 """Files that one command may remove without approval."""
@@ -24,7 +26,6 @@ _REMOVERS = frozenset({"rm", "rmdir", "unlink", "shred", "srm", "trash"})
 _LEADS_AWAY = re.compile(r"(?:\$\{?(?:TMPDIR|TMP|TEMP|HOME)\}?|~)(?:/|$)")
 _RUN_FROM = re.compile(r"(?:^|/)(?:bin|Scripts|\.bin)(?:/|$)|(?:^|/)(?:site|dist)-packages(?:/|$)")
 """Folders from which the project's programs are started: naming one is the usual way to run it."""
-_GIT_VALUES = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace"})
 _REWRITES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (why, re.compile(pattern))
     for why, pattern in (
@@ -103,15 +104,9 @@ def obeyed_name(words: Iterable[str]) -> str | None:
 
 
 def _git(words: Sequence[str]) -> str | None:
-    rest = iter(words)
-    for word in rest:
-        if word in _GIT_VALUES:
-            next(rest, None)
-        elif not word.startswith("-"):
-            text = " ".join((word, *rest))
-            found = next((why for why, pattern in _REWRITES if pattern.match(text)), None)
-            return f"git {word} {found}" if found else None
-    return None
+    rest = words[subcommand_index(("git", *words)) - 1 :]
+    found = next((why for why, pattern in _REWRITES if pattern.match(" ".join(rest))), None)
+    return f"git {rest[0]} {found}" if found else None
 
 
 def _removal(words: Sequence[str], cwd: Path, rebuildable: Rebuildable) -> str | None:

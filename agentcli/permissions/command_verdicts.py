@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import Need
 from agentcli.permissions.call import PartVerdict, PermissionCall, is_wild, origin
-from agentcli.permissions.commands.command_parts import CommandContext, CommandPart, analyse
+from agentcli.permissions.command_context import CommandContext
+from agentcli.permissions.commands.command_parts import CommandPart, analyse
 from agentcli.permissions.commands.earlier_effects import EarlierEffects
 from agentcli.permissions.commands.file_commands import CommandChanges, is_plain_removal, part_changes
 from agentcli.permissions.commands.read_only import ASSIGNMENT
@@ -83,20 +84,23 @@ class CommandJudge:
                 search_path=search_path,
                 resolve=call.resolve,
             )
-        hides = every.hides if every.specs else None
-        return CommandContext.of(
-            call.cwd,
-            call.working_dirs,
-            (*policy.readable, *policy.scratch, *policy.memory),
-            hides,
-            lambda path: call.resolve(policy.locate(command, path)),
-            search_path,
-            policy.trusted,
-            exposure,
+
+        def resolve(path: str) -> str:
+            return call.resolve(policy.locate(command, path))
+
+        return CommandContext(
+            cwd=str(call.cwd),
+            working_dirs=tuple(resolve(str(folder)) for folder in call.working_dirs),
+            readable=tuple(resolve(str(path)) for path in (*policy.readable, *policy.scratch, *policy.memory)),
+            hides=every.hides if every.specs else None,
+            resolve=resolve,
+            search_path=search_path,
             home=str(policy.home or ""),
             temp=str(policy.temp or ""),
+            trusted=policy.trusted,
+            exposure=exposure,
             relocate=(lambda path: policy.locate(command, path)) if policy.scratch else str,
-            scratch=policy.scratch,
+            scratch=tuple(map(str, policy.scratch)),
         )
 
     def _restriction(self, rules: tuple[Rule, ...], folders: tuple[str, ...]) -> Restriction:

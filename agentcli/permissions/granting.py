@@ -76,21 +76,16 @@ def grant_for(
     network: NetworkAccess = "default"
     if mode is PermissionMode.AUTO:
         network = "none" if only_reads else "hosts"
-    guards = mode is PermissionMode.AUTO and not only_reads
-    if not approved:
-        # A rule that passes credentials to a program is itself an approval.
-        variables = _variables(parts, allow)
-        return Grant(
-            network=network, hosts=hosts, variables=variables, guards_obeyed_names=guards, reads_only=only_reads
-        )
+    opened = (path for part in parts for path in _opened(part)) if approved else ()
     return Grant(
         network=network,
         hosts=hosts,
-        write=tuple(dict.fromkeys(path for part in parts for path in _opened(part))),
+        write=tuple(dict.fromkeys(opened)),
+        # A rule that passes credentials to a program is itself an approval.
         variables=_variables(parts, allow),
-        guards_obeyed_names=guards,
+        guards_obeyed_names=mode is PermissionMode.AUTO and not only_reads,
         reads_only=only_reads,
-        git_settings=_only_changes_settings(parts),
+        git_settings=approved and _only_changes_settings(parts),
     )
 
 
@@ -150,7 +145,8 @@ def written_paths(part: CommandPart) -> Iterable[Path]:
 
 def _opened(part: CommandPart) -> Iterable[Path]:
     """Paths that the sandbox has to make writable: the file if the program writes into it, else its folder."""
-    needs_folder = bool(part.inner) and (part.inner[0] in _IN_FOLDER or _is_recursive(part.inner))
+    recursive = any(re.fullmatch(r"-[a-zA-Z]*[rRa][a-zA-Z]*|--recursive|--archive", word) for word in part.inner[1:])
+    needs_folder = bool(part.inner) and (part.inner[0] in _IN_FOLDER or recursive)
     for folder in part.folders:
         for redirection in part.command.redirections:
             if redirection.kind == "write":
@@ -160,7 +156,7 @@ def _opened(part: CommandPart) -> Iterable[Path]:
             if path.is_dir() and part.inner[0] not in _REMOVING:
                 yield path
             else:
-                yield _existing_folder(path.parent) if needs_folder else path
+                yield next((each for each in path.parents if each.is_dir()), path.parent) if needs_folder else path
 
 
 def _operands(words: Sequence[str]) -> tuple[str, ...]:
@@ -174,14 +170,6 @@ def _operands(words: Sequence[str]) -> tuple[str, ...]:
     if words[0] in _TO_THE_LAST:
         return operands[-1:] if len(operands) > 1 else ()
     return operands
-
-
-def _is_recursive(words: Sequence[str]) -> bool:
-    return any(re.fullmatch(r"-[a-zA-Z]*[rRa][a-zA-Z]*|--recursive|--archive", word) for word in words[1:])
-
-
-def _existing_folder(path: Path) -> Path:
-    return next((folder for folder in (path, *path.parents) if folder.is_dir()), path)
 
 
 def _joined(folder: str, name: str) -> Path:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from agentcli.core.frozen import frozen
 from agentcli.core.grant import ORDINARY, Approval, Grant
 from agentcli.core.messages import Json
-from agentcli.core.permission import Decision, Need, PartFinding, PermissionMode, RuleChoice
+from agentcli.core.permission import Decision, Need, PartFinding, PermissionMode
 from agentcli.core.plaintext import plain_line
 from agentcli.core.shell import has_control_characters, shown_command
 from agentcli.permissions import auto_mode
@@ -116,27 +116,12 @@ class Policy:
         """A copy with more allow rules, from the user's answer. Raises `UsageError` for invalid rules."""
         return self.with_rules(allow=parse_rules(texts, source))
 
-    def suggestions(self, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]) -> list[str]:
-        """The narrowest allow rules that together would allow the call; empty if none can."""
-        return self._suggest(tool_name, needs, cwd, working_dirs).exact()
-
-    def rule_choices(
-        self, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]
-    ) -> list[RuleChoice]:
-        """What an "always" answer can save, narrowest first: the exact call, then prefixes of known programs."""
-        return self._suggest(tool_name, needs, cwd, working_dirs).choices()
-
-    def suggest_prefix(
-        self, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]
-    ) -> list[str]:
-        """Rules for calls like this one (`Bash(npm test *)`), for the hint of a refusal; the exact rules where a prefix
-        would cover too much, none where no rule can cover the call."""
-        return self._suggest(tool_name, needs, cwd, working_dirs).prefix()
-
-    def _suggest(self, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]) -> Suggestions:
+    def suggest(self, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]) -> Suggestions:
+        """Rules that would allow the call."""
         from agentcli.permissions.rules.suggest import Suggestions
 
-        return Suggestions.of(self, tool_name, needs, cwd, working_dirs)
+        call = PermissionCall.of(tool_name, needs, cwd, working_dirs, self.home)
+        return Suggestions(self, call, tuple(needs))
 
     def refuses_always(self, tool_name: str) -> bool:
         """Whether a deny rule blocks the tool entirely, so that it is not offered to the model."""

@@ -42,19 +42,9 @@ ASKING_PATHS: frozenset[tuple[str, str]] = frozenset(
 )
 """Two components, one after the other."""
 ASKING_FILES: frozenset[str] = frozenset(
-    {
-        ".npmrc",
-        ".yarnrc",
-        ".yarnrc.yml",
-        ".pnpmfile.cjs",
-        "pnpmfile.js",
-        "bunfig.toml",
-        ".pypirc",
-        "pip.conf",
-        ".condarc",
-    }
-    | {".gemrc", ".bazelrc", ".curlrc", ".wgetrc", ".netrc", ".mise.toml", "mise.toml", ".direnvrc", "pyvenv.cfg"}
-    | {".pre-commit-config.yaml", ".pre-commit-config.yml", ".pre-commit-hooks.yaml", "sitecustomize.py"}
+    {".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", "pnpmfile.js", "bunfig.toml", ".pypirc", "pip.conf"}
+    | {".condarc", ".gemrc", ".bazelrc", ".curlrc", ".wgetrc", ".netrc", ".mise.toml", "mise.toml", ".direnvrc"}
+    | {"pyvenv.cfg", ".pre-commit-config.yaml", ".pre-commit-config.yml", ".pre-commit-hooks.yaml", "sitecustomize.py"}
     | {"usercustomize.py", ".cursorrules", ".windsurfrules", ".clinerules", "jenkinsfile", ".gitlab-ci.yml"}
     | {".gitlab-ci.yaml", ".travis.yml", ".drone.yml", ".cirrus.yml", "azure-pipelines.yml", "bitbucket-pipelines.yml"}
     | {"appveyor.yml", ".appveyor.yml", ".woodpecker.yml", ".gdbinit", ".lldbinit", ".vimrc", ".nvimrc", ".exrc"}

@@ -138,6 +138,10 @@ class Output:
     """Not None: the submission ends with this value (structured output)."""
 
 
+ToolRun = AsyncGenerator[Progress | Output, None]
+"""Progress, then exactly one `Output`."""
+
+
 class Tool(Protocol):
     """Input is a plain dictionary that has passed `input_schema`.
 
@@ -172,6 +176,6 @@ class Tool(Protocol):
         model."""
         ...
 
-    def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> AsyncGenerator[Progress | Output, None]:
+    def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         """Yield progress, then one Output. On an abort: stop soon, leave no process behind, still yield an Output."""
         ...

@@ -1,22 +1,17 @@
-"""Shared by the built-in tools: descriptions from .md files, paths, and work in a thread."""
+"""Shared by the built-in tools: descriptions from .md files, and paths."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
-from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line, visible_text
 from agentcli.tools.base import Output, ToolContext
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class BuiltinTool:
@@ -44,6 +39,16 @@ class BuiltinTool:
 
     def check(self, input: Json, context: ToolContext) -> str | None:
         return path_problem(input.get(self.subject))
+
+
+class QuestionTool(BuiltinTool):
+    """A tool that asks the user. Never safe: a broken stream must not ask twice, and the answer may change the mode."""
+
+    def is_safe(self, input: Json) -> bool:
+        return False
+
+    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
+        return (Need("question", self.title(input)),)
 
 
 def object_schema(required: list[str], properties: dict[str, Any]) -> Json:
@@ -97,15 +102,3 @@ def os_failure(error: OSError, what: str) -> Output:
     """A failure message for an error of the operating system."""
     reason = (error.strerror or str(error) or type(error).__name__).lower()
     return failure(f"{what}: {reason}.", summary=reason)
-
-
-async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run blocking work in a thread. If cancelled, still wait for its end, so that nothing continues unseen."""
-    task = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task})
-        if not task.cancelled():
-            task.exception()
-        raise

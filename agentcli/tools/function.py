@@ -15,15 +15,15 @@ import inspect
 import json
 import types
 import typing
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from typing import Any, Literal, get_args, get_origin, overload
 
 from agentcli.core.abort import Aborted, AbortSignal
+from agentcli.core.aio import in_thread
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line
-from agentcli.tools.base import Output, Progress, ToolContext
-from agentcli.tools.builtin import in_thread
+from agentcli.tools.base import Output, ToolContext, ToolRun
 
 Function = Callable[..., Any]
 _SIMPLE: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
@@ -55,9 +55,7 @@ class FunctionTool:
     def check(self, input: Json, context: ToolContext) -> str | None:
         return None
 
-    async def run(
-        self, input: Json, context: ToolContext, signal: AbortSignal
-    ) -> AsyncGenerator[Progress | Output, None]:
+    async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         yield await self._called(input, signal)
 
     async def _called(self, input: Json, signal: AbortSignal) -> Output:

@@ -120,9 +120,9 @@ BUILTIN_NAMES = (
 
 def builtin_tools(read_only: Callable[[str], bool] = lambda _command: False) -> tuple[Tool, ...]:
     from agentcli.tools.documents.notebookedit import NotebookEdit
+    from agentcli.tools.documents.read import Read
     from agentcli.tools.files.edit import Edit
     from agentcli.tools.files.multiedit import MultiEdit
-    from agentcli.tools.files.read import Read
     from agentcli.tools.files.write import Write
     from agentcli.tools.planning.askuserquestion import AskUserQuestion
     from agentcli.tools.planning.enterplanmode import EnterPlanMode

@@ -5,13 +5,12 @@ Needs all of JSON Schema, so this is the only module that uses the `jsonschema` 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from typing import Any
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
-from agentcli.tools.base import Output, Progress, ToolContext
+from agentcli.tools.base import Output, ToolContext, ToolRun
 
 NAME = "StructuredOutput"
 _MOST_ERRORS = 5
@@ -49,9 +48,7 @@ class StructuredOutput:
     def check(self, input: Json, context: ToolContext) -> str | None:
         return None
 
-    async def run(
-        self, input: Json, context: ToolContext, signal: AbortSignal
-    ) -> AsyncGenerator[Progress | Output, None]:
+    async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         found = _errors(self.input_schema, input)
         if found:
             text = f"Output does not match required schema: {'; '.join(found)}"

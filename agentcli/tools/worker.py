@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import in_thread
 from agentcli.core.installation import library_folders
 from agentcli.core.own_programs import PIPE, isolated_python, kill_group, start_program_async
-from agentcli.tools.builtin import in_thread
 
 _RUN = """
 import json

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
+from agentcli.core.aio import in_thread
 from agentcli.workspace.base import Snapshot, SnapshotError, TooManyFiles
 from agentcli.workspace.git import find_git
-from agentcli.workspace.shadow import Shadow, in_thread
+from agentcli.workspace.shadow import Shadow
 from agentcli.workspace.trees import TreeEntry
 
 Roots = dict[str, Snapshot]

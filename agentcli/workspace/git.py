@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, wait_uncancelled
 from agentcli.core.own_programs import PIPE, kill_group, start_program_async
 from agentcli.core.programs import find_program
 from agentcli.workspace.base import SnapshotError, TooManyFiles
@@ -165,19 +165,9 @@ async def _end(process: asyncio.subprocess.Process, work: asyncio.Task[tuple[byt
     if not work.cancelled():
         work.exception()
     # SIGKILL cannot be ignored, so this wait always ends, and is completed even when cancelled.
-    waiting = asyncio.get_running_loop().create_task(process.wait())
-    cancelled: asyncio.CancelledError | None = None
-    while not waiting.done():
-        try:
-            await asyncio.wait({waiting})
-        except asyncio.CancelledError as error:
-            cancelled = error
-    _close(process)
-    if cancelled is not None:
-        raise cancelled
-
-
-def _close(process: asyncio.subprocess.Process) -> None:
-    transport = getattr(process, "_transport", None)
-    if transport is not None:
-        transport.close()
+    try:
+        await wait_uncancelled([asyncio.get_running_loop().create_task(process.wait())])
+    finally:
+        transport = getattr(process, "_transport", None)
+        if transport is not None:
+            transport.close()

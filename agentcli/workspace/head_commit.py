@@ -19,7 +19,7 @@ _REFERENCE = re.compile(r"refs/[^\0\s\\:?*\[~^]{1,500}")
 
 def head_commit(root: Path) -> str | None:
     """The checked-out commit of the repository around this folder; None if there is none or it is unreadable."""
-    top = next((one for one in (root, *root.parents) if os.path.lexists(one / ".git")), None)
+    top = work_tree(root)
     if top is None:
         return None
     folder, shared = git_folder(top)
@@ -34,6 +34,11 @@ def head_commit(root: Path) -> str | None:
         said = next((text for place in places if (text := _text(place / name).strip())), "")
         said = said or next((text for place in places if (text := _packed(place, name))), "")
     return None
+
+
+def work_tree(folder: Path) -> Path | None:
+    """The root of the repository that a folder lies in."""
+    return next((one for one in (folder, *folder.parents) if os.path.lexists(one / ".git")), None)
 
 
 def git_folder(top: Path) -> tuple[Path, Path]:

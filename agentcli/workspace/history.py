@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, in_thread
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
 from agentcli.workspace.base import (
@@ -36,7 +36,6 @@ from agentcli.workspace.folders import Roots, SnapshotFolders, SnapshotLocation,
 from agentcli.workspace.head_commit import head_commit
 from agentcli.workspace.journal import SubmissionRecord, UndoJournal, UndoOutcome
 from agentcli.workspace.prune import PRUNE_EVERY_SECONDS, Pruning
-from agentcli.workspace.shadow import in_thread
 from agentcli.workspace.trees import Difference, TreeEntry
 from agentcli.workspace.uncovered import lost, why_uncovered
 from agentcli.workspace.undo.attribution import NamedFiles, UserCommand, authors_beside_call, users_changes

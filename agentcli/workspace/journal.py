@@ -138,8 +138,12 @@ class UndoJournal:
             self._keep(submission, "missed", text=text)
 
     def note_user_changes(self, submission: SubmissionRecord, root: str, changes: UserChanges) -> None:
-        files = {path: [one.mode, one.oid, two.mode, two.oid] for path, (one, two) in changes.files.items()}
-        fields = {"files": files, "made": changes.made, "gone": changes.gone, "doubtful": changes.doubtful}
+        fields = {
+            "files": _steps_to_json(changes.files),
+            "made": changes.made,
+            "gone": changes.gone,
+            "doubtful": changes.doubtful,
+        }
         self._keep(submission, "user", root=root, **fields, command=changes.command)
 
     def note_undone(
@@ -147,7 +151,7 @@ class UndoJournal:
     ) -> None:
         roots = {
             root: {
-                "files": {path: [one.mode, one.oid, two.mode, two.oid] for path, (one, two) in done.files.items()},
+                "files": _steps_to_json(done.files),
                 "untouched": sorted(done.untouched),
                 "unresolved": sorted(done.unresolved),
             }
@@ -251,6 +255,10 @@ class UndoJournal:
 
 def _steps(data: Mapping[str, Any]) -> dict[str, EntryChange]:
     return {str(path): (TreeEntry(str(a), str(b)), TreeEntry(str(c), str(d))) for path, (a, b, c, d) in data.items()}
+
+
+def _steps_to_json(files: Mapping[str, EntryChange]) -> dict[str, list[str]]:
+    return {path: [one.mode, one.oid, two.mode, two.oid] for path, (one, two) in files.items()}
 
 
 def _roots_to_json(roots: Mapping[str, Snapshot]) -> dict[str, Any]:

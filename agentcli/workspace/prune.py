@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from agentcli.core.aio import in_thread
 from agentcli.workspace.base import SnapshotError
-from agentcli.workspace.shadow import Shadow, in_thread
+from agentcli.workspace.shadow import Shadow
 
 KEEP_SECONDS = 30 * 86_400
 KEEP_WHEN_LARGE_SECONDS = 3 * 86_400

@@ -14,17 +14,19 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from agentcli.core.aio import in_thread
 from agentcli.core.bounded_json import parse_json
 from agentcli.core.bounded_read import read_bounded
 from agentcli.workspace import listing
 from agentcli.workspace.base import Snapshot, SnapshotError, TooManyFiles
 from agentcli.workspace.git import EMPTY_TREE, Git
+from agentcli.workspace.head_commit import work_tree
 from agentcli.workspace.listing import CopyLimits, FileListing, folders_among, parse_listing, sort_files, sort_folders
 from agentcli.workspace.trees import Difference, TreeEntry, blobs, differences, tree_entries
 from agentcli.workspace.undo.restore import FolderRestorer, OldFile, parents, unusual_modes
@@ -54,7 +56,7 @@ class Shadow:
     def __init__(self, program: str, root: Path, place: Path, index_name: str, leave_out: Path | None = None) -> None:
         self.root = root
         self.place = place
-        top = _work_tree(root)
+        top = work_tree(root) or root  # For the ignore files above the folder.
         self._prefix = "" if top == root else f"{root.relative_to(top).as_posix()}/"
         self._git = Git(program, place, top, root, place / index_name)
         self._leave_out = leave_out
@@ -383,14 +385,6 @@ class Shadow:
             _unlock(self._git.index)
 
 
-def _work_tree(root: Path) -> Path:
-    """The repository that the folder lies in, for the ignore files above it; else the folder itself."""
-    for folder in (root, *root.parents):
-        if os.path.lexists(folder / ".git"):
-            return folder
-    return root
-
-
 def _unlock(index: Path) -> None:
     with contextlib.suppress(OSError):
         Path(f"{index}.lock").unlink()
@@ -410,14 +404,3 @@ def _write(path: Path, text: str) -> None:
 
 def _joined(paths: Iterable[str]) -> bytes:
     return b"".join(os.fsencode(path) + b"\0" for path in paths)
-
-
-async def in_thread(work: Callable[[], T]) -> T:
-    """Off the event loop; when cancelled, waits for the end first, so that nothing goes on behind anybody's back."""
-    task = asyncio.get_running_loop().create_task(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task})
-        task.exception()
-        raise

@@ -21,8 +21,8 @@ from agentcli.core.abort import AbortController
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json, Message
 from agentcli.tools.base import Output, ToolContext
+from agentcli.tools.documents.read import Read
 from agentcli.tools.files.edit import Edit
-from agentcli.tools.files.read import Read
 from agentcli.tools.files.read_cache import CommandRun
 from agentcli.tools.files.write import Write
 from agentcli.tools.shell.bash import Bash

@@ -19,8 +19,8 @@ from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultB
 from agentcli.core.usage import Usage
 from agentcli.memory.instructions import InstructionFiles, InstructionFolders, UserContext
 from agentcli.tools.base import ToolContext
+from agentcli.tools.documents.read import Read
 from agentcli.tools.files.edit import Edit
-from agentcli.tools.files.read import Read
 from agentcli.tools.files.write import Write
 from tests.support.fakes import bench
 from tests.support.scripts import call, reply

@@ -98,7 +98,7 @@ async def test_a_refusal_never_offers_a_rule_that_opens_credentials(contained: P
     rights = rights_for(Options(cwd=contained.path, environ=contained.environ))
     place = (rights.context.cwd, rights.context.working_dirs)
     for name in (".ssh/id_ed25519", ".aws/credentials", ".npmrc", ".netrc"):
-        assert rights.policy.suggest_prefix("Read", (Need("read", str(contained.home / name)),), *place) == []
+        assert rights.policy.suggest("Read", (Need("read", str(contained.home / name)),), *place).prefix() == []
     rights.context.launcher.close()
 
 

@@ -151,7 +151,7 @@ def _offered(call: Request, rights: Rights, policy: Policy, folder: Path) -> tup
     """The prefix that the question offers; nothing where it offers only the exact call."""
     context = rights.context
     needs = _needs(call, rights, folder)
-    choices = policy.rule_choices(call.tool, needs, context.cwd, context.working_dirs)
+    choices = policy.suggest(call.tool, needs, context.cwd, context.working_dirs).choices()
     return choices[1].rules if len(choices) > 1 else ()
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from agentcli.cli.main import main
 from agentcli.doctor import sandbox, sandbox_trial
+from agentcli.permissions.sandbox.limits import LimitWatch
 from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher
-from agentcli.permissions.sandbox.linux.limits import LimitWatch
 from agentcli.permissions.sandbox.linux.mounts import Mounts
 from agentcli.permissions.sandbox.linux.probe import Ability, probe
 from agentcli.permissions.sandbox.network import host_proxy
@@ -182,7 +182,7 @@ def test_what_this_machine_cannot_do_is_named_and_does_not_count_as_proven(
     ability: Ability, place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(
-        "agentcli.permissions.sandbox.choose.probe", lambda *_: Ability(ability.program, ability.privileges)
+        "agentcli.permissions.choose_sandbox.probe", lambda *_: Ability(ability.program, ability.privileges)
     )
     only(monkeypatch, "isolation", "network")
     code, found = checks(capfd)

@@ -21,7 +21,7 @@ from agentcli.context.steps import ContextState, StepPlan
 from agentcli.core.abort import AbortController
 from agentcli.core.messages import TextBlock
 from agentcli.tools.base import Output, ToolContext
-from agentcli.tools.files.read import Read
+from agentcli.tools.documents.read import Read
 from tests.context.logs import PIXEL, Talk, numbered
 
 SITUATION = ContextState(estimate=1_000, usable=100_000)

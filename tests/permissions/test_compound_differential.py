@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from agentcli.permissions.commands.command_parts import CommandContext, analyse
+from agentcli.permissions.command_context import CommandContext
+from agentcli.permissions.commands.command_parts import analyse
 from agentcli.permissions.shell.strict_parser import NotPlain, Variant
 from agentcli.permissions.shell.values import NAME, NOT_KNOWN, REVISION, SOME
 from agentcli.permissions.shell.word_values import resolved
@@ -44,7 +46,7 @@ def logged(tree: Path) -> tuple[Path, Path]:
 
 def expected(command: str, project: Path) -> list[re.Pattern[str]]:
     """One expression for each form that a part of the command may have, with words ended by NUL."""
-    place = CommandContext.of(project, (project,), home=str(project.parent))
+    place = replace(CommandContext.of(project, (project,)), home=str(project.parent))
     parts = analyse(command, place)
     assert not isinstance(parts, NotPlain), command
     found: list[re.Pattern[str]] = []
@@ -112,7 +114,7 @@ def test_a_compound_line_changed_at_random_that_still_passes_runs_nothing_else(
         for _ in range(random.randint(1, 3)):
             at = random.randint(0, len(line))
             line = line[:at] + random.choice(pieces) + line[at + random.randint(0, 2) :]
-        parts = analyse(line, CommandContext.of(tree, (tree,), home=str(tree.parent)))
+        parts = analyse(line, replace(CommandContext.of(tree, (tree,)), home=str(tree.parent)))
         if isinstance(parts, NotPlain) or not all(part.only_reads for part in parts) or "sleep" in line:
             continue
         tried += 1

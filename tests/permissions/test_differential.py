@@ -10,7 +10,8 @@ from random import Random
 
 import pytest
 
-from agentcli.permissions.commands.command_parts import CommandContext, analyse
+from agentcli.permissions.command_context import CommandContext
+from agentcli.permissions.commands.command_parts import analyse
 from agentcli.permissions.shell.strict_parser import NotPlain, plain_commands
 from tests.permissions.shell_lines import READ_ONLY
 

@@ -39,7 +39,7 @@ def test_a_write_asks_in_every_mode_and_no_rule_makes_it_go_away(
     found = decide(project, mode, need)
     assert found.behavior == ("deny" if mode is PermissionMode.DONT_ASK else "ask")
     assert "installation that runs agentcli" in found.reason
-    assert policy(project, mode).suggestions("Write", [need], project, [project]) == []
+    assert policy(project, mode).suggest("Write", [need], project, [project]).exact() == []
 
 
 def test_plan_mode_refuses_it_as_every_write(project: Path) -> None:

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.permissions.commands.command_parts import CommandContext, analyse
+from agentcli.permissions.command_context import CommandContext
+from agentcli.permissions.commands.command_parts import analyse
 from agentcli.permissions.rules.rule import parse_rule
 from agentcli.permissions.shell.loose_parser import loose_segments, loose_words
 from agentcli.permissions.shell.strict_parser import NotPlain, plain_commands

@@ -405,7 +405,7 @@ def test_a_rule_for_the_whole_tool_is_about_that_tool_only(project: Path) -> Non
 
 
 def suggested(policy: Policy, command: str, project: Path) -> list[str]:
-    return policy.suggestions("Bash", [Need("execute", command)], project, [project])
+    return policy.suggest("Bash", [Need("execute", command)], project, [project]).exact()
 
 
 @pytest.mark.parametrize(
@@ -494,7 +494,7 @@ def test_suggested_rules_make_the_question_go_away(command: str, project: Path) 
 def test_a_suggested_path_rule_makes_the_question_go_away(project: Path) -> None:
     for name in ("new.py", "we[i]rd*.py", "(x).py"):
         needs = [Need("write", str(project / name))]
-        rules = policy().suggestions("Edit", needs, project, [project])
+        rules = policy().suggest("Edit", needs, project, [project]).exact()
         assert rules
         allowed = policy().with_allowed(rules, "this session")
         assert allowed.decide("Edit", {}, needs, project, [project]).behavior == "allow"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.commands.command_parts import CommandContext, analyse
+from agentcli.permissions.command_context import CommandContext
+from agentcli.permissions.commands.command_parts import analyse
 from agentcli.permissions.shell.strict_parser import NotPlain
 
 
@@ -19,7 +21,7 @@ def program(folder: Path, name: str, text: str = "#!/bin/sh\n") -> Path:
 
 
 def why(command: str, project: Path, search_path: str = "") -> str:
-    parts = analyse(command, CommandContext.of(project, (project,), search_path=search_path))
+    parts = analyse(command, replace(CommandContext.of(project, (project,)), search_path=search_path))
     assert not isinstance(parts, NotPlain)
     return "; ".join(part.objection for part in parts if part.objection is not None)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.commands.command_parts import CommandContext, analyse, runs_beside_others
+from agentcli.permissions.command_context import CommandContext
+from agentcli.permissions.commands.command_parts import analyse, runs_beside_others
 from agentcli.permissions.commands.read_only import objection
 from agentcli.permissions.shell.strict_parser import NotPlain
 from tests.permissions.compound_lines import COMPOUND_NOT_PROVEN, COMPOUND_READ_ONLY
@@ -15,7 +17,8 @@ from tests.permissions.shell_lines import NOT_PROVEN, READ_ONLY
 
 def why_asked(command: str, project: Path, hides: bool = False) -> str:
     """Empty: it is proven to only read."""
-    place = CommandContext.of(project, (project,), (), (lambda path: path.endswith("a.txt")) if hides else None)
+    hidden = (lambda path: path.endswith("a.txt")) if hides else None
+    place = replace(CommandContext.of(project, (project,)), hides=hidden)
     parts = analyse(command, place)
     if isinstance(parts, NotPlain):
         return str(parts)
@@ -165,7 +168,7 @@ def test_a_module_or_a_package_may_choose_the_program(tree: Path) -> None:
 
 def test_a_program_among_the_files_of_the_project_is_not_the_known_one(tree: Path) -> None:
     def asked(command: str, search_path: str) -> list[str | None]:
-        parts = analyse(command, CommandContext.of(tree, (tree,), search_path=search_path))
+        parts = analyse(command, replace(CommandContext.of(tree, (tree,)), search_path=search_path))
         assert not isinstance(parts, NotPlain)
         return [part.objection for part in parts]
 

@@ -76,7 +76,7 @@ def test_a_suggested_rule_covers_the_file_and_nothing_else(name: str, kind: str,
     outside.mkdir()
     tool, policy, place = "Read" if kind == "read" else "Edit", Policy(), (work, (work,))
     need = Need(kind, str(outside / name))  # type: ignore[arg-type]
-    rules = policy.suggestions(tool, (need,), *place)
+    rules = policy.suggest(tool, (need,), *place).exact()
     assert len(rules) == 1
     (again,) = split_list(",".join(rules))
     allowed = policy.with_allowed([again], "test")
@@ -91,7 +91,7 @@ def test_a_suggested_rule_covers_the_file_and_nothing_else(name: str, kind: str,
 def test_a_suggested_rule_for_a_command_covers_that_command(command: str, tmp_path: Path) -> None:
     policy, place = Policy(), (tmp_path, (tmp_path,))
     need = Need("execute", command)
-    rules = policy.suggestions("Bash", (need,), *place)
+    rules = policy.suggest("Bash", (need,), *place).exact()
     assert rules
     listed = split_list(",".join(rules))
     assert list(listed) == rules

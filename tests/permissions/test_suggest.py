@@ -20,7 +20,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def choices(command: str, project: Path, policy: Policy | None = None) -> list[tuple[str, ...]]:
-    found = (policy or Policy()).rule_choices("Bash", [Need("execute", command)], project, [project])
+    found = (policy or Policy()).suggest("Bash", [Need("execute", command)], project, [project]).choices()
     return [choice.rules for choice in found]
 
 
@@ -147,7 +147,7 @@ def test_a_program_with_its_arguments_does_not_run_its_input(command: str) -> No
 
 @pytest.mark.parametrize("command", ["pytest -q", ".venv/bin/python -m pytest tests", ".venv/bin/pytest"])
 def test_a_tool_of_the_projects_environment_is_offered_however_it_is_started(command: str, project: Path) -> None:
-    found = Policy().rule_choices("Bash", [Need("execute", command)], project, [project])
+    found = Policy().suggest("Bash", [Need("execute", command)], project, [project]).choices()
     assert len(found) == 3
     widest = found[-1]
     assert ".venv/bin/python -m pytest" in widest.covers
@@ -171,11 +171,11 @@ def test_each_part_of_a_command_gets_its_own_rule(project: Path) -> None:
 
 
 def test_other_tools_say_what_their_rule_covers(project: Path) -> None:
-    fetch = Policy().rule_choices("WebFetch", [Need("fetch", "https://docs.example.com/a")], project, [project])
+    fetch = Policy().suggest("WebFetch", [Need("fetch", "https://docs.example.com/a")], project, [project]).choices()
     assert [(choice.rules, choice.covers) for choice in fetch] == [
         (("WebFetch(domain:docs.example.com)",), "pages of docs.example.com")
     ]
-    edit = Policy().rule_choices("Edit", [Need("write", str(project / "a.py"))], project, [project])
+    edit = Policy().suggest("Edit", [Need("write", str(project / "a.py"))], project, [project]).choices()
     assert edit[0].covers == f"edits of {project}/a.py"
 
 
@@ -194,5 +194,5 @@ def test_other_tools_say_what_their_rule_covers(project: Path) -> None:
 )
 def test_a_refusal_names_the_narrowest_rule_for_such_calls(command: str, expected: list[str], project: Path) -> None:
     (project / "x").touch()
-    found = Policy().suggest_prefix("Bash", [Need("execute", command)], project, [project])
+    found = Policy().suggest("Bash", [Need("execute", command)], project, [project]).prefix()
     assert found == [rule.format(project=project) for rule in expected]

@@ -26,11 +26,11 @@ from agentcli.core.messages import ToolUseBlock
 from agentcli.core.permission import Answer, Need, PermissionMode
 from agentcli.permissions.policy import Policy
 from agentcli.tools.base import Output, ToolContext
+from agentcli.tools.documents.read import Read
 from agentcli.tools.files import change
 from agentcli.tools.files import replace as files_replace
 from agentcli.tools.files.edit import Edit
 from agentcli.tools.files.multiedit import MultiEdit
-from agentcli.tools.files.read import Read
 from agentcli.tools.files.read_cache import LARGEST_KEPT, MOST_KEPT, ReadCache
 from agentcli.tools.files.write import Write
 from agentcli.tools.registry import Registry

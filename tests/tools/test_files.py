@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from agentcli.tools.base import Output, ToolContext
-from agentcli.tools.files import read
+from agentcli.tools.documents import read
+from agentcli.tools.documents.read import Read
 from agentcli.tools.files import replace as files_replace
 from agentcli.tools.files.edit import Edit
-from agentcli.tools.files.read import Read
 from agentcli.tools.files.write import Write
 from tests.tools.running import context_in, run, text_of
 

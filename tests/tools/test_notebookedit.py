@@ -10,7 +10,7 @@ import pytest
 
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.documents.notebookedit import NotebookEdit
-from agentcli.tools.files.read import Read
+from agentcli.tools.documents.read import Read
 from tests.tools.running import context_in, run, text_of
 
 pytestmark = pytest.mark.anyio

@@ -24,11 +24,10 @@ from PIL import Image
 from agentcli.core.abort import AbortController, AbortReason
 from agentcli.core.messages import ImageBlock, TextBlock
 from agentcli.tools.base import Output, ToolContext
-from agentcli.tools.documents import image, pdf
+from agentcli.tools.documents import image, pdf, read
 from agentcli.tools.documents.pdf import PageRange, page_range
+from agentcli.tools.documents.read import Read
 from agentcli.tools.files import numbered_lines as read_text
-from agentcli.tools.files import read
-from agentcli.tools.files.read import Read
 from agentcli.tools.search.glob import Glob
 from agentcli.tools.search.grep import Grep
 from tests.tools.running import context_in, hits_of, run, text_of

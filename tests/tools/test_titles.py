@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.tools.files.read import Read
+from agentcli.tools.documents.read import Read
 from agentcli.tools.search.grep import Grep
 from agentcli.tools.shell.bash import Bash
 from agentcli.tools.titles import title_of

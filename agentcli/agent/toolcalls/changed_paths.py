@@ -9,10 +9,10 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from agentcli.core.aio import in_thread
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.tools.base import ToolContext
-from agentcli.tools.builtin import in_thread
 
 if TYPE_CHECKING:
     from agentcli.permissions.commands.command_parts import CommandPart
@@ -37,7 +37,8 @@ async def changed_paths(input: Json, needs: Sequence[Need], context: ToolContext
 
 def paths_of_command(command: str, context: ToolContext) -> tuple[str, ...] | None:
     """The same for a command line. Blocking: patterns may match many files."""
-    from agentcli.permissions.commands.command_parts import CommandContext, analyse
+    from agentcli.permissions.command_context import CommandContext
+    from agentcli.permissions.commands.command_parts import analyse
     from agentcli.permissions.shell.strict_parser import NotPlain
 
     parts = analyse(command, CommandContext.of(context.cwd, context.working_dirs))

@@ -28,6 +28,7 @@ from agentcli.agent.toolcalls.network_offer import (
 )
 from agentcli.agent.toolcalls.refusals import unattended_refusal
 from agentcli.core.abort import AbortController, Aborted, AbortSignal
+from agentcli.core.aio import in_thread
 from agentcli.core.bounded_json import DEEPEST_INPUT
 from agentcli.core.events import (
     Event,
@@ -51,7 +52,6 @@ from agentcli.core.permission import Answer, Decision, Need, PermissionMode
 from agentcli.core.plaintext import plain_line
 from agentcli.core.tool_errors import Content, wrapped_content
 from agentcli.tools.base import Output, Progress, SmallModel, Tool, ToolContext
-from agentcli.tools.builtin import in_thread
 from agentcli.tools.registry import Registry
 from agentcli.tools.schema import checked
 from agentcli.tools.titles import title_of

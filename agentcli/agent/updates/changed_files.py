@@ -18,13 +18,14 @@ from dataclasses import dataclass, field, replace
 from agentcli.agent.loop.state import LoopState
 from agentcli.agent.updates.command_changes import names_file, names_file_or_folder, runs_during
 from agentcli.agent.updates.seen_files import SEEN, Record, Remember, Stamp, recall, recalled, to_json
+from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Json, Message, Origin, user_message
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
 from agentcli.tools.base import ToolContext
-from agentcli.tools.builtin import in_thread, shown_path
+from agentcli.tools.builtin import shown_path
 from agentcli.tools.files.diff import diff_display
 from agentcli.tools.files.disk import LARGEST_LOADED, load_now
 from agentcli.tools.files.encoding import decode

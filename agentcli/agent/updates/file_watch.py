@@ -11,9 +11,10 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from agentcli.agent.updates.changed_files import ChangedFiles
+from agentcli.core.aio import in_thread
 from agentcli.core.plaintext import plain_line
 from agentcli.tools.base import ToolContext
-from agentcli.tools.builtin import in_thread, shown_path
+from agentcli.tools.builtin import shown_path
 
 MOST_FOLDERS = 200
 """The latest; systems let a user watch some thousands in all programs together."""

@@ -17,12 +17,13 @@ from typing import Protocol
 from agentcli.agent.loop.state import LoopState
 from agentcli.agent.updates.mentions import attached_paths
 from agentcli.context.view import ContextView
+from agentcli.core.aio import in_thread
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Message, Origin, user_message
 from agentcli.core.plaintext import plain_line
 from agentcli.memory.instructions import InstructionFile, InstructionFiles, Instructions, UserContext
 from agentcli.tools.base import ToolContext
-from agentcli.tools.builtin import absolute_path, in_thread
+from agentcli.tools.builtin import absolute_path
 
 INSTRUCTIONS = "instructions"
 """In a message's meta: the files that it shows, real paths with their digests; "" for one that is gone."""

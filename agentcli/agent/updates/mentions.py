@@ -20,6 +20,7 @@ from agentcli.agent.ports import Permissions
 from agentcli.agent.questions import Questions, UserQuestion
 from agentcli.core import events as ev
 from agentcli.core.abort import Aborted, AbortSignal
+from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Ids
 from agentcli.core.messages import ATTACHED, Block, Json, Message, Origin, TextBlock, clean_text
@@ -27,7 +28,7 @@ from agentcli.core.permission import Decision, Need
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
 from agentcli.tools.base import Output, Tool, ToolContext
-from agentcli.tools.builtin import absolute_path, in_thread, is_encodable, shown_path
+from agentcli.tools.builtin import absolute_path, is_encodable, shown_path
 from agentcli.tools.files.disk import folder_names, quoted_name
 from agentcli.tools.titles import title_of
 

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from agentcli.core.frozen import frozen
-from agentcli.permissions.commands.listers import Words, is_lister, keeps_lines, only_filters
-from agentcli.permissions.commands.listings import are_harmless
+from agentcli.permissions.command_context import CommandContext
 from agentcli.permissions.commands.name_lists import exec_objection, find_exec, xargs_objection
 from agentcli.permissions.commands.programs import folder_objection, own_program
 from agentcli.permissions.commands.read_only import ASSIGNMENT, has_script, objection, unknown_objection
 from agentcli.permissions.commands.read_only_table import ANY_FILES, SCRIPT_PROGRAMS, STEERED_BY
-from agentcli.permissions.file_exposure import FileExposure
-from agentcli.permissions.paths import expanded_pattern, is_below, real_path
+from agentcli.permissions.paths import expanded_pattern, is_below
+from agentcli.permissions.shell.listers import Words, is_lister, keeps_lines, only_filters
+from agentcli.permissions.shell.listings import are_harmless
 from agentcli.permissions.shell.strict_parser import (
     CommandStep,
     NotPlain,
@@ -57,83 +55,6 @@ _IN_THE_SHELL = frozenset({"command", "builtin", "time", "-p"})
 _NAMES_NO_FILES = frozenset({"echo", "printf", "basename", "dirname", "true", "false", ":"})
 """Programs for which a path is only text."""
 _ANY_FILES_GIT = frozenset({"diff", "log", "status", "ls-files", "show", "blame"})
-
-
-@frozen
-class CommandContext:
-    """Where a command would run, and what it may read there. Folders are resolved."""
-
-    cwd: str
-    working_dirs: tuple[str, ...]
-    readable: tuple[str, ...] = ()
-    hides: Callable[[str], bool] | None = None
-    """Whether a rule restricts reading this file; None without such rules."""
-    resolve: Callable[[str], str] = real_path
-    search_path: str = ""
-    """Search path of the shell (PATH). Empty: not checked."""
-    home: str = ""
-    """Value of `$HOME` for commands; empty: as in this process."""
-    temp: str = ""
-    """Value of `$TMPDIR` for commands; empty if unknown."""
-    trusted: bool = True
-    """Whether the user trusts the folder, so that its repository may make git run programs."""
-    exposure: FileExposure | None = None
-    """Restricted files that searches could show; None if no file is restricted."""
-    relocate: Callable[[str], str] = str
-    """Maps a path to the path outside the sandbox, whose `/tmp` is private."""
-    scratch: tuple[str, ...] = ()
-    """The session's temp folder, outside of the sandbox."""
-
-    @classmethod
-    def of(
-        cls,
-        cwd: Path,
-        working_dirs: tuple[Path, ...],
-        readable: tuple[Path, ...] = (),
-        hides: Callable[[str], bool] | None = None,
-        resolve: Callable[[str], str] = real_path,
-        search_path: str = "",
-        trusted: bool = True,
-        exposure: FileExposure | None = None,
-        home: str = "",
-        temp: str = "",
-        relocate: Callable[[str], str] = str,
-        scratch: tuple[Path, ...] = (),
-    ) -> CommandContext:
-        inside, beside = (tuple(resolve(str(folder)) for folder in folders) for folders in (working_dirs, readable))
-        own = tuple(str(folder) for folder in scratch)
-        return cls(str(cwd), inside, beside, hides, resolve, search_path, home, temp, trusted, exposure, relocate, own)
-
-    def locate(self, path: str) -> str:
-        """Where a path of the command lies outside of the sandbox, also if `..` or a link leads to its `/tmp`."""
-        found = self.relocate(path)
-        if found != path or self.relocate is str:
-            return found
-        real = real_path(path)
-        moved = self.relocate(real)
-        return path if moved == real else moved
-
-    def in_scratch(self, folder: str) -> bool:
-        """Whether a folder of the command is the session's temp folder or below it, reached through no link."""
-        located = os.path.normpath(self.locate(folder))
-        for own in self.scratch:
-            if is_below(located, (own,)):
-                return real_path(located) == real_path(own) + located[len(own) :]
-        return False
-
-    @property
-    def has_visible_restricted_files(self) -> bool:
-        """Whether a command that takes names from another could show a file that a rule restricts."""
-        exposure = self.exposure
-        return exposure is not None and any(exposure.below(folder) for folder in self.working_dirs)
-
-    def holds(self, path: str) -> bool:
-        """Whether a path leads into the working directories."""
-        return is_below(self.resolve(path), self.working_dirs)
-
-    def may_read(self, path: str) -> bool:
-        real = self.resolve(path)
-        return is_below(real, self.working_dirs) or is_below(real, self.readable)
 
 
 @frozen
@@ -438,7 +359,8 @@ class _Course:
         if reason is not None or not moved or len({*self._seen, *moved}) > _MOST_FOLDERS:
             self._certain = self._seen = self._likely = ()
             return reason or "the folder it would run in is unknown"
-        there = self._only_read and command.joint in ("", ";", "&&") and all(map(_may_enter, likely)) and likely
+        enterable = all(os.path.isdir(folder) and os.access(folder, os.X_OK) for folder in likely)  # noqa: PTH112
+        there = self._only_read and command.joint in ("", ";", "&&") and enterable and likely
         self._certain = tuple(dict.fromkeys(moved))
         self._seen = tuple(dict.fromkeys((*self._seen, *moved)))
         self._likely = tuple(dict.fromkeys(likely)) if there else self._seen
@@ -468,10 +390,6 @@ def _listing(part: CommandPart, producer: CommandPart | None) -> tuple[str, ...]
     if not part.command.piped:
         return part.inner if is_lister(part.inner) else None
     return producer.listing if producer is not None and keeps_lines(part.inner) else None
-
-
-def _may_enter(folder: str) -> bool:
-    return os.path.isdir(folder) and os.access(folder, os.X_OK)  # noqa: PTH112
 
 
 # --------------------------------------------------------------------------------------------- one part in its folders

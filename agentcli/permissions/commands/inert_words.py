@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from agentcli.permissions.commands.command_parts import CommandPart
+from agentcli.permissions.git.subcommand import subcommand_index
 from agentcli.permissions.shell.wrappers import unwrapped
 
 _PRINTERS = frozenset({"echo", "printf"})
@@ -203,7 +204,7 @@ def _pruned(words: tuple[str, ...], start: int, found: set[int]) -> int:
 
 
 def _messages(words: tuple[str, ...]) -> frozenset[int]:
-    start = _subcommand(words)
+    start = subcommand_index(words)
     found: set[int] = set()
     for index in range(start + 1, len(words)) if words[start : start + 1] else ():
         if words[start] not in _MESSAGE_COMMANDS or words[index] == "--":
@@ -217,16 +218,9 @@ def _messages(words: tuple[str, ...]) -> frozenset[int]:
     return frozenset(found)
 
 
-def _subcommand(words: tuple[str, ...]) -> int:
-    index = 1
-    while index < len(words) and words[index].startswith("-"):
-        index += 2 if words[index] in ("-C", "-c", "--git-dir", "--work-tree") else 1
-    return index
-
-
 def _reads_message(words: tuple[str, ...]) -> bool:
     """Whether git takes the text of a here-document as a message."""
-    start = _subcommand(words)
+    start = subcommand_index(words)
     if words[0] != "git" or words[start : start + 1] not in (("commit",), ("tag",), ("notes",)):
         return False
     rest = words[start + 1 :]

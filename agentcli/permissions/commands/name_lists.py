@@ -6,7 +6,7 @@ import os
 import re
 from itertools import pairwise
 
-from agentcli.core.frozen import frozen
+from agentcli.permissions.shell.listers import plain_search
 
 _SHOWS_NO_CONTENT = frozenset({"ls", "basename", "dirname", "echo", "stat", "md5sum", "sha1sum", "sha256sum"})
 """Whatever names and flags they are given, they write nothing, run nothing and show nothing of what is in a file."""
@@ -15,10 +15,6 @@ _SHOWS_CONTENT = frozenset({"cat", "grep", "head", "tail"})
 _READS_LISTS = frozenset({"wc", "du"})
 """The same, but for a flag that names a file with names in it, of which an error message would show something."""
 
-_FIND_FILTERS = frozenset(
-    "-type -name -iname -path -ipath -maxdepth -mindepth -size -mtime -mmin -newer -regex -iregex".split()  # noqa: SIM905
-)
-_FIND_NAMES = frozenset({"-name", "-iname", "-path", "-ipath"})
 _MOST_ENTRIES = 4_000
 _CUT_BY_XARGS = re.compile(r"[\s'\"\\]")
 
@@ -76,77 +72,6 @@ def exec_objection(search: tuple[str, ...], command: tuple[str, ...], *, hidden:
 def _may_be_given(program: str, search: tuple[str, ...]) -> bool:
     # A link would show what is outside; -type f leaves links out.
     return program in _READS_LISTS or (("-type", "f") in pairwise(search) and program in _SHOWS_CONTENT)
-
-
-@frozen
-class Search:
-    """A `find`: roots, folders to leave out (`-path X -prune -o`), filters that all have to hold, the rest."""
-
-    roots: tuple[str, ...]
-    pruned: tuple[tuple[str, str], ...]
-    """`-path` or `-name`, and a pattern."""
-    filters: tuple[tuple[bool, str, str], ...]
-    """Whether it is negated, the test and its value."""
-    rest: tuple[str, ...]
-
-    @property
-    def left_out(self) -> tuple[tuple[str, str], ...]:
-        """Tests for folders of which nothing inside is printed."""
-        negated = (value for is_not, test, value in self.filters if is_not and test == "-path" and value[-2:] == "/*")
-        return (*self.pruned, *(("-path", value[:-2]) for value in negated))
-
-
-def read_search(words: tuple[str, ...]) -> Search:
-    arguments, position = words[1:], 0
-    while position < len(arguments) and arguments[position][:1] not in ("-", "!", "(", ",", ")"):
-        position += 1
-    roots = arguments[:position] or (".",)
-    pruned: list[tuple[str, str]] = []
-    filters: list[tuple[bool, str, str]] = []
-    while (clause := _prune_clause(arguments[position:])) is not None:
-        position += clause[0]
-        pruned += clause[1]
-    while position + 1 < len(arguments):
-        # Never `-not -type f`: then links would be among the names.
-        negated = arguments[position] in ("-not", "!") and arguments[position + 1] in _FIND_NAMES
-        if not negated and arguments[position] not in _FIND_FILTERS:
-            break
-        position += negated
-        filters += ((negated, arguments[position], value) for value in arguments[position + 1 : position + 2])
-        position += 2
-    return Search(roots, tuple(pruned), tuple(filters), arguments[position:])
-
-
-def plain_search(words: tuple[str, ...], printing: str | None) -> tuple[str, ...] | None:
-    """The roots of a `find` that prints nothing but names; `printing` is the action at its end, if not `-print`."""
-    if words[0] != "find":
-        return None
-    search = read_search(words)
-    if printing:
-        return search.roots if search.rest == (printing,) else None
-    # Without a printing of its own it would print the folders that it leaves out.
-    ends = search.rest == ("-print",) or (search.rest == () and not search.pruned)
-    return search.roots if ends else None
-
-
-def _prune_clause(words: tuple[str, ...]) -> tuple[int, list[tuple[str, str]]] | None:
-    """The length of `-path X -prune -o` or `( -name X -o -name Y ) -prune -o` at the beginning, and its tests."""
-    position = 2 if words[:2] == ("-type", "d") else 0
-    tests: list[tuple[str, str]] = []
-    grouped = words[position : position + 1] == ("(",)
-    position += grouped
-    while words[position : position + 1] in (("-path",), ("-name",)) and position + 1 < len(words):
-        tests.append((words[position], words[position + 1]))
-        position += 2
-        if not grouped or words[position : position + 1] != ("-o",):
-            break
-        position += 1
-    if grouped and words[position : position + 1] != (")",):
-        return None
-    position += grouped
-    if words[position : position + 2] == ("-type", "d"):
-        position += 2
-    return (position + 2, tests) if tests and words[position : position + 2] == ("-prune", "-o") else None
 
 
 def _names_stay_whole(root: str) -> bool:

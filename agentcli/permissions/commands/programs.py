@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from agentcli.core.bounded_read import Reason, Unread, read_bounded, read_start
 from agentcli.permissions.commands.read_only_table import STARTS, STEERED_BY
 from agentcli.permissions.git.config import runs_programs
 from agentcli.permissions.git.obeyed_files import is_repository
 from agentcli.permissions.paths import is_below, real_path
+
+if TYPE_CHECKING:
+    from agentcli.permissions.command_context import CommandContext
 
 _MOST_BYTES = 200_000
 _BUILT_IN = frozenset(
@@ -26,22 +29,7 @@ _SHIMS = re.compile(r"/(?:shims|\.volta/bin|\.cargo/bin|\.proto/bin|\.nodenv|\.r
 _SHIM_PROGRAMS = frozenset({"rustup", "mise", "asdf", "volta", "volta-shim", "proto", "pyenv", "rbenv", "jenv"})
 
 
-class ProgramContext(Protocol):
-    """The part of `CommandContext` used here."""
-
-    @property
-    def working_dirs(self) -> tuple[str, ...]: ...
-    @property
-    def search_path(self) -> str: ...
-    @property
-    def trusted(self) -> bool: ...
-    @property
-    def resolve(self) -> Callable[[str], str]: ...
-
-    def holds(self, path: str) -> bool: ...
-
-
-def own_program(name: str, place: ProgramContext) -> str | None:
+def own_program(name: str, place: CommandContext) -> str | None:
     """Reason if files of a working directory decide what `name` runs or starts; else None."""
     for program in (name, *STARTS.get(name, ())):
         reason = _found_inside(program, place)
@@ -50,7 +38,7 @@ def own_program(name: str, place: ProgramContext) -> str | None:
     return None
 
 
-def _found_inside(name: str, place: ProgramContext) -> str | None:
+def _found_inside(name: str, place: CommandContext) -> str | None:
     if name in _BUILT_IN or "/" in name or not place.search_path:
         return None
     for entry in place.search_path.split(os.pathsep):
@@ -63,7 +51,7 @@ def _found_inside(name: str, place: ProgramContext) -> str | None:
     return None
 
 
-def _program_path(name: str, place: ProgramContext) -> str | None:
+def _program_path(name: str, place: CommandContext) -> str | None:
     for entry in place.search_path.split(os.pathsep) if place.search_path else ():
         path = os.path.join(entry, name)  # noqa: PTH118
         if os.path.isfile(path) and os.access(path, os.X_OK):  # noqa: PTH113
@@ -74,7 +62,7 @@ def _program_path(name: str, place: ProgramContext) -> str | None:
 # ------------------------------------------------------------------------------------- files that choose or configure
 
 
-def folder_objection(words: Sequence[str], folder: str, place: ProgramContext) -> str | None:
+def folder_objection(words: Sequence[str], folder: str, place: CommandContext) -> str | None:
     """Reason if files in or above the folder decide what runs; else None."""
     program = words[0]
     if program == "pip" and words[1:] != ("--version",):
@@ -118,7 +106,7 @@ def _steering_objection(program: str, names: Sequence[str], folder: Path) -> str
     return f"{key} in .npmrc can decide which programs {program} runs" if key is not None else None
 
 
-def _is_shim(program: str, place: ProgramContext) -> bool:
+def _is_shim(program: str, place: CommandContext) -> bool:
     """Whether a version manager replaces the program. Assumed if PATH is unknown."""
     path = _program_path(program, place)
     if path is None:
@@ -180,7 +168,7 @@ def _like_a_repository(folder: str) -> bool:
 # ------------------------------------------------------------------------------------------- site hooks of Python
 
 
-def _site_objection(folder: str, place: ProgramContext) -> str | None:
+def _site_objection(folder: str, place: CommandContext) -> str | None:
     """Python runs `sitecustomize` from any folder on its path before pip begins."""
     for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if os.environ.get("PYTHONPATH") else ():
         if not entry.startswith("/") or place.holds(os.path.join(folder, entry)):  # noqa: PTH118

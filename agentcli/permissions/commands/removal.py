@@ -59,7 +59,8 @@ def removed_essential(command: str, cwd: Path, keep: Iterable[Path], home: Path 
             # Each costs a look into a folder.
             if patterns > _MOST_PATTERNS:
                 return "more files than can be checked"
-            if _is_home_folder(target) or any(_meets(base, target, cwd, home, essential) for base in bases):
+            # `~name` is the home folder of another user.
+            if re.match(r"~[^/]", target) or any(_meets(base, target, cwd, home, essential) for base in bases):
                 return target
         if removing and "xargs" in words[:-1] and not _names_are_chosen(segments):
             return "the files that xargs receives"
@@ -117,10 +118,6 @@ def _names_are_chosen(segments: list[list[str]]) -> bool:
         if program in _LISTS_SOME or (program == "find" and _has_filter(words)):
             return True
     return False
-
-
-def _is_home_folder(word: str) -> bool:
-    return re.match(r"~[^/]", word) is not None
 
 
 def _find_removes_all(arguments: list[str]) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -25,7 +25,7 @@ _SECONDS = 1.0
 _MOST_NAMES = 200
 _MOST_REFS = 2_000
 _MOST_KEPT = 16
-NEUTRAL_SETTINGS = (
+_NEUTRAL_SETTINGS = (
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
     "core.untrackedCache=false",
@@ -39,7 +39,7 @@ NEUTRAL_SETTINGS = (
     "safe.directory=*",
     "safe.bareRepository=explicit",
 )
-NEUTRAL_ENVIRON = {
+_NEUTRAL_ENVIRON = {
     "PATH": "/usr/bin:/bin",
     "HOME": "/nonexistent",
     "LC_ALL": "C.UTF-8",
@@ -78,37 +78,32 @@ class TrackedFiles:
         key = (top, specs, working_dirs, state)
         if state is not None and key in self._kept:
             return self._kept[key]
-        found = self._look(top, folder, specs, hides, working_dirs, search_path)
+        git = find_program("git", search_path, map(Path, working_dirs))
+        found = None if git is None else _matching(git, (top, *working_dirs), folder, specs, hides)
         if state is not None:
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.clear()
             self._kept[key] = found
         return found
 
-    @staticmethod
-    def _look(
-        top: str,
-        folder: str,
-        specs: tuple[str, ...],
-        hides: Callable[[str], bool],
-        working_dirs: tuple[str, ...],
-        search_path: str | None,
-    ) -> tuple[str, ...] | None:
-        git = find_program("git", search_path, map(Path, working_dirs))
-        if git is None:
+
+def _matching(
+    git: str, bases: Iterable[str], folder: str, specs: tuple[str, ...], hides: Callable[[str], bool]
+) -> tuple[str, ...] | None:
+    """`bases`: a repository may have its files elsewhere than around its .git."""
+    found: dict[str, None] = {}
+    pathspecs = list(_pathspecs(specs))
+    deadline = time.monotonic() + _SECONDS
+    for command in (("ls-files", "-z", "--full-name"), _HISTORY):
+        listed = run_neutral_git(git, (*command, "--", *pathspecs), folder, deadline - time.monotonic())
+        if listed is None:
             return None
-        found: dict[str, None] = {}
-        pathspecs = list(_pathspecs(specs))
-        deadline = time.monotonic() + _SECONDS
-        for command in (("ls-files", "-z", "--full-name"), _HISTORY):
-            names = _run(git, command, pathspecs, folder, deadline - time.monotonic())
-            if names is None:
-                return None
-            # A repository may have its files elsewhere than around its .git.
-            for base in dict.fromkeys((top, *working_dirs)):
-                paths = (f"{base.rstrip('/')}/{name}" for name in names)
-                found.update((path, None) for path in paths if path not in found and hides(path))
-        return tuple(found)[:_MOST_NAMES]
+        # The history has a line break between two commits.
+        names = list(dict.fromkeys(name.strip("\n") for name in listed if name.strip("\n")))
+        for base in dict.fromkeys(bases):
+            paths = (f"{base.rstrip('/')}/{name}" for name in names)
+            found.update((path, None) for path in paths if path not in found and hides(path))
+    return tuple(found)[:_MOST_NAMES]
 
 
 def has_tracked_files(
@@ -118,21 +113,20 @@ def has_tracked_files(
     if _repository(str(folder.parent)) is None:
         return "no repository"
     git = find_program("git", search_path, working_dirs)
-    pathspecs = [f":(literal,icase){folder.name}"]
-    names = None if git is None else _run(git, ("ls-files", "-z"), pathspecs, str(folder.parent), _SECONDS)
+    command = ("ls-files", "-z", "--", f":(literal,icase){folder.name}")
+    names = None if git is None else run_neutral_git(git, command, str(folder.parent), _SECONDS)
     return "unknown" if names is None else bool(names)
 
 
-def _run(git: str, command: tuple[str, ...], pathspecs: list[str], folder: str, seconds: float) -> list[str] | None:
-    settings = [word for setting in NEUTRAL_SETTINGS for word in ("-c", setting)]
+def run_neutral_git(git: str, arguments: Sequence[str], folder: str, seconds: float) -> list[str] | None:
+    """The names, separated by NUL bytes, that git prints without obeying the repository; None if it fails."""
+    settings = [word for setting in _NEUTRAL_SETTINGS for word in ("-c", setting)]
     try:
-        words = [git, "--no-pager", *settings, *command, "--", *pathspecs]
-        done = run_program(words, cwd=folder, environ=NEUTRAL_ENVIRON, seconds=max(seconds, 0.0))
+        command = [git, "--no-pager", *settings, *arguments]
+        done = run_program(command, cwd=folder, environ=_NEUTRAL_ENVIRON, seconds=max(seconds, 0.0))
     except (OSError, ValueError):
         return None
-    if done.code != 0:
-        return None
-    return list(dict.fromkeys(name.strip("\n") for name in os.fsdecode(done.output).split("\0") if name.strip("\n")))
+    return [os.fsdecode(name) for name in done.output.split(b"\0") if name] if done.code == 0 else None
 
 
 def _pathspecs(specs: tuple[str, ...]) -> Iterator[str]:

@@ -42,22 +42,16 @@ class Suggestions:
     given: tuple[Need, ...]
     """The needs as the tool stated them."""
 
-    @classmethod
-    def of(
-        cls, policy: Policy, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]
-    ) -> Suggestions:
-        return cls(policy, PermissionCall.of(tool_name, needs, cwd, working_dirs, policy.home), tuple(needs))
-
     def exact(self) -> list[str]:
         """The narrowest rules, one per part of a command; none if no rules can cover the call."""
         return self._verified(self._rules(lambda _words: None))
 
     def prefix(self) -> list[str]:
-        """The narrowest rules for calls like this one, not only this very line."""
+        """The narrowest rules for calls like this one (`Bash(npm test *)`); the exact ones if that covers too much."""
         return self._verified(self._rules(any_prefix)) or self.exact()
 
     def choices(self) -> list[RuleChoice]:
-        """Narrowest first."""
+        """What an "always" answer can save, narrowest first: the exact call, then prefixes of known programs."""
         found: list[RuleChoice] = []
         exact = self.exact()
         if exact:

@@ -12,26 +12,9 @@ from agentcli.permissions.rules.rule import READING_TOOLS, WRITING_TOOLS, Rule, 
 _HARMLESS_BARE = READING_TOOLS | {"TodoWrite", "WebSearch", "BashOutput"}
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
 _INTERPRETERS = frozenset(
-    (
-        *("sh", "bash", "zsh", "dash", "ksh", "fish", "pwsh", "busybox"),
-        *("node", "deno", "bun", "ruby", "perl", "php", "lua", "Rscript", "osascript", "awk", "gawk"),
-        *(
-            "env",
-            "sudo",
-            "doas",
-            "su",
-            "xargs",
-            "eval",
-            "exec",
-            "command",
-            "nohup",
-            "setsid",
-            "time",
-            "timeout",
-            "nice",
-        ),
-        *("ssh", "npx", "bunx", "uvx", "pipx", "docker", "podman"),
-    )
+    {"sh", "bash", "zsh", "dash", "ksh", "fish", "pwsh", "busybox", "node", "deno", "bun", "ruby", "perl", "php", "lua"}
+    | {"Rscript", "osascript", "awk", "gawk", "env", "sudo", "doas", "su", "xargs", "eval", "exec", "command", "nohup"}
+    | {"setsid", "time", "timeout", "nice", "ssh", "npx", "bunx", "uvx", "pipx", "docker", "podman"}
 )
 """Programs whose arguments or standard input say what runs."""
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line
 from agentcli.permissions.paths import is_protected
+from agentcli.permissions.sandbox.plan import SandboxRules
 from agentcli.permissions.sandbox.temp_folder import SYSTEM_TEMP
 
 _MOST_TEXT = 20_000
@@ -56,20 +57,16 @@ _MISSING = re.compile(
 _HIDDEN = ("/tmp/", "/var/tmp/", "/run/", "/var/run/")  # noqa: S108 - names that commands use
 
 
-@frozen(kw_only=True)
+@frozen
 class Refusals:
     """The paths and limits that the sandbox enforces."""
 
-    working_dirs: tuple[Path, ...]
+    rules: SandboxRules
     masked: tuple[Path, ...]
-    home: Path | None
     network: bool
-    temporary: Path | None
+    """Whether the command had network."""
+    temporary: Path | None = None
     """The folder behind `/tmp` for commands; None for the machine's own."""
-    writable: tuple[Path, ...] = ()
-    installation: tuple[Path, ...] = ()
-    can_ask: bool = True
-    """Whether the session is interactive, so that the user can approve."""
 
 
 def worth_explaining(code: int, output: str) -> bool:
@@ -96,15 +93,15 @@ def _write(text: str, refusals: Refusals) -> str | None:
         return None
     path = _first_path(lines, refusals)
     shown = plain_line(path, 200) if path else "a path"
-    if path and any(Path(path).is_relative_to(part) for part in refusals.installation):
+    if path and any(Path(path).is_relative_to(part) for part in refusals.rules.installation):
         return (
             f"{shown} is part of the installation that runs agentcli, which commands cannot change. Make another "
             "environment (python3 -m venv) for the project, or ask the user to run the command in their own terminal."
         )
-    inside = any(Path(path).is_relative_to(folder) for folder in refusals.working_dirs)
+    inside = any(Path(path).is_relative_to(folder) for folder in refusals.rules.working_dirs)
     if path and inside and is_protected(path):
         protected = f"{shown} is protected: other programs run or obey what is in it, so commands cannot change it."
-        if not refusals.can_ask:
+        if not refusals.rules.can_ask:
             return f"{protected} Leave it as it is and tell the user in your answer what to change there."
         return (
             f"{protected} Use Write or Edit, which ask the user, or ask them to run the command or to add it to "
@@ -140,11 +137,15 @@ def _secret(text: str, refusals: Refusals) -> str | None:
             )
         for path in _paths(line, refusals):
             if any(Path(path).is_relative_to(mask) for mask in refusals.masked):
-                return (
-                    f"{plain_line(path, 200)} is kept from commands because it holds secrets or a rule denies reading "
-                    "it. The user can open it with the setting sandbox.allowRead."
-                )
+                return _masked(path)
     return None
+
+
+def _masked(path: str) -> str:
+    return (
+        f"{plain_line(path, 200)} is kept from commands because it holds secrets or a rule denies reading it. The user "
+        "can open it with the setting sandbox.allowRead."
+    )
 
 
 def _net(text: str, refusals: Refusals) -> str | None:
@@ -196,14 +197,11 @@ def _hidden(text: str, refusals: Refusals) -> str | None:
             hidden = refusals.temporary is not None and path.startswith(_HIDDEN)
             if not (masked or hidden) or not os.path.lexists(path):
                 continue
-            if any(Path(path).is_relative_to(folder) for folder in refusals.working_dirs) and not masked:
+            if any(Path(path).is_relative_to(folder) for folder in refusals.rules.working_dirs) and not masked:
                 continue
             shown = plain_line(path, 200)
             if masked:
-                return (
-                    f"{shown} is kept from commands because it holds secrets or a rule denies reading it. The user can "
-                    "open it with the setting sandbox.allowRead."
-                )
+                return _masked(path)
             if path.startswith(("/run/", "/var/run/")):
                 return f"{shown} exists but is hidden from commands: services there act outside of the sandbox."
             return (
@@ -223,9 +221,9 @@ def _paths(line: str, refusals: Refusals) -> list[str]:
     found = []
     for match in _PATH.finditer(_WHERE.sub("", line)):
         path = match[1].rstrip(".") or match[1]
-        if path.startswith("~") and refusals.home is not None:
-            path = str(refusals.home) + path[1:]
-        if not path.startswith("/") and refusals.working_dirs:
-            path = os.path.normpath(refusals.working_dirs[0] / path)
+        if path.startswith("~") and refusals.rules.home is not None:
+            path = str(refusals.rules.home) + path[1:]
+        if not path.startswith("/") and refusals.rules.working_dirs:
+            path = os.path.normpath(refusals.rules.working_dirs[0] / path)
         found.append(path)
     return found

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agentcli.core.frozen import frozen
 from agentcli.permissions.sandbox.filtered import FILTERS, Filter
-from agentcli.permissions.sandbox.linux.limits import ResourceLimits
+from agentcli.permissions.sandbox.limits import ResourceLimits
 from agentcli.permissions.sandbox.network.upstream import Upstream
 from agentcli.permissions.sandbox.secrets import EMPTY, FILTERED_ONLY, SYSTEM, UNREADABLE
 

@@ -43,10 +43,6 @@ class SeatbeltLauncher:
         self._temporary: Path | None = None
         self._making = threading.Lock()
 
-    @property
-    def network(self) -> bool:
-        return self._rules.network
-
     def for_trial(self, folders: TrialFolders) -> SeatbeltLauncher:
         """The same sandbox around scratch folders."""
         return SeatbeltLauncher(self._rules.for_trial(folders), self._temp_root)
@@ -86,18 +82,7 @@ class SeatbeltLauncher:
         text = output.replace("Operation not permitted", "Read-only file system")
         if not worth_explaining(code, text):
             return None
-        return explain(
-            text,
-            Refusals(
-                working_dirs=rules.working_dirs,
-                masked=find_masks(rules).all,
-                home=rules.home,
-                network=rules.network,
-                temporary=None,
-                installation=rules.installation,
-                can_ask=rules.can_ask,
-            ),
-        )
+        return explain(text, Refusals(rules, find_masks(rules).all, rules.network))
 
     @property
     def temp_folder(self) -> Path | None:

@@ -18,14 +18,8 @@ UNREADABLE: tuple[str, ...] = (
     *(".dbt/profiles.yml", ".config/gspread", ".config/twilio-cli", ".twilio-cli", ".config/ngrok", ".ngrok2"),
     *(".config/algolia", ".config/contentful", ".expo", ".config/flyctl"),
     # Infrastructure
-    *(
-        ".kube",
-        ".minikube/certs",
-        ".minikube/profiles",
-        ".minikube/ca.key",
-        ".config/helm/registry",
-        ".config/helm/registry.json",
-    ),
+    *(".kube", ".minikube/certs", ".minikube/profiles", ".minikube/ca.key"),
+    *(".config/helm/registry", ".config/helm/registry.json"),
     *(".helm/repository", ".argocd", ".config/argocd", ".config/k9s", ".pulumi"),
     *(".terraform.d/credentials.tfrc.json", ".config/infracost", ".vault-token", ".config/consul"),
     *(".nomad-token", ".ansible/vault_pass", ".ansible_vault_pass", ".vault_pass", ".vault_pass.txt", ".chef"),
@@ -95,17 +89,8 @@ SYSTEM: tuple[str, ...] = ("/etc/shadow", "/etc/shadow-", "/etc/ssh")
 """Readable by root only, which is who works in many containers."""
 
 VARIABLES: tuple[str, ...] = (
-    "SSH_AUTH_SOCK",
-    "SSH_AGENT_PID",
-    "GPG_AGENT_INFO",
-    "DBUS_SESSION_BUS_ADDRESS",
-    "XAUTHORITY",
-    "DISPLAY",
-    "WAYLAND_DISPLAY",
-    "TMUX",
-    "STY",
-    "DOCKER_HOST",
-    "VSCODE_IPC_HOOK_CLI",
+    *("SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "XAUTHORITY", "DISPLAY"),
+    *("WAYLAND_DISPLAY", "TMUX", "STY", "DOCKER_HOST", "VSCODE_IPC_HOOK_CLI"),
 )
 """They lead to helpers outside of the sandbox that would do for a command what it may not do itself."""
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from agentcli.permissions.shell.expansions import Expansions
 from agentcli.permissions.shell.strict_parser import CommandStep, Joint, Scope
-from agentcli.permissions.shell.syntax_tree import text_of
+from agentcli.permissions.shell.syntax_tree import shortened, text_of
 from agentcli.permissions.shell.words import Refused
 
 if TYPE_CHECKING:
@@ -42,9 +42,8 @@ _REASONS = {
 
 def refusal(node: Node) -> Refused:
     clause = _REASONS.get(node.type, "its syntax cannot be checked")
-    shown = text_of(node)
     if node.type in ("simple_expansion", "expansion", "command_substitution", "variable_assignment"):
-        clause += f" {shown if len(shown) <= 60 else shown[:57] + '…'}"
+        clause += f" {shortened(text_of(node))}"
     return Refused(clause)
 
 

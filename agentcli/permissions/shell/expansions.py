@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from agentcli.permissions.commands.listers import printed_names
+from agentcli.permissions.shell.listers import printed_names
 from agentcli.permissions.shell.strict_parser import Scope, SimpleCommand
-from agentcli.permissions.shell.syntax_tree import descendants, text_of
+from agentcli.permissions.shell.syntax_tree import descendants, shortened, text_of
 from agentcli.permissions.shell.values import (
     INTEGER,
     NAMED_REVISION,
@@ -71,7 +71,7 @@ class Expansions:
             return [UNKNOWN]
         found = _VARIABLE.fullmatch(text)
         if found is None:
-            raise Refused(f"the value of {_shortened(text)} is unknown")
+            raise Refused(f"the value of {shortened(text)} is unknown")
         return self._lookup(found["braced"] or found["bare"], node)
 
     def _lookup(self, name: str, node: Node) -> list[str]:
@@ -79,7 +79,7 @@ class Expansions:
             self._sets_unseen = any(map(_sets_variables, descendants(self._walk.root)))
         values = self.variables.lookup(name)
         if values is None or self._sets_unseen:
-            raise Refused(f"the value of {_shortened(text_of(node).strip())} is unknown")
+            raise Refused(f"the value of {shortened(text_of(node).strip())} is unknown")
         return [*values, *(value for value in self._assigned_later(name, node) if value not in values)]
 
     def _assigned_later(self, name: str, use: Node) -> list[str]:
@@ -122,7 +122,7 @@ class Expansions:
         opened, closed = node.children[0], node.children[-1]
         backquoted = text_of(opened).strip() == "`"
         if (text_of(opened).strip(), text_of(closed)) not in (("$(", ")"), ("`", "`")):
-            raise Refused(f"the command substitution {_shortened(text)} cannot be checked")
+            raise Refused(f"the command substitution {shortened(text)} cannot be checked")
         if backquoted and re.search(r"[\\\"]|`", text[1:-1]):
             raise Refused("the command substitution in backquotes cannot be checked")
         walk = self._walk
@@ -223,7 +223,3 @@ def _sets_variables(node: Node) -> bool:
     while words and words[0] in _OF_THE_SHELL | {"-p"}:
         words = words[1:]
     return bool(words) and (words[0] in _SETTERS or (words[0] == "printf" and words[1:2] == ["-v"]))
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 60 else text[:57] + "…"

@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from agentcli.core.frozen import frozen
-from agentcli.permissions.shell.syntax_tree import Unparsable, descendants, parse, text_of
+from agentcli.permissions.shell.syntax_tree import Unparsable, descendants, parse, shortened, text_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -104,10 +104,6 @@ def _run_arguments(program: str, arguments: list[Node]) -> list[Node]:
     if program == "find":
         return [after for flag, after in pairwise(arguments) if text_of(flag) in ("-exec", "-execdir", "-ok", "-okdir")]
     return []
-
-
-def shortened(text: str) -> str:
-    return text if len(text) <= 60 else text[:57] + "…"
 
 
 @functools.lru_cache(maxsize=128)

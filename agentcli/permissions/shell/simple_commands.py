@@ -8,7 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from agentcli.permissions.shell.cursor import Cursor, refusal
-from agentcli.permissions.shell.strict_parser import Joint, Redirection, SimpleCommand, Variant
+from agentcli.permissions.shell.strict_parser import Redirection, SimpleCommand, Variant
 from agentcli.permissions.shell.syntax_tree import text_of
 from agentcli.permissions.shell.values import MARKED, STREAM, UNKNOWN, is_own_name
 from agentcli.permissions.shell.words import Alternative, Refused, Word, read_word
@@ -176,7 +176,6 @@ class SimpleCommands(Cursor):
         """`[ … ]`: the grammar makes an expression of it; for the shell they are words like any others."""
         found: list[list[Alternative]] = []
         sources: list[str] = []
-        joint = self.joint
         for leaf in _test_leaves(node):
             if self.position != leaf.start_byte and not found:
                 raise Refused("its syntax cannot be checked")
@@ -195,24 +194,12 @@ class SimpleCommands(Cursor):
             self.position = leaf.end_byte
         if len(found) < 2 or sources[-1] != "]" or self.position != node.end_byte:
             raise refusal(node)
-        first, *others = _variants(found)
-        return self._test_part(first, others, sources, joint)
-
-    def _test_part(self, first: Variant, others: list[Variant], sources: list[str], joint: Joint) -> SimpleCommand:
-        return SimpleCommand(
-            first.words,
-            tuple(sources),
-            joint=joint,
-            others=tuple(others),
-            concurrent=self.concurrent,
-            looped=self.looped,
-        )
+        return self._tested(found, sources)
 
     def _double_test(self, node: Node) -> SimpleCommand:
         """`[[ … ]]` as words; `read_only` checks operators and operands."""
         found: list[list[Alternative]] = []
         sources: list[str] = []
-        joint = self.joint
         for leaf in _test_leaves(node):
             text = text_of(leaf)
             self.skip(leaf.start_byte, blank=bool(found) and text != ")" and sources[-1] != "(")
@@ -230,8 +217,18 @@ class SimpleCommands(Cursor):
             self.position = leaf.end_byte
         if sources[:1] != ["[["] or sources[-1] != "]]" or self.position != node.end_byte:
             raise refusal(node)
+        return self._tested(found, sources)
+
+    def _tested(self, found: list[list[Alternative]], sources: list[str]) -> SimpleCommand:
         first, *others = _variants(found)
-        return self._test_part(first, others, sources, joint)
+        return SimpleCommand(
+            first.words,
+            tuple(sources),
+            joint=self.joint,
+            others=tuple(others),
+            concurrent=self.concurrent,
+            looped=self.looped,
+        )
 
 
 def _is_expanded(alternatives: list[Alternative]) -> bool:

@@ -39,7 +39,7 @@ class SimpleCommand:
     """One part of a compound command."""
 
     words: tuple[str, ...]
-    """Without quotes; with markers (see `shell_values`) for what is known only when it runs."""
+    """Without quotes; with markers (see `values`) for what is known only when it runs."""
     sources: tuple[str, ...]
     """The same words as they were written."""
     globs: frozenset[int] = frozenset()

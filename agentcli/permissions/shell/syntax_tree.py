@@ -80,6 +80,10 @@ def text_of(node: Node) -> str:
     return (node.text or b"").decode("utf-8", "replace")
 
 
+def shortened(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
 def descendants(node: Node) -> Iterator[Node]:
     """All nodes below and the node itself, parents first."""
     waiting = [node]

@@ -41,6 +41,11 @@ NOT_KNOWN = re.compile(f"[{UNKNOWN}{NUMBER}{SOME}{REVISION}{STREAM}{NAME}]")
 OF_THE_PLACE = re.compile(f"[{PWD}{HOME}{TEMP}{MATCH}{LISTED}{TOPLEVEL}{NAMED_REVISION}]")
 VARIES = re.compile(f"[{MATCH}{LISTED}{TOPLEVEL}{NAMED_REVISION}]")
 """Decided by files, which an earlier part of the command may change."""
+ONE_WORD = re.compile(
+    f"{MATCH}[^{MATCH_END}]*{MATCH_END}|{LISTED}[^{LISTED_END}]*{LISTED_END}"
+    f"|[{NUMBER}{SOME}{PWD}{HOME}{TEMP}{UNQUOTED}{REVISION}{TOPLEVEL}{NAMED_REVISION}]"
+)
+"""What stays one word outside of quotes, or is marked as any number of words."""
 UNDECIDED = re.compile(f"[{UNKNOWN}{NUMBER}{SOME}{MATCH}{REVISION}{STREAM}{NAME}{LISTED}{TOPLEVEL}{NAMED_REVISION}]")
 """What cannot be a part of a pattern or of the name of a file that is redirected to."""
 SEPARATOR = "\x1f"

@@ -66,7 +66,8 @@ class CommandWalk(Redirections):
                 for child in node.children[1:]:
                     self.statement(child)
                 self.joint, self.started = "", True
-                self._check_negated(joint, node)
+                if joint == "|":
+                    raise refusal(node)
             case "test_command":
                 self._begin(node)
                 double = self.source[node.start_byte : node.start_byte + 2] == b"[["
@@ -82,11 +83,6 @@ class CommandWalk(Redirections):
                 self._compound(node)
             case _:
                 raise refusal(node)
-
-    @staticmethod
-    def _check_negated(joint: Joint, node: Node) -> None:
-        if joint == "|":
-            raise refusal(node)
 
     def _list(self, node: Node) -> None:
         """After `||` nothing is certain that a command before it would have set."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
 from itertools import product
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from agentcli.permissions.commands import listings
-from agentcli.permissions.commands.listers import read_listing
 from agentcli.permissions.git.revisions import references_are_plain, toplevel
 from agentcli.permissions.paths import expanded_pattern
+from agentcli.permissions.shell import listings
+from agentcli.permissions.shell.listers import read_listing
 from agentcli.permissions.shell.strict_parser import Variant
 from agentcli.permissions.shell.values import (
     HOME,
@@ -34,6 +33,9 @@ from agentcli.permissions.shell.values import (
     VARIES,
 )
 
+if TYPE_CHECKING:
+    from agentcli.permissions.command_context import CommandContext
+
 _MOST_VARIANTS = 200
 _MATCHED = re.compile(f"({UNQUOTED}*){MATCH}([^{MATCH_END}]*){MATCH_END}")
 _OF_PLACE = re.compile(f"({UNQUOTED}*)([{PWD}{HOME}{TEMP}])")
@@ -44,20 +46,11 @@ class NotResolved(Exception):
     """Reason why a word cannot be resolved in a known folder."""
 
 
-class ExpansionContext(listings.ListingContext, Protocol):
-    @property
-    def home(self) -> str: ...
-    @property
-    def temp(self) -> str: ...
-    @property
-    def resolve(self) -> Callable[[str], str]: ...
-
-
 def depends_on_place(variant: Variant) -> bool:
     return any(map(OF_THE_PLACE.search, variant.words))
 
 
-def resolved(variant: Variant, folder: str, seen: tuple[str, ...], place: ExpansionContext) -> list[Variant]:
+def resolved(variant: Variant, folder: str, seen: tuple[str, ...], place: CommandContext) -> list[Variant]:
     """All that the words may be when they run in `folder`. Patterns of loops were expanded in one of `seen`."""
     choices: list[list[str]] = []
     count = 1
@@ -72,7 +65,7 @@ def resolved(variant: Variant, folder: str, seen: tuple[str, ...], place: Expans
     return [Variant(words, variant.globs) for words in product(*choices)]
 
 
-def known_words(variant: Variant, folders: tuple[str, ...], place: ExpansionContext) -> tuple[str, ...] | None:
+def known_words(variant: Variant, folders: tuple[str, ...], place: CommandContext) -> tuple[str, ...] | None:
     """The words with `$PWD`, `$HOME` and `$TMPDIR` replaced; None if they differ by folder or anything stays open."""
     if any(VARIES.search(word) or (TEMP in word and ".." in word) for word in variant.words):
         return None
@@ -84,14 +77,14 @@ def known_words(variant: Variant, folders: tuple[str, ...], place: ExpansionCont
     return None if words is None or any(map(NOT_KNOWN.search, words)) else words
 
 
-def _check_literal(word: str, folder: str, place: ExpansionContext) -> None:
+def _check_literal(word: str, folder: str, place: CommandContext) -> None:
     """A value inside of a pattern must not be a pattern itself."""
     for _unquoted, marker in _OF_PLACE.findall(word):
         if re.search(r"[*?\[\]\\]", _value(marker, folder, place)):
             raise NotResolved("part of the pattern is unknown")
 
 
-def _values(word: str, folder: str, seen: tuple[str, ...], place: ExpansionContext) -> list[str]:
+def _values(word: str, folder: str, seen: tuple[str, ...], place: CommandContext) -> list[str]:
     def replaced(found: re.Match[str]) -> str:
         return _checked(_value(found[2], folder, place), unquoted=bool(found[1]))
 
@@ -140,7 +133,7 @@ def _toplevels(word: str, folders: tuple[str, ...]) -> list[str]:
     return [*dict.fromkeys(toplevel(folder) or UNKNOWN for folder in folders), ""]
 
 
-def _value(marker: str, folder: str, place: ExpansionContext) -> str:
+def _value(marker: str, folder: str, place: CommandContext) -> str:
     if marker == PWD:
         return folder
     value = (place.home or os.environ.get("HOME", "")) if marker == HOME else place.temp
@@ -149,7 +142,7 @@ def _value(marker: str, folder: str, place: ExpansionContext) -> str:
     return value
 
 
-def _matches(pattern: str, folders: tuple[str, ...], place: ExpansionContext) -> tuple[list[str], bool]:
+def _matches(pattern: str, folders: tuple[str, ...], place: CommandContext) -> tuple[list[str], bool]:
     """The names that the pattern of a loop matches, and whether the shell may find none and keep the pattern itself."""
     found: list[str] = []
     kept = False

@@ -13,20 +13,11 @@ from typing import TYPE_CHECKING
 
 from agentcli.core.frozen import frozen
 from agentcli.permissions.shell.values import (
-    HOME,
-    LISTED,
-    LISTED_END,
     MARKED,
-    MATCH,
-    MATCH_END,
-    NAMED_REVISION,
-    NUMBER,
+    OF_THE_PLACE,
+    ONE_WORD,
     PLAIN_TEXT,
-    PWD,
-    REVISION,
     SOME,
-    TEMP,
-    TOPLEVEL,
     UNDECIDED,
     UNKNOWN,
     UNQUOTED,
@@ -232,9 +223,6 @@ def _split(value: str) -> Alternative:
 
 def _unquoted(value: str) -> str:
     """A value outside of quotes that stays one word, or is marked as any number of words."""
-    rest = re.sub(f"{MATCH}[^{MATCH_END}]*{MATCH_END}|{LISTED}[^{LISTED_END}]*{LISTED_END}", "", value)
-    rest = re.sub(f"[{NUMBER}{SOME}{PWD}{HOME}{TEMP}{UNQUOTED}{REVISION}{TOPLEVEL}{NAMED_REVISION}]", "", rest)
-    if not PLAIN_TEXT.fullmatch(rest):
+    if not PLAIN_TEXT.fullmatch(ONE_WORD.sub("", value)):
         raise Refused("an unquoted variable or substitution can expand to several words")
-    of_the_place = f"[{PWD}{HOME}{TEMP}{MATCH}{LISTED}{TOPLEVEL}{NAMED_REVISION}]"
-    return re.sub(of_the_place, lambda found: UNQUOTED + found.group(), value)
+    return OF_THE_PLACE.sub(lambda found: UNQUOTED + found.group(), value)

@@ -22,21 +22,8 @@ _HARMLESS_VALUE = re.compile(r"[A-Za-z0-9_.,@+-]*")
 _ZONE = re.compile(r"[A-Za-z_]+/[A-Za-z_]+")
 _OPENS_FURTHER = frozenset({"xargs"})
 WRAPPERS = frozenset(
-    {
-        "time",
-        "nohup",
-        "command",
-        "builtin",
-        "timeout",
-        "nice",
-        "stdbuf",
-        "env",
-        "xargs",
-        "exec",
-        "sudo",
-        "doas",
-        "setsid",
-    }
+    {"time", "nohup", "command", "builtin", "timeout", "nice", "stdbuf", "env", "xargs", "exec"}
+    | {"sudo", "doas", "setsid"}
 )
 
 
@@ -68,7 +55,8 @@ def unwrapped(words: tuple[str, ...]) -> Wrapped:
             break
         if words[start] in _OPENS_FURTHER:
             options = words[start + 1 : start + length]
-            if _replaces(options) and not _replaces_arguments_only(words[start + length :]):
+            replaces = any(option.startswith("-I") for option in options)
+            if replaces and not _replaces_arguments_only(words[start + length :]):
                 break
             extended = True
             # A delimiter of one's own outweighs -0, and cuts names into other names.
@@ -89,7 +77,7 @@ def _wrapper_length(words: tuple[str, ...]) -> int | None:
         case "timeout":
             return _timeout(words)
         case "nice":
-            return _nice(words)
+            return _options(words, re.compile(r"-n-?\d+|--adjustment=-?\d+|-\d+"), re.compile(r"-n"))
         case "stdbuf":
             return _options(words, re.compile(r"-[ioe][0L]"))
         case "env":
@@ -126,10 +114,6 @@ def _timeout(words: tuple[str, ...]) -> int | None:
     return position + 1
 
 
-def _nice(words: tuple[str, ...]) -> int | None:
-    return _options(words, re.compile(r"-n-?\d+|--adjustment=-?\d+|-\d+"), re.compile(r"-n"))
-
-
 def _env(words: tuple[str, ...]) -> int | None:
     position = 1
     while position < len(words):
@@ -162,10 +146,6 @@ def _xargs(words: tuple[str, ...]) -> int | None:
         else:
             return None
     return position
-
-
-def _replaces(options: tuple[str, ...]) -> bool:
-    return any(option.startswith("-I") for option in options)
 
 
 def _replaces_arguments_only(command: tuple[str, ...]) -> bool:

@@ -1,1 +1,1 @@
-"""Read images, PDFs and notebooks; NotebookEdit."""
+"""Read and NotebookEdit, and the file kinds besides text: images, PDFs and notebooks."""

@@ -6,11 +6,13 @@ when an image is read; without it, images that already fit are sent unchanged.
 
 from __future__ import annotations
 
+import base64
 import io
 import struct
 from typing import Any
 
 from agentcli.core.frozen import frozen
+from agentcli.core.messages import ImageBlock
 from agentcli.tools.files.file_kinds import image_kind
 
 LARGEST_IMAGE = 5 * 1024 * 1024 * 3 // 4
@@ -39,6 +41,10 @@ class Picture:
         width, height = self.original
         scale = f"multiply coordinates by {width / self.width:.2f}"
         return f"{self.media_type}, shown at {size}, {width}×{height} in the file: {scale}"
+
+    def block(self) -> ImageBlock:
+        data = base64.b64encode(self.data).decode("ascii")
+        return ImageBlock({"type": "base64", "media_type": self.media_type, "data": data})
 
 
 @frozen
@@ -77,7 +83,8 @@ def fitted(data: bytes) -> Picture | Unshowable:
 
 
 def _smaller(image: Any, kind: str, original: tuple[int, int]) -> Picture | Unshowable:
-    image = image.convert("RGBA" if _is_transparent(image) else "RGB")
+    is_transparent = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
+    image = image.convert("RGBA" if is_transparent else "RGB")
     # JPEG for images that are already lossy; PNG keeps drawings and screenshots sharp.
     formats = ("JPEG",) if kind == "image/jpeg" else ("PNG", "JPEG")
     side = LONGEST_SIDE
@@ -92,10 +99,6 @@ def _smaller(image: Any, kind: str, original: tuple[int, int]) -> Picture | Unsh
                 return Picture(data, f"image/{format.lower()}", image.width, image.height, scaled)
         side //= 2
     return Unshowable("it cannot be made small enough")
-
-
-def _is_transparent(image: Any) -> bool:
-    return image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
 
 
 def _encoded(image: Any, format: str) -> bytes:

@@ -155,10 +155,7 @@ def _picture(encoded: str) -> ImageBlock | None:
         picture = fitted(base64.b64decode(re.sub(r"\s", "", encoded)))
     except ValueError:
         return None
-    if not isinstance(picture, Picture):
-        return None
-    data = base64.b64encode(picture.data).decode("ascii")
-    return ImageBlock({"type": "base64", "media_type": picture.media_type, "data": data})
+    return picture.block() if isinstance(picture, Picture) else None
 
 
 def _clean(text: str) -> str:

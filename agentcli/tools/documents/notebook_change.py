@@ -10,12 +10,12 @@ from agentcli.tools.base import Output
 from agentcli.tools.builtin import failure
 from agentcli.tools.documents.notebook import cell_id, parse_notebook, source_of
 from agentcli.tools.documents.notebook_cells import find_cells
-from agentcli.tools.files.change import Change, Present
+from agentcli.tools.files.change import PlannedChange, Present
 from agentcli.tools.files.diff import diff_display
 from agentcli.tools.files.numbered_lines import legible
 
 
-def planned(present: Present, input: Json) -> Change | Output:
+def planned(present: Present, input: Json) -> PlannedChange | Output:
     notebook, cells = parse_notebook(present.text), find_cells(present.text)
     if notebook is None or cells is None or present.decoded is None:
         return failure(f"{present.shown} is not a notebook: it is no JSON object with a list of cells.")
@@ -43,7 +43,7 @@ def planned(present: Present, input: Json) -> Change | Output:
     if data is None:
         return failure(f"{present.shown} is {present.decoded.unusual}, which lacks some characters of new_source.")
     display = {**diff_display(present.shown, before, after), "cell": legible(name), "language": _language(notebook)}
-    return Change(data, text, f"{legible(did)} in {present.shown}.", display)
+    return PlannedChange(data, text, f"{legible(did)} in {present.shown}.", display)
 
 
 def _index_of(given: str | None, known: list[str]) -> int | None:

@@ -6,7 +6,7 @@ from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.builtin import object_schema
-from agentcli.tools.files.change import Change, ChangingTool, Intent, Present
+from agentcli.tools.files.change import ChangingTool, Intent, PlannedChange, Present
 
 
 class NotebookEdit(ChangingTool):
@@ -48,7 +48,7 @@ class NotebookEdit(ChangingTool):
 
 
 def _intent(input: Json) -> Intent:
-    def plan(present: Present) -> Change | Output:
+    def plan(present: Present) -> PlannedChange | Output:
         # Imported here: few sessions edit notebooks.
         from agentcli.tools.documents.notebook_change import planned
 

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.core.abort import Aborted, AbortSignal
+from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import ImageBlock, TextBlock
 from agentcli.core.plural import counted
 from agentcli.tools.base import Output
-from agentcli.tools.builtin import failure, in_thread
+from agentcli.tools.builtin import failure
 from agentcli.tools.documents.image import Picture, fitted
 from agentcli.tools.files.numbered_lines import MOST_CHARACTERS, Wanted, for_display, legible
 from agentcli.tools.worker import run_worker
@@ -101,8 +102,7 @@ def _page_blocks(page: dict[str, Any], text: str, total: int) -> Iterator[TextBl
     missing = "(as a picture)" if isinstance(picture, Picture) else "(no text; it may be a scan or empty)"
     yield TextBlock(f"--- page {page['number']} of {total} ---\n{text or missing}\n")
     if isinstance(picture, Picture):
-        encoded = base64.b64encode(picture.data).decode("ascii")
-        yield ImageBlock({"type": "base64", "media_type": picture.media_type, "data": encoded})
+        yield picture.block()
 
 
 def _joined(blocks: list[TextBlock | ImageBlock]) -> tuple[TextBlock | ImageBlock, ...]:

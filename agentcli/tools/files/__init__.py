@@ -1,1 +1,1 @@
-"""Read, Write, Edit and MultiEdit, and shared code: encodings, atomic replacement, diffs, and the read cache."""
+"""Write, Edit and MultiEdit, and shared code: encodings, atomic replacement, diffs, and the read cache."""

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 
 from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import visible_text
 from agentcli.core.plural import counted
-from agentcli.tools.base import Output, Progress, ToolContext
-from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, in_thread, os_failure, shown_path
+from agentcli.tools.base import Output, ToolContext, ToolRun
+from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, os_failure, shown_path
 from agentcli.tools.files.diff import diff_display
 from agentcli.tools.files.disk import LARGEST_LOADED, Refusal, inspect, load_now, near_names
 from agentcli.tools.files.encoding import Decoded, decode
@@ -44,7 +45,7 @@ class Present:
 
 
 @frozen
-class Change:
+class PlannedChange:
     data: bytes
     text: str
     message: str
@@ -58,7 +59,7 @@ class Intent:
     reason why not."""
 
     file_path: str
-    plan: Callable[[Present], Change | Output]
+    plan: Callable[[Present], PlannedChange | Output]
     whole: bool = False
     """The model must have seen the complete existing file, because all of it is replaced."""
     create: bool = False
@@ -101,9 +102,7 @@ class ChangingTool(BuiltinTool, ABC):
     def preview(self, input: Json, context: ToolContext) -> Json | Output | None:
         return preview_change(self.intent(input), context)
 
-    async def run(
-        self, input: Json, context: ToolContext, signal: AbortSignal
-    ) -> AsyncGenerator[Progress | Output, None]:
+    async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         yield await change_file(self.intent(input), context)
 
 
@@ -211,14 +210,14 @@ def _knows_all(target: _Target, context: ToolContext) -> bool:
     return seen is None or seen.whole
 
 
-def _display(present: Present, change: Change, target: _Target) -> Json:
+def _display(present: Present, change: PlannedChange, target: _Target) -> Json:
     if change.display is not None:
         return {"kind": "diff", **change.display, "path": target.heading}
     display = {**diff_display(target.shown, present.text, change.text), "path": target.heading}
     return {**display, "language": language_of(target.path)}
 
 
-def _planned(intent: Intent, target: _Target, context: ToolContext) -> tuple[Present, Change] | _Outcome:
+def _planned(intent: Intent, target: _Target, context: ToolContext) -> tuple[Present, PlannedChange] | _Outcome:
     present = _present(intent, target, context)
     if isinstance(present, _Outcome):
         return present

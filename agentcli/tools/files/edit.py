@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-
-from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
-from agentcli.core.permission import Need
-from agentcli.tools.base import Output, Progress, ToolContext
-from agentcli.tools.builtin import BuiltinTool, failure, object_schema, path_problem
-from agentcli.tools.files.change import Change, Intent, Present, change_file, preview_change, write_need
+from agentcli.tools.base import Output, ToolContext
+from agentcli.tools.builtin import failure, object_schema, path_problem
+from agentcli.tools.files.change import ChangingTool, Intent, PlannedChange, Present
 from agentcli.tools.files.edit_apply import Applied, Problem, Replacement, apply
 from agentcli.tools.files.numbered_lines import legible
 from agentcli.tools.files.write import written
@@ -21,7 +17,7 @@ EDIT_FIELDS: Json = {
 }
 
 
-class Edit(BuiltinTool):
+class Edit(ChangingTool):
     name = "Edit"
     subject = "file_path"
     input_schema = object_schema(
@@ -32,22 +28,22 @@ class Edit(BuiltinTool):
         },
     )
 
-    def is_safe(self, input: Json) -> bool:
-        return False
-
-    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
-        return (write_need(input.get("file_path"), context),)
-
     def check(self, input: Json, context: ToolContext) -> str | None:
         return edit_problem(input) or editable_problem(input["file_path"])
 
-    def preview(self, input: Json, context: ToolContext) -> Json | Output | None:
-        return preview_change(_intent(input), context)
+    def intent(self, input: Json) -> Intent:
+        replacement = replacement_of(input)
 
-    async def run(
-        self, input: Json, context: ToolContext, signal: AbortSignal
-    ) -> AsyncGenerator[Progress | Output, None]:
-        yield await change_file(_intent(input), context)
+        def plan(present: Present) -> PlannedChange | Output:
+            if not replacement.old:
+                return creation(present, replacement.new)
+            assert present.decoded is not None
+            applied = apply(present.text, replacement, present.shown)
+            if isinstance(applied, Problem):
+                return failure(applied.text, summary=applied.summary)
+            return _change(present, applied)
+
+        return Intent(input["file_path"], plan, create=not replacement.old)
 
 
 def edit_problem(edit: Json) -> str | None:
@@ -66,22 +62,7 @@ def replacement_of(edit: Json) -> Replacement:
     return Replacement(edit["old_string"], edit["new_string"], bool(edit.get("replace_all")))
 
 
-def _intent(input: Json) -> Intent:
-    replacement = replacement_of(input)
-
-    def plan(present: Present) -> Change | Output:
-        if not replacement.old:
-            return creation(present, replacement.new)
-        assert present.decoded is not None
-        applied = apply(present.text, replacement, present.shown)
-        if isinstance(applied, Problem):
-            return failure(applied.text, summary=applied.summary)
-        return _change(present, applied)
-
-    return Intent(input["file_path"], plan, create=not replacement.old)
-
-
-def creation(present: Present, content: str) -> Change | Output:
+def creation(present: Present, content: str) -> PlannedChange | Output:
     """An empty old_string means a file that does not exist yet or is empty."""
     if present.text:
         return failure(
@@ -104,10 +85,10 @@ def encoded(present: Present, text: str) -> bytes | Output:
     )
 
 
-def _change(present: Present, applied: Applied) -> Change | Output:
+def _change(present: Present, applied: Applied) -> PlannedChange | Output:
     data = encoded(present, applied.text)
     if isinstance(data, Output):
         return data
     where = f"in {applied.count} places" if applied.count > 1 else f"at line {applied.line}"
     note = f" {applied.note}" if applied.note else ""
-    return Change(data, applied.text, f"Edited {present.shown} {where}.{note}")
+    return PlannedChange(data, applied.text, f"Edited {present.shown} {where}.{note}")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.builtin import failure, object_schema
-from agentcli.tools.files.change import Change, ChangingTool, Intent, Present
+from agentcli.tools.files.change import ChangingTool, Intent, PlannedChange, Present
 from agentcli.tools.files.edit import (
     EDIT_FIELDS,
     creation,
@@ -48,40 +50,31 @@ class MultiEdit(ChangingTool):
         return editable_problem(input["file_path"])
 
     def intent(self, input: Json) -> Intent:
-        return _intent(input)
+        edits = [replacement_of(edit) for edit in input["edits"]]
 
+        def plan(present: Present) -> PlannedChange | Output:
+            now = present
+            places, notes = 0, []
+            for number, edit in enumerate(edits, 1):
+                applied = apply(now.text, edit, present.shown) if edit.old else _first(now, edit)
+                if isinstance(applied, Problem):
+                    return _failed(number, len(edits), applied)
+                places += applied.count
+                notes += [f" Edit {number}: {applied.note}"] if applied.note else []
+                now = replace(present, decoded=replace(present.decoded or Decoded(""), text=applied.text))
+            data = encoded(now, now.text)
+            if isinstance(data, Output):
+                return data
+            done = f"Edited {present.shown} in {counted(places, 'place')}" if present.text else ""
+            message = done or f"Created {present.shown}"
+            return PlannedChange(data, now.text, f"{message}, by {counted(len(edits), 'edit')}.{''.join(notes)}")
 
-def _intent(input: Json) -> Intent:
-    edits = [replacement_of(edit) for edit in input["edits"]]
-
-    def plan(present: Present) -> Change | Output:
-        now = present
-        places, notes = 0, []
-        for number, edit in enumerate(edits, 1):
-            applied = apply(now.text, edit, present.shown) if edit.old else _first(now, edit)
-            if isinstance(applied, Problem):
-                return _failed(number, len(edits), applied)
-            places += applied.count
-            notes += [f" Edit {number}: {applied.note}"] if applied.note else []
-            now = Present(present.shown, _decoded_as(present, applied.text), present.digest)
-        data = encoded(now, now.text)
-        if isinstance(data, Output):
-            return data
-        done = f"Edited {present.shown} in {counted(places, 'place')}" if present.text else ""
-        message = done or f"Created {present.shown}"
-        return Change(data, now.text, f"{message}, by {counted(len(edits), 'edit')}.{''.join(notes)}")
-
-    return Intent(input["file_path"], plan, create=not edits[0].old)
+        return Intent(input["file_path"], plan, create=not edits[0].old)
 
 
 def _first(present: Present, edit: Replacement) -> Applied | Problem:
     made = creation(present, edit.new)
     return Problem(str(made.content), made.summary) if isinstance(made, Output) else Applied(made.text, 1, 1)
-
-
-def _decoded_as(present: Present, text: str) -> Decoded:
-    old = present.decoded or Decoded("")
-    return Decoded(text, old.encoding, old.mark, old.invalid)
 
 
 def _failed(number: int, count: int, problem: Problem) -> Output:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator
 
-from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
-from agentcli.core.permission import Need
 from agentcli.core.plural import counted
-from agentcli.tools.base import Output, Progress, ToolContext
-from agentcli.tools.builtin import BuiltinTool, object_schema
-from agentcli.tools.files.change import Change, Intent, Present, change_file, preview_change, write_need
+from agentcli.tools.builtin import object_schema
+from agentcli.tools.files.change import ChangingTool, Intent, PlannedChange, Present
 from agentcli.tools.files.edit_apply import merged
 from agentcli.tools.files.encoding import Decoded
 
 _LARGEST_COMPARED = 1 << 20
 
 
-class Write(BuiltinTool):
+class Write(ChangingTool):
     name = "Write"
     subject = "file_path"
     input_schema = object_schema(
@@ -29,37 +25,22 @@ class Write(BuiltinTool):
         },
     )
 
-    def is_safe(self, input: Json) -> bool:
-        return False
-
-    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
-        return (write_need(input.get("file_path"), context),)
-
-    def preview(self, input: Json, context: ToolContext) -> Json | Output | None:
-        return preview_change(_intent(input), context)
-
-    async def run(
-        self, input: Json, context: ToolContext, signal: AbortSignal
-    ) -> AsyncGenerator[Progress | Output, None]:
-        yield await change_file(_intent(input), context)
+    def intent(self, input: Json) -> Intent:
+        content: str = input["content"]
+        return Intent(input["file_path"], lambda present: written(present, content), whole=True, create=True)
 
 
-def _intent(input: Json) -> Intent:
-    content: str = input["content"]
-    return Intent(input["file_path"], lambda present: written(present, content), whole=True, create=True)
-
-
-def written(present: Present, content: str) -> Change:
+def written(present: Present, content: str) -> PlannedChange:
     old = present.decoded
     if old is None:
-        return Change(_utf8(content), content, f"Created {present.shown} ({_lines(content)}).")
+        return PlannedChange(_utf8(content), content, f"Created {present.shown} ({_lines(content)}).")
     content = _with_line_ends(old, content)
     data = old.encode(content)
     if data is not None:
-        return Change(data, content, f"Replaced {present.shown} ({_lines(content)}).")
+        return PlannedChange(data, content, f"Replaced {present.shown} ({_lines(content)}).")
     name = old.unusual or "UTF-8"
     note = f"It was {name} and is UTF-8 now, because the new text has characters that {name} lacks."
-    return Change(_utf8(content), content, f"Replaced {present.shown} ({_lines(content)}). {note}")
+    return PlannedChange(_utf8(content), content, f"Replaced {present.shown} ({_lines(content)}). {note}")
 
 
 def _with_line_ends(old: Decoded, content: str) -> str:

@@ -6,16 +6,14 @@ The model cannot set `answers`: only `answer_schema` allows them.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from typing import Any, ClassVar
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
-from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import counted
-from agentcli.tools.base import Output, Progress, ToolContext
-from agentcli.tools.builtin import BuiltinTool, failure, object_schema
+from agentcli.tools.base import Output, ToolContext, ToolRun
+from agentcli.tools.builtin import QuestionTool, failure, object_schema
 
 _OPTION = object_schema(
     ["label"],
@@ -37,7 +35,7 @@ _QUESTIONS = {"type": "array", "minItems": 1, "maxItems": 4, "items": _QUESTION}
 _MOST_ANSWER = 20_000
 
 
-class AskUserQuestion(BuiltinTool):
+class AskUserQuestion(QuestionTool):
     name = "AskUserQuestion"
     input_schema = object_schema(["questions"], {"questions": _QUESTIONS})
     answer_schema: ClassVar[Json] = {
@@ -56,12 +54,6 @@ class AskUserQuestion(BuiltinTool):
         more = f" (and {len(questions) - 1} more)" if isinstance(questions, list) and len(questions) > 1 else ""
         return f"Question: {text}{more}" if text else "Question"
 
-    def is_safe(self, input: Json) -> bool:
-        return False  # the user must not be asked twice because a stream broke
-
-    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
-        return (Need("question", self.title(input)),)
-
     def check(self, input: Json, context: ToolContext) -> str | None:
         texts = [question["question"] for question in input["questions"]]
         if len(set(texts)) < len(texts):
@@ -76,9 +68,7 @@ class AskUserQuestion(BuiltinTool):
         """The questions for a dialog, without terminal control characters."""
         return {"kind": "questions", "questions": [_shown(question) for question in input["questions"]]}
 
-    async def run(
-        self, input: Json, context: ToolContext, signal: AbortSignal
-    ) -> AsyncGenerator[Progress | Output, None]:
+    async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         answers: Any = input.get("answers")
         given = answers if isinstance(answers, dict) else {}
         found = [(question["question"], _answer(question, given)) for question in input["questions"]]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
-from agentcli.core.permission import Need, PermissionMode
-from agentcli.tools.base import Output, Progress, ToolContext
-from agentcli.tools.builtin import BuiltinTool, object_schema
+from agentcli.core.permission import PermissionMode
+from agentcli.tools.base import Output, ToolContext, ToolRun
+from agentcli.tools.builtin import QuestionTool, object_schema
 
 
-class EnterPlanMode(BuiltinTool):
+class EnterPlanMode(QuestionTool):
     name = "EnterPlanMode"
     input_schema = object_schema([], {})
     unanswered = "Nobody is there who could approve a plan. Go on without plan mode, carefully."
@@ -20,12 +18,6 @@ class EnterPlanMode(BuiltinTool):
     def title(self, input: Json) -> str:
         return "Plan before working"
 
-    def is_safe(self, input: Json) -> bool:
-        return False  # later calls of the same reply must see the new mode
-
-    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
-        return (Need("question", self.title(input)),)
-
     def check(self, input: Json, context: ToolContext) -> str | None:
         return "Plan mode is on already." if context.mode is PermissionMode.PLAN else None
 
@@ -33,9 +25,7 @@ class EnterPlanMode(BuiltinTool):
         text = "The agent wants to explore and write a plan first. It changes nothing until you approve the plan."
         return {"kind": "text", "text": text}
 
-    async def run(
-        self, input: Json, context: ToolContext, signal: AbortSignal
-    ) -> AsyncGenerator[Progress | Output, None]:
+    async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         yield Output(
             "Plan mode is on: read, search, run read-only commands and ask, then present the plan with ExitPlanMode.",
             summary="plan mode is on",

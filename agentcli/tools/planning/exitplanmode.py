@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from typing import ClassVar
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
-from agentcli.core.permission import Need, PermissionMode
+from agentcli.core.permission import PermissionMode
 from agentcli.core.plaintext import plain_text
 from agentcli.core.plural import counted
-from agentcli.tools.base import Output, Progress, ToolContext
-from agentcli.tools.builtin import BuiltinTool, object_schema
+from agentcli.tools.base import Output, ToolContext, ToolRun
+from agentcli.tools.builtin import QuestionTool, object_schema
 
 _MOST_PLAN = 100_000
 
 
-class ExitPlanMode(BuiltinTool):
+class ExitPlanMode(QuestionTool):
     name = "ExitPlanMode"
     input_schema = object_schema(["plan"], {"plan": {"type": "string", "minLength": 1, "maxLength": _MOST_PLAN}})
     answer_schema: ClassVar[Json] = {**input_schema, "additionalProperties": True}
@@ -27,12 +26,6 @@ class ExitPlanMode(BuiltinTool):
     def title(self, input: Json) -> str:
         return "Plan for approval"
 
-    def is_safe(self, input: Json) -> bool:
-        return False  # later calls of the same reply must see the new mode
-
-    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
-        return (Need("question", self.title(input)),)
-
     def check(self, input: Json, context: ToolContext) -> str | None:
         if context.mode is not PermissionMode.PLAN:
             return "Plan mode is not on, so there is nothing to leave. Go on with the work."
@@ -41,9 +34,7 @@ class ExitPlanMode(BuiltinTool):
     def preview(self, input: Json, context: ToolContext) -> Json | None:
         return {"kind": "plan", "plan": plain_text(input["plan"])}
 
-    async def run(
-        self, input: Json, context: ToolContext, signal: AbortSignal
-    ) -> AsyncGenerator[Progress | Output, None]:
+    async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         plan = input["plan"].strip()
         lines = plan.count("\n") + 1
         yield Output(

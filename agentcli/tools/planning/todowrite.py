@@ -5,14 +5,14 @@ The list is stored only in the calls: `todos_from` finds it in a conversation.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json, Message
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line
-from agentcli.tools.base import Output, Progress, ToolContext
+from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, object_schema
 from agentcli.tools.schema import checked
 
@@ -43,9 +43,7 @@ class TodoWrite(BuiltinTool):
         blank = [place for place, todo in enumerate(input["todos"]) if not todo["content"].strip()]
         return f"todos[{blank[0]}].content: must not be blank" if blank else None
 
-    async def run(
-        self, input: Json, context: ToolContext, signal: AbortSignal
-    ) -> AsyncGenerator[Progress | Output, None]:
+    async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         todos = _normal(input["todos"])
         text = "The task list is kept."
         active = [todo["content"] for todo in todos if todo["status"] == "in_progress"]

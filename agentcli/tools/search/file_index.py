@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from itertools import accumulate, compress
 
 from agentcli.core.abort import AbortController
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, in_thread
 from agentcli.core.fuzzy import best_match, folded, is_case_sensitive
 from agentcli.tools.base import ToolContext
-from agentcli.tools.builtin import in_thread
 from agentcli.tools.search.ripgrep import list_files
 
 MOST_PATHS = 500_000

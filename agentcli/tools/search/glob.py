@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 
 from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import in_thread
 from agentcli.core.globs import LONGEST_PATTERN, glob_regex, has_magic
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import spell_hidden, visible_text
 from agentcli.core.plural import counted, plural
-from agentcli.tools.base import Output, Progress, ToolContext
+from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import (
     BuiltinTool,
     absolute_path,
     failure,
-    in_thread,
     is_encodable,
     name_below,
     object_schema,
@@ -53,9 +53,7 @@ class Glob(BuiltinTool):
         fine = is_encodable(f"{input['pattern']}{input.get('path')}")
         return None if fine else "The pattern contains characters that no file name can have."
 
-    async def run(
-        self, input: Json, context: ToolContext, signal: AbortSignal
-    ) -> AsyncGenerator[Progress | Output, None]:
+    async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         base, pattern = _split(input, context)
         if not await in_thread(os.path.isdir, base):
             yield failure(f"{shown_path(base, context)} is not a directory. Relative paths start at {context.root}.")

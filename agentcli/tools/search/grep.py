@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.link_free import open_without_links
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line, visible_text
-from agentcli.tools.base import Output, Progress, ToolContext
+from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import (
     LONGEST_PATH,
     BuiltinTool,
     absolute_path,
     failure,
-    in_thread,
     is_encodable,
     object_schema,
     shown_path,
@@ -81,9 +81,7 @@ class Grep(BuiltinTool):
         text = f"{input['pattern']}{input.get('path')}{input.get('glob')}{input.get('type')}"
         return None if is_encodable(text) else "The input contains characters that cannot be searched for."
 
-    async def run(
-        self, input: Json, context: ToolContext, signal: AbortSignal
-    ) -> AsyncGenerator[Progress | Output, None]:
+    async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         path = absolute_path(input.get("path") or ".", context)
         if not await in_thread(os.path.exists, path):
             yield failure(f"{shown_path(path, context)} does not exist. Relative paths start at {context.root}.")

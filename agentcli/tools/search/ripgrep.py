@@ -15,7 +15,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.installation import installation_paths, is_installed
 from agentcli.core.programs import find_program
 from agentcli.tools.base import ToolContext
-from agentcli.tools.shell.process import Child
+from agentcli.tools.process import Child
 
 TIME_LIMIT = 20.0
 _COUNTING = 0.5

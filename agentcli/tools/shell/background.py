@@ -15,8 +15,8 @@ from typing import Literal
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
+from agentcli.tools.process import exit_text
 from agentcli.tools.shell.orphan_processes import Watch, end_marked, new_mark
-from agentcli.tools.shell.process import exit_text
 from agentcli.tools.shell.running_command import ShellCommand, refused_hosts_note
 
 MOST_RUNNING = 20

@@ -9,22 +9,23 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from contextlib import aclosing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.abort import AbortReason, AbortSignal
+from agentcli.core.aio import in_thread
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line
 from agentcli.core.shell import has_control_characters, shown_command
-from agentcli.tools.base import Output, Progress, ToolContext
-from agentcli.tools.builtin import BuiltinTool, failure, in_thread, is_encodable, object_schema, os_failure
+from agentcli.tools.base import Output, Progress, ToolContext, ToolRun
+from agentcli.tools.builtin import BuiltinTool, failure, is_encodable, object_schema, os_failure
 from agentcli.tools.files.read_cache import CommandRun
+from agentcli.tools.process import GRACE, SHUTDOWN_GRACE, exit_text
 from agentcli.tools.shell.background import MOST_RUNNING, Shell, Shells
 from agentcli.tools.shell.output import CollectedOutput
-from agentcli.tools.shell.process import GRACE, SHUTDOWN_GRACE, exit_text
 from agentcli.tools.shell.running_command import Ending, ShellCommand, private_hosts_note, refused_hosts_note
 
 DEFAULT_TIMEOUT_MS = 120_000
@@ -76,9 +77,7 @@ class Bash(BuiltinTool):
         shown = {"kind": "command", "command": shown_command(input["command"]), "folder": str(context.cwd)}
         return {**shown, "description": plain_line(str(input.get("description") or ""))}
 
-    async def run(
-        self, input: Json, context: ToolContext, signal: AbortSignal
-    ) -> AsyncGenerator[Progress | Output, None]:
+    async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         if signal.aborted:
             yield failure("The command was not started: the work was stopped before.", summary="stopped")
             return
@@ -115,9 +114,7 @@ class Bash(BuiltinTool):
                 yield item
 
 
-async def _foreground(
-    command: ShellCommand, context: ToolContext, signal: AbortSignal, seconds: float
-) -> AsyncGenerator[Progress | Output, None]:
+async def _foreground(command: ShellCommand, context: ToolContext, signal: AbortSignal, seconds: float) -> ToolRun:
     """Watch a command until it ends, is stopped, or moves to the background."""
     loop = asyncio.get_running_loop()
     shells, deadline = context.shells, loop.time() + seconds

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line, visible_text
-from agentcli.tools.base import Output, Progress, ToolContext
-from agentcli.tools.builtin import BuiltinTool, failure, in_thread, is_encodable, object_schema
+from agentcli.tools.base import Output, ToolContext, ToolRun
+from agentcli.tools.builtin import BuiltinTool, failure, is_encodable, object_schema
 from agentcli.tools.search.ripgrep import Found, search
 from agentcli.tools.shell.background import Shell, Shells
 from agentcli.tools.shell.output import SHOWN, HeadAndTail
@@ -51,9 +52,7 @@ class BashOutput(BuiltinTool):
             return "The filter contains characters that cannot be searched for."
         return None if shell_of(input, context) else unknown(input, context.shells)
 
-    async def run(
-        self, input: Json, context: ToolContext, signal: AbortSignal
-    ) -> AsyncGenerator[Progress | Output, None]:
+    async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         shell = shell_of(input, context)
         if shell is None:
             yield failure(unknown(input, context.shells))

@@ -27,22 +27,8 @@ from agentcli.core.secret_text import (
 )
 
 _ESSENTIAL = frozenset(
-    (
-        "PATH",
-        "HOME",
-        "PWD",
-        "OLDPWD",
-        "USER",
-        "LOGNAME",
-        "SHELL",
-        "TMPDIR",
-        "TMP",
-        "TEMP",
-        "LANG",
-        "TZ",
-        "TERM",
-        "SHLVL",
-    )
+    {"PATH", "HOME", "PWD", "OLDPWD", "USER", "LOGNAME", "SHELL", "SHLVL"}
+    | {"TMPDIR", "TMP", "TEMP", "LANG", "TZ", "TERM"}
 )
 """Passed without checks: nothing works without them, and a folder name may look like a secret."""
 
@@ -130,19 +116,8 @@ _FAMILIES: tuple[str, ...] = (
     *("LC_*", "AGENTCLI_*", "CONDA_*", "MAMBA_*", "PIP_*", "UV_*", "POETRY_*", "PDM_*", "HATCH_*", "PYTEST_*", "COV_*"),
     *("COVERAGE_*", "MYPY_*", "RUFF_*", "BLACK_*", "npm_config_*", "NPM_CONFIG_*", "YARN_*", "PNPM_*", "VITE_*"),
     *("JEST_*", "VITEST_*", "ESLINT_*", "CARGO_*", "CARGO", "MAVEN_*", "ORG_GRADLE_*", "NIX_CFLAGS_*", "NIX_LDFLAGS*"),
-    *(
-        "CMAKE_*",
-        "NINJA_*",
-        "RUSTUP_*",
-        "CCACHE_*",
-        "VCPKG_*",
-        "ASDF_*",
-        "MISE_*",
-        "HOMEBREW_NO_*",
-        "TEST_*",
-        "RSPEC_*",
-        "PHPUNIT_*",
-    ),
+    *("CMAKE_*", "NINJA_*", "RUSTUP_*", "CCACHE_*", "VCPKG_*", "ASDF_*", "MISE_*", "HOMEBREW_NO_*"),
+    *("TEST_*", "RSPEC_*", "PHPUNIT_*"),
 )
 """Prefixes of single tools; secrets among them (`CARGO_REGISTRY_TOKEN`) are detected by name."""
 _PROXIES = frozenset(

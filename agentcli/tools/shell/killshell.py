@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
-from agentcli.tools.base import Output, Progress, ToolContext
+from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, failure, object_schema
 from agentcli.tools.shell.bashoutput import shell_of, unknown
 
@@ -28,9 +26,7 @@ class KillShell(BuiltinTool):
     def check(self, input: Json, context: ToolContext) -> str | None:
         return None if shell_of(input, context) else unknown(input, context.shells)
 
-    async def run(
-        self, input: Json, context: ToolContext, signal: AbortSignal
-    ) -> AsyncGenerator[Progress | Output, None]:
+    async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         shell = shell_of(input, context)
         if shell is None or context.shells is None:
             yield failure(unknown(input, context.shells))

@@ -13,9 +13,8 @@ import signal
 import sys
 from collections.abc import Mapping
 
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, in_thread
 from agentcli.core.own_programs import shell_command, start_program_async
-from agentcli.tools.builtin import in_thread
 
 SESSION_VARIABLE = "AGENTCLI_SESSION"
 CALL_VARIABLE = "AGENTCLI_CALL"

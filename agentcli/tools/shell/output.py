@@ -11,9 +11,9 @@ import os
 import re
 from pathlib import Path
 
+from agentcli.core.aio import in_thread
 from agentcli.core.plaintext import ControlStripper
 from agentcli.core.plural import counted
-from agentcli.tools.builtin import in_thread
 from agentcli.tools.files.encoding import looks_binary
 
 SHOWN = 30_000

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
 
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, in_thread
 from agentcli.core.launch import Finding, Launch
 from agentcli.core.plaintext import plain_line
 from agentcli.core.programs import find_program
 from agentcli.tools.base import ToolContext
-from agentcli.tools.builtin import in_thread
+from agentcli.tools.process import GRACE, Child, Pipe
 from agentcli.tools.shell.environment import child_environment, harmless_git
 from agentcli.tools.shell.orphan_processes import (
     CALL_VARIABLE,
@@ -28,7 +28,6 @@ from agentcli.tools.shell.orphan_processes import (
     new_mark,
 )
 from agentcli.tools.shell.output import CollectedOutput
-from agentcli.tools.shell.process import GRACE, Child, Pipe
 
 _DRAIN = 0.2
 """Seconds to wait for output after the command has ended: another process may hold the pipe open."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import OrderedDict
-from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 
 from agentcli.core.abort import Aborted, AbortSignal
@@ -20,7 +19,7 @@ from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import counted
-from agentcli.tools.base import Output, Progress, ToolContext
+from agentcli.tools.base import Output, Progress, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, failure, object_schema
 
 if TYPE_CHECKING:
@@ -90,9 +89,7 @@ class WebFetch(BuiltinTool):
         shown = {"url": address.text, "host": address.host, "private": address.is_private}
         return {"kind": "fetch", **shown, "prompt": plain_text(input["prompt"])}
 
-    async def run(
-        self, input: Json, context: ToolContext, signal: AbortSignal
-    ) -> AsyncGenerator[Progress | Output, None]:
+    async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         address = _address(input)
         if isinstance(address, str):
             yield failure(address)

@@ -6,7 +6,7 @@ Only real search results count: an answer of an endpoint that did not search is 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from agentcli.core.abort import AbortSignal
@@ -14,7 +14,7 @@ from agentcli.core.messages import Block, Json, TextBlock, UnknownBlock
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import counted
-from agentcli.tools.base import Output, Progress, SmallReply, ToolContext
+from agentcli.tools.base import Output, Progress, SmallReply, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, failure, object_schema
 
 VERSIONS = ("web_search_20260318", "web_search_20260209", "web_search_20250305")
@@ -63,9 +63,7 @@ class WebSearch(BuiltinTool):
             return "Give allowed_domains or blocked_domains, not both."
         return None if input["query"].strip() else "The query is empty."
 
-    async def run(
-        self, input: Json, context: ToolContext, signal: AbortSignal
-    ) -> AsyncGenerator[Progress | Output, None]:
+    async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         if context.small_model is None:
             yield failure("No model is at hand that could search. Use WebFetch with a URL you know.", "no search")
             return

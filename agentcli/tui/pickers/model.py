@@ -98,7 +98,7 @@ class EffortPicker(Picker[str]):
         marks = {self._current: IN_FORCE}
         rows = [Row("auto", "auto", default, marks.get("auto", ""))]
         for level in EFFORTS:
-            takes = f"takes {', '.join(info.efforts)} only" if info.efforts else "has no effort levels"
+            takes = f"takes {', '.join(info.efforts)} only" if info.efforts else "does not support effort levels"
             why = "" if level in info.efforts else f"{safe(info.id, 60)} {takes}"
             rows.append(Row(level, level, _MEANS[level], marks.get(level, ""), disabled=why))
         return rows

@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from agentcli.core.aio import in_thread
 from agentcli.workspace.base import ChangeKind, FileChange, FolderDiff, Snapshot
 from agentcli.workspace.journal import EntryChange, UserChanges
 from agentcli.workspace.listing import is_ignore_file
-from agentcli.workspace.shadow import Shadow, in_thread
+from agentcli.workspace.shadow import Shadow
 from agentcli.workspace.trees import Difference, TreeEntry
 from agentcli.workspace.uncovered import uncovered_changes, why_uncovered
 from agentcli.workspace.undo.restore import parents
@@ -44,8 +45,7 @@ async def agent_diff(shadow: Shadow, spans: Sequence[Span]) -> FolderDiff:
     parts: list[str] = []
     room = DIFF_LIMIT
     for layer in _layers(stretches):
-        old = await shadow.tree_of({path: one for path, (one, _new) in layer.items() if one.exists})
-        new = await shadow.tree_of({path: one for path, (_old, one) in layer.items() if one.exists})
+        old, new = await _trees(shadow, layer)
         if room > 0:
             parts.append(await shadow.patch(old, new, room))
             room -= len(parts[-1].encode())
@@ -60,8 +60,7 @@ async def agent_changes(shadow: Shadow, span: Span) -> list[FileChange]:
     mixed = {path: own[path] for path in trees if any(path in one.files for one in users)}
     lines |= dict.fromkeys(mixed, (0, 0))
     for layer in _layers(mixed):
-        old = await shadow.tree_of({path: one for path, (one, _new) in layer.items() if one.exists})
-        new = await shadow.tree_of({path: one for path, (_old, one) in layer.items() if one.exists})
+        old, new = await _trees(shadow, layer)
         for path, one in (await shadow.compare(old, new, numbers=True)).items():
             added, removed = lines[path]
             lines[path] = _sum(added, one.added), _sum(removed, one.removed)
@@ -75,6 +74,12 @@ async def agent_changes(shadow: Shadow, span: Span) -> list[FileChange]:
         for one in await changes_without_lines(shadow, before, after, trees)
     }
     return [change for _path, change in sorted(found.items())]
+
+
+async def _trees(shadow: Shadow, layer: Mapping[str, Stretch]) -> tuple[str, str]:
+    old = await shadow.tree_of({path: one for path, (one, _new) in layer.items() if one.exists})
+    new = await shadow.tree_of({path: one for path, (_old, one) in layer.items() if one.exists})
+    return old, new
 
 
 def _sum(one: int | None, two: int | None) -> int | None:

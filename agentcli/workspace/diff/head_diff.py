@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from agentcli.core.aio import in_thread
 from agentcli.core.bounded_read import read_bounded, read_start
 from agentcli.workspace.base import FolderDiff, SnapshotError, WorkspaceDiff
 from agentcli.workspace.diff.agent_diff import DIFF_LIMIT
 from agentcli.workspace.git import EMPTY_TREE, Git, find_git
-from agentcli.workspace.head_commit import git_folder, head_commit
-from agentcli.workspace.shadow import in_thread
+from agentcli.workspace.head_commit import git_folder, head_commit, work_tree
 
 _SECONDS = 60.0
 _LARGEST_INDEX = 512 * 1024 * 1024
@@ -41,7 +41,7 @@ async def diff_against_head(folders: Sequence[Path], search_path: str | None) ->
     program = find_git(search_path, folders)
     if program is None:
         raise SnapshotError("git was not found; install it to compare with HEAD")
-    tops = await in_thread(lambda: list(dict.fromkeys(top for one in folders if (top := _work_tree(one)) is not None)))
+    tops = await in_thread(lambda: list(dict.fromkeys(top for one in folders if (top := work_tree(one)) is not None)))
     if not tops:
         return WorkspaceDiff(problem=NO_REPOSITORY)
     found = []
@@ -66,10 +66,6 @@ async def _diff(program: str, top: Path, borrowed: Path) -> FolderDiff:
     return FolderDiff(str(top), output.decode("utf-8", "replace"), cut=len(output) >= DIFF_LIMIT)
 
 
-def _work_tree(folder: Path) -> Path | None:
-    return next((one for one in (folder, *folder.parents) if os.path.lexists(one / ".git")), None)
-
-
 def _prepare(top: Path, borrowed: Path) -> str | None:
     """Make the repository folder; the commit that HEAD names, None before the first one. Blocking."""
     own, shared = git_folder(top)
@@ -82,13 +78,14 @@ def _prepare(top: Path, borrowed: Path) -> str | None:
     if commit is not None and len(commit) == 64:
         version, extensions = 1, "[extensions]\n\tobjectFormat = sha256\n"
     config = f"[core]\n\trepositoryformatversion = {version}\n\tbare = false\n{extensions}"
-    exclude = read_start(shared / "info" / "exclude", _MOST_PATTERNS)
+    ignore_files = (shared / "info" / "exclude", Path("~/.config/git/ignore").expanduser())
+    exclude = "\n".join(read_start(path, _MOST_PATTERNS) for path in ignore_files)
     for place, text in (
         ("HEAD", f"{commit}\n" if commit else "ref: refs/heads/none\n"),
         ("config", config),
         ("objects/info/alternates", f"{os.fsdecode(os.path.realpath(shared / 'objects'))}\n"),
         ("info/attributes", _ATTRIBUTES),
-        ("info/exclude", f"{exclude}\n{_global_patterns()}"),
+        ("info/exclude", exclude),
     ):
         (borrowed / place).write_bytes(os.fsencode(text) if place.endswith("alternates") else text.encode())
     for source in (own / "index", *own.glob("sharedindex.*")):
@@ -96,11 +93,6 @@ def _prepare(top: Path, borrowed: Path) -> str | None:
         if isinstance(data, bytes):
             (borrowed / source.name).write_bytes(data)
     return commit
-
-
-def _global_patterns() -> str:
-    """The user's own ignore file at its usual place: patterns, nothing else."""
-    return read_start(Path("~/.config/git/ignore").expanduser(), _MOST_PATTERNS)
 
 
 async def _line_ends(git: Git, top: Path) -> list[str]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from agentcli.core.aio import in_thread
 from agentcli.workspace.base import (
     Choice,
     Choices,
@@ -23,7 +24,7 @@ from agentcli.workspace.base import (
     UndoReport,
 )
 from agentcli.workspace.journal import EntryChange, UndoOutcome
-from agentcli.workspace.shadow import Shadow, in_thread
+from agentcli.workspace.shadow import Shadow
 from agentcli.workspace.trees import Difference, TreeEntry
 from agentcli.workspace.uncovered import disk_stamp, uncovered_changes, why_uncovered
 from agentcli.workspace.undo.merge import Clash, is_text, merge

@@ -11,8 +11,8 @@ import pytest
 
 from agentcli.core.errors import UsageError
 from agentcli.core.launch import BareLauncher
-from agentcli.permissions.sandbox import choose as choosing
-from agentcli.permissions.sandbox.choose import SandboxEnvironment, choose
+from agentcli.permissions import choose_sandbox as choosing
+from agentcli.permissions.choose_sandbox import SandboxEnvironment, choose
 from agentcli.permissions.sandbox.linux import probe as probing
 from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher, SandboxFolders
 from agentcli.permissions.sandbox.linux.probe import Ability, probe

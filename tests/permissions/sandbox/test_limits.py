@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.sandbox.linux.limits import ResourceLimits, default_memory, with_kernel_limits
+from agentcli.permissions.sandbox.limits import ResourceLimits, default_memory, with_kernel_limits
 from tests.permissions.sandbox.box import Box
 
 pytestmark = pytest.mark.anyio

@@ -220,9 +220,8 @@ def test_the_search_is_bounded_and_kept_for_a_while(tmp_path: Path, monkeypatch:
 # ----------------------------------------------------------------------------------------------------------- words
 
 REFUSALS = Refusals(
-    working_dirs=(Path("/work/app"),),
+    SandboxRules(working_dirs=(Path("/work/app"),), home=Path("/home/me")),
     masked=(Path("/home/me/.ssh"), Path("/work/app/.env")),
-    home=Path("/home/me"),
     network=False,
     temporary=Path("/tmp/agentcli-x/tmp"),
 )

@@ -11,8 +11,8 @@ import pytest
 
 from agentcli.permissions.sandbox.temp_folder import inside, outside
 from agentcli.tools.base import ToolContext
+from agentcli.tools.documents.read import Read
 from agentcli.tools.files.edit import Edit
-from agentcli.tools.files.read import Read
 from agentcli.tools.files.write import Write
 from agentcli.tools.search.glob import Glob
 from agentcli.tools.search.grep import Grep

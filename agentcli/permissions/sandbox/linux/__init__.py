@@ -1,1 +1,1 @@
-"""The Linux sandbox: bubblewrap, its mounts, system call filter and resource limits."""
+"""The Linux sandbox: bubblewrap, its mounts and system call filter."""

@@ -25,7 +25,7 @@ from agentcli.permissions.git.config import git_program, read_regular
 from agentcli.permissions.sandbox import temp_folder
 from agentcli.permissions.sandbox.caches import cache_environment, cache_folder
 from agentcli.permissions.sandbox.granted import ProxyConnection, WritablePaths
-from agentcli.permissions.sandbox.linux.limits import CPU_SIGNAL, LimitWatch, ResourceLimits, with_kernel_limits
+from agentcli.permissions.sandbox.limits import CPU_SIGNAL, LimitWatch, ResourceLimits, with_kernel_limits
 from agentcli.permissions.sandbox.linux.mounts import Mounts, SessionFiles
 from agentcli.permissions.sandbox.linux.probe import Ability
 from agentcli.permissions.sandbox.linux.processes import SandboxProcesses
@@ -64,8 +64,8 @@ class BubblewrapLauncher:
     name = "bubblewrap"
 
     def __init__(self, rules: SandboxRules, ability: Ability, places: SandboxFolders) -> None:
-        self._rules = rules
-        self._ability = ability
+        self.rules = rules
+        self.ability = ability
         self._places = places
         self._folder: SessionFolder | None = None
         excluded = (*rules.own_folders, *((places.quarantine,) if places.quarantine else ()))
@@ -81,28 +81,12 @@ class BubblewrapLauncher:
 
     @property
     def level(self) -> str:
-        return f"{self.name}, {self._rules.level}"
-
-    @property
-    def network(self) -> bool:
-        return self._rules.network
-
-    @property
-    def is_strict(self) -> bool:
-        return self._rules.strict
-
-    @property
-    def filters_system_calls(self) -> bool:
-        return self._ability.seccomp
-
-    @property
-    def limits(self) -> ResourceLimits:
-        return self._rules.limits
+        return f"{self.name}, {self.rules.level}"
 
     def for_trial(self, folders: TrialFolders, limits: ResourceLimits | None = None) -> BubblewrapLauncher:
         """A copy of this sandbox for scratch folders, with other `limits`."""
         places = replace(self._places, quarantine=folders.quarantine)
-        return BubblewrapLauncher(self._rules.for_trial(folders, limits), self._ability, places)
+        return BubblewrapLauncher(self.rules.for_trial(folders, limits), self.ability, places)
 
     def close(self) -> None:
         """Remove the session's private folder now, not when the program ends. Nothing may run in it any more.
@@ -126,7 +110,7 @@ class BubblewrapLauncher:
             return Launch(tuple(arguments), environ)
         files = self._session_files()
         session = files.folder
-        rules = self._rules
+        rules = self.rules
         began = change_time()
         protected = protection(rules.working_dirs, rules.home, arguments, rules.installation)
         protected = protected.opened_for(grant.opened_names)
@@ -148,7 +132,7 @@ class BubblewrapLauncher:
             network = self.shares_network(grant)
             filter = self._system_call_filter(network)
             command = (
-                self._ability.program,
+                self.ability.program,
                 *self._namespaces(network),
                 *(("--seccomp", str(filter)) if filter >= 0 else ()),
                 *mounts.dropped_capabilities(),
@@ -183,7 +167,7 @@ class BubblewrapLauncher:
         )
 
     def _never_opened(self) -> tuple[Path, ...]:
-        rules = self._rules
+        rules = self.rules
         return (*rules.working_dirs, *rules.own_folders, *rules.installation, *find_masks(rules).all)
 
     def _guard(self, protected: Protection, session: Path, arguments: Sequence[str], began: int, grant: Grant) -> Guard:
@@ -194,8 +178,8 @@ class BubblewrapLauncher:
             own=protected.repositories,
             read_only=protected.read_only,
             makes_repository=protected.makes_repository,
-            inside=(*self._rules.working_dirs, session / "tmp", Path("/tmp")),  # noqa: S108 - its name in the sandbox
-            program=git_program(tuple(map(str, self._rules.working_dirs))),
+            inside=(*self.rules.working_dirs, session / "tmp", Path("/tmp")),  # noqa: S108 - its name in the sandbox
+            program=git_program(tuple(map(str, self.rules.working_dirs))),
             began=began,
             inner=inner_folders(protected.repositories),
             settings_approved=grant.git_settings,
@@ -218,17 +202,17 @@ class BubblewrapLauncher:
 
     @property
     def uncontained(self) -> str:
-        return "" if self._ability.network else "bubblewrap cannot block the network here."
+        return "" if self.ability.network else "bubblewrap cannot block the network here."
 
     def shares_network(self, grant: Grant) -> bool:
-        if self._rules.strict:
+        if self.rules.strict:
             return False
-        return grant.network == "all" or (grant.network == "default" and self._rules.network)
+        return grant.network == "all" or (grant.network == "default" and self.rules.network)
 
     def _offers_hosts(self, grant: Grant) -> bool:
         """Strict mode has no Unix sockets, which the way to the proxy needs."""
-        asked = grant.network == "hosts" or (grant.network == "default" and grant.hosts and not self._rules.network)
-        return bool(asked) and not self._rules.strict
+        asked = grant.network == "hosts" or (grant.network == "default" and grant.hosts and not self.rules.network)
+        return bool(asked) and not self.rules.strict
 
     def lacked_network(self, code: int, output: str, grant: Grant) -> bool:
         from agentcli.permissions.sandbox.explain import names_missing_network
@@ -244,7 +228,7 @@ class BubblewrapLauncher:
             worth_explaining,
         )
 
-        rules = self._rules
+        rules = self.rules
         if rules.limits.cpu_seconds is not None and code == 128 + CPU_SIGNAL:
             return (
                 f"Sandbox: a process used more than its limit of {rules.limits.cpu_seconds:,} s of processor time and "
@@ -258,20 +242,9 @@ class BubblewrapLauncher:
                 "Sandbox: commands cannot use Unix sockets in strict mode: services behind them act outside of the "
                 "sandbox. Start with --sandbox on to allow them."
             )
-        masks = find_masks(rules)
-        return (explain if is_clear else explain_missing)(
-            output,
-            Refusals(
-                working_dirs=rules.working_dirs,
-                masked=masks.all,
-                home=rules.home,
-                network=self.shares_network(grant),
-                temporary=None if self._files is None else self._files.temp,
-                writable=rules.allow_write,
-                installation=rules.installation,
-                can_ask=rules.can_ask,
-            ),
-        )
+        temporary = None if self._files is None else self._files.temp
+        refusals = Refusals(rules, find_masks(rules).all, self.shares_network(grant), temporary)
+        return (explain if is_clear else explain_missing)(output, refusals)
 
     @property
     def temp_folder(self) -> Path | None:
@@ -281,10 +254,10 @@ class BubblewrapLauncher:
         if not path.startswith(temp_folder.SYSTEM_TEMP):
             return path
         visible = (
-            *self._rules.working_dirs,
-            *self._rules.allow_write,
-            *self._rules.readable,
-            *temp_folder.siblings(self._rules.working_dirs),
+            *self.rules.working_dirs,
+            *self.rules.allow_write,
+            *self.rules.readable,
+            *temp_folder.siblings(self.rules.working_dirs),
         )
         try:
             return temp_folder.outside(path, self._session_files().temp, visible)
@@ -311,7 +284,7 @@ class BubblewrapLauncher:
                 folder
                 for folder in folders
                 if all(running.fixes(folder) for running in self._running)
-                or not any(folder.is_relative_to(root) for root in self._rules.working_dirs)
+                or not any(folder.is_relative_to(root) for root in self.rules.working_dirs)
             )
 
     def started(self, protected: Protection, guard: Guard) -> None:
@@ -330,7 +303,7 @@ class BubblewrapLauncher:
             findings = guard.finish()
             if guard.is_cut:
                 self._late_search.add(guard)
-                if self._rules.strict:
+                if self.rules.strict:
                     self._late_search.wait(MOST_SECONDS)
                     findings += tuple(iter(self._late_search.take_finding, None))
             return findings
@@ -348,17 +321,17 @@ class BubblewrapLauncher:
 
     def _system_call_filter(self, network: bool) -> int:
         """A descriptor to read the filter from, -1 where there is none. A pipe: each needs its own offset."""
-        if not self._ability.seccomp:
+        if not self.ability.seccomp:
             return -1
         reading, writing = os.pipe()
-        os.write(writing, seccomp_filter(network=network, strict=self._rules.strict))
+        os.write(writing, seccomp_filter(network=network, strict=self.rules.strict))
         os.close(writing)
         return reading
 
     # ------------------------------------------------------------------------------------------------- arguments
 
     def _namespaces(self, network: bool) -> tuple[str, ...]:
-        rules, ability = self._rules, self._ability
+        rules, ability = self.rules, self.ability
         return (
             *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent"),
             *ability.privileges,
@@ -370,8 +343,8 @@ class BubblewrapLauncher:
         kept = {name: value for name, value in environ.items() if name not in VARIABLES}
         own = str(temp)
         kept |= {"TMPDIR": own, "TMP": own, "TEMP": own, "AGENTCLI_SANDBOXED": self.name}
-        if (cache := cache_folder(self._rules)) is not None:
-            kept |= cache_environment(cache, environ, self._rules)
+        if (cache := cache_folder(self.rules)) is not None:
+            kept |= cache_environment(cache, environ, self.rules)
         return kept
 
     # --------------------------------------------------------------------------------------------------- folders
@@ -391,10 +364,10 @@ class BubblewrapLauncher:
     def _is_excluded(self, arguments: Sequence[str]) -> bool:
         """Only a plain command: behind an operator or a substitution anything else could come along."""
         text = arguments[-1].strip() if arguments else ""
-        if not self._rules.excluded_commands or not _PLAIN_COMMAND.fullmatch(text):
+        if not self.rules.excluded_commands or not _PLAIN_COMMAND.fullmatch(text):
             return False
         words = text.split()
-        beginnings = (beginning.removesuffix("*").split() for beginning in self._rules.excluded_commands)
+        beginnings = (beginning.removesuffix("*").split() for beginning in self.rules.excluded_commands)
         return any(beginning and words[: len(beginning)] == beginning for beginning in beginnings)
 
 

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 from agentcli.core.bounded_json import parse_json
@@ -151,16 +152,8 @@ def _remembered(cache_dir: Path | None, key: str) -> Ability | None:
 
 
 def _remember(cache_dir: Path, key: str, ability: Ability) -> None:
-    stored = {
-        "key": key,
-        "program": ability.program,
-        "privileges": ability.privileges,
-        "network": ability.network,
-        "lockdown": ability.lockdown,
-        "seccomp": ability.seccomp,
-    }
     fresh = cache_dir / f"{CACHE_FILE}.{os.getpid()}"
     with contextlib.suppress(OSError):
         cache_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fresh.write_text(json.dumps(stored))
+        fresh.write_text(json.dumps({"key": key, **asdict(ability)}))
         fresh.replace(cache_dir / CACHE_FILE)

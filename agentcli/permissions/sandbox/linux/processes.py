@@ -23,12 +23,15 @@ class SandboxProcesses:
         self._reading, self.descriptor = os.pipe()
         os.set_blocking(self._reading, False)
         self._first: int | None = None
-        self._guard = threading.RLock()
+        self._guard = threading.Lock()
 
     def first_process(self) -> int | None:
         """The first process of the sandbox; None before it starts."""
         with self._guard:
-            return self._first_process()
+            if self._first is None and self._reading >= 0:
+                with contextlib.suppress(OSError, ValueError, KeyError):
+                    self._first = int(json.loads(os.read(self._reading, 4096))["child-pid"])
+            return self._first
 
     def terminate(self) -> bool:
         """SIGTERM to everything inside but bubblewrap itself, whose end would be everybody's at once. False: there is
@@ -69,12 +72,6 @@ class SandboxProcesses:
                 if descriptor >= 0:
                     os.close(descriptor)
             self._reading = self.descriptor = -1
-
-    def _first_process(self) -> int | None:
-        if self._first is None and self._reading >= 0:
-            with contextlib.suppress(OSError, ValueError, KeyError):
-                self._first = int(json.loads(os.read(self._reading, 4096))["child-pid"])
-        return self._first
 
 
 def _children(process: int) -> list[int]:

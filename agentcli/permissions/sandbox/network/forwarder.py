@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 PROCESSES = {"AGENTCLI_PROCESSES": "3"}
-"""How many processes a sandbox with a forwarder has when its command leaves none running (`tools.shellcommand`)."""
+"""How many processes a sandbox with a forwarder has when its command leaves none running (`running_command`)."""
 PORT = 39128
 """In a network namespace of its own every port is free until the command takes it."""
 

@@ -88,7 +88,7 @@ class Guard:
         self._inventory = inventory
         self._program = watched.program
         self._command = command
-        self._began = watched.began
+        self.began = watched.began
         self._findings: list[Finding] = []
         self._lock = threading.Lock()
         self._quick = False
@@ -130,13 +130,9 @@ class Guard:
             self._pool.give_back(self._notices)
         self._notices = None
 
-    @property
-    def began(self) -> int:
-        return self._began
-
     def widen(self, began: int) -> None:
         """Check everything since then: a parallel command may have planted it."""
-        self._began = min(self._began, began)
+        self.began = min(self.began, began)
 
     def finish(self) -> tuple[Finding, ...]:
         """Check the working directories after the command has ended. Blocking."""
@@ -151,10 +147,10 @@ class Guard:
             for folder in self._watched.own:
                 self._check_inside(folder)
             self._was_complete = self._inventory.complete
-            walk = FolderWalk(self._began)
+            walk = FolderWalk(self.began)
             for repository in list(self._inventory.follow(walk)):
                 self._check(repository)
-            self._findings += unread_findings(self._inventory, walk, self._began)
+            self._findings += unread_findings(self._inventory, walk, self.began)
             self.is_cut, self.is_flooded = not walk.complete, walk.is_flooded
             if self.is_flooded:
                 self._findings.append(Finding(_FLOODED.format(count=walk.changed)))
@@ -228,7 +224,7 @@ class Guard:
         state, known = state_of(repository), self._inventory.known(repository.path)
         if known == state:
             return
-        own, since = signature_of(repository.path), self._inventory.unseen_since(self._began)
+        own, since = signature_of(repository.path), self._inventory.unseen_since(self.began)
         if known is not None:
             if state.newest >= since:
                 self._restore(repository, known, state)
@@ -255,7 +251,7 @@ class Guard:
         for name in sorted(CONTROL_NAMES):
             found = signature_of(repository.path / name)
             # The user's files beside it stay.
-            if found is not None and found[3] >= self._inventory.unseen_since(self._began):
+            if found is not None and found[3] >= self._inventory.unseen_since(self.began):
                 self._take(repository.path / name, reason)
 
     def _objection(self, repository: Repository) -> str | None:
@@ -309,7 +305,7 @@ class Guard:
                 self._take(file, "it changes what the repository obeys")
         hooks = dict(known.hooks)
         for name, found in state.hooks:
-            if hooks.get(name) != found and found[3] >= self._inventory.unseen_since(self._began):
+            if hooks.get(name) != found and found[3] >= self._inventory.unseen_since(self.began):
                 self._take(path / "hooks" / name if name else path / "hooks", "git would run it")
 
     # -------------------------------------------------------------------------------------------------- quarantine

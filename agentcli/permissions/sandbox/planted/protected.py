@@ -18,28 +18,15 @@ from agentcli.core.bounded_read import read_start
 from agentcli.core.frozen import frozen
 from agentcli.permissions.git.config import git_program, list_settings, pointed_at, read_regular
 from agentcli.permissions.git.obeyed_files import hooks_folders
+from agentcli.permissions.git.subcommand import subcommand_index
 from agentcli.permissions.protected_names import FIXED_FILES, FIXED_FOLDERS, OBEYED_AT_THE_TOP
 
 FOLDERS = FIXED_FOLDERS
 FILES = FIXED_FILES
 HOME_FILES: tuple[str, ...] = (
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_aliases",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".gitconfig",
-    ".inputrc",
-    ".config/fish",
-    ".config/git",
-    ".config/autostart",
-    ".config/systemd",
-    ".local/bin",
+    *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc"),
+    *(".zshrc", ".zshenv", ".zprofile", ".zlogin", ".gitconfig", ".local/bin"),
+    *(".config/fish", ".config/git", ".config/autostart", ".config/systemd"),
 )
 """Only where the home folder itself, or one above it, is a working directory."""
 _ENVIRONMENTS = (".venv", "venv", "env", ".env")
@@ -53,7 +40,6 @@ _DEEPEST = 6
 _USES_GIT = re.compile(r"(?<![\w./-])(?:[\w./-]*/)?(?:git|gh|jj|tig|lazygit|hub)(?![\w./-])")
 _WRAPPERS = frozenset({"command", "env", "exec", "nice", "nohup", "stdbuf", "time", "timeout", "xargs"})
 _SHELLS = frozenset({"bash", "dash", "eval", "sh", "zsh"})
-_GIT_VALUES = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env"})
 _MAKING = frozenset({"init", "clone", "worktree", "submodule"})
 _CONFIGURING = frozenset(
     {"branch", "checkout", "config", "fetch", "flow", "lfs", "maintenance", "pull", "push", "remote", "sparse-checkout"}
@@ -159,13 +145,7 @@ def _git_command(words: Sequence[str]) -> str:
         words = words[names.index("git") :]
     elif names[:1] != ["git"]:
         return ""
-    rest = iter(words[1:])
-    for word in rest:
-        if word in _GIT_VALUES:
-            next(rest, None)
-        elif not word.startswith("-"):
-            return word
-    return ""
+    return next(iter(words[subcommand_index(words) :]), "")
 
 
 def protection(

@@ -6,19 +6,18 @@ Records in the read cache what the model has seen. Never changes a file; memory 
 from __future__ import annotations
 
 import asyncio
-import base64
 import os
 import threading
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.abort import AbortSignal
-from agentcli.core.messages import ImageBlock, Json, TextBlock
+from agentcli.core.aio import in_thread
+from agentcli.core.messages import Json, TextBlock
 from agentcli.core.permission import Need
 from agentcli.core.plural import counted
-from agentcli.tools.base import Output, Progress, ToolContext
-from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, in_thread, object_schema, os_failure, shown_path
+from agentcli.tools.base import Output, ToolContext, ToolRun
+from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, object_schema, os_failure, shown_path
 from agentcli.tools.files.disk import (
     LARGEST_LOADED,
     Refusal,
@@ -75,9 +74,7 @@ class Read(BuiltinTool):
                 return pages
         return super().check(input, context)
 
-    async def run(
-        self, input: Json, context: ToolContext, signal: AbortSignal
-    ) -> AsyncGenerator[Progress | Output, None]:
+    async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         path = absolute_path(input["file_path"], context)
         shown = shown_path(path, context)
         try:
@@ -198,12 +195,7 @@ def _image(data: bytes, wanted: Wanted) -> Output:
     if not isinstance(picture, Picture):
         text = f"{wanted.shown} is a picture ({counted(len(data), 'byte')}) that cannot be shown: {picture.reason}."
         return failure(text, summary="picture")
-    source = {
-        "type": "base64",
-        "media_type": picture.media_type,
-        "data": base64.b64encode(picture.data).decode("ascii"),
-    }
-    content = (TextBlock(f"{wanted.shown} ({picture.words})"), ImageBlock(source))
+    content = (TextBlock(f"{wanted.shown} ({picture.words})"), picture.block())
     summary = f"picture, {picture.width}×{picture.height}"
     structured = {
         "type": "image",

@@ -11,14 +11,15 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from agentcli.core.own_programs import run_program
-from agentcli.permissions.commands.listers import Words
-from agentcli.permissions.commands.name_lists import Search, plain_search, read_search
 from agentcli.permissions.git.config import git_program
-from agentcli.permissions.git.tracked_files import NEUTRAL_ENVIRON, NEUTRAL_SETTINGS
+from agentcli.permissions.git.tracked_files import run_neutral_git
 from agentcli.permissions.paths import expanded_pattern
+from agentcli.permissions.shell.listers import Search, Words, plain_search, read_search
+
+if TYPE_CHECKING:
+    from agentcli.permissions.command_context import CommandContext
 
 _MOST_NAMES = 4_000
 _SECONDS = 1.0
@@ -30,19 +31,7 @@ _SIMPLE_PATH = re.compile(r"[\w./*-]+")
 _SIMPLE_NAME = re.compile(r"[\w.*-]+")
 
 
-class ListingContext(Protocol):
-    @property
-    def working_dirs(self) -> tuple[str, ...]: ...
-    @property
-    def hides(self) -> Callable[[str], bool] | None: ...
-    @property
-    def has_visible_restricted_files(self) -> bool: ...
-
-    def may_read(self, path: str) -> bool: ...
-    def locate(self, path: str) -> str: ...
-
-
-def are_harmless(words: Words, patterns: frozenset[int], listed_in: str, used_in: str, place: ListingContext) -> bool:
+def are_harmless(words: Words, patterns: frozenset[int], listed_in: str, used_in: str, place: CommandContext) -> bool:
     """Whether every name that a lister prints in one folder may be an argument of a reading program in another."""
     paths = (listed_in, used_in, *(os.path.join(listed_in, word) for word in words[1:]))  # noqa: PTH118
     if any(place.locate(path) != path for path in paths):
@@ -53,7 +42,7 @@ def are_harmless(words: Words, patterns: frozenset[int], listed_in: str, used_in
     return _may_be_read(names, used_in, place)
 
 
-def _may_be_read(names: list[str], folder: str, place: ListingContext) -> bool:
+def _may_be_read(names: list[str], folder: str, place: CommandContext) -> bool:
     parents = {os.path.dirname(name) for name in names}  # noqa: PTH120
     # Looking up every folder once and only the links among the files keeps long lists fast.
     if not all(place.may_read(os.path.join(folder, parent)) for parent in parents):  # noqa: PTH118
@@ -73,7 +62,7 @@ def _may_be_read(names: list[str], folder: str, place: ListingContext) -> bool:
     return True
 
 
-def _listed(words: Words, patterns: frozenset[int], folder: str, place: ListingContext) -> list[str] | None:
+def _listed(words: Words, patterns: frozenset[int], folder: str, place: CommandContext) -> list[str] | None:
     match words[0]:
         case "find":
             search = read_search(words)
@@ -181,7 +170,7 @@ def _from_ls(words: Words, patterns: frozenset[int], folder: str) -> list[str] |
     return names
 
 
-def _from_git(words: Words, folder: str, place: ListingContext) -> list[str] | None:
+def _from_git(words: Words, folder: str, place: CommandContext) -> list[str] | None:
     """A list from git itself, asked in a way that obeys nothing in the repository and looks at no file around it.
 
     Comparing files with the index can run programs that the repository's settings name. Instead all names are taken
@@ -196,23 +185,13 @@ def _from_git(words: Words, folder: str, place: ListingContext) -> list[str] | N
         others = any(re.fullmatch(r"-[cmd]*o[cmdo]*|--others", word) for word in words[2:limit])
         kept = [word for word in words[2:limit] if word == "--exclude-standard"]
         flags = ("--cached", "--others", *kept) if others else ("--cached",)
-        return _run_git(git, ("ls-files", "-z", *flags, "--", *operands, *words[limit + 1 :]), folder)
+        return run_neutral_git(git, ("ls-files", "-z", *flags, "--", *operands, *words[limit + 1 :]), folder, _SECONDS)
     if len(operands) == 1 and ".." in operands[0]:
-        return _run_git(git, ("diff", "-z", "--name-only", "--no-ext-diff", operands[0], "--"), folder)
-    names = _run_git(git, ("ls-files", "-z", "--full-name", "--", ":/"), folder)
+        return run_neutral_git(git, ("diff", "-z", "--name-only", "--no-ext-diff", operands[0], "--"), folder, _SECONDS)
+    names = run_neutral_git(git, ("ls-files", "-z", "--full-name", "--", ":/"), folder, _SECONDS)
     for operand in operands:
-        found = _run_git(git, ("ls-tree", "-r", "-z", "--full-tree", "--name-only", operand), folder)
+        found = run_neutral_git(git, ("ls-tree", "-r", "-z", "--full-tree", "--name-only", operand), folder, _SECONDS)
         if found is None and not os.path.lexists(os.path.join(folder, operand)):  # noqa: PTH118
             return None
         names = None if names is None else [*names, *(found or ())]
     return names
-
-
-def _run_git(git: str, arguments: Words, folder: str) -> list[str] | None:
-    settings = [word for setting in NEUTRAL_SETTINGS for word in ("-c", setting)]
-    try:
-        command = [git, "--no-pager", *settings, *arguments]
-        done = run_program(command, cwd=folder, environ=NEUTRAL_ENVIRON, seconds=_SECONDS)
-    except (OSError, ValueError):
-        return None
-    return [os.fsdecode(name) for name in done.output.split(b"\0") if name] if done.code == 0 else None

@@ -8,13 +8,12 @@ created its own session escapes this; see `orphan_processes`.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, wait_uncancelled
 from agentcli.core.own_programs import start_program_async
 
 CHUNK = 65_536
@@ -160,25 +159,12 @@ class Child:
         try:
             if not self._exit.done():
                 # SIGKILL cannot be ignored, so this ends soon: wait even if cancelled.
-                await _uncancelled(self._exit)
+                await wait_uncancelled([self._exit])
         finally:
             await cancel_and_wait([self._exit])
             self.output.close()
             if self.errors is not None:
                 self.errors.close()
-
-
-async def _uncancelled(task: asyncio.Task[int]) -> None:
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError as error:
-            cancelled = error
-    with contextlib.suppress(asyncio.CancelledError):
-        task.result()
-    if cancelled is not None:
-        raise cancelled
 
 
 def exit_text(code: int) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from agentcli.permissions.commands.name_lists import plain_search
+from agentcli.core.frozen import frozen
 from agentcli.permissions.shell.values import LISTED, LISTED_END, MARKED, SEPARATOR
 
 if TYPE_CHECKING:
@@ -23,6 +23,10 @@ _GREP_NAMES = re.compile(r"-[rliEFwPn]*l[rliEFwPn]*|-[rliEFwP]+|--(?:include|exc
 _RG_NAMES = re.compile(r"-[liFwSu.]+|--(?:files|files-with-matches|hidden|no-ignore|ignore-case|fixed-strings)|-[tg].*")
 _GREP_FILTER = re.compile(r"-[vEiFwxP]+")
 _COUNT = re.compile(r"-n?\d{1,6}|-n\+\d{1,6}")
+_FIND_FILTERS = frozenset(
+    "-type -name -iname -path -ipath -maxdepth -mindepth -size -mtime -mmin -newer -regex -iregex".split()  # noqa: SIM905
+)
+_FIND_NAMES = frozenset({"-name", "-iname", "-path", "-ipath"})
 
 _FILTERS: Mapping[str, re.Pattern[str]] = {
     "head": re.compile(r"-n|-c|-\d+|-[nc]?\d+|\d+|-q"),
@@ -56,6 +60,77 @@ def is_lister(words: Words) -> bool:
             return names and _flags_are(_RG_NAMES, rest)
         case _:
             return False
+
+
+@frozen
+class Search:
+    """A `find`: roots, folders to leave out (`-path X -prune -o`), filters that all have to hold, the rest."""
+
+    roots: tuple[str, ...]
+    pruned: tuple[tuple[str, str], ...]
+    """`-path` or `-name`, and a pattern."""
+    filters: tuple[tuple[bool, str, str], ...]
+    """Whether it is negated, the test and its value."""
+    rest: tuple[str, ...]
+
+    @property
+    def left_out(self) -> tuple[tuple[str, str], ...]:
+        """Tests for folders of which nothing inside is printed."""
+        negated = (value for is_not, test, value in self.filters if is_not and test == "-path" and value[-2:] == "/*")
+        return (*self.pruned, *(("-path", value[:-2]) for value in negated))
+
+
+def read_search(words: tuple[str, ...]) -> Search:
+    arguments, position = words[1:], 0
+    while position < len(arguments) and arguments[position][:1] not in ("-", "!", "(", ",", ")"):
+        position += 1
+    roots = arguments[:position] or (".",)
+    pruned: list[tuple[str, str]] = []
+    filters: list[tuple[bool, str, str]] = []
+    while (clause := _prune_clause(arguments[position:])) is not None:
+        position += clause[0]
+        pruned += clause[1]
+    while position + 1 < len(arguments):
+        # Never `-not -type f`: then links would be among the names.
+        negated = arguments[position] in ("-not", "!") and arguments[position + 1] in _FIND_NAMES
+        if not negated and arguments[position] not in _FIND_FILTERS:
+            break
+        position += negated
+        filters += ((negated, arguments[position], value) for value in arguments[position + 1 : position + 2])
+        position += 2
+    return Search(roots, tuple(pruned), tuple(filters), arguments[position:])
+
+
+def plain_search(words: tuple[str, ...], printing: str | None) -> tuple[str, ...] | None:
+    """The roots of a `find` that prints nothing but names; `printing` is the action at its end, if not `-print`."""
+    if words[0] != "find":
+        return None
+    search = read_search(words)
+    if printing:
+        return search.roots if search.rest == (printing,) else None
+    # Without a printing of its own it would print the folders that it leaves out.
+    ends = search.rest == ("-print",) or (search.rest == () and not search.pruned)
+    return search.roots if ends else None
+
+
+def _prune_clause(words: tuple[str, ...]) -> tuple[int, list[tuple[str, str]]] | None:
+    """The length of `-path X -prune -o` or `( -name X -o -name Y ) -prune -o` at the beginning, and its tests."""
+    position = 2 if words[:2] == ("-type", "d") else 0
+    tests: list[tuple[str, str]] = []
+    grouped = words[position : position + 1] == ("(",)
+    position += grouped
+    while words[position : position + 1] in (("-path",), ("-name",)) and position + 1 < len(words):
+        tests.append((words[position], words[position + 1]))
+        position += 2
+        if not grouped or words[position : position + 1] != ("-o",):
+            break
+        position += 1
+    if grouped and words[position : position + 1] != (")",):
+        return None
+    position += grouped
+    if words[position : position + 2] == ("-type", "d"):
+        position += 2
+    return (position + 2, tests) if tests and words[position : position + 2] == ("-prune", "-o") else None
 
 
 def keeps_lines(words: Words) -> bool:
