@@ -50,8 +50,8 @@ def details(spending: Spending, width: int = WIDTH) -> list[str]:
     return parts
 
 
-def lost(engine: Engine) -> str:
-    """What of the prompt cache had to be billed anew, as a sentence; "" if nothing had."""
+def cache_losses(engine: Engine) -> str:
+    """How often the prompt cache was lost and what that cost, without the subject; "" if it never was."""
     losses = engine.costs.cache_losses
     times = [_times(losses.breaks, "broke"), _times(losses.expiries, "had run out")]
     said = " and ".join(one for one in times if one)
@@ -59,7 +59,13 @@ def lost(engine: Engine) -> str:
         return ""
     usd = engine.costs.cache_losses_usd
     price = "at a price that is not known" if usd is None else f"which cost {money(usd)} more than reading it"
-    return f"The prompt cache {said}: {losses.tokens:,} tokens were billed anew, {price}."
+    return f"{said}: {token_count(losses.tokens)} tokens were billed again, {price}."
+
+
+def lost(engine: Engine) -> str:
+    """`cache_losses` as a sentence."""
+    losses = cache_losses(engine)
+    return f"The prompt cache {losses}" if losses else ""
 
 
 def saved(engine: Engine) -> str:

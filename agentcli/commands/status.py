@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from agentcli import __version__
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual, say
-from agentcli.commands.cost import lost
+from agentcli.commands.cost import cache_losses
 from agentcli.core.events import Event
 from agentcli.core.format import elapsed, money
 from agentcli.core.plaintext import plain_line
@@ -49,6 +49,6 @@ def _cache(engine: Engine) -> list[tuple[str, str]]:
     else:
         said = f"{outlook.cached_tokens:,} tokens, warm for {elapsed(left)} more"
     rows = [("cache", said)]
-    if sentence := lost(engine):
-        rows.append(("", sentence.removeprefix("The prompt cache ")))
+    if losses := cache_losses(engine):
+        rows.append(("", losses))
     return rows

@@ -177,7 +177,7 @@ class Totals:
 
 @frozen
 class CacheLosses:
-    """What was in the prompt cache and had to be billed anew all the same. Immutable like `Totals`."""
+    """What was in the prompt cache and had to be billed again all the same. Immutable like `Totals`."""
 
     breaks: int = 0
     """Times that something old in the request had changed."""

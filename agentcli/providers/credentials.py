@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from agentcli.config.credentials import StoredKey
-from agentcli.core.errors import CredentialError, UsageError
+from agentcli.core.errors import CredentialError, MissingKeyError, UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.own_programs import PIPE, kill_group, shell_command, start_program_async, user_environment
 
@@ -26,7 +26,7 @@ _RUN_IT_YOURSELF = "Run the command of the `apiKeyHelper` setting yourself to se
 _SECRETS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 LOGIN = "agentcli login"
 """The source of a kept key, in words."""
-NO_KEY = (
+_NO_KEY = (
     "There is no API key. Run `agentcli login`, set ANTHROPIC_API_KEY, or set ANTHROPIC_BASE_URL to a server of your "
     "own that speaks the Messages API. `agentcli demo` shows agentcli without any."
 )
@@ -175,7 +175,7 @@ def with_kept_key(url: str, url_source: str, kept: Callable[[str], StoredKey | N
     `CredentialError`."""
     found = kept(bound_to(url)) if kept is not None else None
     if found is None and url == PUBLIC_BASE_URL:
-        raise CredentialError(NO_KEY)
+        raise MissingKeyError(_NO_KEY)
     if found is None:
         return Credentials(url, base_url_source=url_source)
     if not is_key(found.key):

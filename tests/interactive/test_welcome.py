@@ -275,5 +275,5 @@ async def test_what_a_disk_refuses_is_told_and_leads_back(tmp_path: Path) -> Non
     checking, _work = welcome.ask_key().entered(KEY)
     failed = await connecting.do(checking, KeepKey(PUBLIC, KEY))
     assert failed.step == "choose"
-    assert "is a link" in failed.problem
+    assert "is a symbolic link" in failed.problem
     assert not (tmp_path / "elsewhere").exists()

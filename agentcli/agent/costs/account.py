@@ -52,7 +52,7 @@ class Account:
             case ev.MessageAppended(message=message) if message.origin is Origin.REPLY and not message.is_copy:
                 self.text = self.earlier + message.text
                 self.earlier = self.text if is_continued(message) else ""
-            case ev.NoticeRaised(code="command"):
+            case ev.NoticeRaised(code="command") if event.level != "error":
                 self.text = f"{self.text}\n{event.text}" if self.text else event.text
             case ev.LoopEnded():
                 self.ended = event

@@ -32,7 +32,6 @@ Run = tuple[str, Style]
 
 _SEPARATOR = " · "
 _EIGHTHS = " ▏▎▍▌▋▊▉"
-_UNSANDBOXED = ("off", "not available", "none")
 
 
 # --------------------------------------------------------------------------------------------------------- words
@@ -257,7 +256,7 @@ def _tasks(facts: Facts, palette: Palette) -> Part | None:
 
 
 def _sandbox(facts: Facts, palette: Palette) -> Part | None:
-    if not facts.sandbox.startswith(_UNSANDBOXED):
+    if facts.is_sandboxed:
         return None
     texts = ("no sandbox", "bare", "")
     return Part("sandbox", [[(text, palette.warning)] if text else [] for text in texts], right=True)
