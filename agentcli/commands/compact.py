@@ -11,12 +11,12 @@ from agentcli.commands.base import Manual
 from agentcli.core.events import CompactionFailed, ContextCompacted, Event, Result
 
 MANUAL = Manual(
-    "Happens by itself before the window is full. You see the summary first and can change it. "
-    "Your own words, the last exchange, files in use and what is pinned stay.",
+    "Runs automatically before the context window is full. You can edit the summary before it applies. "
+    "Your prompts, the last exchange, files in use and pinned items stay.",
     (
         ("/compact", "summarise now"),
-        ("/compact the parser, not the tests", "say what matters"),
-        ("/compact undo", "take it back"),
+        ("/compact the parser, not the tests", "summarise now, with a focus"),
+        ("/compact undo", "undo the last compaction"),
     ),
 )
 

@@ -17,16 +17,16 @@ from agentcli.core.format import percent
 from agentcli.core.plaintext import plain_line
 
 MANUAL = Manual(
-    "What is pinned survives everything; what is dropped is not sent any more, and can be brought back. In the app "
-    "p, d and u do the same on a list.",
+    "Pinned items are never compacted. Dropped items are no longer sent and can be restored. In the app, p, d and u "
+    "pin, drop and restore the selected item.",
     (
-        ("/context", "what fills the window, by kind"),
-        ("/context items", "each item with its id"),
-        ("/context pin ID", "keep it, whatever happens"),
-        ("/context unpin ID", "keep it no more"),
-        ("/context price ID", "what dropping it saves and costs"),
-        ("/context drop ID", "leave it out"),
-        ("/context restore ID", "bring it back"),
+        ("/context", "show what fills the context window, by kind"),
+        ("/context items", "list items with their ids"),
+        ("/context pin ID", "pin an item"),
+        ("/context unpin ID", "unpin an item"),
+        ("/context price ID", "show what dropping an item saves and costs"),
+        ("/context drop ID", "drop an item"),
+        ("/context restore ID", "restore an item"),
     ),
 )
 

@@ -16,7 +16,7 @@ from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
 from agentcli.core.usage import ModelTotals, Totals, Usage
 
-MANUAL = Manual("Per model, per prompt and per tool.", (("/cost", "tokens and dollars so far"),))
+MANUAL = Manual("Lists tokens and cost per model, prompt and tool.", (("/cost", "show tokens and cost so far"),))
 
 _MOST_PROMPTS = 10
 _MOST_TOOLS = 15

@@ -18,9 +18,9 @@ MANUAL = Manual(
     "Notes that the agent keeps about this project across sessions, and AGENTS.md and CLAUDE.md files. Ask it to "
     'remember or forget something, or edit a note yourself. "memory": false in the settings turns it off.',
     (
-        ("/memory", "all files, their sizes and where they are"),
-        ("/memory build.md", "what is in one"),
-        ("/memory edit", "the index in your editor; with a name: that note or instruction file"),
+        ("/memory", "list files with sizes and folders"),
+        ("/memory build.md", "show one file"),
+        ("/memory edit", "edit the index, or the named file, in your editor"),
     ),
 )
 

@@ -93,7 +93,7 @@ def test_cost_and_status_count_what_the_cache_was_of_no_use_for() -> None:
             )
             assert tokens > 5_000
             await asyncio.sleep(SHORT_TTL + 1)
-            assert "cold: the next request is billed whole" in await said(b, "status")
+            assert "cold: the next request is billed in full" in await said(b, "status")
             assert "The cache is cold." in await said(b, "cost")
             await b.run("y")
             assert "broke once and had run out once: " in await said(b, "status")

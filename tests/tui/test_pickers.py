@@ -125,8 +125,8 @@ def test_an_unknown_price_is_said_and_not_called_nothing() -> None:
 
 def test_the_mode_picker_explains_every_mode_and_marks_the_dangerous_one() -> None:
     seen = look(ModePicker(PermissionMode.PLAN), size=(80, 24))
-    assert " ❯ ● plan mode             reads only, until you have approved a plan\n" in seen
-    assert "     ! bypass permissions  dangerous: runs everything without asking\n" in seen
+    assert " ❯ ● plan mode             changes nothing until you approve a plan\n" in seen
+    assert "     ! bypass permissions  dangerous: allows almost everything\n" in seen
     assert "In settings: plan. " in seen
     assert "! Commands and edits run unseen" in look(ModePicker(PermissionMode.PLAN), "end")
     assert answer(ModePicker(PermissionMode.PLAN), *"accept", "enter") is PermissionMode.ACCEPT_EDITS
