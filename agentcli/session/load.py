@@ -38,6 +38,7 @@ from agentcli.core.tool_errors import wrapped
 from agentcli.session.history import HistoryReader, NoHistory
 from agentcli.session.journal import FileEnd
 from agentcli.session.line_format import FORMAT, decode_line, whole_message
+from agentcli.session.old_records import completed_results, started_shells
 
 LINE_LIMIT = 64 * 1024 * 1024
 """A line longer than this is junk: no request may be that large. Keeps a file of zeros from filling the memory."""
@@ -124,7 +125,9 @@ def load_session(path: Path, *, with_history: bool = True) -> LoadedSession:
     for record in _scan(path, reader.session):
         reader.take(record)
     reader.settle()
-    return reader.session
+    session = reader.session
+    session.background = {**dict(started_shells(session.messages)), **session.background}
+    return session
 
 
 def load_end_of_history(path: Path, window: int = 256 * 1024) -> list[Event]:
@@ -406,7 +409,7 @@ class _Reader:
         self._results.clear()
         self._history.end_results(message.is_copy)
         if content or not record["parts"]:
-            self._append(message, next(reversed(found), None))
+            self._append(completed_results(message, calls), next(reversed(found), None))
 
     def _take_tombstone(self, record: Json) -> None:
         reply = self._replies.pop(str(record["messageId"]), None)
@@ -457,7 +460,7 @@ class _Reader:
             del self._results[uuid]
         content = answered(self._last.tool_uses, tuple(found.values()), in_call_order=True)
         message = Message("user", content, derived_id(self._last.id), Origin.TOOL_RESULTS)
-        self._append(message, next(reversed(found), None))
+        self._append(completed_results(message, self._last.tool_uses), next(reversed(found), None))
 
 
 def answered(

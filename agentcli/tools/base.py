@@ -120,6 +120,8 @@ class Output:
     know."""
     structured: Any = None
     """For programs: `tool_use_result` in stream-json."""
+    data: Json = field(default_factory=dict)
+    """Kept with the result in the log, for later steps: see `core.messages.RESULT_DATA`."""
     new_cwd: Path | None = None
     """Where the next shell command runs, when this call changed it."""
     mode: Literal["plan", "previous"] | None = None

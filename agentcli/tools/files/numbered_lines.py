@@ -84,7 +84,8 @@ def _past_the_end(wanted: Wanted, count: int) -> Output:
 
 def shown_page(page: Page, wanted: Wanted, encoding: str | None, size: int | None = None) -> Output:
     notices: list[str] = []
-    if page.total is None or page.first > 1 or page.last < page.total:
+    is_partial = page.total is None or page.first > 1 or page.last < page.total
+    if is_partial:
         of = f" of {page.total:,}" if page.total is not None else ""
         more = f" Continue with offset {page.last + 1}." if page.total is None or page.last < page.total else ""
         large = f" The file has {counted(size, 'byte')}." if size is not None else ""
@@ -111,7 +112,8 @@ def shown_page(page: Page, wanted: Wanted, encoding: str | None, size: int | Non
         "encoding": encoding or "UTF-8",
     }
     summary = f"{count:,}{partly} {'line' if (page.total or count) == 1 else 'lines'}"
-    return Output(text, summary=summary, display=_display(page, wanted), structured=structured)
+    data = {"partial": True} if is_partial or page.cut_lines else {}
+    return Output(text, summary=summary, display=_display(page, wanted), structured=structured, data=data)
 
 
 def _display(page: Page, wanted: Wanted) -> Json:
