@@ -18,6 +18,7 @@ from agentcli.agent.updates.instructions import Instructing
 from agentcli.agent.updates.memory_notes import Remembering
 from agentcli.assemble.ground import Ground
 from agentcli.assemble.sessions import OpenedSession
+from agentcli.context.prompt import folder_lines
 from agentcli.memory.instructions import InstructionFiles, InstructionFolders, UserContext
 from agentcli.memory.notes import Notes
 from agentcli.tools.base import ToolContext
@@ -50,8 +51,10 @@ class Telling:
     ) -> Composite:
         """In the order of SPEC 2.6."""
         ground, ids, shown = self._ground, self._ground.options.ids, self._session.view.messages
+        folders = folder_lines(ground.cwd, ground.working_dirs, ground.memory_dir)
+        told = folders if self._session.system_context is None else self._session.folders
         parts: tuple[Attachments | None, ...] = (
-            Whereabouts(system[-1] if system else None, ground.cwd, ground.working_dirs, ids, shown, ground.memory_dir),
+            Whereabouts(told if system else (), folders, ids, shown),
             BackgroundReports(shells, ids),
             self.changed,
             self._instructing,

@@ -22,6 +22,7 @@ _NOTES = (
 _ENDED_SHELL = re.compile(r"^(bash_\d+) \(", re.MULTILINE)
 _STARTED_SHELL = re.compile(r"in the background as (bash_\d+)\b")
 _SHELL_ENDS = ("It has ended: ", " was ended: ", " had ended")
+_FOLDERS = ("Working directory: ", "Further directory: ", "Memory folder: ")
 _SUMMARY_LEAD = "This conversation was shortened. A hand-over of what came before:\n\n"
 _SUMMARY_ENDS = (
     "\n\nGo on from here without mentioning the hand-over.",
@@ -76,6 +77,11 @@ def started_shells(messages: Sequence[Message]) -> Iterator[tuple[str, Json]]:
         for result in message.tool_results:
             if result.tool_use_id in calls and (started := _STARTED_SHELL.search(result.text[-400:])):
                 yield started[1], {"command": calls[result.tool_use_id]}
+
+
+def folder_lines(context: str) -> list[str]:
+    """The lines about folders in a system context."""
+    return [line for line in context.splitlines() if line.startswith(_FOLDERS)]
 
 
 def _summary(text: str) -> str:

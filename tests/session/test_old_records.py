@@ -91,3 +91,8 @@ def test_started_background_commands() -> None:
     result = ToolResultBlock("t", (TextBlock("The command runs in the background as bash_3. Read its output"),))
     messages = [call, Message("user", (result,), "b", Origin.TOOL_RESULTS)]
     assert dict(old_records.started_shells(messages)) == {"bash_3": {"command": "make"}}
+
+
+def test_the_folders_of_a_system_context() -> None:
+    context = "# Where you are\nWorking directory: /a\nFurther directory: /b\nPlatform: Linux"
+    assert old_records.folder_lines(context) == ["Working directory: /a", "Further directory: /b"]
