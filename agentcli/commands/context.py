@@ -13,7 +13,7 @@ from agentcli.commands.base import Manual, fail, say
 from agentcli.commands.front_end import FrontEnd
 from agentcli.commands.table import GAP, WIDTH, cells, cut
 from agentcli.core.events import Event
-from agentcli.core.format import percent
+from agentcli.core.format import percent, token_count
 from agentcli.core.plaintext import plain_line
 
 MANUAL = Manual(
@@ -74,18 +74,18 @@ def _by_kind(engine: Engine) -> str:
     for item in engine.context.items():
         counts[item.category] += item.tokens
     share = percent(outlook.tokens, outlook.window, decimals=1)
-    lines = [f"The next request carries about {outlook.tokens:,} tokens: {share} of the {outlook.window:,}"]
-    lines[0] += f" that {engine.model} holds."
+    lines = [f"The next request carries about {token_count(outlook.tokens)} tokens: {share} of the"]
+    lines[0] += f" {token_count(outlook.window)} that {engine.model} holds."
     lines += [
         f"  {category:<12} {tokens:>9,}  {percent(tokens, outlook.window, decimals=1):>5}"
         for category, tokens in counts.most_common()
     ]
     if outlook.cached_tokens:
-        lines.append(f"About {outlook.cached_tokens:,} of them are read from the prompt cache.")
+        lines.append(f"About {token_count(outlook.cached_tokens)} of them are read from the prompt cache.")
     elif outlook.cold:
         lines.append("The prompt cache is cold: all of it is billed again.")
     if outlook.compact_at:
-        lines.append(f"It is compacted by itself at {outlook.compact_at:,} tokens.")
+        lines.append(f"It is compacted automatically at {token_count(outlook.compact_at)} tokens.")
     return "\n".join(lines)
 
 

@@ -76,8 +76,9 @@ def saved(engine: Engine) -> str:
     known = steps.priced
     worth = f", {about_money(steps.saved_usd)}" if known else ""
     cost = f", {money(steps.rebilled_usd)} more than reading them" if known else ""
-    less = f"Leaving out old content saved {steps.saved_tokens:,} tokens in {_requests(steps.requests)}{worth}"
-    return f"{less}; the cache was rewritten for {steps.rebilled_tokens:,} tokens{cost}."
+    saved_tokens = token_count(steps.saved_tokens)
+    less = f"Leaving out old content saved {saved_tokens} tokens in {_requests(steps.requests)}{worth}"
+    return f"{less}; the cache was rewritten for {token_count(steps.rebilled_tokens)} tokens{cost}."
 
 
 def before(engine: Engine) -> str:

@@ -12,6 +12,7 @@ from agentcli.commands.front_end import FrontEnd, Unavailable
 from agentcli.commands.memory_files import MemoryFile, find_file, list_files, read_file, write_file
 from agentcli.core.bounded_read import read_start
 from agentcli.core.events import Event
+from agentcli.core.format import byte_size
 from agentcli.core.plaintext import plain_line, plain_text
 
 MANUAL = Manual(
@@ -61,6 +62,5 @@ def _listed(engine: Engine) -> str:
 
 
 def _row(file: MemoryFile) -> str:
-    size = "1 byte" if file.size == 1 else f"{file.size:,} bytes"
     about = f"  {plain_line(file.about, 200)}" if file.about else ""
-    return f"  {plain_line(file.name, 300)}  {size}{about}"
+    return f"  {plain_line(file.name, 300)}  {byte_size(file.size)}{about}"

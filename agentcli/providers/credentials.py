@@ -18,6 +18,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from agentcli.config.credentials import StoredKey
 from agentcli.core.errors import CredentialError, MissingKeyError, UsageError
+from agentcli.core.format import elapsed
 from agentcli.core.frozen import frozen
 from agentcli.core.own_programs import PIPE, kill_group, shell_command, start_program_async, user_environment
 
@@ -76,7 +77,7 @@ class KeyHelper:
             async with asyncio.timeout(self._timeout):
                 output, _nothing = await process.communicate()
         except TimeoutError:
-            span = f"{self._timeout:.0f} seconds"
+            span = elapsed(self._timeout)
             raise CredentialError(f"The key helper gave no key within {span}. {_RUN_IT_YOURSELF}") from None
         finally:
             await _end(process)

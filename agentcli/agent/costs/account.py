@@ -10,6 +10,7 @@ from typing import Any
 from agentcli.agent.loop.state import Terminal
 from agentcli.core import events as ev
 from agentcli.core.answers import is_continued
+from agentcli.core.format import money
 from agentcli.core.ids import Clock
 from agentcli.core.messages import Json, Origin
 from agentcli.core.usage import ModelTotals, Totals, Usage
@@ -149,6 +150,6 @@ def budget_text(cap: float | None, totals: Totals) -> str:
         return f"Reached maximum budget (${cap or 0:g})"
     unpriced = ", ".join(name for name, used in totals.by_model.items() if used.unpriced_requests)
     return (
-        f"The price of {unpriced} is not known, so the budget of ${cap or 0:g} cannot be kept. "
+        f"The price of {unpriced} is not known, so the budget of {money(cap or 0)} cannot be kept. "
         'Set its price in the settings ("models") or leave the budget out.'
     )
