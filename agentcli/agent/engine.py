@@ -146,6 +146,10 @@ class Engine:
         return self._state.tool_context.launcher.level
 
     @property
+    def is_sandboxed(self) -> bool:
+        return self._state.tool_context.launcher.name != "none"
+
+    @property
     def auto_mode_problem(self) -> str:
         """Why auto mode is not available; empty when it is."""
         return self._state.tool_context.launcher.uncontained

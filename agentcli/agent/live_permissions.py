@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
@@ -16,10 +16,9 @@ from agentcli.core.grant import Approval, Grant
 from agentcli.core.messages import Json
 from agentcli.core.permission import Behavior, Decision, Need, PermissionMode, RuleChoice, SaveTo
 from agentcli.permissions.policy import Policy
-from agentcli.permissions.rules.rule import Rule, parse_rules
+from agentcli.permissions.rules.rule import Rule, RuleScope, parse_rules
 from agentcli.tools.base import ToolContext
 
-Scope = Literal["session", "local", "project", "user", "flags", "managed", "agentcli"]
 BEHAVIORS: tuple[Behavior, ...] = ("deny", "ask", "allow")
 EDITABLE: tuple[SaveTo, ...] = ("session", "local", "project", "user")
 _SESSION = "your answer"
@@ -45,7 +44,7 @@ class RuleEntry:
     behavior: Behavior
     text: str
     source: str
-    scope: Scope
+    scope: RuleScope
     count: int = 0
     last: float | None = None
     """When it last decided something, in seconds since the epoch."""
@@ -127,14 +126,15 @@ class LivePermissions:
     def learn(self, rules: Sequence[str], save_to: SaveTo) -> str:
         """The rules hold for this session in any case; if they cannot be kept beyond it, the text says why."""
         where = "session"
+        scope: SaveTo = "session"
         if save_to != "session" and self._files is not None:
             self.refresh()
             try:
-                where = self._files.change(save_to, "allow", add=rules)
+                where, scope = self._files.change(save_to, "allow", add=rules), save_to
             except AgentError as error:
                 where = f"session only: {error}"
             self._seen = self._signature()
-        learned = parse_rules(rules, _SESSION if where == "session" else where)
+        learned = parse_rules(rules, _SESSION if where == "session" else where, scope)
         self._session += [("allow", rule) for rule in learned]
         self.policy = self.policy.with_rules(allow=learned)
         return where
@@ -148,14 +148,14 @@ class LivePermissions:
         for behavior in BEHAVIORS:
             for rule in dict.fromkeys(_rules(self.policy, behavior)):
                 count, last = self._uses.get((behavior, rule.text, rule.source), (0, None))
-                found.append(RuleEntry(behavior, rule.text, rule.source, self._scope(rule.source), count, last))
+                found.append(RuleEntry(behavior, rule.text, rule.source, rule.scope, count, last))
         return found
 
     def change(self, scope: SaveTo, behavior: Behavior, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> str:
         """Remove and add rules; returns where. Raises `AgentError` (`UsageError` for what is no rule), and nothing was
         changed then."""
         self.refresh()
-        added = parse_rules(add, _SESSION)
+        added = parse_rules(add, _SESSION, "session")
         gone = {rule.text for rule in parse_rules(remove)}
         if scope != "session":
             if self._files is None:
@@ -182,22 +182,12 @@ class LivePermissions:
         """Take rules out of this session: those from one file, or its own (None)."""
 
         def goes(rule: Rule) -> bool:
-            own = self._scope(rule.source) == "session" if source is None else rule.source == source
+            own = rule.scope == "session" if source is None else rule.source == source
             return rule.text in texts and own
 
         self._session = [(kind, rule) for kind, rule in self._session if kind != behavior or not goes(rule)]
         kept = tuple(rule for rule in _rules(self.policy, behavior) if not goes(rule))
         self.policy = _with_kind(self.policy, behavior, kept)
-
-    def _scope(self, source: str) -> Scope:
-        for scope, path in (self._files.paths if self._files is not None else {}).items():
-            if source == str(path):
-                return scope  # type: ignore[return-value]
-        if source == _SESSION or source.startswith("session only"):
-            return "session"
-        if source.startswith(("-", "environment variable")):
-            return "flags"
-        return "managed" if source.startswith("/") else "agentcli"
 
     # -------------------------------------------------------------------------------------------------- settings files
 
@@ -247,7 +237,7 @@ class LivePermissions:
         # In a folder that was never trusted its files allow nothing, so what they learned holds for this session.
         untrusted = not (self.policy.trusted or fresh.trusted)
         scopes = ("session", "local", "project") if untrusted else ("session",)
-        own = [(kind, rule) for kind, rule in self._session if self._scope(rule.source) in scopes]
+        own = [(kind, rule) for kind, rule in self._session if rule.scope in scopes]
         for kind, rule in own:
             policy = _with_kind(policy, kind, (*_rules(policy, kind), rule))
         self.policy, self._session = policy, own

@@ -18,6 +18,7 @@ from agentcli.agent.updates.instructions import Instructing
 from agentcli.agent.updates.memory_notes import Remembering
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.sessions import OpenedSession
+from agentcli.context.prompt import folder_lines
 from agentcli.memory.instructions import InstructionFiles, InstructionFolders, UserContext
 from agentcli.memory.notes import Notes
 from agentcli.tools.base import ToolContext
@@ -50,8 +51,10 @@ class AttachmentsBuilder:
     ) -> Composite:
         """All attachments, in the order of SPEC 2.6."""
         env, ids, shown = self._env, self._env.options.ids, self._session.view.messages
+        folders = folder_lines(env.cwd, env.working_dirs, env.memory_dir)
+        recorded = folders if self._session.system_context is None else self._session.folders
         parts: tuple[Attachments | None, ...] = (
-            Whereabouts(system[-1] if system else None, env.cwd, env.working_dirs, ids, shown, env.memory_dir),
+            Whereabouts(recorded if system else (), folders, ids, shown),
             BackgroundReports(shells, ids),
             self.changed,
             self._instructing,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from agentcli.core.permission import PermissionMode
 from agentcli.permissions.commands.command_parts import runs_beside_others
 from agentcli.permissions.granting import known_credentials
 from agentcli.permissions.policy import Policy
-from agentcli.permissions.rules.rule import READING_TOOLS, Rule, parse_rule, parse_rules
+from agentcli.permissions.rules.rule import READING_TOOLS, Rule, RuleScope, parse_rule, parse_rules
 from agentcli.tools.base import ToolContext
 from agentcli.tools.registry import Registry, builtin_tools
 from agentcli.tools.shell.environment import PassedVariables, child_environment
@@ -35,6 +35,15 @@ if TYPE_CHECKING:
     from agentcli.permissions.sandbox.plan import SandboxRules
 
 STRUCTURED_OUTPUT = "StructuredOutput"
+_SCOPES: Mapping[Layer, RuleScope] = {
+    Layer.MANAGED: "managed",
+    Layer.FLAGS: "flags",
+    Layer.ENVIRONMENT: "flags",
+    Layer.LOCAL: "local",
+    Layer.PROJECT: "project",
+    Layer.USER: "user",
+    Layer.DEFAULT: "agentcli",
+}
 
 
 @frozen
@@ -115,9 +124,9 @@ class RightsBuilder:
         mode = options.permission_mode or PermissionMode(settings.text("permissions.defaultMode") or "default")
         policy = Policy(
             mode=mode,
-            allow=(*parse_rules(options.allowed_tools, "--allowedTools"), *self._rules("allow")),
+            allow=(*parse_rules(options.allowed_tools, "--allowedTools", "flags"), *self._rules("allow")),
             ask=self._rules("ask"),
-            deny=(*parse_rules(options.disallowed_tools, "--disallowedTools"), *self._rules("deny")),
+            deny=(*parse_rules(options.disallowed_tools, "--disallowedTools", "flags"), *self._rules("deny")),
             home=self._env.home,
             search_path=self._env.environ.get("PATH", ""),
             temp=self._temp_root() if self._sandbox_mode() != "off" or self._env.environ.get("TMPDIR") else None,
@@ -263,7 +272,7 @@ class RightsBuilder:
                 root = root.parent
             for text in texts:
                 try:
-                    rules.append(parse_rule(text, source.label, root))
+                    rules.append(parse_rule(text, source.label, root, _SCOPES[source.layer]))
                 except UsageError as error:
                     self._env.warn(str(error), "settings")
                     self._uncertain = self._uncertain or behavior != "allow"

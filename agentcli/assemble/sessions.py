@@ -15,7 +15,7 @@ from agentcli.agent.ports import NoWorkspace, Workspace
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.git_context import GitStatusReader
 from agentcli.context.edits import edit_from_dict
-from agentcli.context.prompt import NON_INTERACTIVE, git_branch, system_context, system_parts
+from agentcli.context.prompt import NON_INTERACTIVE, folder_lines, git_branch, system_context, system_parts
 from agentcli.context.view import ContextView
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Event
@@ -50,6 +50,8 @@ class OpenedSession:
     """Token usage per model of each process that worked on the session."""
     directory: str = ""
     """Last directory of Bash; "" for the project's root."""
+    folders: Sequence[str] = ()
+    """Lines of the recorded system context about folders."""
     background: Mapping[str, Json] = field(default_factory=dict)
     """Background commands of earlier processes, as `session.load` returns them."""
     front: Front | None = None
@@ -124,7 +126,7 @@ class SessionBuilder:
         past = loaded.messages, loaded.history
         opened = OpenedSession(store, *past, view, *contexts, forked_from, elsewhere, loaded.pinned)
         front = front_from(loaded.front, loaded.front_version)
-        opened = replace(opened, directory=loaded.directory, background=loaded.background)
+        opened = replace(opened, directory=loaded.directory, background=loaded.background, folders=loaded.folders)
         return replace(opened, last_reply_at=loaded.last_reply_at, seen=loaded.seen, spent=loaded.spent, front=front)
 
     def _found_session(self, state_dir: Path) -> Path:
@@ -160,7 +162,9 @@ class SessionBuilder:
             context = self._context(self._git.lines() if self._git is not None else ())
 
             def complete() -> tuple[str, ...]:
-                session.store.set_system_context(context)
+                ground = self._env
+                folders = folder_lines(ground.cwd, ground.working_dirs, ground.memory_dir)
+                session.store.set_system_context(context, folders)
                 return self._system_with(context)
 
             return complete

@@ -11,8 +11,8 @@ from agentcli.core.events import Event
 from agentcli.core.format import money, percent
 
 MANUAL = Manual(
-    "A warning comes at 80 %; at the cap you are asked, and nothing is lost.",
-    (("/budget", "what is left"), ("/budget 2.50", "set it, in dollars"), ("/budget off", "lift it")),
+    "Warns at 80% and asks before spending more than the budget.",
+    (("/budget", "show what is left"), ("/budget 2.50", "set it, in dollars"), ("/budget off", "remove it")),
 )
 
 

@@ -9,14 +9,15 @@ from dataclasses import replace
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual
 from agentcli.core.events import CompactionFailed, ContextCompacted, Event, Result
+from agentcli.core.format import token_count
 
 MANUAL = Manual(
-    "Happens by itself before the window is full. You see the summary first and can change it. "
-    "Your own words, the last exchange, files in use and what is pinned stay.",
+    "Runs automatically before the context window is full. You can edit the summary before it applies. "
+    "Your prompts, the last exchange, files in use and pinned items stay.",
     (
         ("/compact", "summarise now"),
-        ("/compact the parser, not the tests", "say what matters"),
-        ("/compact undo", "take it back"),
+        ("/compact the parser, not the tests", "summarise now, with a focus"),
+        ("/compact undo", "undo the last compaction"),
     ),
 )
 
@@ -38,10 +39,8 @@ async def _compacted(engine: Engine, focus: str) -> AsyncGenerator[Event, None]:
         async for event in events:
             match event:
                 case ContextCompacted():
-                    text = (
-                        f"Summarised: about {event.tokens_before:,} tokens became {event.tokens_after:,}. "
-                        "/compact undo takes it back."
-                    )
+                    before, after = token_count(event.tokens_before), token_count(event.tokens_after)
+                    text = f"Summarised: about {before} tokens became {after}. /compact undo reverts it."
                 case CompactionFailed(text=why, cancelled=True):
                     text = why
                 case Result(is_error=False):

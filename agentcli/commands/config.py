@@ -13,7 +13,10 @@ from agentcli.config.settings import SettingRow
 from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
 
-MANUAL = Manual("Enter changes a value, for you or for this project.", (("/config", "all settings"),))
+MANUAL = Manual(
+    "Shows each value and its source. Enter changes a value, for you or for this project.",
+    (("/config", "show all settings"),),
+)
 
 
 async def run(_engine: Engine | None, _arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:

@@ -13,20 +13,20 @@ from agentcli.commands.base import Manual, fail, say
 from agentcli.commands.front_end import FrontEnd
 from agentcli.commands.table import GAP, WIDTH, cells, cut
 from agentcli.core.events import Event
-from agentcli.core.format import percent
+from agentcli.core.format import percent, token_count
 from agentcli.core.plaintext import plain_line
 
 MANUAL = Manual(
-    "What is pinned survives everything; what is dropped is not sent any more, and can be brought back. In the app "
-    "p, d and u do the same on a list.",
+    "Pinned items are never compacted. Dropped items are no longer sent and can be restored. In the app, p, d and u "
+    "pin, drop and restore the selected item.",
     (
-        ("/context", "what fills the window, by kind"),
-        ("/context items", "each item with its id"),
-        ("/context pin ID", "keep it, whatever happens"),
-        ("/context unpin ID", "keep it no more"),
-        ("/context price ID", "what dropping it saves and costs"),
-        ("/context drop ID", "leave it out"),
-        ("/context restore ID", "bring it back"),
+        ("/context", "show what fills the context window, by kind"),
+        ("/context items", "list items with their ids"),
+        ("/context pin ID", "pin an item"),
+        ("/context unpin ID", "unpin an item"),
+        ("/context price ID", "show what dropping an item saves and costs"),
+        ("/context drop ID", "drop an item"),
+        ("/context restore ID", "restore an item"),
     ),
 )
 
@@ -74,18 +74,18 @@ def _by_kind(engine: Engine) -> str:
     for item in engine.context.items():
         counts[item.category] += item.tokens
     share = percent(outlook.tokens, outlook.window, decimals=1)
-    lines = [f"The next request carries about {outlook.tokens:,} tokens: {share} of the {outlook.window:,}"]
-    lines[0] += f" that {engine.model} holds."
+    lines = [f"The next request carries about {token_count(outlook.tokens)} tokens: {share} of the"]
+    lines[0] += f" {token_count(outlook.window)} that {engine.model} holds."
     lines += [
         f"  {category:<12} {tokens:>9,}  {percent(tokens, outlook.window, decimals=1):>5}"
         for category, tokens in counts.most_common()
     ]
     if outlook.cached_tokens:
-        lines.append(f"About {outlook.cached_tokens:,} of them are read from the prompt cache.")
+        lines.append(f"About {token_count(outlook.cached_tokens)} of them are read from the prompt cache.")
     elif outlook.cold:
-        lines.append("The prompt cache is cold: all of it is billed anew.")
+        lines.append("The prompt cache is cold: all of it is billed again.")
     if outlook.compact_at:
-        lines.append(f"It is compacted by itself at {outlook.compact_at:,} tokens.")
+        lines.append(f"It is compacted automatically at {token_count(outlook.compact_at)} tokens.")
     return "\n".join(lines)
 
 

@@ -13,12 +13,12 @@ from agentcli.core.plaintext import plain_text
 from agentcli.core.plural import counted
 
 MANUAL = Manual(
-    "As Markdown, without gutters and line wraps; over ssh through the terminal.",
+    "Copies Markdown, without gutters and line wraps. Over ssh, the terminal sets the clipboard.",
     (
-        ("/copy", "the last answer"),
-        ("/copy 2", "the one before"),
-        ("/copy code", "the last block of code"),
-        ("/copy code 2", "the block before"),
+        ("/copy", "copy the last answer"),
+        ("/copy 2", "copy the second last answer"),
+        ("/copy code", "copy the last code block"),
+        ("/copy code 2", "copy the second last code block"),
     ),
 )
 

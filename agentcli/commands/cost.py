@@ -16,7 +16,7 @@ from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
 from agentcli.core.usage import ModelTotals, Totals, Usage
 
-MANUAL = Manual("Per model, per prompt and per tool.", (("/cost", "tokens and dollars so far"),))
+MANUAL = Manual("Lists tokens and cost per model, prompt and tool.", (("/cost", "show tokens and cost so far"),))
 
 _MOST_PROMPTS = 10
 _MOST_TOOLS = 15
@@ -50,8 +50,8 @@ def details(spending: Spending, width: int = WIDTH) -> list[str]:
     return parts
 
 
-def lost(engine: Engine) -> str:
-    """What of the prompt cache had to be billed anew, as a sentence; "" if nothing had."""
+def cache_losses(engine: Engine) -> str:
+    """How often the prompt cache was lost and what that cost, without the subject; "" if it never was."""
     losses = engine.costs.cache_losses
     times = [_times(losses.breaks, "broke"), _times(losses.expiries, "had run out")]
     said = " and ".join(one for one in times if one)
@@ -59,7 +59,13 @@ def lost(engine: Engine) -> str:
         return ""
     usd = engine.costs.cache_losses_usd
     price = "at a price that is not known" if usd is None else f"which cost {money(usd)} more than reading it"
-    return f"The prompt cache {said}: {losses.tokens:,} tokens were billed anew, {price}."
+    return f"{said}: {token_count(losses.tokens)} tokens were billed again, {price}."
+
+
+def lost(engine: Engine) -> str:
+    """`cache_losses` as a sentence."""
+    losses = cache_losses(engine)
+    return f"The prompt cache {losses}" if losses else ""
 
 
 def saved(engine: Engine) -> str:
@@ -70,8 +76,9 @@ def saved(engine: Engine) -> str:
     known = steps.priced
     worth = f", {about_money(steps.saved_usd)}" if known else ""
     cost = f", {money(steps.rebilled_usd)} more than reading them" if known else ""
-    less = f"Leaving out old content saved {steps.saved_tokens:,} tokens in {_requests(steps.requests)}{worth}"
-    return f"{less}; the cache was rewritten for {steps.rebilled_tokens:,} tokens{cost}."
+    saved_tokens = token_count(steps.saved_tokens)
+    less = f"Leaving out old content saved {saved_tokens} tokens in {_requests(steps.requests)}{worth}"
+    return f"{less}; the cache was rewritten for {token_count(steps.rebilled_tokens)} tokens{cost}."
 
 
 def before(engine: Engine) -> str:

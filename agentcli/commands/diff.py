@@ -19,13 +19,13 @@ from agentcli.core.unified_diff import FileDiff, parse_files, split_files
 from agentcli.workspace.base import DiffScope, FileChange, FolderDiff, WorkspaceDiff
 
 MANUAL = Manual(
-    "Compared with the copies that are kept before a change: your own changes are not in it, and no git repository "
-    "is needed. In the app: f F next and previous file, h H hunk, o list of files, v side by side or "
+    "Compares files with the snapshots taken before each change. It leaves out your own changes and needs no git "
+    "repository. In the app: f F next and previous file, h H hunk, o list of files, v side by side or "
     "unified, a all changes since HEAD, l the last prompt only, / search, c copy the file's diff, C copy all.",
     (
-        ("/diff", "what agentcli changed in this session"),
-        ("/diff last", "what the last prompt changed"),
-        ("/diff all", "all changes since HEAD, yours and untracked files included"),
+        ("/diff", "show what agentcli changed in this session"),
+        ("/diff last", "show what the last prompt changed"),
+        ("/diff all", "show all changes since HEAD, including yours and untracked files"),
     ),
 )
 

@@ -15,9 +15,9 @@ from agentcli.doctor.checks import run_checks
 from agentcli.doctor.finding import finding_lines, summary
 
 MANUAL = Manual(
-    "Checks versions, programs, terminal, settings, key, folders and sessions, and tries every promise of the "
-    "sandbox in a scratch folder. Nothing of yours is changed.",
-    (("/doctor", "look at everything here"), ("/doctor online", "also ask the server for its models")),
+    "Checks versions, programs, terminal, settings, key, folders and sessions, and tests the sandbox in a "
+    "scratch folder. It changes none of your files.",
+    (("/doctor", "check this installation"), ("/doctor online", "also request the list of models from the server")),
 )
 
 _WIDEST = 110

@@ -15,8 +15,8 @@ from agentcli.providers.base import Effort
 from agentcli.providers.catalog import EFFORTS, nearest_effort
 
 MANUAL = Manual(
-    f"low, medium, high, xhigh, max, or auto for the model's own default. {NOW_HELP}",
-    (("/effort", "choose from a list"), ("/effort high", "change it")),
+    f"Levels: low, medium, high, xhigh, max, or auto for the model's default. {NOW_HELP}",
+    (("/effort", "choose from a list"), ("/effort high", "change the effort")),
 )
 
 

@@ -6,9 +6,7 @@ from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
 
-MANUAL = Manual(
-    "Ctrl+C twice does the same. A prompt that was not sent is there at the next start.", (("/exit", "leave"),)
-)
+MANUAL = Manual("Ctrl+C twice does the same. An unsent prompt is restored at the next start.", (("/exit", "quit"),))
 
 
 async def run(_engine: Engine | None, _arguments: str, front_end: FrontEnd) -> None:

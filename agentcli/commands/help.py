@@ -1,4 +1,4 @@
-"""/help: what commands there are, or more about one of them."""
+"""/help: list commands, or explain one."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from agentcli.commands.registry import COMMANDS, find, near
 from agentcli.core.events import Event
 
 MANUAL = Manual(
-    "In the app, ? on an empty box shows the same with all keys; typing searches.",
-    (("/help", "all commands"), ("/help compact", "more about one of them")),
+    "In the app, ? on an empty prompt also lists all keys. Type to search.",
+    (("/help", "list all commands"), ("/help compact", "explain one command")),
 )
 
 READ_ON = (
-    ("/help COMMAND", "More about one command, with examples"),
-    ("/doctor", "What is not well here, and what to do"),
-    ("agentcli --help", "Every flag of the command line, with examples"),
-    ("README", "The guide, and a reference of settings, files and variables"),
+    ("/help COMMAND", "Explain one command, with examples"),
+    ("/doctor", "Check this installation and suggest fixes"),
+    ("agentcli --help", "List all command-line flags, with examples"),
+    ("README", "Guide, and reference of settings, files and variables"),
 )
 """Where else there are answers."""
 COLUMNS = 79

@@ -8,9 +8,9 @@ from agentcli.commands.front_end import FrontEnd
 from agentcli.core.errors import UsageError
 
 MANUAL = Manual(
-    "A key is not shown, is checked, and is kept in the system's keyring or in a file that only you can read, for "
-    "its own address alone. Servers are looked for on this machine only. The conversation goes on with either.",
-    (("/login", "paste a key, or choose a server on this machine"),),
+    "The key is hidden while you paste it, checked, and stored in the system keyring or in a file that only you can "
+    "read. It is sent to its own address only. Servers are searched on this machine only. The session continues.",
+    (("/login", "enter a key or choose a server on this machine"),),
 )
 
 

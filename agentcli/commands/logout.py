@@ -10,8 +10,8 @@ from agentcli.commands.front_end import FrontEnd
 from agentcli.core.events import Event
 
 MANUAL = Manual(
-    "Only what login kept: a key in the environment or from apiKeyHelper stays in use, and is named.",
-    (("/logout", "forget the key for the address in use"),),
+    "Removes only a key stored by login. A key from the environment or apiKeyHelper stays in use.",
+    (("/logout", "remove the key for the current address"),),
 )
 
 

@@ -12,15 +12,16 @@ from agentcli.commands.front_end import FrontEnd, Unavailable
 from agentcli.commands.memory_files import MemoryFile, find_file, list_files, read_file, write_file
 from agentcli.core.bounded_read import read_start
 from agentcli.core.events import Event
+from agentcli.core.format import byte_size
 from agentcli.core.plaintext import plain_line, plain_text
 
 MANUAL = Manual(
     "Notes that the agent keeps about this project across sessions, and AGENTS.md and CLAUDE.md files. Ask it to "
     'remember or forget something, or edit a note yourself. "memory": false in the settings turns it off.',
     (
-        ("/memory", "all files, their sizes and where they are"),
-        ("/memory build.md", "what is in one"),
-        ("/memory edit", "the index in your editor; with a name: that note or instruction file"),
+        ("/memory", "list files with sizes and folders"),
+        ("/memory build.md", "show one file"),
+        ("/memory edit", "edit the index, or the named file, in your editor"),
     ),
 )
 
@@ -61,6 +62,5 @@ def _listed(engine: Engine) -> str:
 
 
 def _row(file: MemoryFile) -> str:
-    size = "1 byte" if file.size == 1 else f"{file.size:,} bytes"
     about = f"  {plain_line(file.about, 200)}" if file.about else ""
-    return f"  {plain_line(file.name, 300)}  {size}{about}"
+    return f"  {plain_line(file.name, 300)}  {byte_size(file.size)}{about}"

@@ -11,19 +11,19 @@ from agentcli.core.events import Event, ModeChanged
 from agentcli.core.permission import PermissionMode
 
 MANUAL = Manual(
-    "default asks, acceptEdits lets edits in the working folders pass, auto also runs commands in the sandbox "
-    "without network, plan changes nothing, dontAsk refuses what would ask, bypassPermissions asks about next to "
-    "nothing. Shift+Tab cycles through the first four.",
-    (("/mode", "choose from a list"), ("/mode auto", "edits and contained commands run without a question")),
+    "default asks before changes. acceptEdits allows edits in the working directories. auto also allows sandboxed "
+    "commands without network. plan changes nothing. dontAsk denies what would need approval. bypassPermissions "
+    "allows almost everything. Shift+Tab cycles through the first four.",
+    (("/mode", "choose from a list"), ("/mode auto", "allow edits and sandboxed commands")),
 )
 
 _MEANS = {
-    PermissionMode.DEFAULT: "asks before anything that is not allowed yet",
-    PermissionMode.ACCEPT_EDITS: "edits in the working directories are not asked about",
-    PermissionMode.AUTO: "edits and sandboxed commands without network run unasked; what needs more still asks",
-    PermissionMode.PLAN: "nothing is changed until a plan is approved",
-    PermissionMode.DONT_ASK: "what would be asked about is refused",
-    PermissionMode.BYPASS: "nothing is asked about, but for a few things that could ruin the machine",
+    PermissionMode.DEFAULT: "asks before anything that no rule allows",
+    PermissionMode.ACCEPT_EDITS: "allows edits in the working directories",
+    PermissionMode.AUTO: "allows edits and sandboxed commands without network",
+    PermissionMode.PLAN: "changes nothing until you approve a plan",
+    PermissionMode.DONT_ASK: "denies what would need approval",
+    PermissionMode.BYPASS: "allows everything except a few commands that could destroy the machine",
 }
 
 
@@ -42,7 +42,7 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
         return
     if wanted not in (engine.permissions.mode, PermissionMode.PLAN) and not engine.interactive:
         # A program passes on prompts of others; what it allows them must not be theirs to widen.
-        yield fail("The mode of a run without a person is set where it is started: --permission-mode.")
+        yield fail("In a non-interactive run, set the mode at the start: --permission-mode.")
         return
     if wanted is PermissionMode.AUTO and engine.auto_mode_problem:
         yield fail(f"Auto mode is not available: {engine.auto_mode_problem}")

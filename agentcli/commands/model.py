@@ -16,8 +16,12 @@ from agentcli.core.plaintext import plain_line
 from agentcli.providers.catalog import ALIASES, nearest_effort
 
 MANUAL = Manual(
-    f"By id, or by a short name such as opus, sonnet or haiku. {NOW_HELP}",
-    (("/model", "choose from a list"), ("/model sonnet", "change it"), ("/model haiku now", "without asking")),
+    f"Takes an id or a short name such as opus, sonnet or haiku. {NOW_HELP}",
+    (
+        ("/model", "choose from a list"),
+        ("/model sonnet", "change the model"),
+        ("/model haiku now", "skip the confirmation"),
+    ),
 )
 
 

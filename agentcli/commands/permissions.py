@@ -22,11 +22,11 @@ MANUAL = Manual(
     "Deny beats ask beats allow, then the mode decides. --scope is session (the default), local, project or user. "
     "Settings files that you edit take effect at once.",
     (
-        ("/permissions", "the rules by scope, when each last decided, and what was refused"),
+        ("/permissions", "list rules by scope, their last use, and denied calls"),
         ("/permissions add allow 'Bash(npm test *)' --scope local", "add a rule"),
-        ("/permissions edit allow 'Bash(make)' 'Bash(make *)'", "change one"),
-        ("/permissions remove 'Bash(npm test *)'", "remove one"),
-        ("/permissions test git push", "what would be decided, and why"),
+        ("/permissions edit allow 'Bash(make)' 'Bash(make *)'", "edit a rule"),
+        ("/permissions remove 'Bash(npm test *)'", "remove a rule"),
+        ("/permissions test git push", "show the decision for a command, and why"),
     ),
 )
 

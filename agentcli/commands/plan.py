@@ -9,7 +9,10 @@ from agentcli.commands.base import Manual, say
 from agentcli.core.events import Event, ModeChanged
 from agentcli.core.permission import PermissionMode
 
-MANUAL = Manual("The model looks around and proposes; you approve, refuse or change.", (("/plan", "begin to plan"),))
+MANUAL = Manual(
+    "The model reads the project and proposes a plan. You approve, reject or edit it.",
+    (("/plan", "turn on plan mode"),),
+)
 
 
 async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:

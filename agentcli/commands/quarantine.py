@@ -16,12 +16,12 @@ from agentcli.core.plaintext import plain_line, terminal_line
 from agentcli.permissions.sandbox.planted.quarantine import Quarantine, QuarantinedItem
 
 MANUAL = Manual(
-    "What a sandboxed command creates and other programs would run or obey, such as .envrc or a git hook, is moved "
-    "here.",
+    "Files that a sandboxed command created and that other programs would run or obey, such as .envrc or a git hook, "
+    "are moved here.",
     (
-        ("/quarantine", "what was moved away, from where and why"),
-        ("/quarantine restore ID", "put an item back to where it was"),
-        ("/quarantine rm ID", "delete it"),
+        ("/quarantine", "list files with origin and reason"),
+        ("/quarantine restore ID", "restore a file"),
+        ("/quarantine rm ID", "delete a file"),
     ),
 )
 

@@ -10,8 +10,8 @@ from agentcli.commands.conflict_choices import put_back
 from agentcli.core.events import Event
 
 MANUAL = Manual(
-    "Only what /undo took back. What you changed since stays; where you changed the same lines, it asks.",
-    (("/redo", "as it was"), ("/redo replace", "also where you changed the same lines")),
+    "Redoes what /undo reverted and keeps your own changes. Asks where both changed the same lines.",
+    (("/redo", "redo the changes"), ("/redo replace", "in conflicts, replace your lines")),
 )
 
 

@@ -11,21 +11,21 @@ if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.commands.front_end import FrontEnd
 
-_UNDO = (("keep", "keep your lines where you changed the same ones"), ("replace", "put the other version there"))
+_UNDO = (("keep", "in conflicts, keep your lines"), ("replace", "in conflicts, replace your lines"))
 
 COMMANDS: tuple[Command, ...] = (
     Command(
         "help",
-        "What commands there are",
+        "List commands",
         "[command]",
         beside=True,
         local=("",),
         completes=lambda _engine, _front_end: [(one.name, one.summary) for one in COMMANDS],
     ),
-    Command("status", "Session, model, mode and folders in force", beside=True),
+    Command("status", "Show session, model, mode and folders", beside=True),
     Command("doctor", "Check this installation and suggest fixes", "[online]", beside=True, completes=("online",)),
-    Command("undo", "Put back what the last prompt changed in files", "[keep|replace]", completes=_UNDO),
-    Command("redo", "Take the last undo back", "[keep|replace]", completes=_UNDO),
+    Command("undo", "Undo the file changes of the last prompt", "[keep|replace]", completes=_UNDO),
+    Command("redo", "Redo the changes of the last undo", "[keep|replace]", completes=_UNDO),
     Command(
         "diff",
         "Show what agentcli changed in files, or all changes since HEAD",
@@ -33,10 +33,10 @@ COMMANDS: tuple[Command, ...] = (
         pages=("", "all", "last"),
         completes=(("last", "changes of the last prompt"), ("all", "every change since HEAD")),
     ),
-    Command("compact", "Summarise the conversation to make room, or undo that", "[focus|undo]", submits=True),
+    Command("compact", "Summarise the conversation to free context, or undo that", "[focus|undo]", submits=True),
     Command(
         "model",
-        "Show or choose the model; now: without asking",
+        "Show or change the model; now skips the confirmation",
         "[name [now]]",
         beside=True,
         pages=("",),
@@ -44,7 +44,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "effort",
-        "Show or choose how much effort the model makes",
+        "Show or change the effort level",
         "[level [now]]",
         beside=True,
         pages=("",),
@@ -52,20 +52,20 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "thinking",
-        "Show or choose whether the model thinks first",
+        "Show or change the thinking mode",
         "[adaptive|enabled|disabled [now]]",
         beside=True,
         completes=lambda engine, _front_end: engine.catalog.get(engine.model).thinking,
     ),
     Command(
         "mode",
-        "Show or choose the permission mode",
+        "Show or change the permission mode",
         "[name]",
         beside=True,
         pages=("",),
         completes=tuple(mode.value for mode in PermissionMode),
     ),
-    Command("plan", "Plan first: nothing is changed until you approve", beside=True),
+    Command("plan", "Turn on plan mode: no changes until you approve a plan", beside=True),
     Command(
         "permissions",
         "List, add, edit, remove or test permission rules",
@@ -73,35 +73,35 @@ COMMANDS: tuple[Command, ...] = (
         beside=True,
         pages=("",),
     ),
-    Command("quarantine", "List, restore or delete files that the sandbox moved away", "[restore|rm ID]"),
+    Command("quarantine", "List, restore or delete quarantined files", "[restore|rm ID]"),
     Command(
         "context",
-        "What is in the context; pin, drop or restore parts of it",
+        "Show the context; pin, drop or restore items",
         "[items|pin|drop|restore ID]",
         beside=True,
         pages=("",),
     ),
     Command("memory", "Show or edit the notes and instruction files of this project", "[edit] [name]", local=("edit",)),
-    Command("cost", "What this conversation has used so far", aliases=("usage",), beside=True, pages=("",)),
-    Command("budget", "Show, set or lift what this session may cost", "[dollars|off]", beside=True),
-    Command("todos", "The task list", beside=True),
-    Command("tasks", "Commands in the background", beside=True, pages=("",)),
-    Command("rename", "Give the session a name", "<name>"),
+    Command("cost", "Show tokens and cost of this conversation", aliases=("usage",), beside=True, pages=("",)),
+    Command("budget", "Show, set or remove the budget of this session", "[dollars|off]", beside=True),
+    Command("todos", "Show the task list", beside=True),
+    Command("tasks", "List background commands", beside=True, pages=("",)),
+    Command("rename", "Name this session", "<name>"),
     Command("copy", "Copy the last answer, the N-th last, or one of its code blocks", "[N|code [N]]", local=ALWAYS),
-    Command("find", "Search in the transcript", "[text]", local=ALWAYS),
+    Command("find", "Search the transcript", "[text]", local=ALWAYS),
     Command(
         "theme",
-        "Choose the colours",
+        "Choose a colour theme",
         "[name]",
         local=ALWAYS,
         completes=lambda _engine, front_end: front_end.themes(),
     ),
-    Command("config", "The settings in force, and where each is from", local=ALWAYS),
-    Command("login", "Connect a model: with a key, or a server on this machine", local=ALWAYS),
-    Command("logout", "Forget the key that was kept", local=ALWAYS),
-    Command("resume", "Go on with an earlier session", "[search]", aliases=("sessions",), local=ALWAYS),
+    Command("config", "Show or change settings", local=ALWAYS),
+    Command("login", "Connect a model: an API key or a server on this machine", local=ALWAYS),
+    Command("logout", "Remove the stored API key", local=ALWAYS),
+    Command("resume", "Continue an earlier session", "[search]", aliases=("sessions",), local=ALWAYS),
     Command("clear", "Start a new session with an empty context", aliases=("new",), local=ALWAYS),
-    Command("exit", "Leave", aliases=("quit",), local=ALWAYS),
+    Command("exit", "Quit agentcli", aliases=("quit",), local=ALWAYS),
 )
 
 

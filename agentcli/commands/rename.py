@@ -9,7 +9,7 @@ from agentcli.commands.base import Manual, fail, say
 from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
 
-MANUAL = Manual("Sessions are found by name: agentcli -r NAME.", (("/rename the parser", "name this session"),))
+MANUAL = Manual("agentcli -r NAME resumes a session by its name.", (("/rename the parser", "name this session"),))
 
 
 async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:

@@ -17,8 +17,8 @@ from agentcli.core.plural import counted
 from agentcli.session.find import SessionInfo, list_sessions
 
 MANUAL = Manual(
-    "The list shows how each session ended; typing searches in names and first prompts.",
-    (("/resume", "choose from a list"), ("/resume parser", "the one that fits")),
+    "The list shows how each session ended. Type to search names and first prompts.",
+    (("/resume", "choose from a list"), ("/resume parser", "resume the session that matches")),
 )
 
 _MOST_LISTED = 20

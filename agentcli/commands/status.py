@@ -1,4 +1,4 @@
-"""/status: what is in force: session, model, mode, folders, sandbox."""
+"""/status: session, model, mode, folders and sandbox."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import AsyncGenerator
 from agentcli import __version__
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual, say
-from agentcli.commands.cost import lost
+from agentcli.commands.cost import cache_losses
 from agentcli.core.events import Event
-from agentcli.core.format import elapsed, money
+from agentcli.core.format import elapsed, money, token_count
 from agentcli.core.plaintext import plain_line
 
-MANUAL = Manual("Worth a look before you report a problem.", (("/status", "session, model, mode, sandbox, cost"),))
+MANUAL = Manual(
+    "Include its output when you report a problem.", (("/status", "show session, model, mode, sandbox and cost"),)
+)
 
 
 async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
@@ -36,19 +38,19 @@ async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
 
 
 def _own_effort(engine: Engine) -> str:
-    """What the model does when it is told nothing, which is what the status line shows."""
+    """The model's default effort, as in the status line."""
     default = engine.catalog.get(engine.profile.model).default_effort
     return f"auto: {default}" if default else "auto"
 
 
 def _cache(engine: Engine) -> list[tuple[str, str]]:
-    """How things stand with the prompt cache, and what of it was lost so far."""
+    """State of the prompt cache and its losses so far."""
     left, outlook = engine.context.cache_seconds_left(), engine.context.outlook()
     if left is None:
-        said = "cold: the next request is billed whole" if outlook.cold else "nothing is cached yet"
+        said = "cold: the next request is billed in full" if outlook.cold else "nothing is cached yet"
     else:
-        said = f"{outlook.cached_tokens:,} tokens, warm for {elapsed(left)} more"
+        said = f"{token_count(outlook.cached_tokens)} tokens, warm for {elapsed(left)} more"
     rows = [("cache", said)]
-    if sentence := lost(engine):
-        rows.append(("", sentence.removeprefix("The prompt cache ")))
+    if losses := cache_losses(engine):
+        rows.append(("", losses))
     return rows

@@ -10,7 +10,10 @@ from agentcli.commands.front_end import FrontEnd
 from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
 
-MANUAL = Manual("Ctrl+B sends the running command there. All of them end with the session.", (("/tasks", "list"),))
+MANUAL = Manual(
+    "Ctrl+B sends the running command to the background. All background commands end with the session.",
+    (("/tasks", "list background commands"),),
+)
 
 
 async def run(engine: Engine, _arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:

@@ -11,8 +11,8 @@ from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
 
 MANUAL = Manual(
-    "auto follows the terminal. A theme of your own is a file in ~/.config/agentcli/themes.",
-    (("/theme", "choose from a list, with a preview"), ("/theme nord", "put it on")),
+    "auto follows the terminal. Put your own themes into ~/.config/agentcli/themes.",
+    (("/theme", "choose from a list, with a preview"), ("/theme nord", "use the nord theme")),
 )
 
 

@@ -14,8 +14,8 @@ from agentcli.core.events import Event
 from agentcli.providers.base import ThinkingMode
 
 MANUAL = Manual(
-    f"Which of the modes a model takes differs; one that always thinks says so. {NOW_HELP}",
-    (("/thinking", "what is in force"), ("/thinking disabled", "answer at once")),
+    f"The available modes depend on the model. {NOW_HELP}",
+    (("/thinking", "show the mode"), ("/thinking disabled", "turn thinking off")),
 )
 
 

@@ -9,7 +9,9 @@ from agentcli.commands.base import Manual, say
 from agentcli.core.events import Event
 from agentcli.tools.planning.todowrite import todo_line
 
-MANUAL = Manual("The model keeps it for longer work; Ctrl+T shows it too.", (("/todos", "done and to do"),))
+MANUAL = Manual(
+    "The model keeps a task list for longer work. Ctrl+T also shows it.", (("/todos", "show completed and open tasks"),)
+)
 
 
 async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:

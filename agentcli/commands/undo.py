@@ -10,12 +10,12 @@ from agentcli.commands.conflict_choices import put_back
 from agentcli.core.events import Event
 
 MANUAL = Manual(
-    "Whatever changed the files: an edit or a command. What you changed meanwhile and since stays, and so does the "
-    "conversation. Where you changed the same lines, it asks.",
+    "Reverts changes made by edits and by commands. Your own changes and the conversation stay. Asks where both "
+    "changed the same lines.",
     (
-        ("/undo", "the last prompt's changes; again: those of the prompt before"),
-        ("/undo keep", "where you changed the same lines, keep yours"),
-        ("/undo replace", "put the lines from before the prompt there"),
+        ("/undo", "undo the last prompt; again: the prompt before"),
+        ("/undo keep", "in conflicts, keep your lines"),
+        ("/undo replace", "in conflicts, replace your lines"),
     ),
 )
 

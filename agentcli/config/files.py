@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from agentcli.core.bounded_json import JsonLimitError, parse_json
 from agentcli.core.bounded_read import Reason, Unread, read_bounded
+from agentcli.core.format import byte_size
 from agentcli.core.frozen import frozen
 from agentcli.core.plural import counted, plural
 
@@ -52,7 +53,7 @@ def read_document(path: Path) -> Document | None:
         case Reason.MISSING:
             return None
         case Reason.TOO_LARGE:
-            return _unusable(name, f"is larger than {SIZE_LIMIT // 1024} KB")
+            return _unusable(name, f"is larger than {byte_size(SIZE_LIMIT)}")
         case Reason.NOT_A_FILE:
             return _unusable(name, "is not a regular file")
         case Reason.UNREADABLE:

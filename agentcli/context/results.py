@@ -12,7 +12,7 @@ from operator import is_
 
 from agentcli.context.edits import block_id
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import Json, Message, TextBlock, ToolResultBlock, ToolUseBlock
+from agentcli.core.messages import RESULT_DATA, Json, Message, TextBlock, ToolResultBlock, ToolUseBlock
 
 _PATHS = ("file_path", "notebook_path", "path")
 _SAYS_NOTHING = ("description",)
@@ -30,6 +30,8 @@ class AnsweredCall:
     name: str
     input: Json
     result: ToolResultBlock
+    is_partial: bool = False
+    """Whether it shows only a part of a file."""
 
     @property
     def characters(self) -> int:
@@ -71,13 +73,16 @@ class ResultReader:
 
     def _called(self, place: int, message: Message) -> list[AnsweredCall]:
         found: list[AnsweredCall] = []
+        data = message.meta.get(RESULT_DATA, {})
         for number, block in enumerate(message.content):
             if isinstance(block, ToolUseBlock):
                 self._uses[block.id] = block
             elif isinstance(block, ToolResultBlock):
                 use = self._uses.get(block.tool_use_id)
                 if use is not None:
-                    found.append(AnsweredCall(block_id(message, number), place, use.name, use.input, block))
+                    is_partial = bool(data.get(use.id, {}).get("partial"))
+                    called = AnsweredCall(block_id(message, number), place, use.name, use.input, block, is_partial)
+                    found.append(called)
         return found
 
 

@@ -193,7 +193,7 @@ def _reading(called: AnsweredCall, changes: int) -> _Reading:
         if last is not None:
             break
         end = begin - 1
-    whole = first[1] == "1" and "Partial: " not in text[end:] and "long line" not in text[end:]
+    whole = first[1] == "1" and not called.is_partial
     return _Reading(called, (int(first[1]), int(last[1])), whole, asked, changes)
 
 

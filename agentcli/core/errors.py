@@ -18,3 +18,7 @@ class UsageError(AgentError):
 
 class CredentialError(AgentError):
     pass
+
+
+class MissingKeyError(CredentialError):
+    """No API key was given or stored yet."""

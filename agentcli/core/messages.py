@@ -33,6 +33,10 @@ NOTE = "note"
 """In a message's meta: an attachment about something that the user has seen. `about` is shell, undo or background;
 `shells` has the ids of the background commands that have ended."""
 
+RESULT_DATA = "result_data"
+"""In the meta of a message of tool results: data for later steps, by the id of the call. `partial`: Read did not show
+the whole file. `ended`: the id of the background command whose end the result reports, "" if it still runs."""
+
 SUMMARY = "summary"
 """In the meta of a compaction's summary: its text for the user, without what is added for the model."""
 

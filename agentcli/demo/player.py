@@ -12,11 +12,13 @@ from agentcli.commands.line import CommandLine, parse_line
 from agentcli.commands.run import run_command
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
+from agentcli.core.format import token_count
 from agentcli.core.messages import TextBlock, ThinkingBlock
 from agentcli.core.permission import Answer
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.tool_errors import unwrapped
 from agentcli.demo.tour import LEAVE, Stop, Tour
+from agentcli.interactive.wording import event_line
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
@@ -116,13 +118,14 @@ class _StopPrinter:
                 self._show_diff(event)
                 self._engine.answer(event.request_id, Answer("allow"))
             case ev.CompactionProposed():
-                self._write(f"  ? {event.tokens_before:,} tokens become {event.tokens_after:,}: continue? yes")
+                before, after = token_count(event.tokens_before), token_count(event.tokens_after)
+                self._write(f"  ? {before} tokens become {after}: continue? yes")
                 self._engine.answer(event.request_id, Answer("allow"))
             case ev.ToolFinished():
                 sign = "!" if event.result.is_error else "+"
                 self._write(f"  {sign} {event.name}: {plain_line(event.summary or unwrapped(event.result.text), 200)}")
             case ev.RetryScheduled():
-                self._write(f"  ~ {plain_line(event.text, 200)} Retrying in {event.wait_seconds:.1f} s.")
+                self._write(f"  ~ {event_line(event)[0]}")
             case ev.NoticeRaised():
                 self._write(f"  {plain_text(event.text)}")
             case ev.Result(is_error=True):

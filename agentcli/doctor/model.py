@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from agentcli.assemble.model import ModelBuilder
 from agentcli.core.errors import AgentError
+from agentcli.core.format import duration
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
 from agentcli.doctor.check_context import CheckContext
@@ -43,7 +44,7 @@ def endpoint(context: CheckContext) -> Iterator[Finding]:
     found = parts.credentials()
     began = time.monotonic()
     listing = asyncio.run(list_models(found, _SECONDS))
-    taken = f"{found.host} answers in {(time.monotonic() - began) * 1000:.0f} ms"
+    taken = f"{found.host} answers in {duration(time.monotonic() - began)}"
     if listing.problem:
         advice = "Check the network, the address (ANTHROPIC_BASE_URL, baseUrl) and the proxy (HTTPS_PROXY)."
         yield Finding("fail", "endpoint", f"{found.host} cannot be reached: {listing.problem}", advice)

@@ -22,7 +22,7 @@ _SEATBELT = (
 def sandbox(context: CheckContext) -> Iterator[Finding]:
     launcher, warning = sandbox_for(context.options)
     if launcher.name == "none":
-        if launcher.level == "off":
+        if not warning:
             yield Finding("warn", "sandbox", "off: approved commands can do anything you can", "Use --sandbox on.")
         else:
             advice = "Until then an approved command can do anything you can, and auto mode is not available."

@@ -51,6 +51,7 @@ from agentcli.core.ids import Ids
 from agentcli.core.messages import Block, Json, Message, Origin, ToolResultBlock, block_to_wire
 from agentcli.core.usage import Usage
 from agentcli.headless.result_frame import result_frame
+from agentcli.interactive.wording import event_line
 
 PROTOCOL_VERSION = "2.1.325"
 """The release of the stdio protocol that these frames follow, under the name that clients look for."""
@@ -343,7 +344,7 @@ _SYSTEM_FIELDS: Mapping[type[Event], Callable[[Any], Json | None]] = {
     ContextCompacted: _boundary,
     ContextEdited: _edited,
     PrefixBroken: _prefix_broken,
-    CompactionFailed: lambda event: _notice(event.text, "warning", "compaction_failed"),
+    CompactionFailed: lambda event: _notice(*event_line(event), "compaction_failed"),
     RetryScheduled: _retry,
     ModelFellBack: lambda event: {
         "subtype": "model_fallback",
@@ -355,10 +356,8 @@ _SYSTEM_FIELDS: Mapping[type[Event], Callable[[Any], Json | None]] = {
     BackgroundChanged: _background,
     ModeChanged: _mode,
     NoticeRaised: lambda event: _notice(event.text, event.level, event.code),
-    FeatureDropped: lambda event: _notice(event.text, "warning", "feature_dropped"),
-    RequestRepaired: lambda event: _notice(event.text, "warning", event.repair),
-    LoopSuspected: lambda event: _notice(
-        f"{event.title}: the same result {event.times} times in a row.", "warning", "loop_suspected"
-    ),
-    StreamWentQuiet: lambda event: _notice(f"No data for {event.seconds:.0f} s.", "info", "stream_quiet"),
+    FeatureDropped: lambda event: _notice(*event_line(event), "feature_dropped"),
+    RequestRepaired: lambda event: _notice(*event_line(event), event.repair),
+    LoopSuspected: lambda event: _notice(*event_line(event), "loop_suspected"),
+    StreamWentQuiet: lambda event: _notice(*event_line(event), "stream_quiet"),
 }

@@ -48,8 +48,5 @@ def _answer(result: Result, to_terminal: bool) -> str:
     Misleading characters are kept in a pipe, where the text may be data."""
     if result.structured_output is not None:
         return json_for_terminal(json.dumps(result.structured_output, ensure_ascii=False, indent=2))
-    # On an error the text may be the error message, which belongs on standard error only.
-    if result.is_error and result.text in ("", *result.errors, "\n".join(result.errors)):
-        return ""
     text = plain_text(result.text).rstrip("\n")
     return spell_hidden(text) if to_terminal else text

@@ -12,10 +12,10 @@ from agentcli.assemble.environment import Environment
 from agentcli.assemble.login import Login
 from agentcli.assemble.model import ModelBuilder, reconnect
 from agentcli.assemble.options import Options
-from agentcli.core.errors import AgentError, CredentialError
+from agentcli.core.errors import AgentError, CredentialError, MissingKeyError
 from agentcli.interactive.welcome import CheckKey, KeepKey, Next, TryServer, UseServer, Welcome, Work
 from agentcli.providers.connection import Connection
-from agentcli.providers.credentials import LOGIN, NO_KEY, PUBLIC_BASE_URL, bound_to
+from agentcli.providers.credentials import LOGIN, PUBLIC_BASE_URL, bound_to
 from agentcli.providers.local import LocalServer, Program, speaks_messages
 
 
@@ -133,6 +133,8 @@ class Connecting:
             return reason, ""
         try:
             found = self._login.credentials()
+        except MissingKeyError:
+            return "", ""
         except CredentialError as error:
-            return "", "" if str(error) == NO_KEY else str(error)
+            return "", str(error)
         return f"{found.host}, " + (f"key from {found.source}" if found.source != "none" else "without a key"), ""

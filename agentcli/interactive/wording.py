@@ -22,7 +22,7 @@ Level = Literal["info", "warning", "error"]
 Outcome = Literal["done", "denied", "interrupted", "failed"]
 """Of a call that has ended."""
 
-INTERRUPTED = "Interrupted. What came so far is kept; say what to do instead."
+INTERRUPTED = "Interrupted. Partial output is kept. What should be done instead?"
 SUMMARY_TITLE = "Summary of the conversation so far"
 ABORTED = ("aborted_streaming", "aborted_tools")
 

@@ -114,7 +114,7 @@ class Policy:
 
     def with_allowed(self, texts: Iterable[str], source: str) -> Policy:
         """A copy with more allow rules, from the user's answer. Raises `UsageError` for invalid rules."""
-        return self.with_rules(allow=parse_rules(texts, source))
+        return self.with_rules(allow=parse_rules(texts, source, "flags"))
 
     def suggest(self, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]) -> Suggestions:
         """Rules that would allow the call."""

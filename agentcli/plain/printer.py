@@ -288,11 +288,10 @@ class Printer:
     def _(self, event: ev.ToolFinished, now: float) -> list[Piece]:
         call = self._calls.pop(event.tool_use_id, None) or _Call(plain_line(event.name))
         status = wording.tool_outcome(event)
-        taken = wording.accepted_hunks(event)
-        summary = plain_line(event.summary).removeprefix(status).lstrip(": ")
-        if (status, summary) == ("interrupted", "stopped"):
-            summary = ""
-        words = [status if status != "done" else "", summary, taken]
+        # The summary of a denied call contains the outcome; that of an interrupted one says nothing more.
+        summary = "" if status == "interrupted" else plain_line(event.summary)
+        outcome = "" if status == "done" or (status == "denied" and summary) else status
+        words = [outcome, summary, wording.accepted_hunks(event)]
         if event.duration_ms >= 1_000:
             words.append(duration(event.duration_ms / 1_000))
         look: Look = "error" if status == "failed" else "warning" if status != "done" else "quiet"

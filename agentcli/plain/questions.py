@@ -12,7 +12,7 @@ from typing import Protocol
 from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState
 from agentcli.core import events as ev
 from agentcli.core.errors import AgentError, UsageError
-from agentcli.core.format import money
+from agentcli.core.format import money, token_count
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer, PermissionMode, SaveTo
@@ -339,7 +339,8 @@ async def _summary(event: ev.CompactionProposed, asking: Asking) -> Answer:
 
 def _effects(event: ev.CompactionProposed) -> list[Piece]:
     cost = "not known" if event.cost_usd is None else money(event.cost_usd)
-    words = f"about {event.tokens_before:,} tokens become {event.tokens_after:,}; the summary has cost: {cost}"
+    before, after = token_count(event.tokens_before), token_count(event.tokens_after)
+    words = f"about {before} tokens become {after}; the summary has cost: {cost}"
     pieces: list[Piece] = [prose(words, "quiet", "  tokens: ")]
     for label, listed in (("stays", event.kept), ("goes", event.dropped), ("new", event.added)):
         pieces += [line(plain_line(each, 300), "quiet", f"  {label}: ") for each in listed[:_MOST_LISTED]]

@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Literal
 
 from agentcli.core.errors import CredentialError
+from agentcli.core.format import elapsed
 from agentcli.core.frozen import frozen
 from agentcli.providers.catalog import SMALL_MODEL
 from agentcli.providers.credentials import Credentials
@@ -59,7 +60,7 @@ async def list_models(credentials: Credentials, seconds: float = SECONDS) -> Lis
         async with asyncio.timeout(seconds):
             return await _list(credentials, host)
     except TimeoutError:
-        return Listing(problem=f"{host} did not answer within {seconds:.0f} seconds.")
+        return Listing(problem=f"{host} did not answer within {elapsed(seconds)}.")
     except CredentialError as error:
         return Listing(problem=str(error))
 
@@ -92,7 +93,7 @@ async def check_key(credentials: Credentials, seconds: float = SECONDS) -> KeyCh
         async with asyncio.timeout(seconds):
             return await _check(credentials, host)
     except TimeoutError:
-        return KeyCheck("unreachable", f"{host} did not answer within {seconds:.0f} seconds.")
+        return KeyCheck("unreachable", f"{host} did not answer within {elapsed(seconds)}.")
     except CredentialError as error:
         return KeyCheck("refused", str(error))
 

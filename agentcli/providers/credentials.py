@@ -17,7 +17,8 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from agentcli.config.credentials import StoredKey
-from agentcli.core.errors import CredentialError, UsageError
+from agentcli.core.errors import CredentialError, MissingKeyError, UsageError
+from agentcli.core.format import elapsed
 from agentcli.core.frozen import frozen
 from agentcli.core.own_programs import PIPE, kill_group, shell_command, start_program_async, user_environment
 
@@ -26,7 +27,7 @@ _RUN_IT_YOURSELF = "Run the command of the `apiKeyHelper` setting yourself to se
 _SECRETS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 LOGIN = "agentcli login"
 """Source name of a stored key."""
-NO_KEY = (
+_NO_KEY = (
     "No API key found. Run `agentcli login`, set ANTHROPIC_API_KEY, or set ANTHROPIC_BASE_URL to a server of your "
     "own that speaks the Messages API. `agentcli demo` shows agentcli without any."
 )
@@ -76,7 +77,7 @@ class KeyHelper:
             async with asyncio.timeout(self._timeout):
                 output, _nothing = await process.communicate()
         except TimeoutError:
-            span = f"{self._timeout:.0f} seconds"
+            span = elapsed(self._timeout)
             raise CredentialError(f"The key helper printed no key within {span}. {_RUN_IT_YOURSELF}") from None
         finally:
             await _end(process)
@@ -176,7 +177,7 @@ def with_kept_key(url: str, url_source: str, kept: Callable[[str], StoredKey | N
     `CredentialError`."""
     found = kept(bound_to(url)) if kept is not None else None
     if found is None and url == PUBLIC_BASE_URL:
-        raise CredentialError(NO_KEY)
+        raise MissingKeyError(_NO_KEY)
     if found is None:
         return Credentials(url, base_url_source=url_source)
     if not is_key(found.key):

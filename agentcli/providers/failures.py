@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from agentcli.core.format import elapsed
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.providers.base import Failure, FailureKind
@@ -293,13 +294,12 @@ def not_a_stream(kind: str, where: Endpoint) -> Failure:
 
 def stalled(seconds: float) -> Failure:
     return Failure(
-        FailureKind.TIMEOUT, f"No data from the API for {seconds:.0f} seconds.", retryable=True, detail="stalled"
+        FailureKind.TIMEOUT, f"No data from the API for {elapsed(seconds)}.", retryable=True, detail="stalled"
     )
 
 
 def no_content(seconds: float) -> Failure:
-    span = f"{seconds / 60:.0f} minutes"
-    message = f"The API sent no content for {span} . Try again, or use another model."
+    message = f"The API sent no content for {elapsed(seconds)}. Try again, or use another model."
     return Failure(FailureKind.TIMEOUT, message, detail="deadline")
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.bounded_json import is_too_deep
+from agentcli.core.format import elapsed, token_count
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Ids, RandomIds
 from agentcli.core.messages import Json
@@ -256,7 +257,7 @@ class MessagesProvider:
         if room is None:
             return None
         progress.max_tokens = room
-        text = f"The context has room for only {room:,} more tokens; the reply is limited to that."
+        text = f"The context has room for only {token_count(room)} more tokens; the reply is limited to that."
         return Dropped("max_tokens", text)
 
     def _learn(self, model: str, failure: Failure, body: Json) -> Dropped | None:
@@ -265,9 +266,8 @@ class MessagesProvider:
         cap = output_cap(failure.detail, body)
         if cap is not None:
             learned.max_output = cap
-            return Dropped(
-                "max_tokens", f"{model} writes at most {cap:,} tokens per reply; the reply is limited to that."
-            )
+            text = f"{model} writes at most {token_count(cap)} tokens per reply; the reply is limited to that."
+            return Dropped("max_tokens", text)
         if failure.kind not in (FailureKind.INVALID_REQUEST, FailureKind.UNSUPPORTED):
             return None
         feature = blamed_feature(failure.detail, body)
@@ -295,5 +295,5 @@ def _exhausted(failure: Failure, retries: int) -> Failure:
 
 def _too_long_to_wait(failure: Failure) -> Failure:
     seconds = failure.retry_after or 0
-    span = f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
-    return replace(failure, message=f"{failure.message} The server asks to wait {span}. Then send the prompt again.")
+    text = f"The server asks to wait {elapsed(seconds)}. Then send the prompt again."
+    return replace(failure, message=f"{failure.message} {text}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -49,8 +49,8 @@ class Store(Protocol):
 
     def set_title(self, title: str) -> None: ...
 
-    def set_system_context(self, text: str) -> None:
-        """Store the system context, which a resumed session must reuse byte for byte."""
+    def set_system_context(self, text: str, folders: Sequence[str] = ()) -> None:
+        """Store the system context, which a resumed session must reuse byte for byte, and its lines about folders."""
         ...
 
     def set_user_context(self, text: str, sources: Mapping[str, str], boundary: str = "") -> None:

@@ -38,6 +38,7 @@ from agentcli.core.tool_errors import wrapped
 from agentcli.session.history import HistoryReader, NoHistory
 from agentcli.session.journal import FileEnd
 from agentcli.session.line_format import FORMAT, decode_line, whole_message
+from agentcli.session.old_records import completed_results, folder_lines, started_shells
 
 LINE_LIMIT = 64 * 1024 * 1024
 """A line longer than this is junk: no request may be that large. Keeps a file of zeros from filling the memory."""
@@ -76,6 +77,8 @@ class LoadedSession:
     cwd: str = ""
     title: str = ""
     system_context: str | None = None
+    folders: tuple[str, ...] = ()
+    """Lines of the system context about folders."""
     user_contexts: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
     """The text before all messages and what it was made from, by the boundary from which on it stands there, "" for the
     beginning; none in sessions that were begun without."""
@@ -124,7 +127,9 @@ def load_session(path: Path, *, with_history: bool = True) -> LoadedSession:
     for record in _scan(path, reader.session):
         reader.take(record)
     reader.settle()
-    return reader.session
+    session = reader.session
+    session.background = {**dict(started_shells(session.messages)), **session.background}
+    return session
 
 
 def load_end_of_history(path: Path, window: int = 256 * 1024) -> list[Event]:
@@ -245,8 +250,8 @@ class _Reader:
     def _take_header(self, record: Json) -> None:
         self.session.format = max(self.session.format, int(record.get("format", FORMAT)))
         self.session.cwd = self.session.cwd or str(record.get("cwd", ""))
-        if isinstance(context := record.get("systemContext"), str):
-            self.session.system_context = context
+        if isinstance(record.get("systemContext"), str):
+            self._take_system_context(record)
         self.session.forked_from = self.session.forked_from or str(record.get("forkedFrom") or "")
 
     def _take_resume(self, record: Json) -> None:
@@ -260,7 +265,9 @@ class _Reader:
         self.settle()
 
     def _take_system_context(self, record: Json) -> None:
-        self.session.system_context = str(record["systemContext"])
+        context = self.session.system_context = str(record["systemContext"])
+        folders = record["folders"] if "folders" in record else folder_lines(context)
+        self.session.folders = tuple(map(str, folders))
 
     def _take_user_context(self, record: Json) -> None:
         sources = {str(path): str(digest) for path, digest in record["sources"].items()}
@@ -406,7 +413,7 @@ class _Reader:
         self._results.clear()
         self._history.end_results(message.is_copy)
         if content or not record["parts"]:
-            self._append(message, next(reversed(found), None))
+            self._append(completed_results(message, calls), next(reversed(found), None))
 
     def _take_tombstone(self, record: Json) -> None:
         reply = self._replies.pop(str(record["messageId"]), None)
@@ -457,7 +464,7 @@ class _Reader:
             del self._results[uuid]
         content = answered(self._last.tool_uses, tuple(found.values()), in_call_order=True)
         message = Message("user", content, derived_id(self._last.id), Origin.TOOL_RESULTS)
-        self._append(message, next(reversed(found), None))
+        self._append(completed_results(message, self._last.tool_uses), next(reversed(found), None))
 
 
 def answered(

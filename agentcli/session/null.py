@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agentcli.core.events import Event
@@ -35,7 +35,7 @@ class NullStore:
     def set_title(self, title: str) -> None:
         pass
 
-    def set_system_context(self, text: str) -> None:
+    def set_system_context(self, text: str, folders: Sequence[str] = ()) -> None:
         pass
 
     def set_user_context(self, text: str, sources: Mapping[str, str], boundary: str = "") -> None:

@@ -6,9 +6,10 @@ The only module that reads state out of sentences. Its texts are those of old fi
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from agentcli.core.messages import NOTE, SUMMARY, Json, Message, Origin, ToolResultBlock
+from agentcli.core.messages import NOTE, RESULT_DATA, SUMMARY, Json, Message, Origin, ToolResultBlock, ToolUseBlock
 
 _HUNKS = re.compile(r"accepted (\d+) of (\d+) hunks")
 _CANCELLED = "Compaction was cancelled; the conversation is as it was."
@@ -19,6 +20,9 @@ _NOTES = (
     ("[Background commands that have ended:", "background"),
 )
 _ENDED_SHELL = re.compile(r"^(bash_\d+) \(", re.MULTILINE)
+_STARTED_SHELL = re.compile(r"in the background as (bash_\d+)\b")
+_SHELL_ENDS = ("It has ended: ", " was ended: ", " had ended")
+_FOLDERS = ("Working directory: ", "Further directory: ", "Memory folder: ")
 _SUMMARY_LEAD = "This conversation was shortened. A hand-over of what came before:\n\n"
 _SUMMARY_ENDS = (
     "\n\nGo on from here without mentioning the hand-over.",
@@ -40,6 +44,44 @@ def completed_message(message: Message) -> Message:
     if about == "background":
         note["shells"] = _ENDED_SHELL.findall(message.text)
     return replace(message, meta={**message.meta, NOTE: note})
+
+
+def completed_results(message: Message, calls: Sequence[ToolUseBlock]) -> Message:
+    """A message of tool results with the `RESULT_DATA` that an old record lacks."""
+    if RESULT_DATA in message.meta:
+        return message
+    by_id = {call.id: call for call in calls}
+    data = {
+        result.tool_use_id: found
+        for result in message.tool_results
+        if not result.is_error and (found := _result_data(by_id.get(result.tool_use_id), result.text))
+    }
+    return replace(message, meta={**message.meta, RESULT_DATA: data}) if data else message
+
+
+def _result_data(call: ToolUseBlock | None, text: str) -> Json:
+    if call is not None and call.name == "Read":
+        _lines, _blank, notes = text[-1_000:].rpartition("\n\n[")
+        return {"partial": True} if notes.startswith("Partial: ") or "long line" in notes else {}
+    if call is not None and call.name in ("BashOutput", "KillShell"):
+        has_ended = any(words in text for words in _SHELL_ENDS)
+        return {"ended": str(call.input.get("bash_id", ""))} if has_ended else {}
+    return {}
+
+
+def started_shells(messages: Sequence[Message]) -> Iterator[tuple[str, Json]]:
+    """Background commands that calls started, by id, for files without `background` records."""
+    calls: dict[str, str] = {}
+    for message in messages:
+        calls.update((use.id, str(use.input.get("command", ""))) for use in message.tool_uses if use.name == "Bash")
+        for result in message.tool_results:
+            if result.tool_use_id in calls and (started := _STARTED_SHELL.search(result.text[-400:])):
+                yield started[1], {"command": calls[result.tool_use_id]}
+
+
+def folder_lines(context: str) -> list[str]:
+    """The lines about folders in a system context."""
+    return [line for line in context.splitlines() if line.startswith(_FOLDERS)]
 
 
 def _summary(text: str) -> str:

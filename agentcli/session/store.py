@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -69,6 +69,7 @@ class SessionStore:
         self._session_id = journal.path.stem
         self._forked_from = ""
         self._system_context = loaded.system_context if loaded else None
+        self._folders = loaded.folders if loaded else ()
         self._user_contexts = dict(loaded.user_contexts) if loaded else {}
         self._front = (loaded.front, loaded.front_version) if loaded else (None, "")
         """How requests begin, and the version that sent the first of them."""
@@ -137,6 +138,7 @@ class SessionStore:
         store = cls.create(workplace, session_id)
         store._forked_from = loaded.session_id
         store._system_context = loaded.system_context
+        store._folders = loaded.folders
         store._user_contexts = dict(loaded.user_contexts)
         store._write_opening()
         for record in read_records(source):
@@ -204,12 +206,12 @@ class SessionStore:
         if self._opening != "session":
             self._write("custom-title", {"customTitle": title})
 
-    def set_system_context(self, text: str) -> None:
+    def set_system_context(self, text: str, folders: Sequence[str] = ()) -> None:
         if text == self._system_context:
             return
-        self._system_context = text
+        self._system_context, self._folders = text, tuple(folders)
         if self._opening != "session":
-            self._write("system-context", {"systemContext": text})
+            self._write("system-context", {"systemContext": text, "folders": list(folders)})
 
     def set_user_context(self, text: str, sources: Mapping[str, str], boundary: str = "") -> None:
         if (text, dict(sources)) == self._user_contexts.get(boundary):
@@ -451,7 +453,7 @@ class SessionStore:
         if self._forked_from:
             fields["forkedFrom"] = self._forked_from
         if self._system_context is not None:
-            fields["systemContext"] = self._system_context
+            fields |= {"systemContext": self._system_context, "folders": list(self._folders)}
         header = encode_line(self._line("session", self._workplace.ids.new(), None, fields))
         if not self._title:
             return header

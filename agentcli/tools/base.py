@@ -121,6 +121,8 @@ class Output:
     kinds."""
     structured: Any = None
     """For programs: `tool_use_result` in stream-json."""
+    data: Json = field(default_factory=dict)
+    """Kept with the result in the log, for later steps: see `core.messages.RESULT_DATA`."""
     new_cwd: Path | None = None
     """New working directory of shell commands, if this call changed it."""
     mode: Literal["plan", "previous"] | None = None

@@ -26,26 +26,28 @@ class ScreenKey:
 
 
 SCREEN_KEYS: tuple[ScreenKey, ...] = (
-    ScreenKey("interrupt", "escape", "Interrupt; twice on an empty box: undo or edit the last prompt", priority=False),
+    ScreenKey(
+        "interrupt", "escape", "Interrupt; twice on an empty prompt: undo or edit the last prompt", priority=False
+    ),
     ScreenKey(
         "leave_or_copy",
         "ctrl+c",
-        "Copy the selection, close a dialog, interrupt, clear the box; twice: quit",
+        "Copy the selection, close a dialog, interrupt or clear the prompt; twice: quit",
         everywhere=True,
     ),
     ScreenKey("leave", "ctrl+d", "Twice: quit", priority=False),
     ScreenKey("cycle_mode", "shift+tab", "Next permission mode"),
-    ScreenKey("details", "ctrl+o", "Show or fold thinking and whole output"),
+    ScreenKey("details", "ctrl+o", "Expand or collapse thinking and full output"),
     ScreenKey("background", "ctrl+b", "Send the running command to the background"),
-    ScreenKey("palette", "ctrl+p", "All commands"),
-    ScreenKey("find", "ctrl+f", "Search in the transcript"),
-    ScreenKey("todos", "ctrl+t", "The task list"),
+    ScreenKey("palette", "ctrl+p", "Open the command palette"),
+    ScreenKey("find", "ctrl+f", "Search the transcript"),
+    ScreenKey("todos", "ctrl+t", "Show the task list"),
     ScreenKey("page_up", "pageup", "Page up"),
     ScreenKey("page_down", "pagedown", "Page down"),
-    ScreenKey("scroll_start", "ctrl+home", "To the beginning"),
-    ScreenKey("scroll_end", "ctrl+end", "To the end, and follow it"),
-    ScreenKey("redraw", "ctrl+l", "Draw the screen again", everywhere=True),
-    ScreenKey("suspend", "ctrl+z", "Suspend; fg comes back", everywhere=True),
+    ScreenKey("scroll_start", "ctrl+home", "Go to the start"),
+    ScreenKey("scroll_end", "ctrl+end", "Go to the end and follow new output"),
+    ScreenKey("redraw", "ctrl+l", "Redraw the screen", everywhere=True),
+    ScreenKey("suspend", "ctrl+z", "Suspend; fg returns", everywhere=True),
 )
 
 _ON_THE_KEY = {"pageup": "PgUp", "pagedown": "PgDn", "escape": "Esc", "underscore": "_", "slash": "/"}
@@ -57,7 +59,7 @@ DIFF_KEYS = (
     ("F, Left, Shift+Tab", "Previous file"),
     ("h", "Next hunk"),
     ("H", "Previous hunk"),
-    ("o", "List of files, to go to one"),
+    ("o", "List files and go to one"),
     ("v", "Side by side or unified"),
     ("a", "All changes since HEAD, or this session's"),
     ("l", "Changes of the last prompt, or this session's"),
@@ -95,10 +97,10 @@ def help_rows(keymap: Mapping[str, str]) -> list[tuple[str, str, str]]:
     rows += [("/diff", keys, text) for keys, text in DIFF_KEYS]
     rows += [("Prompt", shown_keys(keymap.get(key.id, key.keys)), key.help) for key in PROMPT_KEYS if not key.select]
     rows += [
-        ("Prompt", "@", "Files"),
-        ("Prompt", "/", "Commands"),
+        ("Prompt", "@", "Attach a file"),
+        ("Prompt", "/", "Run a slash command"),
         ("Prompt", "!", "Run a command in your own shell"),
-        ("Prompt", "? on an empty box", "This help"),
+        ("Prompt", "? on an empty prompt", "Show this help"),
     ]
     return rows
 

@@ -207,6 +207,7 @@ class Facts:
     cwd: str = ""
     """As shown: `~/project`."""
     sandbox: str = ""
+    is_sandboxed: bool = True
     session: str = ""
     tasks: int = 0
     """Background commands that run."""

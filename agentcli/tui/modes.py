@@ -19,17 +19,13 @@ class ModeWords:
 
 
 MODE_WORDS: Mapping[str, ModeWords] = {
-    PermissionMode.DEFAULT.value: ModeWords(
-        "default mode", "default", "asks before it changes or runs what no rule allows"
-    ),
-    PermissionMode.ACCEPT_EDITS.value: ModeWords("accept edits", "edits", "edits files in the project without asking"),
+    PermissionMode.DEFAULT.value: ModeWords("default mode", "default", "asks before anything that no rule allows"),
+    PermissionMode.ACCEPT_EDITS.value: ModeWords("accept edits", "edits", "allows edits in the working directories"),
     PermissionMode.AUTO.value: ModeWords(
-        "auto mode", "auto", "edits and runs sandboxed commands without asking", "auto · sandboxed, no network"
+        "auto mode", "auto", "allows edits and sandboxed commands without network", "auto · sandboxed, no network"
     ),
-    PermissionMode.PLAN.value: ModeWords("plan mode", "plan", "reads only, until you have approved a plan"),
-    PermissionMode.DONT_ASK.value: ModeWords("don't ask", "no ask", "refuses what it would have to ask about"),
-    PermissionMode.BYPASS.value: ModeWords(
-        "! bypass permissions", "! bypass", "dangerous: runs everything without asking"
-    ),
+    PermissionMode.PLAN.value: ModeWords("plan mode", "plan", "changes nothing until you approve a plan"),
+    PermissionMode.DONT_ASK.value: ModeWords("don't ask", "no ask", "denies what would need approval"),
+    PermissionMode.BYPASS.value: ModeWords("! bypass permissions", "! bypass", "dangerous: allows almost everything"),
 }
 """By the name that settings and `/mode` know."""

@@ -10,7 +10,7 @@ import pytest
 from agentcli.agent.loop.state import LoopState
 from agentcli.agent.updates.attachments import Composite, PlanModeNotice, TaskListReminder, Whereabouts
 from agentcli.context.edits import Edit
-from agentcli.context.prompt import system_context
+from agentcli.context.prompt import folder_lines
 from agentcli.context.view import ContextView
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message
@@ -87,8 +87,8 @@ async def test_plan_mode_is_told_again_after_a_compaction() -> None:
 async def test_the_folder_is_told_again_after_a_compaction_and_known_again_when_that_is_undone() -> None:
     view = ContextView()
     began, now = Path("/began/here"), Path("/work")
-    told = system_context(began, (began,), "Linux", "2026-01-01")
-    whereabouts = Whereabouts(told, now, (now,), SequentialIds(), view.messages)
+    told, folders = folder_lines(began, (began,)), folder_lines(now, (now,))
+    whereabouts = Whereabouts(told, folders, SequentialIds(), view.messages)
     (first,) = await whereabouts.collect(state(prompt()))
     assert "Working directory: /work" in first.text
     log: tuple[Message, ...] = (prompt(), first, *turn())
@@ -101,9 +101,9 @@ async def test_the_folder_is_told_again_after_a_compaction_and_known_again_when_
 
 async def test_a_folder_that_was_told_is_told_again_when_its_message_is_collapsed() -> None:
     view = ContextView()
-    began = Path("/began/here")
-    told = system_context(began, (began,), "Linux", "2026-01-01")
-    whereabouts = Whereabouts(told, Path("/work"), (Path("/work"),), SequentialIds(), view.messages)
+    began, now = Path("/began/here"), Path("/work")
+    told, folders = folder_lines(began, (began,)), folder_lines(now, (now,))
+    whereabouts = Whereabouts(told, folders, SequentialIds(), view.messages)
     (first,) = await whereabouts.collect(state(prompt()))
     view.edit([Edit(kind="collapse", target="p", through=first.id, text="we began")])
     assert len(await whereabouts.collect(state(prompt(), first, *turn()))) == 1

@@ -198,7 +198,7 @@ def test_a_cold_cache_is_told_with_the_time_that_nothing_was_sent() -> None:
     [told] = watch.answered("model-a", usage(written=10_020), 1_202.0)
     assert isinstance(told, ev.NoticeRaised)
     assert told.code == "cache"
-    assert told.text.startswith("The prompt cache had gone cold (idle 20 min): 9,9")
+    assert told.text.startswith("The prompt cache had gone cold (idle 20 min): 10k tokens")
 
 
 def test_what_is_changed_while_the_cache_is_cold_has_not_broken_it() -> None:
@@ -288,7 +288,7 @@ def test_a_resumed_session_that_finds_nothing_cached_says_so(at: float, said: st
     [told] = watch.answered("model-a", usage(written=10_100), 1.0)
     assert isinstance(told, ev.NoticeRaised)
     assert told.text.startswith(f"The prompt cache of this session {said}")
-    assert told.text.endswith("10,000 tokens were billed anew.")
+    assert told.text.endswith("10k tokens were billed again.")
     assert watch.losses.expiries == (said == "had gone cold")
 
 
@@ -403,7 +403,7 @@ def test_an_idle_hour_is_told_as_such() -> None:
             await asyncio.sleep(3_600)
             notices = [n.text for n in only(await b.run("second"), ev.NoticeRaised)]
         assert len(notices) == 1
-        assert notices[0].startswith("The prompt cache had gone cold (idle 1 h): 2,")
+        assert notices[0].startswith("The prompt cache had gone cold (idle 1 h): 2.4k tokens")
 
     play(main)
 

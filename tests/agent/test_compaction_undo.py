@@ -10,6 +10,7 @@ from agentcli.agent.profile import Profile
 from agentcli.context.edits import edit_from_dict
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
+from agentcli.core.format import token_count
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json
 from agentcli.session.base import SessionContext
@@ -44,7 +45,7 @@ def test_undo_puts_the_conversation_back_and_keeps_what_was_said_since() -> None
         (edited,) = only(events, ev.ContextEdited)
         assert edited.step == "compact"
         assert edited.freed_tokens == short - undone
-        assert f"about {undone - short:,} tokens are back" in result_of(events).text
+        assert f"about {token_count(undone - short)} tokens are back" in result_of(events).text
 
     run_virtual(main)
 

@@ -225,7 +225,7 @@ def test_a_change_costs_what_it_takes_out_of_the_cache_at_the_price_of_the_new_m
     price = Price.of(4.0, 20.0)
     change = price_of_change(Cached(100_000), Cached(0), price)
     assert (change.tokens, change.usd) == (100_000, pytest.approx(0.5))
-    assert change.text == "re-bills 100,000 tokens, about $0.50, once"
+    assert change.text == "re-bills 100k tokens, about $0.50, once"
     assert change.needs_confirmation(0.1)
     long_lived = price_of_change(Cached(100_000, long_lived=True), Cached(0), price)
     assert long_lived.usd == pytest.approx(0.8), "what is kept for an hour costs more"
@@ -247,7 +247,7 @@ def test_a_change_that_costs_nothing_or_next_to_nothing_is_not_asked_about() -> 
 def test_an_unknown_price_is_asked_about_and_not_called_nothing() -> None:
     change = price_of_change(Cached(100_000), Cached(0), None)
     assert change.needs_confirmation(0.1)
-    assert change.text == "re-bills 100,000 tokens once; the price is not known"
+    assert change.text == "re-bills 100k tokens once; the price is not known"
 
 
 # -------------------------------------------------------------------------------------------------------- what was lost

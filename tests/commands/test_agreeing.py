@@ -192,7 +192,7 @@ def test_the_line_front_end_puts_the_question_and_esc_only_leaves_it(
             _text, [question] = await said(b, "/model opus", NO)
             lines = Lines(*typed)
             assert await answer_to(question, lines) == answer
-            assert "re-bills 40,000 tokens, about $0.20, once" in "".join(lines.seen)
+            assert "re-bills 40k tokens, about $0.20, once" in "".join(lines.seen)
             assert "Change it" in "".join(lines.seen)
 
     run_virtual(main)

@@ -56,7 +56,7 @@ async def refused(engine: Engine, line: str) -> str:
 async def test_every_command_answers_without_arguments_and_asks_no_model(command: object, tmp_path: Path) -> None:
     async with engine_on(tmp_path) as engine:
         result = await outcome(engine, f"/{command.name}")  # type: ignore[attr-defined]
-    assert result.text
+    assert result.text or result.errors
     assert (result.turns, result.usage.output_tokens) == (0, 0)
 
 

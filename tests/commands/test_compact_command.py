@@ -20,7 +20,7 @@ async def test_compact_says_what_it_saved_and_how_to_take_it_back(tmp_path: Path
     async with engine_on(tmp_path, STORY, "A summary.", "On.") as engine:
         await collect(engine.submit("tell me"))
         assert "Summarised: about " in (text := await said(engine, "/compact the greeting"))
-        assert "/compact undo takes it back." in text
+        assert "/compact undo reverts it." in text
         assert "tokens are back" in await said(engine, "/compact undo")
         assert "no compaction to undo" in await refused(engine, "/compact UNDO")
         assert not result_of(await collect(engine.submit("go on"))).is_error

@@ -76,11 +76,9 @@ async def test_the_number_in_front_says_what_it_is(tmp_path: Path) -> None:
     async with engine_on(tmp_path, reply("Two.", usage=USED)) as engine:
         await collect(engine.submit("and now?"))
         first, *_kinds, cached, compacts = (await said(engine, "/context")).splitlines()
-        assert (
-            first == "The next request carries about 12,015 tokens: 1.2% of the 1,000,000 that claude-sonnet-5-5 holds."
-        )
-        assert cached == "About 12,000 of them are read from the prompt cache."
-        assert compacts.startswith("It is compacted by itself at ")
+        assert first == "The next request carries about 12k tokens: 1.2% of the 1M that claude-sonnet-5-5 holds."
+        assert cached == "About 12k of them are read from the prompt cache."
+        assert compacts.startswith("It is compacted automatically at ")
         engine.set_model("opus")
         assert "read from the prompt cache" not in await said(engine, "/context")
 

@@ -14,7 +14,7 @@ from agentcli.commands.cost import details
 from agentcli.commands.run import run_command
 from agentcli.commands.table import cells, cut, table, width_of
 from agentcli.core import events as ev
-from agentcli.core.format import money
+from agentcli.core.format import money, token_count
 from agentcli.core.messages import Origin, user_message
 from agentcli.core.usage import Usage
 from tests.support.curating import cached_bench, looking
@@ -88,12 +88,12 @@ def test_cost_and_status_count_what_the_cache_was_of_no_use_for() -> None:
             [sentence] = [line for line in (await said(b, "cost")).splitlines() if line.startswith("The prompt cache")]
             tokens, usd = b.engine.costs.cache_losses.tokens, b.engine.costs.cache_losses_usd
             assert sentence == (
-                f"The prompt cache broke once: {tokens:,} tokens were billed anew, which cost {money(usd)} more than "
-                "reading it."
+                f"The prompt cache broke once: {token_count(tokens)} tokens were billed again, which cost "
+                f"{money(usd)} more than reading it."
             )
             assert tokens > 5_000
             await asyncio.sleep(SHORT_TTL + 1)
-            assert "cold: the next request is billed whole" in await said(b, "status")
+            assert "cold: the next request is billed in full" in await said(b, "status")
             assert "The cache is cold." in await said(b, "cost")
             await b.run("y")
             assert "broke once and had run out once: " in await said(b, "status")

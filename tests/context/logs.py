@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ from agentcli.context.steps import ContextState
 from agentcli.context.view import ContextView
 from agentcli.core.events import ContextEdited
 from agentcli.core.messages import (
+    RESULT_DATA,
     Block,
     ImageBlock,
     Json,
@@ -45,6 +47,13 @@ class Talk:
             Message("user" if role == "user" else "assistant", tuple(content), id, origin, "", "", None, usage)
         )
         return id
+
+    def read_part(self, input: Json, result: str) -> str:
+        """A reading of a part of a file. Returns the id of the result's block."""
+        block = self.call("Read", input, result)
+        id = self.log[-1].tool_results[0].tool_use_id
+        self.log[-1] = replace(self.log[-1], meta={RESULT_DATA: {id: {"partial": True}}})
+        return block
 
     def prompt(self, text: str, *pictures: ImageBlock) -> str:
         return self._add("user", (TextBlock(text), *pictures), Origin.PROMPT)

@@ -43,7 +43,7 @@ def test_an_older_reading_goes_when_its_lines_were_read_again() -> None:
     part = talk.call("Read", {"file_path": "/a.py", "offset": 10, "limit": 90}, numbered(10, 99))
     other = talk.call("Read", {"file_path": "/b.py"}, numbered(1, 99))
     beyond = talk.call("Read", {"file_path": "/a.py", "offset": 90}, numbered(90, 120) + "\n\n[Encoding: UTF-16.]")
-    talk.call("Read", {"file_path": "/x/../a.py"}, numbered(1, 100) + "\n\n[Partial: lines 1–100 of 900.]")
+    talk.read_part({"file_path": "/x/../a.py"}, numbered(1, 100) + "\n\n[Partial: lines 1–100 of 900.]")
     assert planned(talk) == {part: READ_AGAIN}, f"not {other} nor {beyond}"
 
 
@@ -79,9 +79,9 @@ def test_a_changed_file_needs_no_older_reading_once_most_of_it_was_read_again(na
     talk = Talk()
     talk.prompt("go")
     near = talk.call("Read", {"file_path": "/a.py", "offset": 100}, numbered(100, 200))
-    talk.call("Read", {"file_path": "/a.py", "limit": 90}, numbered(1, 90) + "\n\n[Partial: lines 1–90 of 900.]")
+    talk.read_part({"file_path": "/a.py", "limit": 90}, numbered(1, 90) + "\n\n[Partial: lines 1–90 of 900.]")
     talk.call(name, {"file_path": "/a.py"}, "done")
-    talk.call("Read", {"file_path": "/a.py", "offset": 80}, numbered(80, 190) + "\n\n[Partial: lines 80–190 of 900.]")
+    talk.read_part({"file_path": "/a.py", "offset": 80}, numbered(80, 190) + "\n\n[Partial: lines 80–190 of 900.]")
     assert planned(talk) == {near: CHANGED_AND_READ}
 
 
@@ -191,6 +191,7 @@ def test_lines_are_recognised_as_read_shows_them(tmp_path: Path) -> None:
             async for item in items:
                 if isinstance(item, Output):
                     assert isinstance(item.content, str)
+                    assert item.data == {"partial": True}
                     return item.content
         raise AssertionError
 
@@ -200,7 +201,7 @@ def test_lines_are_recognised_as_read_shows_them(tmp_path: Path) -> None:
     part, beginning, end = asyncio.run(all_of_them())
     talk = Talk()
     talk.prompt("go")
-    covered = talk.call("Read", {"file_path": "/long.txt", "offset": 50, "limit": 100}, part)
-    talk.call("Read", {"file_path": "/long.txt", "offset": 1_990, "limit": 20}, end)
-    talk.call("Read", {"file_path": "/long.txt"}, beginning)
+    covered = talk.read_part({"file_path": "/long.txt", "offset": 50, "limit": 100}, part)
+    talk.read_part({"file_path": "/long.txt", "offset": 1_990, "limit": 20}, end)
+    talk.read_part({"file_path": "/long.txt"}, beginning)
     assert planned(talk) == {covered: READ_AGAIN}

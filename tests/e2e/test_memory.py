@@ -205,7 +205,7 @@ async def test_memory_lists_and_shows_notes_and_instruction_files(home: Home) ->
     assert str(home.notes) in listed
     assert "MEMORY.md" in listed
     assert "build.md" in listed
-    assert "17 bytes" in listed
+    assert "17 B" in listed
     assert "AGENTS.md" in listed
     assert result_of(await home.run(prompts=("/memory build.md",))).text == f"{home.notes}/build.md\nBuild with make."
     assert "Build with make." in result_of(await home.run(prompts=("/memory edit build.md",))).text

@@ -170,7 +170,7 @@ def test_results_of_calls_that_ran_beside_one_another_say_whose_they_are() -> No
 def test_a_call_that_never_started_is_named_with_its_refusal() -> None:
     printed = Printed()
     told = printed.show(call(), finished(text="no", is_error=True, summary="denied: by a rule", outcome="denied"))
-    assert told == "* Bash make\n  denied · by a rule\n"
+    assert told == "* Bash make\n  denied: by a rule\n"
 
 
 def test_a_diff_is_printed_unless_the_person_has_seen_it_in_the_question() -> None:
@@ -407,7 +407,7 @@ def test_of_an_old_conversation_the_end_is_printed_and_the_rest_counted() -> Non
     assert printed.text.startswith("… 2 messages before\n")
     assert "question 0" not in printed.text
     assert "> question 1\n\nanswer 1\n\n* Bash ls\n  done\n  parser.py\n" in printed.text
-    assert printed.text.endswith("say what to do instead.\n\n")
+    assert printed.text.endswith("What should be done instead?\n\n")
 
 
 def test_an_empty_conversation_prints_nothing() -> None:

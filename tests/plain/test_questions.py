@@ -225,7 +225,7 @@ def proposed() -> ev.CompactionProposed:
 def test_a_summary_is_accepted_edited_or_refused_and_esc_refuses_it() -> None:
     answer, text = answered(proposed(), "y")
     assert answer == Answer("allow")
-    for shown in ("All that mattered.", "90,000 tokens become 9,000", "$0.02", "goes: 40 messages", "and 8 more"):
+    for shown in ("All that mattered.", "90k tokens become 9k", "$0.02", "goes: 40 messages", "and 8 more"):
         assert shown in text
     assert answered(proposed(), "e", "y", edited="Less.")[0] == Answer("allow", updated_input={"summary": "Less."})
     assert answered(proposed(), "n")[0] == Answer("deny")

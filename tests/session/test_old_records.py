@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from agentcli.core.messages import NOTE, SUMMARY, Json, Origin, TextBlock, ToolResultBlock, user_message
+from agentcli.core.messages import (
+    NOTE,
+    RESULT_DATA,
+    SUMMARY,
+    Json,
+    Message,
+    Origin,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    user_message,
+)
 from agentcli.session import old_records
 
 
@@ -55,3 +66,33 @@ def test_the_outcome_of_a_call() -> None:
     assert outcome("denied", is_error=False) == "done"
     block = ToolResultBlock("t", (TextBlock("The user accepted 1 of 3 hunks."),))
     assert old_records.accepted_hunks(block) == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "data"),
+    [
+        ("Read", "1\ta\n2\tPartial: b", None),
+        ("Read", "1\ta\n2\tb\n\n[Encoding: UTF-16.]", None),
+        ("Read", "1\ta\n\n[Partial: lines 1–1 of 9. Continue with offset 2.]", {"partial": True}),
+        ("Read", "1\ta\n\n[1 long line is cut at 2,000 characters]", {"partial": True}),
+        ("BashOutput", "No new output. It is still running.", None),
+        ("BashOutput", "late\n\nIt has ended: exit code 3.", {"ended": "bash_1"}),
+        ("KillShell", "bash_1 was ended: make.", {"ended": "bash_1"}),
+    ],
+)
+def test_the_data_of_results(name: str, text: str, data: Json | None) -> None:
+    calls = [ToolUseBlock("t", name, {"bash_id": "bash_1"})]
+    results = Message("user", (ToolResultBlock("t", (TextBlock(text),)),), "m", Origin.TOOL_RESULTS)
+    assert old_records.completed_results(results, calls).meta == ({} if data is None else {RESULT_DATA: {"t": data}})
+
+
+def test_started_background_commands() -> None:
+    call = Message("assistant", (ToolUseBlock("t", "Bash", {"command": "make"}),), "a", Origin.REPLY)
+    result = ToolResultBlock("t", (TextBlock("The command runs in the background as bash_3. Read its output"),))
+    messages = [call, Message("user", (result,), "b", Origin.TOOL_RESULTS)]
+    assert dict(old_records.started_shells(messages)) == {"bash_3": {"command": "make"}}
+
+
+def test_the_folders_of_a_system_context() -> None:
+    context = "# Where you are\nWorking directory: /a\nFurther directory: /b\nPlatform: Linux"
+    assert old_records.folder_lines(context) == ["Working directory: /a", "Further directory: /b"]

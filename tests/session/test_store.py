@@ -187,11 +187,12 @@ def test_titles_context_and_redactions_come_back(tmp_path: Path) -> None:
     store.record(prompt("p"))
     store.record(RequestRepaired(repair="drop_images", through="prompt-1", text="refused"))
     store.set_title("second name")
-    store.set_system_context("new")
+    store.set_system_context("new", ["Working directory: /work"])
     store.set_system_context("new")
     store.close()
     loaded = load_session(file_of(store))
     assert (loaded.title, loaded.system_context) == ("second name", "new")
+    assert loaded.folders == ("Working directory: /work",)
     assert [(found.repair, found.through) for found in loaded.redactions] == [("drop_images", "prompt-1")]
     assert sum(record["type"] == "system-context" for record in read_records(file_of(store))) == 1
 

@@ -175,7 +175,7 @@ def items() -> list[Item]:
         BoundaryItem(id="29", text="compacted: 84k → 6k tokens"),
         OutputItem(id="30", text="# What was done", kind="markdown", title="Summary of what came before"),
         EndItem(id="31", text="12 s · 3 turns"),
-        EndItem(id="32", text="Interrupted. What came so far is kept; say what to do instead.", level="warning"),
+        EndItem(id="32", text="Interrupted. Partial output is kept. What should be done instead?", level="warning"),
         EndItem(id="33", text="The API refused the request.", level="error", errors=("invalid_request: too long",)),
         PromptItem(id="34", text="\n".join(f"line {number} of a long prompt" for number in range(40)), images=2),
     ]

@@ -32,7 +32,7 @@ def asked(**display: str) -> PermissionRequested:
         name="agentcli",
         input={},
         title="Change the model to claude-opus-5-5?",
-        reason="This re-bills 40,000 tokens, about $0.20, once.",
+        reason="This re-bills 40k tokens, about $0.20, once.",
         display={"kind": "confirm", **display},
     )
 
@@ -48,14 +48,14 @@ def test_enter_does_it_and_esc_leaves_it_without_stopping_anything() -> None:
 
 
 def test_it_says_what_changes_and_what_that_costs() -> None:
-    text = "This re-bills 40,000 tokens, about $0.20, once: what is cached was made with the old one."
+    text = "This re-bills 40k tokens, about $0.20, once: what is cached was made with the old one."
     seen = look(dialog(text=text, yes="Change it", no="Leave it as it is"))
     assert "Change the model to claude-opus-5-5?" in seen
-    assert "re-bills 40,000 tokens, about $0.20, once" in seen
+    assert "re-bills 40k tokens, about $0.20, once" in seen
     assert "❯ 1 Change it" in seen
     assert "  2 Leave it as it is" in seen
     assert "Esc cancel" in seen
-    assert "re-bills 40,000 tokens" in look(dialog(), (40, 10)), "the reason where there are no other words"
+    assert "re-bills 40k tokens" in look(dialog(), (40, 10)), "the reason where there are no other words"
 
 
 def test_text_from_elsewhere_cannot_move_the_cursor() -> None:
@@ -186,7 +186,7 @@ def test_the_app_confirms_a_typed_model_and_not_a_picked_one(tmp_path: Path) -> 
         assert engine is not None
         await test_app.sends(pilot, app, "/model opus")
         await test_app.until(pilot, lambda: isinstance(app.screen, ConfirmDialog))
-        assert "re-bills 40,000 tokens, about $0.20, once" in test_app.shown(app)
+        assert "re-bills 40k tokens, about $0.20, once" in test_app.shown(app)
         await pilot.press("escape")
         await test_app.idle(pilot, app)
         assert "Nothing was changed." in test_app.shown(app)
@@ -194,7 +194,7 @@ def test_the_app_confirms_a_typed_model_and_not_a_picked_one(tmp_path: Path) -> 
         await test_app.sends(pilot, app, "/model")
         await test_app.until(pilot, lambda: isinstance(app.screen, ModelPicker))
         await pilot.press(*"opus-5-5")
-        await test_app.until(pilot, lambda: "re-bills 40,000 tokens, about $0.20" in test_app.shown(app))
+        await test_app.until(pilot, lambda: "re-bills 40k tokens, about $0.20" in test_app.shown(app))
         await pilot.press("enter")
         await test_app.until(pilot, lambda: engine.model == "claude-opus-5-5")
 

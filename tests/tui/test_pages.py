@@ -196,10 +196,10 @@ def test_a_narrow_cost_page_stacks_its_numbers() -> None:
 
 
 def test_what_the_cache_was_of_no_use_for_is_told_and_wraps_below_itself() -> None:
-    notes = CostNotes(0.25, cold=True, lost="The prompt cache broke once: 60,124 tokens were billed anew.")
+    notes = CostNotes(0.25, cold=True, lost="The prompt cache broke once: 60,124 tokens were billed again.")
     seen = look(CostPage(USED, notes=notes), size=(50, 30))
     assert " Next     about $0.25 for sending the next\n          request: the cache is cold\n" in seen
-    assert " Lost     The prompt cache broke once: 60,124\n          tokens were billed anew.\n" in seen
+    assert " Lost     The prompt cache broke once: 60,124\n          tokens were billed again.\n" in seen
 
 
 def test_the_cost_page_goes_on_with_further_tables() -> None:

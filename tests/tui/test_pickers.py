@@ -29,9 +29,9 @@ from tests.tui.sheet_host import UNANSWERED, Host, answer, look, play, press, th
 
 def test_the_model_picker_shows_windows_prices_and_what_is_in_force() -> None:
     seen = look(ModelPicker(Catalog(), "opus", 123_456), size=(80, 40))
-    assert " ❯ ● claude-opus-5-5      1M  $4 in / $20 out      effort low–max    opus\n" in seen
-    assert "     claude-haiku-4-5   200k  $1 in / $5 out       no effort levels\n" in seen
-    assert " Price not known\n     claude-mythos-5-2    1M                       effort low–max\n" in seen
+    assert " ❯ ● claude-opus-5-5      1M  $4.00 in / $20.00 out   effort low–max    opus\n" in seen
+    assert "     claude-haiku-4-5   200k  $1.00 in / $5.00 out    no effort levels\n" in seen
+    assert " Price not known\n     claude-mythos-5-2    1M                          effort low–max\n" in seen
     assert "In force now." in seen
 
 
@@ -39,8 +39,8 @@ def test_a_change_of_the_model_says_what_it_bills_anew() -> None:
     prices = {"claude-sonnet-5-5": ChangePrice(123_456, 0.309)}
     picker = ModelPicker(Catalog(), "opus", 123_456, price_of_change=lambda model: prices[model])
     seen = look(picker, "down", size=(120, 40))
-    assert "A change leaves the prompt cache behind and re-bills 123,456 tokens, about $0.309, once." in seen
-    assert said_of_change(ChangePrice(5000, None)).endswith("re-bills 5,000 tokens once; the price is not known.")
+    assert "A change leaves the prompt cache behind and re-bills 123k tokens, about $0.309, once." in seen
+    assert said_of_change(ChangePrice(5000, None)).endswith("re-bills 5k tokens once; the price is not known.")
     assert said_of_change(ChangePrice(0, 0.0)) == "Nothing is cached, so a change costs nothing."
     assert said_of_change(ChangePrice(0, 0.0, cold=True)) == "The cache is cold: nothing is re-billed."
 
@@ -93,8 +93,8 @@ def test_the_effort_picker_shows_what_the_model_supports_and_what_a_change_costs
         "   ● high    thorough, for most hard work\n"
         " ❯   xhigh   claude-opus-4-6 takes low, medium, high, max only\n"
         "     max     all it can do, whatever it takes\n"
-        " A change leaves the prompt cache behind and re-bills 123,456 tokens, about\n"
-        " $0.62, once.\n"
+        " A change leaves the prompt cache behind and re-bills 123k tokens, about $0.62,\n"
+        " once.\n"
         " ↑↓ move · Enter choose · Esc back"
     )
 
@@ -124,8 +124,8 @@ def test_an_unknown_price_is_said_and_not_called_nothing() -> None:
 
 def test_the_mode_picker_explains_every_mode_and_marks_the_dangerous_one() -> None:
     seen = look(ModePicker(PermissionMode.PLAN), size=(80, 24))
-    assert " ❯ ● plan mode             reads only, until you have approved a plan\n" in seen
-    assert "     ! bypass permissions  dangerous: runs everything without asking\n" in seen
+    assert " ❯ ● plan mode             changes nothing until you approve a plan\n" in seen
+    assert "     ! bypass permissions  dangerous: allows almost everything\n" in seen
     assert "In settings: plan. " in seen
     assert "! Commands and edits run unseen" in look(ModePicker(PermissionMode.PLAN), "end")
     assert answer(ModePicker(PermissionMode.PLAN), *"accept", "enter") is PermissionMode.ACCEPT_EDITS

@@ -21,7 +21,7 @@ from dataclasses import replace
 from agentcli.agent.cache.difference import blocks_of, changed_message, changed_settings, same_messages
 from agentcli.agent.cache.fingerprint import Fingerprints, Front, kept_head, told_change
 from agentcli.core import events as ev
-from agentcli.core.format import elapsed
+from agentcli.core.format import elapsed, token_count
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Message
 from agentcli.core.plaintext import plain_line
@@ -271,9 +271,7 @@ class CacheWatch:
         if idle >= last.ttl and much:
             # Whatever else has changed has cost nothing: it was gone, and steps wait for that to change old content.
             self._lose(model, missing, usage, broken=False)
-            return [
-                _cold(f"The prompt cache had gone cold (idle {elapsed(idle)}): {missing:,} tokens were billed anew.")
-            ]
+            return [_cold(f"The prompt cache had gone cold (idle {elapsed(idle)}): {_rebilled(missing)}")]
         if found is None and model != last.model:
             found = Break("the model", plain_line(f"{model} answered, and {last.model} before", _REASON_LIMIT))
         if found is None and self._refused:
@@ -282,7 +280,7 @@ class CacheWatch:
         self._lose(model, missing, usage, broken=found is not None)
         if found is not None:
             return [ev.PrefixBroken(reason=found.reason, block=found.block, rebilled_tokens=missing)]
-        return [_cold(f"The server dropped the prompt cache: {missing:,} tokens were billed anew.")]
+        return [_cold(f"The server dropped the prompt cache: {_rebilled(missing)}")]
 
     def _told_of_the_first(self, model: str, usage: Usage, front: Front) -> list[ev.Event]:
         """Of this process: what is compared with is how much the one before it left, and the digests of its front."""
@@ -297,14 +295,14 @@ class CacheWatch:
         is_cold = self._asked_at - resumed.at >= resumed.ttl
         self._lose(model, missing, usage, broken=not is_cold)
         if is_cold:
-            return [_cold(f"The prompt cache of this session had gone cold: {missing:,} tokens were billed anew.")]
+            return [_cold(f"The prompt cache of this session had gone cold: {_rebilled(missing)}")]
         if found is None and self._reasons:
             found = Break("what was sent before", self._reason())
         if found is not None:
             reason = plain_line(found.reason, _REASON_LIMIT)
             return [ev.PrefixBroken(reason=reason, block=found.block, rebilled_tokens=missing)]
         gone = f"The prompt cache of this session {_OF_NO_USE}" if resumed.front is None else _DROPPED
-        return [_cold(f"{gone}: {missing:,} tokens were billed anew.")]
+        return [_cold(f"{gone}: {_rebilled(missing)}")]
 
     def _changed_since_left(self, resumed: _Resumed, model: str, front: Front) -> Break | None:
         before = resumed.front
@@ -349,6 +347,10 @@ def _named(model: str) -> str:
 
 def _thinks_alike(one: Thinking, other: Thinking) -> bool:
     return one.mode == other.mode and (one.mode != "enabled" or one.budget_tokens == other.budget_tokens)
+
+
+def _rebilled(tokens: int) -> str:
+    return f"{token_count(tokens)} tokens were billed again."
 
 
 def _cold(text: str) -> ev.NoticeRaised:

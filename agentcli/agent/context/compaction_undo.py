@@ -13,6 +13,7 @@ from agentcli.context.edits import Edit, edit_to_dict
 from agentcli.context.estimate import message_tokens
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
+from agentcli.core.format import token_count
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Message
 
@@ -70,14 +71,14 @@ async def undo_compaction(
 def _told(undoing: Undoing, limits: ContextLimits) -> str:
     restored = undoing.tokens_then - undoing.tokens_now
     text = (
-        f"The compaction is undone: about {max(restored, 0):,} tokens are back, "
-        f"the context has about {undoing.tokens_then:,} now."
+        f"The compaction is undone: about {token_count(restored)} tokens are back, "
+        f"the context has about {token_count(undoing.tokens_then)} now."
     )
     threshold = int(limits.usable * limits.auto_threshold)
     if limits.auto_compact and undoing.tokens_then >= threshold:
         text += (
-            f" That is past {threshold:,}, where it is compacted by itself: the next prompt does that again, "
-            "unless autoCompact is switched off in the settings."
+            f" That is past {token_count(threshold)}, where it is compacted automatically: the next prompt does that "
+            "again, unless autoCompact is switched off in the settings."
         )
     return text
 

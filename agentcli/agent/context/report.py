@@ -106,12 +106,12 @@ class ChangePrice:
 
     @property
     def text(self) -> str:
-        """Of a sentence, for people: `re-bills 48,210 tokens, about $0.18, once`; "" where there is nothing to say."""
+        """Of a sentence, for people: `re-bills 48.2k tokens, about $0.18, once`; "" where there is nothing to say."""
         if not self.tokens:
             return "the cache is cold: nothing is re-billed" if self.cold else ""
         if self.usd is None:
-            return f"re-bills {self.tokens:,} tokens once; the price is not known"
-        return f"re-bills {self.tokens:,} tokens, {self._about}, once"
+            return f"re-bills {token_count(self.tokens)} tokens once; the price is not known"
+        return f"re-bills {token_count(self.tokens)} tokens, {self._about}, once"
 
     @property
     def _about(self) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from agentcli.agent.loop.state import Terminal
 from agentcli.core import events as ev
 from agentcli.core.answers import is_continued
+from agentcli.core.format import money
 from agentcli.core.ids import Clock
 from agentcli.core.messages import Json, Origin
 from agentcli.core.usage import ModelTotals, Totals, Usage
@@ -52,7 +53,7 @@ class Account:
             case ev.MessageAppended(message=message) if message.origin is Origin.REPLY and not message.is_copy:
                 self.text = self.earlier + message.text
                 self.earlier = self.text if is_continued(message) else ""
-            case ev.NoticeRaised(code="command"):
+            case ev.NoticeRaised(code="command") if event.level != "error":
                 self.text = f"{self.text}\n{event.text}" if self.text else event.text
             case ev.LoopEnded():
                 self.ended = event
@@ -149,6 +150,6 @@ def budget_text(cap: float | None, totals: Totals) -> str:
         return f"Reached maximum budget (${cap or 0:g})"
     unpriced = ", ".join(name for name, used in totals.by_model.items() if used.unpriced_requests)
     return (
-        f"The price of {unpriced} is not known, so the budget of ${cap or 0:g} cannot be kept. "
+        f"The price of {unpriced} is not known, so the budget of {money(cap or 0)} cannot be kept. "
         'Set its price in the settings ("models") or leave the budget out.'
     )

@@ -36,7 +36,8 @@ class BudgetQuestion:
         self._budget = budget
         self._totals = totals
         self._ask = ask
-        self._offered = 0.0
+        self._offers: dict[str, float] = {}
+        """Caps in dollars by the labels of their options."""
 
     @property
     def stops(self) -> bool:
@@ -61,9 +62,10 @@ class BudgetQuestion:
         totals, cap = self._totals(), self._budget.cap or 0.0
         spent = money(totals.cost_usd)
         if totals.fully_priced:
-            self._offered = raised(cap, totals.cost_usd)
+            offered = raised(cap, totals.cost_usd)
             text = f"The budget of {money(cap)} is spent ({spent})."
-            go_on = f"Raise it to {money(self._offered)} and go on"
+            go_on = f"Raise it to {money(offered)} and go on"
+            self._offers[go_on] = offered
             about = "The work goes on where it is."
         else:
             text, go_on, about = budget_text(cap, totals), LIFT, "What it costs from here on is not counted."
@@ -79,7 +81,7 @@ class BudgetQuestion:
         if said == LIFT or said.lower() in ("off", "none"):
             self._budget.set(None)
             return ""
-        wanted = self._offered if said.startswith("Raise it to ") else dollars(said)
+        wanted = self._offers.get(said) or dollars(said)
         if wanted is None:
             return f"“{said[:40]}” is no amount of dollars."
         if wanted <= totals.cost_usd:

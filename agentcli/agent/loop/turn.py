@@ -26,7 +26,7 @@ from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import Merge, cancel_and_wait
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids
-from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
+from agentcli.core.messages import RESULT_DATA, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
 from agentcli.core.usage import Usage
 from agentcli.providers import base as model
 from agentcli.tools.base import ToolContext
@@ -384,8 +384,10 @@ class Turn:
         """The results of the calls, then the user's words about them, then texts of hooks."""
         ids = self._dependencies.ids
         denied = [result.call.id for result in results if result.denied]
+        data = {result.call.id: result.output.data for result in results if result.output.data}
+        meta = {name: value for name, value in ((DENIED, denied), (RESULT_DATA, data)) if value}
         blocks = tuple(self._finished_calls[result.call.id] for result in results)
-        yield Message("user", blocks, ids.new(), Origin.TOOL_RESULTS, meta={DENIED: denied} if denied else {})
+        yield Message("user", blocks, ids.new(), Origin.TOOL_RESULTS, meta=meta)
         for result in results:
             if result.said is not None:
                 yield result.said.message(ids.new())

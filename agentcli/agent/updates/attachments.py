@@ -8,14 +8,12 @@ which ends once. Never here: anything without a cap.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from agentcli.agent.context.compaction_restore import tasks_text
 from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.loop.state import LoopState
 from agentcli.agent.ports import Attachments
 from agentcli.agent.updates.undo_notes import Note
-from agentcli.context.prompt import folder_lines, told_folders
 from agentcli.core.ids import Ids
 from agentcli.core.messages import NOTE, Message, Origin, user_message
 from agentcli.core.permission import PermissionMode
@@ -90,19 +88,10 @@ class Whereabouts:
     """Tells the model where it works now, when a session is gone on with in another folder or with further ones: what
     the system prompt says about that is from the beginning and stays as it is, for the cache."""
 
-    def __init__(
-        self,
-        system_context: str | None,
-        cwd: Path,
-        working_dirs: Sequence[Path],
-        ids: Ids,
-        shown: Shown,
-        memory: Path | None = None,
-    ) -> None:
-        """`system_context` None: the caller wants no words of ours about folders at all. `memory`: the folder of
-        notes, if memory is on."""
-        self._told = None if system_context is None else told_folders(system_context)
-        self._now = folder_lines(cwd, working_dirs, memory)
+    def __init__(self, told: Sequence[str], now: Sequence[str], ids: Ids, shown: Shown) -> None:
+        """`told`: the folder lines of the system context, empty if it has none; `now`: the current ones."""
+        self._told = told
+        self._now = list(now)
         self._ids = ids
         self._shown = shown
 

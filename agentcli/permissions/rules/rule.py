@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal
 
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
@@ -24,6 +25,8 @@ from agentcli.permissions.shell.loose_parser import loose_segments
 _QUOTED = re.compile(r"<U\+([0-9A-Fa-f]{4,6})>")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}\*?|\*")
+RuleScope = Literal["session", "local", "project", "user", "flags", "managed", "agentcli"]
+"""Where a rule applies and can be edited."""
 READING_TOOLS = frozenset({"Read", "Grep", "Glob"})
 WRITING_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
 
@@ -37,6 +40,7 @@ class Rule:
     """Where it was written: a flag's name or a settings file."""
     root: Path | None = None
     """What a pattern that begins with one slash is relative to; None: the working directory."""
+    scope: RuleScope = "agentcli"
 
     @property
     def text(self) -> str:
@@ -96,7 +100,7 @@ class Rule:
         return bool(domain) and (host == domain or host.endswith("." + domain))
 
 
-def parse_rule(text: str, source: str = "", root: Path | None = None) -> Rule:
+def parse_rule(text: str, source: str = "", root: Path | None = None, scope: RuleScope = "agentcli") -> Rule:
     """Raises `UsageError` for what is no rule."""
     text = text.strip()
     name, opened, rest = text.partition("(")
@@ -112,11 +116,11 @@ def parse_rule(text: str, source: str = "", root: Path | None = None) -> Rule:
         raise UsageError(
             f"Patterns that begin with ! are not supported: {text!r}. Write an allow and a deny rule instead."
         )
-    return Rule(name, spec, source, root)
+    return Rule(name, spec, source, root, scope)
 
 
-def parse_rules(texts: Iterable[str], source: str = "", root: Path | None = None) -> tuple[Rule, ...]:
-    return tuple(parse_rule(text, source, root) for text in texts)
+def parse_rules(texts: Iterable[str], source: str = "", scope: RuleScope = "agentcli") -> tuple[Rule, ...]:
+    return tuple(parse_rule(text, source, scope=scope) for text in texts)
 
 
 # ------------------------------------------------------------------------------------------------------- quoting

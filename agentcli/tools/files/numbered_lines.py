@@ -82,13 +82,11 @@ def _past_the_end(wanted: Wanted, count: int) -> Output:
 
 def shown_lines(line_range: LineRange, wanted: Wanted, encoding: str | None, size: int | None = None) -> Output:
     notices: list[str] = []
-    if line_range.total is None or line_range.first > 1 or line_range.last < line_range.total:
+    is_partial = line_range.total is None or line_range.first > 1 or line_range.last < line_range.total
+    if is_partial:
         of = f" of {line_range.total:,}" if line_range.total is not None else ""
-        more = (
-            f" Continue with offset {line_range.last + 1}."
-            if line_range.total is None or line_range.last < line_range.total
-            else ""
-        )
+        has_more = line_range.total is None or line_range.last < line_range.total
+        more = f" Continue with offset {line_range.last + 1}." if has_more else ""
         large = f" The file has {counted(size, 'byte')}." if size is not None else ""
         notices.append(f"Partial: lines {line_range.first:,}–{line_range.last:,}{of}.{more}{large}")
     if line_range.cut_lines:
@@ -113,7 +111,8 @@ def shown_lines(line_range: LineRange, wanted: Wanted, encoding: str | None, siz
         "encoding": encoding or "UTF-8",
     }
     summary = f"{count:,}{partly} {'line' if (line_range.total or count) == 1 else 'lines'}"
-    return Output(text, summary=summary, display=_display(line_range, wanted), structured=structured)
+    data = {"partial": True} if is_partial or line_range.cut_lines else {}
+    return Output(text, summary=summary, display=_display(line_range, wanted), structured=structured, data=data)
 
 
 def _display(line_range: LineRange, wanted: Wanted) -> Json:

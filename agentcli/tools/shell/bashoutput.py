@@ -77,6 +77,7 @@ class BashOutput(BuiltinTool):
             f"{shown.text}\n\n{shown.note}{state}" if shown.text else f"{shown.note or 'No new output. '}{state}",
             summary=f"{lines:,} new {'matching ' if pattern else ''}lines, {ended or 'running'}",
             display={"kind": "text", "text": shown.text, "background": shell.id},
+            data={"ended": "" if status == "running" else shell.id},
             structured={
                 "output": shown.text,
                 "status": status,

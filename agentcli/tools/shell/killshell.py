@@ -35,11 +35,15 @@ class KillShell(BuiltinTool):
         shell.is_reported = True
         if shell.status != "running":
             text = f"{shell.id} had ended already ({shell.ended}): {command}"
-            yield Output(text, summary=f"had ended already: {shell.ended}", structured={"status": shell.status})
+            summary = f"had ended already: {shell.ended}"
+            yield Output(text, summary=summary, structured={"status": shell.status}, data={"ended": shell.id})
             return
         await context.shells.stop(shell)
         unread = shell.command.output.unread
         rest = f" It has put out {counted(unread, 'character')} that you have not read." if unread else ""
         yield Output(
-            f"{shell.id} was ended: {command}.{rest}", summary=f"ended {shell.id}", structured={"status": shell.status}
+            f"{shell.id} was ended: {command}.{rest}",
+            summary=f"ended {shell.id}",
+            structured={"status": shell.status},
+            data={"ended": shell.id},
         )

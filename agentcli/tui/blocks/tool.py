@@ -41,7 +41,7 @@ _WORDS: dict[ToolStatus, str] = {
     "denied": "denied",
     "interrupted": "interrupted",
 }
-_AS_EXPECTED = "exit code 0"
+_COMMANDS = ("Bash", "!")
 _SAID = ("path", "text", "title", "url", "content", "question", "answer")
 _MOST_SEARCHED = 1_000
 
@@ -113,15 +113,13 @@ class ToolBlock(Block):
         return lines, title != rest
 
     def _facts(self) -> list[str]:
-        """How it went, as far as the sign does not say it."""
+        """The outcome, unless the sign, the title or the body shows it, and the duration."""
         item = self.item
-        summary = "" if _told(item).startswith(item.summary) and item.status in ("failed", "denied") else item.summary
-        facts = [] if summary in ("", _AS_EXPECTED) or item.title.endswith(summary) else [summary]
-        if item.status == "interrupted" and facts == ["stopped"]:
-            facts = []
-        word = _WORDS.get(item.status, "")
-        if word and not (facts and (item.status == "failed" or facts[0].startswith(word))):
-            facts.insert(0, word)
+        in_body = item.status in ("failed", "denied") and _told(item).startswith(item.summary)
+        # Without an error and not in the background, a command has ended with exit code 0.
+        exited = item.name in _COMMANDS and item.status == "done" and not item.background
+        is_shown = not (in_body or exited or item.status == "interrupted" or item.title.endswith(item.summary))
+        facts = [text] if (text := item.summary if is_shown else _WORDS.get(item.status, "")) else []
         if item.status == "running" and self._seconds:
             facts.append(elapsed(self._seconds))
         elif item.status not in _OPEN and item.duration_ms >= 1_000:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agentcli.agent.context.report import ChangePrice
-from agentcli.core.format import token_count
+from agentcli.core.format import money, token_count
 from agentcli.providers.catalog import ALIASES, EFFORTS, PRICES_TAKEN, Catalog, ModelInfo
 from agentcli.tui.sheets.picker import Picker
 from agentcli.tui.sheets.rows import Row
@@ -122,10 +122,10 @@ def said_of_change(price: ChangePrice) -> str:
 def _detail(info: ModelInfo) -> str:
     """In columns: window, price in and out, effort levels, short name."""
     window = f"{token_count(info.context_window):>4}"
-    price = f"${info.price.input:g} in / ${info.price.output:g} out" if info.price else ""
+    price = f"{money(info.price.input)} in / {money(info.price.output)} out" if info.price else ""
     if not info.efforts:
         efforts = "no effort levels" if info.known else "not in the list"
     else:
         efforts = f"effort {info.efforts[0]}–{info.efforts[-1]}"
     names = [alias for alias, id in ALIASES.items() if id == info.id and alias != "default"]
-    return f"{window}  {price:<19}  {efforts:<16}  {', '.join(names)}".rstrip()
+    return f"{window}  {price:<22}  {efforts:<16}  {', '.join(names)}".rstrip()

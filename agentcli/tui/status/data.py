@@ -108,6 +108,7 @@ def facts_of(engine: Engine, branch: str) -> Facts:
         branch=branch,
         cwd=shown_path(engine.root),
         sandbox=engine.sandbox,
+        is_sandboxed=engine.is_sandboxed,
         session=engine.session_id,
         tasks=sum(task.status == "running" for task in engine.background.tasks),
         todos=len(engine.todos),

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 _SEPARATOR = " · "
 _EIGHTHS = " ▏▎▍▌▋▊▉"
-_UNSANDBOXED = ("off", "not available", "none")
 
 
 def context_bar(facts: Facts, cells: int, palette: Palette) -> list[Run]:
@@ -154,7 +153,7 @@ def _parts(facts: Facts, palette: Palette) -> list[StatusPart]:
     cached = "" if facts.cached_share is None else f"{percent(min(1.0, facts.cached_share))} cached"
     todos = f"todos {facts.todos_done}/{facts.todos}" if 0 <= facts.todos_done < facts.todos else ""
     tasks = counted(facts.tasks, "task") if facts.tasks > 0 else ""
-    unsandboxed = facts.sandbox.startswith(_UNSANDBOXED)
+    unsandboxed = not facts.is_sandboxed
     parts = (
         _model(facts, palette),
         _words("effort", (f"{effort} effort", effort), muted) if effort else None,

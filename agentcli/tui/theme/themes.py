@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from rich.style import Style
 
 from agentcli.core.bounded_read import Reason, Unread, read_bounded
+from agentcli.core.format import byte_size
 from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line
 from agentcli.tui.terminal.textual_internals import refresh_colour_filter
@@ -189,7 +190,7 @@ def _parsed(file: Path) -> dict[str, Any]:
     content = read_bounded(file, _SIZE_LIMIT)
     if isinstance(content, Unread):
         if content.reason is Reason.TOO_LARGE:
-            raise ThemeError(file, "", f"is larger than {_SIZE_LIMIT // 1024} KB, so it is no theme")
+            raise ThemeError(file, "", f"is larger than {byte_size(_SIZE_LIMIT)}, so it is no theme")
         raise ThemeError(file, "", f"cannot be read: {content.detail or content.reason}")
     try:
         return tomllib.loads(content.decode("utf-8"))

@@ -30,7 +30,7 @@ class FindBar(Horizontal):
         super().__init__()
         self._transcript = transcript
         self._count = Static("", markup=False)
-        self._input = Input(placeholder="Search in the transcript", select_on_focus=True)
+        self._input = Input(placeholder="Search the transcript", select_on_focus=True)
 
     @property
     def is_open(self) -> bool:
