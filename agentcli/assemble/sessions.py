@@ -162,8 +162,8 @@ class SessionBuilder:
             context = self._context(self._git.lines() if self._git is not None else ())
 
             def complete() -> tuple[str, ...]:
-                ground = self._env
-                folders = folder_lines(ground.cwd, ground.working_dirs, ground.memory_dir)
+                env = self._env
+                folders = folder_lines(env.cwd, env.working_dirs, env.memory_dir)
                 session.store.set_system_context(context, folders)
                 return self._system_with(context)
 
