@@ -30,7 +30,7 @@ from agentcli.tools.registry import Registry, builtin_tools
 from agentcli.tools.shell.environment import PassedVariables, child_environment
 
 if TYPE_CHECKING:
-    from agentcli.permissions.sandbox.denied import DeniedFiles
+    from agentcli.permissions.denied_files import DeniedFiles
     from agentcli.permissions.sandbox.limits import ResourceLimits
     from agentcli.permissions.sandbox.plan import SandboxRules
 
@@ -201,7 +201,7 @@ class RightsBuilder:
 
     def _denied_files(self, policy: Policy) -> DeniedFiles | None:
         """The files that the sandbox hides from commands; None if there is neither a rule nor a key file."""
-        from agentcli.permissions.sandbox.denied import DeniedFiles
+        from agentcli.permissions.denied_files import DeniedFiles
 
         if not policy.hides_anything and not policy.private:
             return None

@@ -16,9 +16,9 @@ from pathlib import Path
 from agentcli.core.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.frozen import frozen
 from agentcli.permissions.commands.read_only_table import PROGRAMS
+from agentcli.permissions.denied_files import RestrictedFiles
 from agentcli.permissions.git.tracked_files import TrackedFiles
 from agentcli.permissions.paths import expanded_pattern, is_below
-from agentcli.permissions.sandbox.denied import RestrictedFiles
 from agentcli.permissions.shell.values import MARKED
 
 Words = tuple[str, ...]

@@ -25,6 +25,7 @@ from agentcli.permissions.command_verdicts import ACCEPTED, SCRATCH, CommandJudg
 from agentcli.permissions.commands.inert_words import counted_text
 from agentcli.permissions.commands.rebuildable import Rebuildable
 from agentcli.permissions.commands.removal import removed_essential
+from agentcli.permissions.denied_files import RestrictedFiles
 from agentcli.permissions.git.tracked_files import TrackedFiles
 from agentcli.permissions.granting import (
     CREDENTIALS,
@@ -36,7 +37,6 @@ from agentcli.permissions.granting import (
 from agentcli.permissions.hosts import host_of, is_private_host
 from agentcli.permissions.paths import has_other_names, is_below, is_inside, real_path
 from agentcli.permissions.rules.rule import READING_TOOLS, Rule, parse_rules, rule_text
-from agentcli.permissions.sandbox.denied import RestrictedFiles
 from agentcli.permissions.shell.loose_parser import loose_words, unclear_program
 from agentcli.permissions.shell.syntax_tree import too_long
 

@@ -18,7 +18,7 @@ from typing import Literal
 from agentcli.core.bounded_read import read_start
 from agentcli.core.own_programs import run_program
 from agentcli.core.programs import find_program
-from agentcli.permissions.sandbox.denied import name_glob
+from agentcli.permissions.denied_files import name_glob
 
 _SECONDS = 1.0
 """How long one look may hold up the program. Most take a few milliseconds."""

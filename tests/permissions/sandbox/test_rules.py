@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from agentcli.permissions import denied_files as denied
+from agentcli.permissions.denied_files import DeniedFiles
 from agentcli.permissions.paths import is_protected
-from agentcli.permissions.sandbox import denied
-from agentcli.permissions.sandbox.denied import DeniedFiles
 from agentcli.permissions.sandbox.explain import Refusals, explain, explain_missing, worth_explaining
 from agentcli.permissions.sandbox.plan import SandboxRules, find_masks
 from agentcli.permissions.sandbox.planted.leftovers import remove_leftovers
