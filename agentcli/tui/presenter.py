@@ -344,17 +344,8 @@ class Presenter:
         self._phase(self.activity.phase or "sending", wording.event_line(event)[0])
         return []
 
-    @_show.register(ev.ModelFellBack)
-    @_show.register(ev.FeatureDropped)
-    @_show.register(ev.RequestRepaired)
-    @_show.register(ev.PrefixBroken)
-    @_show.register(ev.LoopSuspected)
-    @_show.register(ev.RulesLearned)
-    @_show.register(ev.ModeChanged)
-    @_show.register(ev.BackgroundChanged)
-    @_show.register(ev.CompactionFailed)
-    @_show.register(ev.ContextEdited)
-    def _(self, event: ev.Event, now: float) -> list[Operation]:
+    @_show.register
+    def _(self, event: wording.LineEvent, now: float) -> list[Operation]:
         if isinstance(event, ev.ModeChanged):
             if event.mode == self._mode:
                 return []
