@@ -8,10 +8,10 @@ from typing import Any
 
 from agentcli.agent.background_commands import BackgroundCommands
 from agentcli.agent.context.control import ContextControl, ContextDependencies
-from agentcli.agent.conversation import Conversation, resume_watch
 from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.costs.costs import Costs
 from agentcli.agent.costs.spending import Spending
+from agentcli.agent.engine_setup import EngineSetup, resume_watch
 from agentcli.agent.file_changes import FileChanges
 from agentcli.agent.profile import ConversationRequests, ModelSettings, price_of
 from agentcli.agent.prompt_queue import PromptQueue
@@ -26,7 +26,7 @@ from agentcli.tools.planning.todowrite import todos_from
 
 
 class ConversationState:
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: EngineSetup) -> None:
         own, estimator = conversation, conversation.view.estimator
         self.conversation = own
         self.tool_context = own.tool_context

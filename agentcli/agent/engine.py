@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from agentcli.agent.context.compaction import Shortening
-from agentcli.agent.conversation import Conversation
 from agentcli.agent.conversation_state import ConversationState
+from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.profile import Profile
 from agentcli.agent.prompt_queue import Priority, Prompt, QueuedPrompt, prompt_blocks
 from agentcli.agent.questions import UserQuestion
@@ -35,7 +35,7 @@ from agentcli.tools.titles import title_of
 
 
 class Engine:
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: EngineSetup) -> None:
         state = self._state = ConversationState(conversation)
         self._store = conversation.store
         self._open: AsyncGenerator[ev.Event, None] | None = None
@@ -259,13 +259,11 @@ class Engine:
         """Run a command's own work as a submission. Its notices (code `command`) are the text of the `Result`."""
         return self._submission(Task(command=work))
 
-    async def shell(self, command: str) -> AsyncGenerator[ev.Event, None]:
+    def shell(self, command: str) -> AsyncGenerator[ev.Event, None]:
         """Run a command that the user typed; the model learns of it with the next prompt or tool results. Beside a
         running submission it has no `Result`, and only `user_shell.stop` ends it; else it is a submission itself."""
         line = self._shell_line(command)
-        async with aclosing(self._recorded(line) if self.running else self.perform(line)) as events:
-            async for event in events:
-                yield event
+        return self._recorded(line) if self.running else self.perform(line)
 
     async def _submission(self, task: Task) -> AsyncGenerator[ev.Event, None]:
         work = Submission(self._state, task).run()

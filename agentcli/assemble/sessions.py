@@ -10,8 +10,7 @@ from pathlib import Path
 
 from agentcli import __version__
 from agentcli.agent.cache.fingerprint import Front, front_from
-from agentcli.agent.conversation import LateSystem
-from agentcli.agent.ports import NoWorkspace, Workspace
+from agentcli.agent.engine_setup import LateSystem
 from agentcli.assemble.git_context import GitGathering
 from agentcli.assemble.ground import Ground
 from agentcli.context.edits import edit_from_dict
@@ -24,7 +23,7 @@ from agentcli.core.messages import Json, Message
 from agentcli.core.programs import clean_search_path
 from agentcli.memory.notes import mechanics
 from agentcli.session.base import SessionContext, Store
-from agentcli.session.null import NullStore
+from agentcli.workspace.base import Workspace
 from agentcli.workspace.lazy_history import LazyHistory
 
 
@@ -76,7 +75,7 @@ class SessionParts:
                 raise UsageError("There is no folder with sessions. Set HOME or AGENTCLI_STATE_DIR.")
             if not wants_old:
                 problem = None if not options.persist else "This session is not saved: there is no home folder."
-                return OpenedSession(NullStore(new_id, problem))
+                return OpenedSession(Store(new_id, problem))
         assert state_dir is not None
         from agentcli.session.store import SessionStore
 
@@ -103,7 +102,7 @@ class SessionParts:
         store: Store
         if not options.persist:
             loaded = load_session(path, with_history=with_history)
-            store = NullStore(loaded.session_id)
+            store = Store(loaded.session_id)
         elif options.fork_session:
             store, loaded = SessionStore.fork(workplace, path, new_id, with_history=with_history)
         else:
@@ -184,9 +183,9 @@ class SessionParts:
     def workspace(self, session: OpenedSession) -> Workspace:
         """What keeps copies of files for an undo: in the state folder, like everything else of a session."""
         if not self._ground.settings.boolean("undo"):
-            return NoWorkspace("Nothing can be undone: copies of files are switched off in the settings (undo).")
+            return Workspace("Nothing can be undone: copies of files are switched off in the settings (undo).")
         if not self._ground.options.persist or self._ground.paths.state_dir is None:
-            return NoWorkspace("Nothing can be undone: nothing of this session is kept, copies of files neither.")
+            return Workspace("Nothing can be undone: nothing of this session is kept, copies of files neither.")
         state_dir = Path(os.path.realpath(self._ground.paths.state_dir))
 
         whose = (session.store.session_id, session.forked_from)

@@ -69,7 +69,7 @@ def folder_lines(cwd: Path, working_dirs: Sequence[Path], memory: Path | None = 
     return [f"{_WORKING}{cwd}", *further, *([f"{_MEMORY}{memory}"] if memory is not None else [])]
 
 
-def told_folders(context: str) -> list[str]:
+def folders_in(context: str) -> list[str]:
     """The folder lines of a system context, as made by `folder_lines`."""
     return [line for line in context.splitlines() if line.startswith((_WORKING, _FURTHER, _MEMORY))]
 

@@ -17,9 +17,8 @@ from agentcli.agent.cache.watch import CacheWatch, Setup
 from agentcli.agent.context.compaction_undo import undo_compaction
 from agentcli.agent.context.pins import (
     NOT_THERE,
-    Change,
+    ContextChange,
     Dropped,
-    Pins,
     Restored,
     planned_drop,
     planned_restore,
@@ -39,7 +38,7 @@ from agentcli.agent.context.report import (
 )
 from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.costs.spending import Spending
-from agentcli.agent.loop.state import CompactTracking
+from agentcli.agent.loop_state import CompactTracking
 from agentcli.agent.ports import ContextLimits
 from agentcli.agent.profile import ConversationRequests, ModelSettings, Profile
 from agentcli.context.compact import pin_name, pinned_now
@@ -84,7 +83,8 @@ class ContextDependencies:
 
     log: ConversationLog
     view: ContextView
-    pins: Pins
+    pins: set[str]
+    """The names (`context.compact.pin_name`) of all that is pinned; changed in place."""
     watch: CacheWatch
     settings: ModelSettings
     requests: ConversationRequests
@@ -115,7 +115,7 @@ class ContextControl:
         """Number of user changes to the context or the model: a compaction that failed before may work after one."""
         self._in_flight = False
         """A request has been built and its reply is not in the log yet."""
-        self._pending: list[tuple[Change, str]] = []
+        self._pending: list[tuple[ContextChange, str]] = []
         """Changes made while a request is in flight, each with its reason, in order."""
         self._view_with_pending: ContextView | None = None
 
@@ -198,8 +198,8 @@ class ContextControl:
         found = self._shown_block(item)
         if found is None or item not in self.pins:
             return "It is not pinned." if found is not None else NOT_THERE
-        self._pins.remove(pin_name(*found))
-        self._pins.remove(item)
+        self._pins.discard(pin_name(*found))
+        self._pins.discard(item)
         self.change_count += 1
         self._record_pins()
         return None
@@ -238,10 +238,10 @@ class ContextControl:
             self.pin(item)
         return restored
 
-    def _planned_drop(self, item: str, situation: ContextState) -> Change | str:
+    def _planned_drop(self, item: str, situation: ContextState) -> ContextChange | str:
         return planned_drop(self._view, self._log.messages, item, situation, running=self._is_model_working())
 
-    def _apply(self, change: Change, reason: str, outcome: Outcome) -> Outcome:
+    def _apply(self, change: ContextChange, reason: str, outcome: Outcome) -> Outcome:
         """Apply a change now, or as soon as the reply in flight has arrived."""
         self.change_count += 1
         self._break_at(change.first)
@@ -252,7 +252,7 @@ class ContextControl:
         self._view_with_pending = None
         return replace(outcome, text=f"{outcome.text}; {_LATER}")
 
-    def _apply_now(self, change: Change, reason: str) -> None:
+    def _apply_now(self, change: ContextChange, reason: str) -> None:
         self._base_view.edit(change.edits, self._log.messages[-1].id)
         edits = [edit_to_dict(edit) for edit in change.edits]
         event = ev.ContextEdited(edits=edits, step="person", freed_tokens=change.freed, text=reason)
