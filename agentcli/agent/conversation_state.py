@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from agentcli.agent.background_commands import BackgroundCommands
-from agentcli.agent.context.control import ContextControl, ContextDependencies
+from agentcli.agent.context.control import ContextControl
 from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.costs.costs import Costs
 from agentcli.agent.costs.spending import Spending
@@ -51,18 +51,7 @@ class ConversationState:
         self.costs = Costs(own.catalog, own.watch, spending, cap, own.earlier, interactive=self.interactive)
         resume_watch(own, self.log, self.requests)
         self.context = ContextControl(
-            ContextDependencies(
-                log=self.log,
-                view=own.view,
-                pins=own.pins,
-                watch=own.watch,
-                settings=self.settings,
-                requests=self.requests,
-                provider=own.provider,
-                clock=own.clock,
-                spending=spending,
-                is_model_working=lambda: self.is_model_working,
-            )
+            own, self.log, self.settings, self.requests, spending, lambda: self.is_model_working
         )
         self.files = FileChanges(own.extensions.workspace, lambda: self.tool_context, own.watched)
         self.background = BackgroundCommands(own.tool_context.shells, self.log.record_if_begun)

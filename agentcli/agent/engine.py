@@ -18,11 +18,10 @@ from agentcli.agent.conversation_state import ConversationState
 from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.profile import Profile
 from agentcli.agent.prompt_queue import Priority, Prompt, QueuedPrompt, prompt_blocks
-from agentcli.agent.questions import UserQuestion
 from agentcli.agent.shell_line import ShellLine
 from agentcli.agent.submission import Submission, Task
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortReason, AbortSignal
+from agentcli.core.abort import AbortReason
 from agentcli.core.launch import BareLauncher
 from agentcli.core.messages import TYPED, Json, Message, Origin
 from agentcli.core.permission import Answer, Decision, Need
@@ -54,6 +53,8 @@ class Engine:
         """Prompts that no submission has taken in yet; `enqueue` adds one."""
         self.user_shell = state.user_shell
         """The shell for the commands that the user types behind a `!`; `shell` runs one."""
+        self.question = state.question
+        self.take_notices = state.take_notices
 
     # -------------------------------------------------------------------------------------------------------- facts
 
@@ -167,10 +168,6 @@ class Engine:
 
     # ------------------------------------------------------------------------------------------- the shown session
 
-    def take_notices(self) -> list[ev.NoticeRaised]:
-        """Notices of the start, for a front end that shows them before the first submission does."""
-        return self._state.take_notices()
-
     def take_history(self) -> list[ev.Event]:
         """The events that a resumed session has shown, in order, to be shown again; empty the next time."""
         history = list(self._state.conversation.history)
@@ -197,13 +194,6 @@ class Engine:
     def answer(self, request_id: str, answer: Answer) -> bool:
         """Answer a `PermissionRequested` or a `CompactionProposed`; false when nothing waits for it any more."""
         return self._state.questions.answer(request_id, answer)
-
-    def question(
-        self, title: str, reason: str, display: Json, input: Json | None = None, signal: AbortSignal | None = None
-    ) -> UserQuestion | None:
-        """A question of a command, to be run with the command's events; None: the session is non-interactive.
-        `signal`: withdraws it; without one the end of the command does."""
-        return self._state.question(title, reason, display, input, signal)
 
     def enqueue(self, prompt: Prompt, priority: Priority = "next", mentions: str | None = None) -> str:
         """Queue a prompt while a submission runs: `now` and `next` join it after the next tool results, the rest stays

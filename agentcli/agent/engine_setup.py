@@ -88,7 +88,7 @@ class EngineSetup:
     instruction_files: InstructionFiles | None = None
     watch: CacheWatch = field(default_factory=CacheWatch)
     pins: set[str] = field(default_factory=set)
-    """What the user wants kept in the context."""
+    """The names (`context.compact.pin_name`) of what the user wants kept in the context; changed in place."""
 
 
 def resume_watch(own: EngineSetup, log: ConversationLog, requests: ConversationRequests) -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import TypeVar
 
-from agentcli.agent.cache.watch import CacheWatch, Setup
+from agentcli.agent.cache.watch import Setup
 from agentcli.agent.context.compaction_undo import undo_compaction
 from agentcli.agent.context.pins import (
     NOT_THERE,
@@ -38,6 +38,7 @@ from agentcli.agent.context.report import (
 )
 from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.costs.spending import Spending
+from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.loop_state import CompactTracking
 from agentcli.agent.ports import ContextLimits
 from agentcli.agent.profile import ConversationRequests, ModelSettings, Profile
@@ -46,8 +47,6 @@ from agentcli.context.edits import COLLAPSED, block_id, edit_to_dict
 from agentcli.context.steps import ContextState, still_cached
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
-from agentcli.core.frozen import frozen
-from agentcli.core.ids import Clock
 from agentcli.core.messages import (
     Block,
     Json,
@@ -58,7 +57,7 @@ from agentcli.core.messages import (
     ToolUseBlock,
     UnknownBlock,
 )
-from agentcli.providers.base import Provider, Request
+from agentcli.providers.base import Request
 
 _NO_PIN = "It is part of every request and needs no pin."
 _HEAD = ("system", "tools")
@@ -77,35 +76,26 @@ _NOUNS = {
 Outcome = TypeVar("Outcome", Dropped, Restored)
 
 
-@frozen
-class ContextDependencies:
-    """What the context is made of, and what its size and its price are computed from."""
-
-    log: ConversationLog
-    view: ContextView
-    pins: set[str]
-    """The names (`context.compact.pin_name`) of all that is pinned; changed in place."""
-    watch: CacheWatch
-    settings: ModelSettings
-    requests: ConversationRequests
-    provider: Provider
-    clock: Clock
-    spending: Spending
-    is_model_working: Callable[[], bool] = lambda: False
-
-
 class ContextControl:
-    def __init__(self, dependencies: ContextDependencies) -> None:
-        self._log = dependencies.log
-        self._base_view = dependencies.view
-        self._pins = dependencies.pins
-        self._watch = dependencies.watch
-        self._settings = dependencies.settings
-        self._requests = dependencies.requests
-        self._provider = dependencies.provider
-        self._clock = dependencies.clock
-        self._spending = dependencies.spending
-        self._is_model_working = dependencies.is_model_working
+    def __init__(
+        self,
+        setup: EngineSetup,
+        log: ConversationLog,
+        settings: ModelSettings,
+        requests: ConversationRequests,
+        spending: Spending,
+        is_model_working: Callable[[], bool],
+    ) -> None:
+        self._log = log
+        self._base_view = setup.view
+        self._pins = setup.pins
+        self._watch = setup.watch
+        self._settings = settings
+        self._requests = requests
+        self._provider = setup.provider
+        self._clock = setup.clock
+        self._spending = spending
+        self._is_model_working = is_model_working
         self._intact: tuple[str, int] = self._intact_after_resume()
         """The last reply at the time of the user's last change, and the tokens before that change, which the cache
         still has. Until the next reply, changes behind that place cost nothing more."""
