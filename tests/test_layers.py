@@ -7,6 +7,7 @@ import functools
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -191,3 +192,16 @@ def test_no_file_and_no_function_has_grown_too_large() -> None:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 assert (node.end_lineno or 0) - node.lineno < 80, f"{path}: {node.name}"
     assert (PACKAGE / "agent" / "loop" / "run_loop.py").read_text(encoding="utf-8").count("\n") <= 150
+
+
+def test_the_modules_and_packages_of_the_agent_have_no_import_cycle() -> None:
+    agent = PACKAGE / "agent"
+    imports: dict[str, set[str]] = {}
+    for path in agent.rglob("*.py"):
+        own = path.relative_to(agent).with_suffix("").parts[0]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("agentcli.agent."):
+                imports.setdefault(own, set()).add(str(node.module).split(".")[2])
+    for own, imported in imports.items():
+        imported.discard(own)
+    assert len(tuple(TopologicalSorter(imports).static_order())) > 20

@@ -7,11 +7,11 @@ from collections.abc import Coroutine
 from typing import Any
 
 from agentcli.agent.background_commands import BackgroundCommands
-from agentcli.agent.context.control import ContextControl, ContextDependencies
-from agentcli.agent.conversation import Conversation, resume_watch
+from agentcli.agent.context.control import ContextControl
 from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.costs.costs import Costs
 from agentcli.agent.costs.spending import Spending
+from agentcli.agent.engine_setup import EngineSetup, resume_watch
 from agentcli.agent.file_changes import FileChanges
 from agentcli.agent.profile import ConversationRequests, ModelSettings, price_of
 from agentcli.agent.prompt_queue import PromptQueue
@@ -26,7 +26,7 @@ from agentcli.tools.planning.todowrite import todos_from
 
 
 class ConversationState:
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: EngineSetup) -> None:
         own, estimator = conversation, conversation.view.estimator
         self.conversation = own
         self.tool_context = own.tool_context
@@ -51,18 +51,7 @@ class ConversationState:
         self.costs = Costs(own.catalog, own.watch, spending, cap, own.earlier, interactive=self.interactive)
         resume_watch(own, self.log, self.requests)
         self.context = ContextControl(
-            ContextDependencies(
-                log=self.log,
-                view=own.view,
-                pins=own.pins,
-                watch=own.watch,
-                settings=self.settings,
-                requests=self.requests,
-                provider=own.provider,
-                clock=own.clock,
-                spending=spending,
-                is_model_working=lambda: self.is_model_working,
-            )
+            own, self.log, self.settings, self.requests, spending, lambda: self.is_model_working
         )
         self.files = FileChanges(own.extensions.workspace, lambda: self.tool_context, own.watched)
         self.background = BackgroundCommands(own.tool_context.shells, self.log.record_if_begun)

@@ -14,15 +14,14 @@ from pathlib import Path
 from typing import Any, Self
 
 from agentcli.agent.context.compaction import Shortening
-from agentcli.agent.conversation import Conversation
 from agentcli.agent.conversation_state import ConversationState
+from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.profile import Profile
 from agentcli.agent.prompt_queue import Priority, Prompt, QueuedPrompt, prompt_blocks
-from agentcli.agent.questions import UserQuestion
 from agentcli.agent.shell_line import ShellLine
 from agentcli.agent.submission import Submission, Task
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortReason, AbortSignal
+from agentcli.core.abort import AbortReason
 from agentcli.core.aio import in_thread
 from agentcli.core.launch import BareLauncher
 from agentcli.core.messages import TYPED, Json, Message, Origin
@@ -35,7 +34,7 @@ from agentcli.tools.titles import title_of
 
 
 class Engine:
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: EngineSetup) -> None:
         state = self._state = ConversationState(conversation)
         self._store = conversation.store
         self._open: AsyncGenerator[ev.Event, None] | None = None
@@ -54,6 +53,8 @@ class Engine:
         """Prompts that no submission has taken in yet; `enqueue` adds one."""
         self.user_shell = state.user_shell
         """The shell for the commands that the user types behind a `!`; `shell` runs one."""
+        self.question = state.question
+        self.take_notices = state.take_notices
 
     # -------------------------------------------------------------------------------------------------------- facts
 
@@ -171,10 +172,6 @@ class Engine:
 
     # ------------------------------------------------------------------------------------------- the shown session
 
-    def take_notices(self) -> list[ev.NoticeRaised]:
-        """Notices of the start, for a front end that shows them before the first submission does."""
-        return self._state.take_notices()
-
     def take_history(self) -> list[ev.Event]:
         """The events that a resumed session has shown, in order, to be shown again; empty the next time."""
         history = list(self._state.conversation.history)
@@ -201,13 +198,6 @@ class Engine:
     def answer(self, request_id: str, answer: Answer) -> bool:
         """Answer a `PermissionRequested` or a `CompactionProposed`; false when nothing waits for it any more."""
         return self._state.questions.answer(request_id, answer)
-
-    def question(
-        self, title: str, reason: str, display: Json, input: Json | None = None, signal: AbortSignal | None = None
-    ) -> UserQuestion | None:
-        """A question of a command, to be run with the command's events; None: the session is non-interactive.
-        `signal`: withdraws it; without one the end of the command does."""
-        return self._state.question(title, reason, display, input, signal)
 
     def enqueue(self, prompt: Prompt, priority: Priority = "next", mentions: str | None = None) -> str:
         """Queue a prompt while a submission runs: `now` and `next` join it after the next tool results, the rest stays
@@ -263,13 +253,11 @@ class Engine:
         """Run a command's own work as a submission. Its notices (code `command`) are the text of the `Result`."""
         return self._submission(Task(command=work))
 
-    async def shell(self, command: str) -> AsyncGenerator[ev.Event, None]:
+    def shell(self, command: str) -> AsyncGenerator[ev.Event, None]:
         """Run a command that the user typed; the model learns of it with the next prompt or tool results. Beside a
         running submission it has no `Result`, and only `user_shell.stop` ends it; else it is a submission itself."""
         line = self._shell_line(command)
-        async with aclosing(self._recorded(line) if self.running else self.perform(line)) as events:
-            async for event in events:
-                yield event
+        return self._recorded(line) if self.running else self.perform(line)
 
     async def _submission(self, task: Task) -> AsyncGenerator[ev.Event, None]:
         work = Submission(self._state, task).run()

@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from agentcli.agent.ports import Workspace
 from agentcli.agent.updates.changed_files import ChangedFiles
 from agentcli.agent.updates.undo_notes import Note, forget_changed, undo_note
 from agentcli.core.aio import in_thread
 from agentcli.core.messages import Message, Origin
 from agentcli.tools.base import ToolContext
-from agentcli.workspace.base import Choices, DiffScope, FileChange, UndoPlan, UndoReport, WorkspaceDiff
+from agentcli.workspace.base import Choices, DiffScope, FileChange, UndoPlan, UndoReport, Workspace, WorkspaceDiff
 
 if TYPE_CHECKING:
     from agentcli.tools.search.file_index import FileIndex

@@ -34,7 +34,6 @@ class RuleFiles(Protocol):
 
     def change(self, where: str, behavior: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> str:
         """Returns the path of the file. Raises `AgentError`, and nothing was changed then."""
-        ...
 
 
 @frozen
@@ -55,7 +54,7 @@ class RuleEntry:
 
 
 class LivePermissions:
-    """Implements `Permissions` on an immutable policy that is replaced, never changed."""
+    """Decides with an immutable policy that is replaced, never changed."""
 
     def __init__(
         self,
@@ -87,6 +86,8 @@ class LivePermissions:
         self.policy = self.policy.with_mode(mode)
 
     def leave_plan(self) -> PermissionMode:
+        """Out of plan mode, back to the mode before it; returns the active mode then. An answer may have left it
+        already, for another mode."""
         if self.policy.mode is PermissionMode.PLAN:
             self.policy = self.policy.with_mode(self._before_plan)
         return self.policy.mode
@@ -103,19 +104,21 @@ class LivePermissions:
         self.refresh()
         return self.policy.decide(name, input, needs, context.folder_of(needs), context.working_dirs)
 
-    def suggest(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[str]:
-        return self.policy.suggest(name, needs, context.folder_of(needs), context.working_dirs).exact()
-
     def rule_choices(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[RuleChoice]:
+        """What an "always" answer can save, narrowest first."""
         return self.policy.suggest(name, needs, context.folder_of(needs), context.working_dirs).choices()
 
     def suggest_prefix(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[str]:
+        """Rules for this call and similar ones (`Bash(npm test *)`), for the hint of a non-interactive refusal; the
+        exact rules where no prefix is safe, none where no rule can cover the call."""
         return self.policy.suggest(name, needs, context.folder_of(needs), context.working_dirs).prefix()
 
     def grant(self, needs: tuple[Need, ...], context: ToolContext, *, approved: Approval) -> Grant:
+        """What an allowed command may do beyond its sandbox's ordinary limits. `approved`: what allowed it."""
         return self.policy.grant(needs, context.folder_of(needs), context.working_dirs, approved=approved)
 
     def credential_rules(self, needs: tuple[Need, ...], context: ToolContext) -> tuple[str, ...]:
+        """Rules that would give a command the variables that its program signs in with, where those are set."""
         return self.policy.credential_rules(needs, context.folder_of(needs), context.working_dirs)
 
     def reaches(self, host: str) -> bool:
@@ -124,7 +127,8 @@ class LivePermissions:
         return any(rule.tool == "WebFetch" and rule.spec == f"private:{host}" for rule in self.policy.allow)
 
     def learn(self, rules: Sequence[str], save_to: SaveTo) -> str:
-        """The rules hold for this session in any case; if they cannot be kept beyond it, the text says why."""
+        """Allow rules that a user gave with an answer. Returns where they are kept: `session` or a file's path. They
+        hold for this session in any case; if they cannot be kept beyond it, the text says why."""
         where = "session"
         scope: SaveTo = "session"
         if save_to != "session" and self._files is not None:
@@ -169,13 +173,7 @@ class LivePermissions:
             raise AgentError(f"This session has no {behavior} rule {min(missing)} of its own.")
         self._forget(behavior, gone, None)
         self._session += [(behavior, rule) for rule in added]
-        match behavior:
-            case "allow":
-                self.policy = self.policy.with_rules(allow=added)
-            case "ask":
-                self.policy = self.policy.with_rules(ask=added)
-            case "deny":
-                self.policy = self.policy.with_rules(deny=added)
+        self.policy = self.policy.with_rules(**{behavior: added})
         return "this session"
 
     def _forget(self, behavior: Behavior, texts: set[str], source: str | None) -> None:

@@ -7,9 +7,9 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from agentcli.agent.context.compaction import CompactionDependencies
-from agentcli.agent.context.compaction_restore import surroundings
-from agentcli.agent.conversation import Conversation
+from agentcli.agent.context.compaction_restore import restore_sources
 from agentcli.agent.conversation_state import ConversationState
+from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.loop.dependencies import LoopDependencies
 from agentcli.agent.loop.turn import TurnDependencies
 from agentcli.agent.profile import price_of
@@ -60,7 +60,7 @@ def loop_dependencies(state: ConversationState, controller: AbortController) -> 
         overhead,
         window=state.settings.context_limits(overhead).window,
         pinned=own.pins,
-        around=surroundings(own.registry.get("Read"), own.permissions, state.tool_context),
+        restore_from=restore_sources(own.registry.get("Read"), own.permissions, state.tool_context),
     )
     attachments = Composite(state.user_notes, own.extensions.attachments)
     return LoopDependencies(
@@ -81,7 +81,7 @@ def loop_dependencies(state: ConversationState, controller: AbortController) -> 
     )
 
 
-def mentions_for(own: Conversation, questions: Questions) -> Mentions | None:
+def mentions_for(own: EngineSetup, questions: Questions) -> Mentions | None:
     """Attaches mentioned files; None without a tool that reads."""
     read = own.registry.get("Read")
     return Mentions(read, own.permissions, questions, own.ids) if read is not None else None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from agentcli.agent.loop.state import Limits
+from agentcli.agent.loop_state import Limits
 from agentcli.agent.ports import ContextLimits
-from agentcli.agent.toolcalls.executor import Executor, StreamingExecutor
+from agentcli.agent.toolcalls.executor import Executor
 from agentcli.context.estimate import text_tokens
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
@@ -43,7 +43,7 @@ class Bounds:
 
 @frozen
 class Tuning:
-    executor: type[Executor] = StreamingExecutor
+    executor: type[Executor] = Executor
     concurrency: int = 10
     tool_summaries: bool = False
     auto_compact: bool = True
@@ -114,29 +114,6 @@ def schema_tokens(tool: Json) -> float:
     return text_tokens(json.dumps(tool, ensure_ascii=False))
 
 
-def limits_for(profile: Profile, bounds: Bounds, tuning: Tuning, catalog: Catalog) -> Limits:
-    model_cap = catalog.get(profile.model).max_output
-    cap = min(profile.output_cap, model_cap)
-    return Limits(
-        max_turns=bounds.max_turns,
-        output_cap=cap,
-        raised_output_cap=max(cap, min(tuning.raised_output_cap, model_cap)),
-        reactive_compact=tuning.reactive_compact,
-        token_target=bounds.token_target,
-    )
-
-
-def context_for(profile: Profile, tuning: Tuning, catalog: Catalog, overhead: int) -> ContextLimits:
-    info = catalog.get(profile.model)
-    return ContextLimits(
-        window=profile.context_window or info.context_window,
-        reserved=min(profile.output_cap, info.max_output),
-        overhead=overhead,
-        auto_compact=tuning.auto_compact,
-        auto_threshold=tuning.auto_threshold,
-    )
-
-
 class ModelSettings:
     """The active profile, which the user can change at any time, and the limits that follow from it.
 
@@ -149,10 +126,25 @@ class ModelSettings:
         self._tuning = tuning
 
     def limits(self) -> Limits:
-        return limits_for(self.profile, self._bounds, self._tuning, self.catalog)
+        model_cap = self.catalog.get(self.profile.model).max_output
+        cap = min(self.profile.output_cap, model_cap)
+        return Limits(
+            max_turns=self._bounds.max_turns,
+            output_cap=cap,
+            raised_output_cap=max(cap, min(self._tuning.raised_output_cap, model_cap)),
+            reactive_compact=self._tuning.reactive_compact,
+            token_target=self._bounds.token_target,
+        )
 
     def context_limits(self, overhead: int) -> ContextLimits:
-        return context_for(self.profile, self._tuning, self.catalog, overhead)
+        info = self.catalog.get(self.profile.model)
+        return ContextLimits(
+            window=self.profile.context_window or info.context_window,
+            reserved=min(self.profile.output_cap, info.max_output),
+            overhead=overhead,
+            auto_compact=self._tuning.auto_compact,
+            auto_threshold=self._tuning.auto_threshold,
+        )
 
     @property
     def price(self) -> Price | None:

@@ -36,10 +36,6 @@ class Questions:
         future.set_result(answer)
         return True
 
-    @property
-    def open_ids(self) -> tuple[str, ...]:
-        return tuple(self._open)
-
 
 class UserQuestion:
     """One question of agentcli itself, shown like a permission request, so that every front end can show it. Result:

@@ -14,7 +14,6 @@ from contextlib import aclosing
 from dataclasses import field, replace
 from pathlib import Path
 
-from agentcli.agent.ports import NoWorkspace, Workspace
 from agentcli.agent.toolcalls.changed_paths import paths_of_command
 from agentcli.agent.updates.undo_notes import Note
 from agentcli.core import events as ev
@@ -29,6 +28,7 @@ from agentcli.core.plural import counted
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import name_below
 from agentcli.tools.shell.environment import quiet_environment
+from agentcli.workspace.base import Workspace
 
 _NOTE_LIMIT = 16_000
 """Characters of the output in the note for the model; a user's command can print anything."""
@@ -43,7 +43,7 @@ class ShellLine:
     environ: Mapping[str, str]
     call_id: str
     clock: Clock
-    workspace: Workspace = field(default_factory=NoWorkspace)
+    workspace: Workspace = field(default_factory=Workspace)
 
 
 class UserShell:

@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
 
-from agentcli.agent.loop.provider_notices import announced
 from agentcli.agent.ports import PriceOf, Requests
+from agentcli.agent.provider_notices import announced
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Block, Json, TextBlock, block_to_wire

@@ -15,8 +15,8 @@ from agentcli.agent.context.compaction import Compaction, Shortening
 from agentcli.agent.conversation_state import ConversationState
 from agentcli.agent.costs.account import Account
 from agentcli.agent.loop.run_loop import run_loop
-from agentcli.agent.loop.state import LoopState, Stop, Terminal
 from agentcli.agent.loop_setup import ask_about_budget, loop_dependencies, mentions_for
+from agentcli.agent.loop_state import EndReason, LoopState, Stop
 from agentcli.agent.updates.undo_notes import COMMAND_FAILED
 from agentcli.context.normalise import MISSING_RESULT
 from agentcli.core import events as ev
@@ -64,7 +64,7 @@ class Submission:
             except Exception as error:
                 logging.getLogger("agentcli").exception("the submission failed")
                 text = f"agentcli itself failed: {type(error).__name__}: {error}. The conversation can go on."
-                account.ended = ev.LoopEnded(terminal=Terminal.MODEL_ERROR.value, turns=0, text=text)
+                account.ended = ev.LoopEnded(terminal=EndReason.MODEL_ERROR.value, turns=0, text=text)
         finally:
             self._complete_log()
             try:
@@ -168,7 +168,7 @@ class Submission:
                 yield event
         for message in self._state.user_notes.take():
             yield ev.MessageAppended(message=message)
-        yield ev.LoopEnded(terminal=COMMAND_FAILED if problem else Terminal.COMPLETED.value, turns=0, text=problem)
+        yield ev.LoopEnded(terminal=COMMAND_FAILED if problem else EndReason.COMPLETED.value, turns=0, text=problem)
 
     async def _compact(self, shortening: Shortening) -> AsyncGenerator[ev.Event, None]:
         state = self._state
@@ -180,11 +180,13 @@ class Submission:
         async with aclosing(compaction.run()) as events:
             async for event in events:
                 yield event
-        stop = Stop(Terminal.COMPLETED, compaction.problem or "")
+        stop = Stop(EndReason.COMPLETED, compaction.problem or "")
         if self._signal.reason is AbortReason.BUDGET:
-            stop = Stop(Terminal.MAX_BUDGET_USD, state.costs.budget_text)
+            stop = Stop(EndReason.MAX_BUDGET_USD, state.costs.budget_text)
         elif not compaction.messages and not compaction.cancelled:
-            stop = replace(stop, terminal=Terminal.ABORTED_STREAMING if self._signal.aborted else Terminal.MODEL_ERROR)
+            stop = replace(
+                stop, terminal=EndReason.ABORTED_STREAMING if self._signal.aborted else EndReason.MODEL_ERROR
+            )
         yield ev.LoopEnded(terminal=stop.terminal.value, turns=0, text=stop.text)
 
     def _started(self) -> ev.SessionStarted:

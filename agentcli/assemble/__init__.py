@@ -10,13 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from agentcli.agent.context.pins import Pins
-from agentcli.agent.conversation import Conversation
 from agentcli.agent.costs.account import totals_from
 from agentcli.agent.engine import Engine
+from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.loop.structured_output import RequireOutput
-from agentcli.agent.ports import Extensions, NoCollapser, NoWorkspace
+from agentcli.agent.ports import Collapser, Extensions
 from agentcli.agent.updates.earlier_commands import resumed_shells
 from agentcli.assemble.attachments import AttachmentsBuilder
 from agentcli.assemble.auto_mode_offer import auto_mode_offer
@@ -31,6 +30,7 @@ from agentcli.config.settings import Settings
 from agentcli.core.events import NoticeRaised
 from agentcli.core.launch import Launcher
 from agentcli.permissions.policy import Policy
+from agentcli.workspace.base import Workspace
 
 __all__ = ["Options", "Rights", "build_engine", "rights_for", "sandbox_for", "settings_for"]
 
@@ -76,7 +76,7 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
     tool_context = replace(rights.context, cwd=cwd, reaches=permissions.reaches, shells=shells)
     builder.recall(tool_context)
     return Engine(
-        Conversation(
+        EngineSetup(
             provider=provider,
             registry=rights.registry,
             store=session.store,
@@ -96,7 +96,7 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             last_reply_at=session.last_reply_at,
             last_front=session.front,
             earlier=totals_from(session.spent),
-            pins=Pins(session.pinned),
+            pins=set(session.pinned),
             api_key_source=key_source,
             notices=tuple(env.notices),
             offer=auto_mode_offer(env, rights.context.launcher),
@@ -123,9 +123,9 @@ def _extensions(env: Environment, sessions: SessionBuilder, session: OpenedSessi
     options, extensions = env.options, env.options.extensions
     if options.json_schema is not None:
         extensions = replace(extensions, hooks=RequireOutput(extensions.hooks, STRUCTURED_OUTPUT))
-    if isinstance(extensions.workspace, NoWorkspace):
+    if type(extensions.workspace) is Workspace:
         extensions = replace(extensions, workspace=sessions.workspace(session))
-    if isinstance(extensions.collapser, NoCollapser):
+    if type(extensions.collapser) is Collapser:
         extensions = replace(extensions, collapser=collapser_for(env.settings, session.view))
     return extensions
 

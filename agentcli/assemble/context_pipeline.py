@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agentcli.agent.context.collapse import Collapsing
-from agentcli.agent.ports import Collapser, NoCollapser
+from agentcli.agent.ports import Collapser
 from agentcli.config.settings import Settings
 from agentcli.context.budget import ToolResultBudget
 from agentcli.context.collapse import Collapse, Thresholds
@@ -33,7 +33,7 @@ def pipeline_for(settings: Settings, results_dir: Path | None, collapser: Collap
 def collapser_for(settings: Settings, view: ContextView) -> Collapser:
     """Summarises old exchanges before the whole conversation would be compacted."""
     if not settings.boolean("context.collapse"):
-        return NoCollapser()
+        return Collapser()
     compacted_at = settings.number("autoCompactThreshold") or 0.9
     return Collapsing(view, Collapse(Thresholds().before(compacted_at)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from agentcli.agent.ports import NoHooks
+from agentcli.agent.ports import Hooks
 from agentcli.assemble.options import Options, flag_values
 from agentcli.config.paths import Paths
 from agentcli.config.settings import SettingsRequest, load_settings
@@ -56,7 +56,7 @@ class Environment:
     @property
     def can_ask(self) -> bool:
         """Whether the model's questions can be answered, by the user or by the caller's hooks."""
-        return self.options.interactive or type(self.options.extensions.hooks) is not NoHooks
+        return self.options.interactive or type(self.options.extensions.hooks) is not Hooks
 
     @property
     def writable_dirs(self) -> tuple[Path, ...]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from agentcli.agent.profile import Bounds, Profile, Tuning
-from agentcli.agent.toolcalls.executor import BatchExecutor, StreamingExecutor
+from agentcli.agent.toolcalls.executor import BatchExecutor, Executor
 from agentcli.assemble.environment import Environment
 from agentcli.core.errors import CredentialError, UsageError
 from agentcli.providers.base import Effort, Provider, Thinking, ThinkingMode
@@ -85,7 +85,7 @@ class ModelBuilder:
     def tuning(self) -> Tuning:
         settings = self._env.settings
         return Tuning(
-            executor=BatchExecutor if settings.text("executor") == "batch" else StreamingExecutor,
+            executor=BatchExecutor if settings.text("executor") == "batch" else Executor,
             concurrency=settings.integer("maxToolConcurrency") or 10,
             tool_summaries=settings.boolean("toolSummaries"),
             auto_compact=settings.boolean("autoCompact"),

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from agentcli import __version__
 from agentcli.agent.cache.fingerprint import Front, front_from
-from agentcli.agent.conversation import LateSystem
-from agentcli.agent.ports import NoWorkspace, Workspace
+from agentcli.agent.engine_setup import LateSystem
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.git_context import GitStatusReader
 from agentcli.context.edits import edit_from_dict
@@ -24,7 +23,7 @@ from agentcli.core.messages import Json, Message
 from agentcli.core.programs import clean_search_path
 from agentcli.memory.notes import mechanics
 from agentcli.session.base import SessionContext, Store
-from agentcli.session.null import NullStore
+from agentcli.workspace.base import Workspace
 from agentcli.workspace.lazy_history import LazyHistory
 
 
@@ -78,7 +77,7 @@ class SessionBuilder:
                 raise UsageError("Cannot find saved sessions: no home folder. Set HOME or AGENTCLI_STATE_DIR.")
             if not wants_old:
                 problem = None if not options.persist else "This session is not saved: there is no home folder."
-                return OpenedSession(NullStore(new_id, problem))
+                return OpenedSession(Store(new_id, problem))
         assert state_dir is not None
         from agentcli.session.store import SessionStore
 
@@ -105,7 +104,7 @@ class SessionBuilder:
         store: Store
         if not options.persist:
             loaded = load_session(path, with_history=with_history)
-            store = NullStore(loaded.session_id)
+            store = Store(loaded.session_id)
         elif options.fork_session:
             store, loaded = SessionStore.fork(workplace, path, new_id, with_history=with_history)
         else:
@@ -188,9 +187,9 @@ class SessionBuilder:
     def workspace(self, session: OpenedSession) -> Workspace:
         """Stores file snapshots for undo in the state folder."""
         if not self._env.settings.boolean("undo"):
-            return NoWorkspace("Undo is not available: the `undo` setting is off.")
+            return Workspace("Undo is not available: the `undo` setting is off.")
         if not self._env.options.persist or self._env.paths.state_dir is None:
-            return NoWorkspace("Undo is not available: this session is not saved.")
+            return Workspace("Undo is not available: this session is not saved.")
         state_dir = Path(os.path.realpath(self._env.paths.state_dir))
 
         whose = (session.store.session_id, session.forked_from)

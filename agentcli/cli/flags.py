@@ -25,12 +25,11 @@ names     a comma list; rules: a comma list whose items may hold commas in paren
 
 @frozen
 class Flag:
-    names: tuple[str, ...]
-    key: str
-    """Name of the value after parsing."""
-    kind: Kind
+    spelling: str
+    """All names, separated by commas."""
     group: str
     help: str
+    kind: Kind = "switch"
     metavar: str = ""
     choices: tuple[str, ...] = ()
     minimum: float | None = None
@@ -38,8 +37,14 @@ class Flag:
     """Only for -p, as the help notes."""
 
     @property
-    def long(self) -> str:
-        return next(name for name in self.names if name.startswith("--"))
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.spelling.split(", "))
+
+    @property
+    def key(self) -> str:
+        """Name of the value after parsing: `output_format` for `--output-format`."""
+        long = next(name for name in self.names if name.startswith("--"))
+        return long.removeprefix("--").replace("-", "_")
 
     @property
     def repeats(self) -> bool:
@@ -65,276 +70,107 @@ SANDBOX_MODES = ("off", "on", "strict")
 SHELLS = ("bash", "zsh", "fish")
 
 FLAGS: tuple[Flag, ...] = (
+    Flag("-p, --print", OUTPUT, "Answer PROMPT (and standard input), print the answer and exit."),
     Flag(
-        ("-p", "--print"), "print", "switch", OUTPUT, "Answer PROMPT (and standard input), print the answer and exit."
-    ),
-    Flag(
-        ("--output-format",),
-        "output_format",
-        "choice",
+        "--output-format",
         OUTPUT,
         "text: the last answer. json: one result object. stream-json: one JSON object per line as it happens.",
-        metavar="FORMAT",
-        choices=OUTPUT_FORMATS,
+        "choice",
+        "FORMAT",
+        OUTPUT_FORMATS,
         headless=True,
     ),
     Flag(
-        ("--input-format",),
-        "input_format",
-        "choice",
+        "--input-format",
         OUTPUT,
         "stream-json reads prompts as JSON lines from standard input until it ends.",
-        metavar="FORMAT",
-        choices=INPUT_FORMATS,
+        "choice",
+        "FORMAT",
+        INPUT_FORMATS,
         headless=True,
     ),
+    Flag("--include-partial-messages", OUTPUT, "stream-json: also print the raw API events.", headless=True),
     Flag(
-        ("--include-partial-messages",),
-        "include_partial_messages",
-        "switch",
-        OUTPUT,
-        "stream-json: also print the raw API events.",
-        headless=True,
+        "--replay-user-messages", OUTPUT, "stream-json: echo each prompt when it joins the conversation.", headless=True
     ),
     Flag(
-        ("--replay-user-messages",),
-        "replay_user_messages",
-        "switch",
-        OUTPUT,
-        "stream-json: echo each prompt when it joins the conversation.",
-        headless=True,
-    ),
-    Flag(
-        ("--wait-background",),
-        "wait_background",
-        "switch",
+        "--wait-background",
         OUTPUT,
         "Wait for background commands before exiting; otherwise they are stopped and listed.",
         headless=True,
     ),
     Flag(
-        ("--json-schema",),
-        "json_schema",
-        "text",
-        OUTPUT,
-        "Require an answer that matches this JSON schema.",
-        metavar="JSON|FILE",
-        headless=True,
+        "--json-schema", OUTPUT, "Require an answer that matches this JSON schema.", "text", "JSON|FILE", headless=True
     ),
     Flag(
-        ("--verbose",),
-        "verbose",
-        "switch",
-        OUTPUT,
-        "Show notices and retries on standard error; with --plain also thinking and full results.",
+        "--verbose", OUTPUT, "Show notices and retries on standard error; with --plain also thinking and full results."
     ),
     Flag(
-        ("--plain",),
-        "plain",
-        "switch",
+        "--plain",
         OUTPUT,
         "Print scrolling text instead of the full-screen app: for screen readers and simple terminals.",
     ),
-    Flag(("-c", "--continue"), "continue", "switch", SESSION, "Continue the latest session of this folder."),
+    Flag("-c, --continue", SESSION, "Continue the latest session of this folder."),
     Flag(
-        ("-r", "--resume"),
-        "resume",
-        "optional",
+        "-r, --resume",
         SESSION,
         "Resume a session by id, id prefix or name; without one, choose from a list.",
-        metavar="ID|NAME",
+        "optional",
+        "ID|NAME",
     ),
+    Flag("--fork-session", SESSION, "With -c or -r: continue in a copy with a new id."),
+    Flag("--session-id", SESSION, "Id for the new session.", "text", "UUID"),
+    Flag("-n, --name", SESSION, "Name of the session.", "text", "NAME"),
+    Flag("--no-session-persistence", SESSION, "Do not save the session."),
+    Flag("--model", MODEL, "Model name or alias (opus, sonnet, haiku).", "text", "MODEL"),
+    Flag("--fallback-model", MODEL, "Models to try in order when the first is overloaded.", "names", "A,B"),
+    Flag("--effort", MODEL, "Effort level of the model.", "choice", "LEVEL", EFFORTS),
+    Flag("--thinking", MODEL, "Thinking mode of the model.", "choice", "MODE", THINKING_MODES),
+    Flag("--max-thinking-tokens", MODEL, "Thinking budget for --thinking enabled.", "integer", "N", minimum=0),
+    Flag("--max-turns", MODEL, "Stop after N model replies.", "integer", "N", minimum=1),
+    Flag("--max-budget-usd", MODEL, "Stop when the session has cost this much.", "number", "USD", minimum=0),
+    Flag("--token-budget", MODEL, "Keep working until about N output tokens are used.", "integer", "N", minimum=1),
+    Flag("--task-budget", MODEL, "Tell the model that the task may use N tokens.", "integer", "N", minimum=1),
+    Flag("--system-prompt", PROMPT, "Replace the system prompt; empty for none.", "text", "TEXT"),
+    Flag("--system-prompt-file", PROMPT, "Same, from a file.", "text", "FILE"),
+    Flag("--append-system-prompt", PROMPT, "Append to the system prompt.", "text", "TEXT"),
+    Flag("--append-system-prompt-file", PROMPT, "Same, from a file.", "text", "FILE"),
+    Flag("--tools", PERMISSIONS, 'Built-in tools to enable; "" for none, default for all.', "names", "A,B"),
     Flag(
-        ("--fork-session",),
-        "fork_session",
-        "switch",
-        SESSION,
-        "With -c or -r: continue in a copy with a new id.",
-    ),
-    Flag(("--session-id",), "session_id", "text", SESSION, "Id for the new session.", metavar="UUID"),
-    Flag(("-n", "--name"), "name", "text", SESSION, "Name of the session.", metavar="NAME"),
-    Flag(("--no-session-persistence",), "no_session_persistence", "switch", SESSION, "Do not save the session."),
-    Flag(("--model",), "model", "text", MODEL, "Model name or alias (opus, sonnet, haiku).", metavar="MODEL"),
-    Flag(
-        ("--fallback-model",),
-        "fallback_model",
-        "names",
-        MODEL,
-        "Models to try in order when the first is overloaded.",
-        metavar="A,B",
-    ),
-    Flag(("--effort",), "effort", "choice", MODEL, "Effort level of the model.", "LEVEL", EFFORTS),
-    Flag(("--thinking",), "thinking", "choice", MODEL, "Thinking mode of the model.", "MODE", THINKING_MODES),
-    Flag(
-        ("--max-thinking-tokens",),
-        "max_thinking_tokens",
-        "integer",
-        MODEL,
-        "Thinking budget for --thinking enabled.",
-        metavar="N",
-        minimum=0,
-    ),
-    Flag(
-        ("--max-turns",),
-        "max_turns",
-        "integer",
-        MODEL,
-        "Stop after N model replies.",
-        metavar="N",
-        minimum=1,
-    ),
-    Flag(
-        ("--max-budget-usd",),
-        "max_budget_usd",
-        "number",
-        MODEL,
-        "Stop when the session has cost this much.",
-        metavar="USD",
-        minimum=0,
-    ),
-    Flag(
-        ("--token-budget",),
-        "token_budget",
-        "integer",
-        MODEL,
-        "Keep working until about N output tokens are used.",
-        metavar="N",
-        minimum=1,
-    ),
-    Flag(
-        ("--task-budget",),
-        "task_budget",
-        "integer",
-        MODEL,
-        "Tell the model that the task may use N tokens.",
-        metavar="N",
-        minimum=1,
-    ),
-    Flag(
-        ("--system-prompt",),
-        "system_prompt",
-        "text",
-        PROMPT,
-        "Replace the system prompt; empty for none.",
-        metavar="TEXT",
-    ),
-    Flag(
-        ("--system-prompt-file",),
-        "system_prompt_file",
-        "text",
-        PROMPT,
-        "Same, from a file.",
-        metavar="FILE",
-    ),
-    Flag(
-        ("--append-system-prompt",),
-        "append_system_prompt",
-        "text",
-        PROMPT,
-        "Append to the system prompt.",
-        metavar="TEXT",
-    ),
-    Flag(
-        ("--append-system-prompt-file",),
-        "append_system_prompt_file",
-        "text",
-        PROMPT,
-        "Same, from a file.",
-        metavar="FILE",
-    ),
-    Flag(
-        ("--tools",),
-        "tools",
-        "names",
-        PERMISSIONS,
-        'Built-in tools to enable; "" for none, default for all.',
-        metavar="A,B",
-    ),
-    Flag(
-        ("--allowed-tools", "--allowedTools"),
-        "allowed_tools",
-        "rules",
+        "--allowed-tools, --allowedTools",
         PERMISSIONS,
         "Allow these tools and commands without asking, e.g. Read,Bash(git log *).",
-        metavar="RULES",
-    ),
-    Flag(
-        ("--disallowed-tools", "--disallowedTools"),
-        "disallowed_tools",
         "rules",
-        PERMISSIONS,
-        "Never allow these tools and commands.",
-        metavar="RULES",
+        "RULES",
     ),
     Flag(
-        ("--permission-mode",),
-        "permission_mode",
-        "choice",
-        PERMISSIONS,
-        "How to decide calls that no rule matches.",
-        metavar="MODE",
-        choices=MODES,
+        "--disallowed-tools, --disallowedTools", PERMISSIONS, "Never allow these tools and commands.", "rules", "RULES"
     ),
+    Flag("--permission-mode", PERMISSIONS, "How to decide calls that no rule matches.", "choice", "MODE", MODES),
+    Flag("--dangerously-skip-permissions", PERMISSIONS, "Same as --permission-mode bypassPermissions."),
+    Flag("--trust", PERMISSIONS, "Apply the settings of this folder's repository for this run."),
     Flag(
-        ("--dangerously-skip-permissions",),
-        "dangerously_skip_permissions",
-        "switch",
-        PERMISSIONS,
-        "Same as --permission-mode bypassPermissions.",
-    ),
-    Flag(
-        ("--trust",),
-        "trust",
-        "switch",
-        PERMISSIONS,
-        "Apply the settings of this folder's repository for this run.",
-    ),
-    Flag(
-        ("--sandbox",),
-        "sandbox",
-        "choice",
+        "--sandbox",
         PERMISSIONS,
         "Sandbox for commands. on: if available; strict: required, without network; off: none.",
-        metavar="MODE",
-        choices=SANDBOX_MODES,
+        "choice",
+        "MODE",
+        SANDBOX_MODES,
     ),
+    Flag("--add-dir", PERMISSIONS, "Additional working directory; repeatable.", "paths", "FOLDER"),
+    Flag("--settings", OTHER, "Settings that override the settings files.", "text", "JSON|FILE"),
+    Flag("--setting-sources", OTHER, 'Settings files to read; "" for none.', "names", "A,B", SETTING_SOURCES),
     Flag(
-        ("--add-dir",),
-        "add_dir",
-        "paths",
-        PERMISSIONS,
-        "Additional working directory; repeatable.",
-        metavar="FOLDER",
-    ),
-    Flag(
-        ("--settings",),
-        "settings",
-        "text",
-        OTHER,
-        "Settings that override the settings files.",
-        metavar="JSON|FILE",
-    ),
-    Flag(
-        ("--setting-sources",),
-        "setting_sources",
-        "names",
-        OTHER,
-        'Settings files to read; "" for none.',
-        metavar="A,B",
-        choices=SETTING_SOURCES,
-    ),
-    Flag(
-        ("--debug",),
-        "debug",
-        "equals",
+        "--debug",
         OTHER,
         "Write every event to standard error. FILTER: event names separated by commas, ! excludes one.",
-        metavar="FILTER",
+        "equals",
+        "FILTER",
     ),
-    Flag(("--debug-file",), "debug_file", "text", OTHER, "Same, to a file.", metavar="FILE"),
-    Flag(("--theme",), "theme", "text", OTHER, "Theme of the app; /theme lists them.", metavar="NAME"),
-    Flag(("-v", "--version"), "version", "switch", OTHER, "Show the version and exit."),
-    Flag(("-h", "--help"), "help", "switch", OTHER, "Show this help and exit."),
+    Flag("--debug-file", OTHER, "Same, to a file.", "text", "FILE"),
+    Flag("--theme", OTHER, "Theme of the app; /theme lists them.", "text", "NAME"),
+    Flag("-v, --version", OTHER, "Show the version and exit."),
+    Flag("-h, --help", OTHER, "Show this help and exit."),
 )
 
 BY_NAME = {name: flag for flag in FLAGS for name in flag.names}

@@ -58,9 +58,9 @@ class Agreement:
 
 
 async def changed_if_agreed(
-    agreement: Agreement, change: Callable[[], None], told: Callable[[], str]
+    agreement: Agreement, change: Callable[[], None], report: Callable[[], str]
 ) -> AsyncGenerator[Event, None]:
-    """Make the change if it is agreed to, and say what holds then. `told` is called after the change."""
+    """Make the change if it is agreed to, and say what holds then. `report` is called after the change."""
     async with aclosing(agreement.run()) as events:
         async for event in events:
             yield event
@@ -69,4 +69,4 @@ async def changed_if_agreed(
         return
     note = agreement.note if agreement.is_a_change else ""
     change()
-    yield say(plain_line(told() + note, 500))
+    yield say(plain_line(report() + note, 500))

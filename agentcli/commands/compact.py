@@ -22,15 +22,10 @@ MANUAL = Manual(
 )
 
 
-async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
-    work = (
-        engine.perform(engine.context.undo_compaction())
-        if arguments.strip().lower() == "undo"
-        else _compacted(engine, arguments)
-    )
-    async with aclosing(work) as events:
-        async for event in events:
-            yield event
+def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
+    if arguments.strip().lower() == "undo":
+        return engine.perform(engine.context.undo_compaction())
+    return _compacted(engine, arguments)
 
 
 async def _compacted(engine: Engine, focus: str) -> AsyncGenerator[Event, None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from datetime import datetime
 from typing import cast
 
@@ -89,7 +89,9 @@ def listing(engine: Engine) -> str:
             continue
         sources = sorted({entry.source for entry in rows if entry.source.startswith("/")})
         lines += ["", f"{scope}  {plain_line(sources[0], 300)}" if len(sources) == 1 else scope]
-        lines += [f"  {entry.behavior:<5}  {visible_text(plain_line(entry.text, 300))}{_used(entry)}" for entry in rows]
+        for entry in rows:
+            uses = f"  ({used(entry)})" if entry.last is not None else ""
+            lines.append(f"  {entry.behavior:<5}  {_shown(entry.text)}{uses}")
     if not entries:
         lines.append("There are no rules. Add one with /permissions add allow 'Bash(npm test *)' --scope local")
     denials = engine.denials
@@ -100,10 +102,6 @@ def listing(engine: Engine) -> str:
             for denial in denials[-_MOST_DENIALS:]
         ]
     return "\n".join(lines)
-
-
-def _used(entry: RuleEntry) -> str:
-    return f"  ({used(entry)})" if entry.last is not None else ""
 
 
 def used(entry: RuleEntry) -> str:
@@ -222,10 +220,6 @@ def _tested(engine: Engine, text: str) -> str:
             "Give a command: /permissions test git push. Another tool: /permissions test --tool Edit src/a.py"
         )
     decision = engine.test_permission(tool, subject)
-    lines = [f"{decision.behavior}: {visible_text(decision.reason)}"]
-    lines += _details(decision.details)
-    return "\n".join(lines)
-
-
-def _details(details: Sequence[str]) -> list[str]:
-    return [f"  {visible_text(detail)}" for detail in details] if len(details) > 1 else []
+    details = decision.details if len(decision.details) > 1 else ()
+    first = f"{decision.behavior}: {visible_text(decision.reason)}"
+    return "\n".join([first, *(f"  {visible_text(detail)}" for detail in details)])

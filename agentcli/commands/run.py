@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import fail
@@ -11,17 +10,12 @@ from agentcli.commands.registry import find, near
 from agentcli.core.events import Event
 
 
-async def run_command(engine: Engine, name: str, arguments: str) -> AsyncGenerator[Event, None]:
+def run_command(engine: Engine, name: str, arguments: str) -> AsyncGenerator[Event, None]:
     command = find(name)
     if command is None:
-        work = engine.perform(_unknown(name))
-    elif command.submits:
-        work = command.load()(engine, arguments)
-    else:
-        work = engine.perform(command.load()(engine, arguments))
-    async with aclosing(work) as events:
-        async for event in events:
-            yield event
+        return engine.perform(_unknown(name))
+    work = command.load()(engine, arguments)
+    return work if command.submits else engine.perform(work)
 
 
 async def _unknown(name: str) -> AsyncGenerator[Event, None]:

@@ -41,8 +41,8 @@ def table(rows: Sequence[Sequence[str]], *, last_is_text: bool = False, width: i
     widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
-        columns = [_left(row[0], widths[0])]
-        columns += [_right(text, size) for text, size in zip(row[1:], widths[1:], strict=True)]
+        blanks = [" " * (size - cells(text)) for text, size in zip(row, widths, strict=True)]
+        columns = [row[0] + blanks[0], *(blank + text for blank, text in zip(blanks[1:], row[1:], strict=True))]
         if last_is_text:
             room = width - sum(widths[:-1]) - GAP * (len(widths) - 1)
             columns[-1] = cut(row[-1], max(1, room)) if width else row[-1]
@@ -53,11 +53,3 @@ def table(rows: Sequence[Sequence[str]], *, last_is_text: bool = False, width: i
 def width_of(text: str) -> int:
     """Of the widest line."""
     return max(map(cells, text.splitlines()), default=0)
-
-
-def _left(text: str, width: int) -> str:
-    return text + " " * (width - cells(text))
-
-
-def _right(text: str, width: int) -> str:
-    return " " * (width - cells(text)) + text

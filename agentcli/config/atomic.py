@@ -15,14 +15,20 @@ def replace_file(path: Path, data: bytes, mode: int) -> None:
     target = path.resolve()
     with suppress(FileNotFoundError):
         mode = target.stat().st_mode & 0o777
+    replace_in_place(target, data, mode)
+
+
+def replace_in_place(target: Path, data: bytes, mode: int) -> None:
+    """As `replace_file`, with exactly these permission bits, and without following a link. Raises OSError."""
     beside = target.with_name(f".{target.name}.{os.urandom(6).hex()}")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         try:
+            # The umask may have taken bits away, and an inherited ACL may have added some.
+            os.fchmod(descriptor, mode)
             view = memoryview(data)
             while view:
                 view = view[os.write(descriptor, view) :]
-            os.fchmod(descriptor, mode)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

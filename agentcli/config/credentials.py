@@ -14,11 +14,12 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from agentcli.config.atomic import replace_in_place
 from agentcli.config.vault import Vault, system_vault
 from agentcli.core.errors import CredentialError
 from agentcli.core.frozen import frozen
@@ -122,7 +123,9 @@ class KeyStore:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 entries = self._entries()
                 yield entries
-                _replace(self.path, json.dumps({"version": 1, "keys": entries}, indent=1).encode() + b"\n")
+                replace_in_place(
+                    self.path, json.dumps({"version": 1, "keys": entries}, indent=1).encode() + b"\n", 0o600
+                )
             finally:
                 os.close(lock)
         except OSError as error:
@@ -173,24 +176,3 @@ def _whole(descriptor: int) -> bytes:
     while piece := os.read(descriptor, _LARGEST):
         pieces.append(piece)
     return b"".join(pieces)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Replace a file atomically, private from creation on. Links are not followed."""
-    beside = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            # The umask may have taken bits away, and an inherited ACL may have added some.
-            os.fchmod(descriptor, 0o600)
-            view = memoryview(data)
-            while view:
-                view = view[os.write(descriptor, view) :]
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        beside.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            beside.unlink()
-        raise

@@ -312,10 +312,6 @@ def _pins(messages: Iterable[Message], pinned: AbstractSet[str]) -> Iterable[tup
                 yield message, place, name if name in pinned else own
 
 
-def _told(input: Json) -> str:
-    return json.dumps(input, ensure_ascii=False)
-
-
 def _kept_block(block: Block, calls: dict[str, ToolUseBlock]) -> list[Block]:
     match block:
         case TextBlock():
@@ -323,12 +319,13 @@ def _kept_block(block: Block, calls: dict[str, ToolUseBlock]) -> list[Block]:
         case ImageBlock():
             return [block]
         case ToolUseBlock():
-            return [
-                TextBlock(f"Kept from before, at the user's wish: a call of {block.name} with {_told(block.input)}")
-            ]
+            given = json.dumps(block.input, ensure_ascii=False)
+            return [TextBlock(f"Kept from before, at the user's wish: a call of {block.name} with {given}")]
         case ToolResultBlock():
             call = calls.get(block.tool_use_id)
-            what = f"{call.name} with {_told(call.input)}" if call is not None else "a call"
+            what = "a call"
+            if call is not None:
+                what = f"{call.name} with {json.dumps(call.input, ensure_ascii=False)}"
             pictures = [part for part in block.content if isinstance(part, ImageBlock)]
             return [TextBlock(f"Kept from before, at the user's wish: the result of {what}:\n{block.text}"), *pictures]
     return []

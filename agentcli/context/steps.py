@@ -84,7 +84,6 @@ class ContextStep(Protocol):
         the log has it, so that blocks have the log's numbers and a message stays the same object for good;
         `situation.edited` says what stands in a block's place. Never raises for any messages; costs what is new since
         the last call, not all of the log."""
-        ...
 
 
 def newest_exchange(messages: Sequence[Message]) -> int:

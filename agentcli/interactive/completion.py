@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from agentcli.core.frozen import frozen
 from agentcli.core.fuzzy import fuzzy_match
-from agentcli.interactive.sources import Choices, CommandLike, CommandSource, FileHit
+from agentcli.interactive.sources import Choices, CommandSource, FileHit
+
+if TYPE_CHECKING:
+    from agentcli.commands.base import Command
 
 _MENTION = re.compile(r"""(?:^|[\s(\[{<,;"'`=])@(?:"([^"\n]*)|([^\s"]*))$""")
 _COMMAND = re.compile(r"/([^\s/]*)$")
@@ -118,7 +121,7 @@ def argument_menu(target: Target, commands: CommandSource, choices: Choices) -> 
     return Menu(target, candidates, title=usage if not note else "", note=note, chosen=0 if target.query else -1)
 
 
-def _entry(command: CommandLike, query: str) -> Candidate:
+def _entry(command: Command, query: str) -> Candidate:
     found = fuzzy_match(query.lower(), command.name)
     hint = command.argument_hint
     # `[level]` may be left out, `<name>` may not.

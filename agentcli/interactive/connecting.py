@@ -96,7 +96,7 @@ class Connecting:
             case UseServer():
                 return await asyncio.to_thread(self._use, welcome, work), None
         await asyncio.to_thread(self._login.use, work.address)
-        return welcome.succeeded("public", f"Requests go to {work.address.host} again."), None
+        return welcome.ended("public", f"Requests go to {work.address.host} again."), None
 
     def _keep(self, welcome: Welcome, work: KeepKey) -> Welcome:
         if work.address.is_public and not welcome.address.is_public:
@@ -106,7 +106,7 @@ class Connecting:
         if hindrance := self._login.unused_reason(work.address):
             used = "It is not used" if self._login.needs_no_key else "It is used in this session, but not in the next"
             hindrance = f"{used}, {hindrance}."
-        return welcome.succeeded("key", " ".join(part for part in (told, placed.problem, hindrance) if part))
+        return welcome.ended("key", " ".join(part for part in (told, placed.problem, hindrance) if part))
 
     def _use(self, welcome: Welcome, work: UseServer) -> Welcome:
         told = f"{work.model} on {work.server.name} ({work.server.host}) answers in this session."
@@ -122,7 +122,7 @@ class Connecting:
                 told += (
                     f" {source} is set, and goes there from the next session on: if it is for another server, unset it."
                 )
-        return welcome.succeeded("server", told)
+        return welcome.ended("server", told)
 
     def _connected(self) -> tuple[str, str]:
         """How the model is reached now; and if not, why, unless it is only that nobody has given a key yet."""

@@ -14,6 +14,7 @@ from agentcli.core.aio import cancel_and_wait
 from agentcli.core.frozen import frozen
 
 if TYPE_CHECKING:
+    from agentcli.commands.base import Command
     from agentcli.tools.search.file_index import FileIndex
 
 _FRESH_SECONDS = 3.0
@@ -35,24 +36,13 @@ class FileSource(Protocol):
         """Somebody starts to look for a file: a good moment to look at the disk again."""
 
 
-class CommandLike(Protocol):
-    """What the menu shows of a slash command; `commands.base.Command` is one."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def summary(self) -> str: ...
-    @property
-    def argument_hint(self) -> str: ...
-
-
-CommandSource = Callable[[str], Sequence[CommandLike]]
+CommandSource = Callable[[str], "Sequence[Command]"]
 """The menu for what was typed behind the slash, best first."""
 Choices = Callable[[str], list[tuple[str, str]]]
 """What may be typed behind a command's name: values, and a few words on each. Empty for all other commands."""
 
 
-def registered_commands(typed: str) -> Sequence[CommandLike]:
+def registered_commands(typed: str) -> Sequence[Command]:
     from agentcli.commands.registry import matching
 
     return matching(typed)

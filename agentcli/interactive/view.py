@@ -30,66 +30,50 @@ class View(Protocol):
 
     def show_opened(self, engine: Engine) -> None:
         """Show the conversation that this engine holds."""
-        ...
 
     def clear(self) -> None:
         """Remove everything shown: another conversation follows."""
-        ...
 
     def show_sent(self, draft: Draft) -> str:
         """Show a prompt, command or shell line as sent; the returned id is for `remove_sent`."""
-        ...
 
     def remove_sent(self, sent: Sequence[Sent]) -> None:
         """Remove drafts that were shown as sent and will not start."""
-        ...
 
     def show_started(self) -> None:
         """A submission starts."""
-        ...
 
     def show(self, event: ev.Event) -> None: ...
 
     def show_beside(self, event: ev.Event) -> None:
         """Show an event of work beside the submission: a line that the user entered, or output of their shell line."""
-        ...
 
     def note(self, text: str, level: str) -> None:
         """Show a line of the front end's own."""
-        ...
 
     def show_interrupted(self, steering: bool) -> None:
         """The submission was told to stop. `steering`: another prompt takes its place."""
-        ...
 
     def show_settled(self) -> None:
         """The submission is over, also one that was cut off and had no `Result`."""
-        ...
 
     def show_queued(self, texts: list[str]) -> None:
         """Show all prompts that wait."""
-        ...
 
     def take_due(self, draft: Draft) -> bool:
         """Take over a queued draft whose turn it is; False: the driver starts it."""
-        ...
 
     def give_back(self, drafts: list[Draft]) -> None:
         """Put drafts that were not sent back into the prompt."""
-        ...
 
     def ask(self, event: Question, waiting: int) -> None:
         """Ask a question; the answer goes to `SessionDriver.answer`. `waiting`: how many more there are."""
-        ...
 
     def show_waiting(self, count: int) -> None:
         """The number of questions behind the open one has changed."""
-        ...
 
     def withdraw(self, request_id: str) -> None:
         """Close this question if it is open: it needs no answer any more."""
-        ...
 
     def refresh_status(self) -> None:
         """The engine's settings or background commands may have changed."""
-        ...

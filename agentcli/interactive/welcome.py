@@ -199,7 +199,7 @@ class Welcome:
             case "choose", "public":
                 return self.ask_key(self.public), None
             case "choose", "demo" | "later":
-                return self._done("demo" if name == "demo" else "later", ""), None
+                return self.ended("demo" if name == "demo" else "later"), None
             case "choose", _:
                 return self._chosen_server(int(name.partition(" ")[2]))
             case "unsure", "keep":
@@ -242,8 +242,8 @@ class Welcome:
         what = "does not answer any more" if speaks is None else "has no Messages API; a newer version of it may"
         return replace(self, step="choose", problem=f"{self.server.name} at {self.server.host} {what}.")
 
-    def succeeded(self, outcome: Outcome, told: str) -> Welcome:
-        return self._done(outcome, told)
+    def ended(self, outcome: Outcome, told: str = "") -> Welcome:
+        return replace(self, step="done", key="", outcome=outcome, told=told, problem="")
 
     def failed(self, problem: str) -> Welcome:
         return replace(self, step="choose", key="", problem=problem)
@@ -251,7 +251,7 @@ class Welcome:
     def back(self) -> Welcome:
         """Esc: one step back; from the first one, out."""
         if self.step == "choose":
-            return self._done("later", "")
+            return self.ended("later")
         return replace(self, step="choose", key="", target=None, server=None, model="", problem="")
 
     # -------------------------------------------------------------------------------------------------------- steps
@@ -277,6 +277,3 @@ class Welcome:
 
     def _working(self, doing: str) -> Welcome:
         return replace(self, step="working", doing=doing, problem="")
-
-    def _done(self, outcome: Outcome, told: str) -> Welcome:
-        return replace(self, step="done", key="", outcome=outcome, told=told, problem="")

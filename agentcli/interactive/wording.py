@@ -93,41 +93,19 @@ def boundary(message: Message) -> str:
     return compacted(str(meta.get("trigger", "")), before, after)
 
 
-NO_LINE: frozenset[type[ev.Event]] = frozenset(
-    {
-        # Shown as messages, replies, calls and questions of their own.
-        ev.MessageAppended,
-        ev.CommandEntered,
-        ev.ReplyStarted,
-        ev.BlockStarted,
-        ev.TextStreamed,
-        ev.ThinkingStreamed,
-        ev.ToolInputStreamed,
-        ev.BlockFinished,
-        ev.ToolStarted,
-        ev.ToolProgressed,
-        ev.ToolFinished,
-        ev.PermissionRequested,
-        ev.CompactionProposed,
-        ev.Result,
-        # Nothing that the user has to know.
-        ev.SessionStarted,
-        ev.SessionResumed,
-        ev.RequestStarted,
-        ev.RawStreamed,
-        ev.UsageReported,
-        ev.ToolResultAdded,
-        ev.TodosChanged,
-        ev.DirectoryChanged,
-        ev.ToolBatchSummarised,
-        ev.PermissionResolved,
-        ev.PermissionDecided,
-        ev.ContextPinned,
-        ev.LoopContinued,
-        ev.LoopEnded,
-    }
+LineEvent = (
+    ev.ModelFellBack
+    | ev.FeatureDropped
+    | ev.RequestRepaired
+    | ev.PrefixBroken
+    | ev.LoopSuspected
+    | ev.RulesLearned
+    | ev.ModeChanged
+    | ev.BackgroundChanged
+    | ev.CompactionFailed
+    | ev.ContextEdited
 )
-"""Events without a line of their own; `event_line` words every other one."""
+"""Events that both front ends show as their line and nothing else."""
 
 
 def event_line(event: ev.Event) -> tuple[str, Level]:

@@ -10,7 +10,7 @@ from agentcli.commands.front_end import Choice, FrontEnd, Unavailable
 from agentcli.core.errors import AgentError
 from agentcli.core.plaintext import plain_text
 from agentcli.core.plural import counted
-from agentcli.plain.pieces import Line, Look, prose
+from agentcli.plain.pieces import Look, TextLine, prose
 from agentcli.plain.reading import Left
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ Shift+Tab changes the permission mode; Ctrl+B sends a command to the background"
         session.show([prose(f"{title}:", "text")])
         for number, choice in enumerate(choices, 1):
             marked = f"  {number:>2}  "
-            session.show([Line(((marked, "mark"), (f"{choice.detail}  ", "quiet"), (choice.label, "text")))])
+            session.show([TextLine(((marked, "mark"), (f"{choice.detail}  ", "quiet"), (choice.label, "text")))])
         while True:
             text = await session.ask("Which one (a number, empty for none): ")
             if text is None or not text.strip():

@@ -32,7 +32,7 @@ LONGEST_LINE = 8_000
 
 
 @frozen
-class Part:
+class MarkdownPart:
     kind: Literal["block", "item", "fence", "code"]
     """`block`: Markdown to be rendered; `item`: the same, one of a list. `fence`: a line that begins or ends code.
     `code`: a line of it."""
@@ -50,7 +50,7 @@ class MarkdownCutter:
         self._fence = ""
         """What ends the code that is open."""
 
-    def feed(self, text: str) -> Iterator[Part]:
+    def feed(self, text: str) -> Iterator[MarkdownPart]:
         *whole, self._line = (self._line + text).split("\n")
         for each in whole:
             yield from self._take(each)
@@ -75,29 +75,29 @@ class MarkdownCutter:
         whole = all(count % 2 == 0 for count in Counter(_MARKS.findall(text)).values())
         return text if whole else ""
 
-    def finish(self) -> Iterator[Part]:
+    def finish(self) -> Iterator[MarkdownPart]:
         """The end: whatever is there is complete now."""
         if self._line:
             yield from self._take(self._line)
         yield from self._flush()
         self._line, self._fence = "", ""
 
-    def _take(self, row: str) -> Iterator[Part]:
+    def _take(self, row: str) -> Iterator[MarkdownPart]:
         fence = _FENCE.fullmatch(row)
         if self._fence:
             if fence and fence[1].startswith(self._fence) and not fence[2].strip():
                 self._fence = ""
-                yield Part("fence", row)
+                yield MarkdownPart("fence", row)
             else:
-                yield Part("code", row)
+                yield MarkdownPart("code", row)
         elif fence and not (fence[1][0] == "`" and "`" in fence[2]):
             yield from self._flush()
             self._fence = fence[1]
-            yield Part("fence", row)
+            yield MarkdownPart("fence", row)
         else:
             yield from self._take_text(row)
 
-    def _take_text(self, row: str) -> Iterator[Part]:
+    def _take_text(self, row: str) -> Iterator[MarkdownPart]:
         if not row.strip():
             self._blank = bool(self._block)
         elif (self._blank and not row[0].isspace()) or self._size > LARGEST_BLOCK or self._next_item(row):
@@ -109,11 +109,11 @@ class MarkdownCutter:
         if _HEADING.match(row):
             yield from self._flush()
 
-    def _flush(self) -> Iterator[Part]:
+    def _flush(self) -> Iterator[MarkdownPart]:
         text = "\n".join(self._block).rstrip()
         self._block, self._size, self._blank = [], 0, False
         if text:
-            yield Part("item" if _ITEM.match(text) else "block", text)
+            yield MarkdownPart("item" if _ITEM.match(text) else "block", text)
 
     def _next_item(self, row: str) -> bool:
         return bool(self._block) and bool(_ITEM.match(self._block[0])) and bool(_ITEM.match(row))

@@ -13,7 +13,7 @@ Look = Literal["text", "strong", "quiet", "mark", "added", "removed", "warning",
 
 
 @frozen
-class Line:
+class TextLine:
     """Whole lines of their own. A line break in a run begins another line."""
 
     runs: tuple[tuple[str, Look], ...]
@@ -39,12 +39,12 @@ class AnswerEnd:
     """What was written of it is all there is."""
 
 
-Piece = Line | Gap | Answer | AnswerEnd
+Piece = TextLine | Gap | Answer | AnswerEnd
 
 
-def line(text: str, look: Look = "text", mark: str = "", mark_look: Look = "quiet") -> Line:
-    return Line(((mark, mark_look), (text, look)) if mark else ((text, look),))
+def line(text: str, look: Look = "text", mark: str = "", mark_look: Look = "quiet") -> TextLine:
+    return TextLine(((mark, mark_look), (text, look)) if mark else ((text, look),))
 
 
-def prose(text: str, look: Look = "text", mark: str = "", mark_look: Look = "quiet") -> Line:
-    return Line(line(text, look, mark, mark_look).runs, prose=True)
+def prose(text: str, look: Look = "text", mark: str = "", mark_look: Look = "quiet") -> TextLine:
+    return TextLine(line(text, look, mark, mark_look).runs, prose=True)

@@ -20,32 +20,6 @@ from agentcli.interactive import wording
 from agentcli.plain.pieces import Answer, AnswerEnd, Gap, Look, Piece, line, prose
 from agentcli.plain.results import INDENT, diff_output, result_lines
 
-SILENT: tuple[type[ev.Event], ...] = (
-    ev.SessionStarted,
-    ev.SessionResumed,
-    ev.RequestStarted,
-    ev.ReplyStarted,
-    ev.BlockStarted,
-    ev.ToolInputStreamed,
-    ev.RawStreamed,
-    ev.UsageReported,
-    ev.ToolResultAdded,
-    ev.TodosChanged,  # the call that changed them has them
-    ev.DirectoryChanged,
-    ev.ToolBatchSummarised,
-    ev.PermissionRequested,  # asked by `questions`
-    ev.PermissionResolved,
-    ev.PermissionDecided,
-    ev.PermissionDenied,  # the result says so
-    ev.ContextPinned,
-    ev.CompactionProposed,  # asked by `questions`
-    ev.ContextCompacted,  # its boundary is a message
-    ev.LoopContinued,
-    ev.LoopEnded,  # the result follows
-    ev.CommandEntered,  # the user has typed it just now
-)
-"""Events that print nothing; every other one has a method."""
-
 Titles = Callable[[str, Json], str]
 _TITLE = 2_000
 _SIGNS: dict[str, str] = {"info": "· ", "warning": "! ", "error": "! "}
@@ -212,7 +186,8 @@ class Printer:
         block, place = event.block, (event.message_id, event.index)
         streamed = self._strippers.pop(place, None)
         if isinstance(block, ToolUseBlock):
-            self._calls[block.id] = _Call(self._title(block.name, block.input))
+            title = self._title_of(block.name, block.input) or block.name
+            self._calls[block.id] = _Call(plain_line(title, _TITLE))
             return []
         if isinstance(block, TextBlock):
             text = plain_text(block.text).strip("\n")
@@ -239,20 +214,10 @@ class Printer:
 
     # --------------------------------------------------------------------------------------------------- waiting
 
-    @_show.register(ev.RetryScheduled)
-    @_show.register(ev.StreamWentQuiet)
-    @_show.register(ev.CompactionStarted)
-    @_show.register(ev.ModelFellBack)
-    @_show.register(ev.FeatureDropped)
-    @_show.register(ev.RequestRepaired)
-    @_show.register(ev.PrefixBroken)
-    @_show.register(ev.LoopSuspected)
-    @_show.register(ev.RulesLearned)
-    @_show.register(ev.ModeChanged)
-    @_show.register(ev.BackgroundChanged)
-    @_show.register(ev.CompactionFailed)
-    @_show.register(ev.ContextEdited)
-    def _(self, event: ev.Event, now: float) -> list[Piece]:
+    @_show.register
+    def _(
+        self, event: wording.LineEvent | ev.RetryScheduled | ev.StreamWentQuiet | ev.CompactionStarted, now: float
+    ) -> list[Piece]:
         if isinstance(event, ev.ModeChanged):
             if event.mode == self._mode:
                 return []
@@ -309,9 +274,6 @@ class Printer:
         if status != "denied":
             pieces += result_lines(event, verbose=self._verbose, seen=call.seen)
         return pieces
-
-    def _title(self, name: str, input: Json) -> str:
-        return plain_line(self._title_of(name, input) or name, _TITLE)
 
     # ------------------------------------------------------------------------------------------------------- end
 

@@ -21,7 +21,7 @@ from agentcli.core.plural import counted
 from agentcli.core.shell import shown_command, shown_name
 from agentcli.interactive.rule_choices import AlwaysChoice, edited, rule_choices
 from agentcli.interactive.wording import approval_findings, approval_reason, question_of
-from agentcli.plain.pieces import Gap, Line, Piece, line, prose
+from agentcli.plain.pieces import Gap, Piece, TextLine, line, prose
 from agentcli.plain.subject import rows, subject
 
 Question = ev.PermissionRequested | ev.CompactionProposed
@@ -36,11 +36,9 @@ class Asking(Protocol):
 
     async def ask(self, question: str) -> str | None:
         """None: Esc or Ctrl+C."""
-        ...
 
     async def edit(self, text: str) -> str:
         """Raises `AgentError`."""
-        ...
 
 
 @frozen
@@ -84,7 +82,7 @@ async def answer_to(event: Question, asking: Asking) -> Answer | None:
 async def choose(choices: Sequence[Choice], asking: Asking, prompt: str = "Answer: ") -> tuple[str, str]:
     """The letter that was chosen, by itself or by its number, and what was typed behind it. Raises `_Closed`."""
     for number, choice in enumerate(choices, 1):
-        asking.show([Line(((f"  {number} ", "quiet"), (choice.letter, "mark"), (f"  {choice.label}", "text")))])
+        asking.show([TextLine(((f"  {number} ", "quiet"), (choice.letter, "mark"), (f"  {choice.label}", "text")))])
     while True:
         word, _blank, rest = (await _line(asking, prompt)).strip().partition(" ")
         for number, choice in enumerate(choices, 1):
@@ -381,7 +379,7 @@ async def may_go_on(state: TrustState, asking: Asking, trust: Callable[[TrustSta
 
 def _part(part: TrustedContent, state: TrustState) -> list[Piece]:
     what = "new or changed" if part.name in state.changed else "known, unchanged"
-    head: list[Piece] = [Line(((f"  {shown_name(part.name)}", "strong"), (f"  ({what})", "quiet")))]
+    head: list[Piece] = [TextLine(((f"  {shown_name(part.name)}", "strong"), (f"  ({what})", "quiet")))]
     if part.digest == UNREADABLE:
         text = (
             "It cannot be shown: not a regular file inside the folder, or too large. The folder cannot be trusted "

@@ -20,43 +20,33 @@ class Listener(Protocol):
 
     def interrupt(self) -> None:
         """Esc or Ctrl+C."""
-        ...
 
     def line(self, text: str) -> None:
         """Something was typed and sent."""
-        ...
 
     def to_background(self) -> None:
         """Ctrl+B."""
-        ...
 
 
 class Reader(Protocol):
     async def prompt(self, draft: str = "") -> str:
         """The next thing that the person sends; `draft` is what stands there already. Raises `Stopped`, `Left`."""
-        ...
 
     async def ask(self, question: str, *, hidden: bool = False) -> str | None:
         """One line in answer to a question; None: Esc or Ctrl+C. `hidden`: what is typed is not shown. What was typed
         before it stood there does not answer it. Raises `Left`."""
-        ...
 
     def working(self, listener: Listener) -> AbstractContextManager[None]:
         """Keys go to the listener, and what is typed is kept for the next prompt. `ask` may be used meanwhile."""
-        ...
 
     def take_typed(self) -> str:
         """What was typed while work went on and was not sent."""
-        ...
 
     async def above(self, write: Callable[[], None]) -> None:
         """Print something while the prompt is open."""
-        ...
 
     def signalled(self) -> None:
         """SIGINT: as Ctrl+C."""
-        ...
 
     async def edit(self, text: str) -> str:
         """A text in the person's own editor. Raises `AgentError` with the reason when there is none."""
-        ...

@@ -14,7 +14,7 @@ from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import counted
 from agentcli.core.tool_errors import unwrapped
 from agentcli.core.unified_diff import LineKind, is_unified_diff, line_kinds
-from agentcli.plain.pieces import Line, Look, line
+from agentcli.plain.pieces import Look, TextLine, line
 from agentcli.tools.planning.todowrite import todo_line
 
 INDENT = "  "
@@ -33,7 +33,7 @@ _SILENT = ("Read", "NotebookRead")
 """Tools whose summary says enough."""
 
 
-def result_lines(event: ev.ToolFinished, *, verbose: bool, seen: bool) -> list[Line]:
+def result_lines(event: ev.ToolFinished, *, verbose: bool, seen: bool) -> list[TextLine]:
     """Below the line that names the call. `seen`: the person was shown what it would do, and said yes."""
     failed = event.result.is_error
     display: Json = event.display
@@ -46,7 +46,7 @@ def result_lines(event: ev.ToolFinished, *, verbose: bool, seen: bool) -> list[L
     return _text(event, failed, verbose)
 
 
-def _text(event: ev.ToolFinished, failed: bool, verbose: bool) -> list[Line]:
+def _text(event: ev.ToolFinished, failed: bool, verbose: bool) -> list[TextLine]:
     text = _string(event.display, "text") if not failed else ""
     rows = plain_text(text or unwrapped(event.result.text)).strip("\n").split("\n")
     if rows == [""] or (event.name in _SILENT and not failed and not verbose):
@@ -54,7 +54,7 @@ def _text(event: ev.ToolFinished, failed: bool, verbose: bool) -> list[Line]:
     lines = [line(f"{INDENT}{_row(row)}", "quiet") for row in rows]
     if event.name in _SHELLS and is_unified_diff("\n".join(rows)):
         lines = diff_output("\n".join(f"{_row(row)}" for row in rows), "quiet")
-        lines = [Line(((INDENT, "quiet"), *one.runs)) for one in lines]
+        lines = [TextLine(((INDENT, "quiet"), *one.runs)) for one in lines]
     if verbose:
         return capped(lines, _ALL_ROWS)
     if event.name in _SHELLS:
@@ -62,27 +62,27 @@ def _text(event: ev.ToolFinished, failed: bool, verbose: bool) -> list[Line]:
     return capped(lines, _FAILED_ROWS if failed else _ROWS)
 
 
-def capped(lines: Sequence[Line], most: int) -> list[Line]:
+def capped(lines: Sequence[TextLine], most: int) -> list[TextLine]:
     """The first of them. One line more is shown rather than told of."""
     if len(lines) <= most + 1:
         return list(lines)
     return [*lines[:most], line(f"{INDENT}… {counted(len(lines) - most, 'more line')}", "quiet")]
 
 
-def _tail(lines: Sequence[Line], most: int) -> list[Line]:
+def _tail(lines: Sequence[TextLine], most: int) -> list[TextLine]:
     """The last of them: what a command says at its end matters most."""
     if len(lines) <= most + 1:
         return list(lines)
     return [line(f"{INDENT}… {counted(len(lines) - most, 'more line')} above", "quiet"), *lines[-most:]]
 
 
-def diff_lines(text: str) -> list[Line]:
+def diff_lines(text: str) -> list[TextLine]:
     """A unified diff."""
     kinds = line_kinds(plain_text(text).strip("\n"))
     return [line(f"{INDENT}{_row(row)}", _DIFF_LOOKS.get(kind, "text")) for row, kind in kinds]
 
 
-def diff_output(text: str, around: Look = "text") -> list[Line]:
+def diff_output(text: str, around: Look = "text") -> list[TextLine]:
     """Text with unified diffs in it, whole; `around` is for what stands before and after them."""
     looks: Mapping[LineKind, Look] = {**_DIFF_LOOKS, "text": around}
     return [line(row, looks.get(kind, "text")) for row, kind in line_kinds(text)]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from agentcli.core import events as ev
 from agentcli.core.aio import cancel_and_wait
-from agentcli.core.messages import Json
 from agentcli.interactive.view import Question, Sent
 from agentcli.plain.pieces import Gap, Piece
 from agentcli.plain.printer import Printer, prompt_lines
@@ -90,13 +89,11 @@ class PrintedView:
         self.clear()
 
     def clear(self) -> None:
-        self._printer = Printer(self._title_of, verbose=self._verbose, aside=self._context_used)
-
-    def _title_of(self, name: str, input: Json) -> str:
-        return self._engine.title_of(name, input) if self._engine is not None else name
-
-    def _context_used(self) -> str:
-        return "" if self._engine is None else context_used(self._engine)
+        engine = self._engine
+        if engine is None:
+            self._printer = Printer(verbose=self._verbose)
+        else:
+            self._printer = Printer(engine.title_of, verbose=self._verbose, aside=lambda: context_used(engine))
 
     def show_sent(self, draft: Draft) -> str:
         return ""  # the user has typed it just now

@@ -12,7 +12,7 @@ from agentcli.core.events import PermissionRequested
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
 from agentcli.core.shell import shown_command
-from agentcli.plain.pieces import Line, Look, Piece, line
+from agentcli.plain.pieces import Look, Piece, TextLine, line
 
 
 def subject(event: PermissionRequested) -> list[Piece]:
@@ -41,9 +41,9 @@ def rows(text: str, mark: str = "  ") -> list[Piece]:
     return [_dotted(row, mark=mark) for row in found]
 
 
-def _dotted(row: str, look: Look = "text", mark: str = "  ") -> Line:
+def _dotted(row: str, look: Look = "text", mark: str = "  ") -> TextLine:
     bare = row.rstrip(" ")
-    return Line(((mark, "quiet"), (bare, look), ("·" * (len(row) - len(bare)), "quiet")))
+    return TextLine(((mark, "quiet"), (bare, look), ("·" * (len(row) - len(bare)), "quiet")))
 
 
 def _field(label: str, text: str) -> Piece:
@@ -65,7 +65,7 @@ def _diff(event: PermissionRequested) -> list[Piece]:
     display = event.display
     path = str(display.get("path") or event.input.get("file_path") or "")
     counts = f"  +{display.get('added', 0)} -{display.get('removed', 0)}"
-    pieces: list[Piece] = [Line(((shown_command(path), "strong"), (counts, "quiet")))]
+    pieces: list[Piece] = [TextLine(((shown_command(path), "strong"), (counts, "quiet")))]
     text = str(display.get("diff", ""))
     if text:
         pieces += [_changed(row) for row in shown_command(text).strip("\n").split("\n")]
@@ -76,7 +76,7 @@ def _diff(event: PermissionRequested) -> list[Piece]:
     return pieces
 
 
-def _changed(row: str) -> Line:
+def _changed(row: str) -> TextLine:
     if not row.startswith(("+", "-")):
         return line(f"  {row}", "quiet" if row.startswith("@@") else "text")
     return _dotted(row, "added" if row.startswith("+") else "removed")

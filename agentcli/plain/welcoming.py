@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from agentcli.core.plaintext import is_lone_key
 from agentcli.core.shell import shown_command
 from agentcli.interactive.reaching import Reaching
-from agentcli.plain.pieces import Gap, Line, Piece, prose
+from agentcli.plain.pieces import Gap, Piece, TextLine, prose
 from agentcli.plain.session import Session
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Welcoming(Reaching):
         for number, offer in enumerate(offers, 1):
             detail = f" ({shown_command(offer.detail)})" if offer.detail else ""
             words = f"  {shown_command(offer.label)}{detail}"
-            self._session.show([Line(((f"  {number} ", "quiet"), (offer.letter or " ", "mark"), (words, "text")))])
+            self._session.show([TextLine(((f"  {number} ", "quiet"), (offer.letter or " ", "mark"), (words, "text")))])
         while True:
             text = await self._session.ask("Answer: ")
             if text is None:

@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from agentcli.core.plaintext import spell_hidden_in_piece
-from agentcli.plain.markdown import MarkdownCutter, Part
-from agentcli.plain.pieces import Answer, AnswerEnd, Gap, Line, Look, Piece
+from agentcli.plain.markdown import MarkdownCutter, MarkdownPart
+from agentcli.plain.pieces import Answer, AnswerEnd, Gap, Look, Piece, TextLine
 
 if TYPE_CHECKING:
     from agentcli.plain.rendering import Renderer
@@ -87,7 +87,7 @@ class BareWriter:
     def _text(self, piece: Piece) -> str:
         ended = "" if self._tail.endswith("\n") else "\n"
         match piece:
-            case Line():
+            case TextLine():
                 text = f"{ended}{''.join(text for text, _look in piece.runs)}\n"
             case Gap():
                 text = f"{ended}\n" if not self._tail.endswith("\n\n") else ""
@@ -151,7 +151,7 @@ class ColourWriter:
 
     def _text(self, piece: Piece) -> str:
         match piece:
-            case Line():
+            case TextLine():
                 return self._cut_off() + self._lines(piece)
             case Gap():
                 return self._cut_off() + self._blank()
@@ -183,12 +183,12 @@ class ColourWriter:
         self._last = ""
         return text
 
-    def _lines(self, piece: Line) -> str:
+    def _lines(self, piece: TextLine) -> str:
         self._gap = not any(text for text, _look in piece.runs)
         runs = self._laid_out(piece) if piece.prose else piece.runs
         return "".join(self._dressed(text, look) for text, look in runs) + "\n"
 
-    def _laid_out(self, piece: Line) -> tuple[tuple[str, Look], ...]:
+    def _laid_out(self, piece: TextLine) -> tuple[tuple[str, Look], ...]:
         *marks, (text, look) = piece.runs
         indent = " " * sum(len(mark) for mark, _look in marks)
         return (*marks, (wrapped(text, max(NARROWEST, self._width()), indent), look))
@@ -206,7 +206,7 @@ class ColourWriter:
         self._gap = True
         return "\n"
 
-    def _part(self, part: Part) -> str:
+    def _part(self, part: MarkdownPart) -> str:
         if part.kind in ("fence", "code"):
             before = self._before(part.kind)
             return before + self._dressed(part.text, "quiet" if part.kind == "fence" else "text") + "\n"

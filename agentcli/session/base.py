@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from agentcli.core.events import Event
 from agentcli.core.frozen import frozen
@@ -23,21 +22,29 @@ class SessionContext:
     version: str
 
 
-class Store(Protocol):
-    """Stores a conversation. No method raises for an I/O error, so that a failure never stops the work."""
+class Store:
+    """Stores a conversation; this one stores nothing (`--no-session-persistence`, or no folder to write to). `problem`,
+    if given, is reported once: the user did not choose this. No method raises for an I/O error, so that a failure never
+    stops the work."""
+
+    def __init__(self, session_id: str, problem: str | None = None) -> None:
+        self._session_id = session_id
+        self._problem = problem
+        self._notice = problem
 
     @property
-    def session_id(self) -> str: ...
+    def session_id(self) -> str:
+        return self._session_id
 
     @property
     def path(self) -> Path | None:
         """The session file; None if nothing is stored. It may not exist before the first record."""
-        ...
+        return None
 
     @property
     def problem(self) -> str | None:
         """A message while the conversation cannot be saved."""
-        ...
+        return self._problem
 
     def record(self, event: Event) -> None:
         """Store an event if it belongs to the session. Call it before the event is shown.
@@ -45,38 +52,33 @@ class Store(Protocol):
         A reply whose blocks were recorded ends with `MessageAppended` or `ReplyTombstoned`; one that has seen
         neither when another reply begins, a message is added or the submission ends is taken as void.
         """
-        ...
 
     def set_title(self, title: str) -> None: ...
 
     def set_system_context(self, text: str, folders: Sequence[str] = ()) -> None:
         """Store the system context, which a resumed session must reuse byte for byte, and its lines about folders."""
-        ...
 
     def set_user_context(self, text: str, sources: Mapping[str, str], boundary: str = "") -> None:
         """Store the user context, valid from the compact boundary with this id on. `sources`: the files it
         was made from, with their digests."""
-        ...
 
     def note_seen(self, files: Json) -> None:
         """Store new file states seen by the model, by path; None for a forgotten file."""
-        ...
 
     def note_front(self, front: Json) -> None:
         """Store digests of the request prefix, for comparison when the session is resumed. Written only
         when they change."""
-        ...
 
     def results_dir(self) -> Path | None:
         """A private folder for large tool output, made on demand; None when nothing may be written."""
-        ...
+        return None
 
     def sync(self) -> None:
         """Force to disk: at turn ends. Takes a fraction of a millisecond on a local disk, and blocks."""
-        ...
 
     def take_notice(self) -> str | None:
         """The next notice about saving for the user, each once; None if there is none."""
-        ...
+        notice, self._notice = self._notice, None
+        return notice
 
     def close(self) -> None: ...

@@ -250,35 +250,10 @@ class NoHistory(HistoryReader):
         # The one event of which a session needs more than to show it.
         return recorded_event(event, {}) if event.get("event") == ev.BackgroundChanged.__name__ else None
 
-    def add_message(self, message: Message) -> None:
-        pass
+    def _ignore(self, *_values: object, **_rest: object) -> None: ...
 
-    def add_reply(self, message_id: str, api_id: str, model: str) -> None:
-        pass
-
-    def add_block(self, record: Json, message_id: str, index: int, block: Block) -> None:
-        pass
-
-    def add_result(self, record: Json, block: Block) -> None:
-        pass
-
-    def tombstone(self, message_id: str) -> None:
-        pass
-
-    def end_submission(self, record: Json) -> None:
-        pass
-
-    def resume(self) -> None:
-        pass
-
-    def repair(self, record: Json) -> None:
-        pass
-
-    def background(self, task_id: str, task: Mapping[str, str]) -> None:
-        pass
-
-    def edit(self, record: Json) -> None:
-        pass
+    add_message = add_reply = add_block = add_result = tombstone = _ignore
+    end_submission = resume = repair = background = edit = _ignore
 
 
 def history_of(messages: Iterable[Message]) -> list[ev.Event]:

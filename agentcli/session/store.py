@@ -16,25 +16,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from agentcli.core import events as ev
 from agentcli.core.errors import UsageError
-from agentcli.core.events import (
-    USER_AGENT,
-    BackgroundChanged,
-    BlockFinished,
-    ContextEdited,
-    ContextPinned,
-    DirectoryChanged,
-    Event,
-    MessageAppended,
-    ReplyTombstoned,
-    RequestRepaired,
-    Result,
-    ToolFinished,
-    ToolStarted,
-)
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, Json, Message, Origin, ToolUseBlock, block_to_dict, is_thinking, usage_to_dict
-from agentcli.session.base import SessionContext
+from agentcli.session.base import SessionContext, Store
 from agentcli.session.errors import SessionExists, SessionTooNew
 from agentcli.session.history import SHOWN_ONLY, end_fields, event_record, result_fields
 from agentcli.session.journal import SessionJournal
@@ -59,14 +45,14 @@ class _OpenReply:
     parts: list[_Part] = field(default_factory=list)
 
 
-class SessionStore:
-    """Make one with `create`, `resume` or `fork`. Implements `Store`."""
+class SessionStore(Store):
+    """Make one with `create`, `resume` or `fork`."""
 
     def __init__(self, workplace: SessionContext, journal: SessionJournal, loaded: LoadedSession | None = None) -> None:
         """`loaded` is what the journal's file already holds; None for a new one."""
         self._workplace = workplace
         self._journal = journal
-        self._session_id = journal.path.stem
+        super().__init__(journal.path.stem)
         self._forked_from = ""
         self._system_context = loaded.system_context if loaded else None
         self._folders = loaded.folders if loaded else ()
@@ -81,7 +67,7 @@ class SessionStore:
         self._reply: _OpenReply | None = None
         self._results: list[_Part] = []
         self._call_lines: dict[str, _Part] = {}
-        self._early: deque[Event] = deque()
+        self._early: deque[ev.Event] = deque()
         """Events shown before the first record; they alone do not create a file."""
 
     @classmethod
@@ -156,10 +142,6 @@ class SessionStore:
     # ------------------------------------------------------------------------------------------ as Store says it
 
     @property
-    def session_id(self) -> str:
-        return self._session_id
-
-    @property
     def path(self) -> Path | None:
         return self._journal.path
 
@@ -167,35 +149,35 @@ class SessionStore:
     def problem(self) -> str | None:
         return self._journal.problem
 
-    def record(self, event: Event) -> None:
-        if event.agent == USER_AGENT or (not event.agent and isinstance(event, SHOWN_ONLY)):
+    def record(self, event: ev.Event) -> None:
+        if event.agent == ev.USER_AGENT or (not event.agent and isinstance(event, SHOWN_ONLY)):
             self._record_shown(event)
             return
         if event.agent:
             return
         self._journal.retry_if_due(self._after_loss)
         match event:
-            case MessageAppended(message=message):
+            case ev.MessageAppended(message=message):
                 self._record_message(message)
-            case BlockFinished():
+            case ev.BlockFinished():
                 self._record_block(event.message_id, event.api_id, event.model, event.block, event.duration_ms)
-            case ToolFinished():
+            case ev.ToolFinished():
                 self._record_result(event)
-            case ReplyTombstoned(message_id=message_id):
+            case ev.ReplyTombstoned(message_id=message_id):
                 self._record_tombstone(message_id)
-            case RequestRepaired():
+            case ev.RequestRepaired():
                 self._write("redaction", {"repair": event.repair, "through": event.through, "text": event.text})
-            case ContextEdited():
+            case ev.ContextEdited():
                 said = {"step": event.step, "text": event.text, "freedTokens": event.freed_tokens}
                 self._write("edit", {"edits": event.edits, **said})
-            case DirectoryChanged():
+            case ev.DirectoryChanged():
                 self._write("directory", {"path": event.cwd})
-            case BackgroundChanged():
+            case ev.BackgroundChanged():
                 task = {"command": event.command, "status": event.status, "summary": event.summary}
                 self._write("background", {"taskId": event.task_id, **task})
-            case ContextPinned():
+            case ev.ContextPinned():
                 self._write("pin", {"items": event.items})
-            case Result():
+            case ev.Result():
                 self._record_submission_end(event)
             case _:
                 pass
@@ -315,7 +297,7 @@ class SessionStore:
         if chosen:
             self._leaf = chosen[-1].uuid
 
-    def _record_result(self, event: ToolFinished) -> None:
+    def _record_result(self, event: ev.ToolFinished) -> None:
         known = result_fields(event)
         extra = dict(known)
         if event.display:
@@ -363,7 +345,7 @@ class SessionStore:
         if self._reply is not None:
             self._record_tombstone(self._reply.message_id)
 
-    def _record_submission_end(self, event: Result) -> None:
+    def _record_submission_end(self, event: ev.Result) -> None:
         self._void_open_reply()
         fields: Json = {
             **end_fields(event),
@@ -374,9 +356,9 @@ class SessionStore:
         }
         self._write("submission-end", fields)
 
-    def _record_shown(self, event: Event) -> None:
+    def _record_shown(self, event: ev.Event) -> None:
         """Record an event that is only shown again; it waits until another record creates the file."""
-        if not isinstance(event, (*SHOWN_ONLY, ToolFinished)):
+        if not isinstance(event, (*SHOWN_ONLY, ev.ToolFinished)):
             return
         if self._opening is not None:
             self._early.append(event)
@@ -386,9 +368,9 @@ class SessionStore:
         self._journal.retry_if_due(self._after_loss)
         self._journal.append(self._shown_line(event))
 
-    def _shown_line(self, event: Event) -> bytes:
+    def _shown_line(self, event: ev.Event) -> bytes:
         data = event_record(event)
-        call = self._call_lines.get(event.tool_use_id) if isinstance(event, ToolStarted) else None
+        call = self._call_lines.get(event.tool_use_id) if isinstance(event, ev.ToolStarted) else None
         if call is not None and isinstance(call.block, ToolUseBlock) and call.block.input == data.get("input"):
             del data["input"]
         return encode_line(self._line("shown", self._workplace.ids.new(), self._leaf, {"event": data}))

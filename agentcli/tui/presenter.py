@@ -352,7 +352,7 @@ class Presenter:
         return []
 
     @_show.register
-    def _(self, event: _Noted, now: float) -> list[Operation]:
+    def _(self, event: wording.LineEvent, now: float) -> list[Operation]:
         if isinstance(event, ev.ModeChanged):
             if event.mode == self._mode:
                 return []

@@ -1,12 +1,14 @@
-"""Data classes of the workspace: file changes, diffs, undo plans and reports."""
+"""The interface of a workspace, and its data: file changes, diffs, undo plans and reports."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
+from pathlib import Path
 from typing import Literal
 
 from agentcli.core.frozen import frozen
+from agentcli.core.messages import Json
 
 ChangeKind = Literal["added", "modified", "deleted"]
 Choice = Literal["keep", "replace"]
@@ -166,3 +168,62 @@ class SnapshotError(Exception):
 
 class TooManyFiles(SnapshotError):
     """The folder has too many files for snapshots."""
+
+
+class Workspace:
+    """Keeps what files were like before a call that may change them, so that it can be put back. This one keeps
+    nothing; `reason` explains that to the user."""
+
+    def __init__(self, reason: str = "No copies of files are kept here, so nothing can be undone.") -> None:
+        self._reason = reason
+
+    async def warm(self, working_dirs: Sequence[Path]) -> None:
+        """Do ahead of time what makes the first snapshot slow, where that may be done."""
+
+    def begin(self, prompt_id: str) -> None:
+        """A submission begins."""
+
+    async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
+        """Called right before a call that is not safe begins to work. Must be quick and must not raise."""
+
+    async def after_change(self, only: Sequence[str] | None = None, background: bool = False) -> None:
+        """Called when such a call has ended. It may have changed the paths in `only` and what is below them; None: any
+        file. `background`: commands go on in the background. What changes until the next call is the user's. Must not
+        raise."""
+
+    async def before_user_command(self, command: str, only: Sequence[str] | None) -> None:
+        """The user runs a command of their own, maybe beside a call; it may change the paths in `only`; None: any file.
+        Must not raise."""
+
+    async def after_user_command(self) -> None:
+        """That command has ended. Must not raise."""
+
+    async def end(self, hurry: bool = False) -> None:
+        """The submission is over, in whichever way; what changes from here on is the user's. `hurry`: within a
+        second, because the program is to end."""
+
+    def take_notice(self) -> str | None:
+        """The next sentence for the user, once each: why something cannot be undone."""
+        return None
+
+    async def changes(self) -> list[FileChange]:
+        return []
+
+    async def diff(self, scope: DiffScope, working_dirs: Sequence[Path]) -> WorkspaceDiff:
+        return WorkspaceDiff(problem="No copies of files are kept here, so there is nothing to compare with.")
+
+    async def undo(self, choices: Choices | None = None) -> UndoReport:
+        return UndoReport(False, self._reason)
+
+    async def redo(self, choices: Choices | None = None) -> UndoReport:
+        return UndoReport(False, self._reason)
+
+    async def plan(self, again: bool, choices: Choices | None = None) -> UndoPlan:
+        """What an undo (`again`: a redo) would have to ask about beyond `choices`. Changes nothing."""
+        return UndoPlan()
+
+    async def take_undo_news(self) -> list[UndoNews]:
+        """The net effect of the undos and redos since this was last asked, by an earlier process too."""
+        return []
+
+    async def aclose(self) -> None: ...

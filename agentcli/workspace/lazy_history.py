@@ -14,6 +14,7 @@ from agentcli.workspace.base import (
     UndoNews,
     UndoPlan,
     UndoReport,
+    Workspace,
     WorkspaceDiff,
 )
 
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from agentcli.workspace.history import WorkspaceHistory
 
 
-class LazyHistory:
-    """Same interface as `WorkspaceHistory`. `session`: its id and the id of the session it was forked from, if any.
+class LazyHistory(Workspace):
+    """`session`: its id and the id of the session it was forked from, if any.
     Nothing is imported, read or started before a call may write or the history is requested."""
 
     def __init__(

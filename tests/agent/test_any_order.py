@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentcli.agent.context.collapse import Collapsing
-from agentcli.agent.context.pins import Pins
 from agentcli.agent.ports import Extensions
 from agentcli.agent.profile import Profile
 from agentcli.context.budget import ToolResultBudget
@@ -49,7 +48,7 @@ class Anything:
         workplace = SessionContext(folder, Path("/work"), LoopClock(), SequentialIds(), "test")
         self.store = SessionStore.create(workplace, "00000000-0000-4000-8000-000000000abc")
         self.step = Collapse()
-        view, pins = ContextView("The rules."), Pins()
+        view, pins = ContextView("The rules."), set[str]()
         steps: list[ContextStep] = [ToolResultBudget(lambda name, _text: f"/{name}", 2_000, 4_000), Snip()]
         steps += [Microcompact(keep=1, threshold=0.1), self.step]
         summary = reply("1. Intent: to go on.", match=HANDOVER, repeat=True)

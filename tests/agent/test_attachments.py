@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.loop.state import LoopState
+from agentcli.agent.loop_state import LoopState
 from agentcli.agent.updates.attachments import Composite, PlanModeNotice, TaskListReminder, Whereabouts
 from agentcli.context.edits import Edit
 from agentcli.context.prompt import folder_lines

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.agent.engine import Engine
-from agentcli.agent.loop.state import LoopState
+from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Extensions
 from agentcli.assemble import Options, build_engine
 from agentcli.core import events as ev

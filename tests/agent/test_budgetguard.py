@@ -149,7 +149,7 @@ def test_esc_at_the_question_is_an_interruption() -> None:
             assert result_of(events).terminal == "aborted_streaming"
             assert [event.behavior for event in only(events, ev.PermissionResolved)] == ["withdrawn"]
             assert len(b.requests) == 1
-            assert b.engine._state.questions.open_ids == ()
+            assert not b.engine._state.questions._open
 
     run_virtual(main)
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentcli.agent.loop.state import LoopState
+from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Extensions
 from agentcli.agent.updates import changed_files as changedfiles
 from agentcli.agent.updates.changed_files import CHANGED_FILES, LONGEST_TOLD, MOST_SHOWN, ChangedFiles

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.ports import Extensions, NoHooks
+from agentcli.agent.ports import Extensions, Hooks
 from agentcli.agent.profile import Profile, Tuning
 from agentcli.context.compact import RESTORED
 from agentcli.context.view import ContextView
@@ -260,7 +260,7 @@ def test_pins_that_leave_nothing_to_gain_are_named_as_the_reason() -> None:
 # ---------------------------------------------------------------------------------------------------------- hooks
 
 
-class Told(NoHooks):
+class Told(Hooks):
     def __init__(self) -> None:
         self.seen: list[str] = []
 
@@ -352,7 +352,7 @@ def test_a_proposal_that_is_not_taken_changes_nothing(answer: Answer | None) -> 
             before = b.engine.messages
             events = await reviewed(b, answer)
             assert b.engine.messages == before
-            assert b.engine._state.questions.open_ids == ()
+            assert not b.engine._state.questions._open
             assert len(only(events, ev.CompactionFailed)) == 1
             assert result_of(events).is_error == (answer is None or answer.behavior != "deny")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.ports import Extensions, NoHooks
+from agentcli.agent.ports import Extensions, Hooks
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.permission import Answer
@@ -21,7 +21,7 @@ from tests.support.virtual import VirtualLoop, run_virtual
 # ------------------------------------------------------------------------------------------------------- breaking off
 
 
-class Slow(NoHooks):
+class Slow(Hooks):
     async def before_compact(self, trigger: str, focus: str) -> str:
         await asyncio.sleep(1)
         return focus
@@ -83,7 +83,7 @@ def test_broken_off_at_any_point_nothing_has_changed_or_everything(review: bool,
                 assert len(only(events, ev.CompactionFailed)) == (not changed)
             if not changed:
                 assert view.wire(b.engine.messages) == wire
-            assert b.engine._state.questions.open_ids == ()
+            assert not b.engine._state.questions._open
             assert not b.engine.running
             await b.run("go")
             assert b.refused == []

@@ -16,18 +16,17 @@ from agentcli.agent.context.compaction_restore import (
     FILE_TOKENS,
     MOST_FILES,
     RestoredFile,
-    Surroundings,
+    RestoreSources,
     background_text,
     file_text,
     paths_read,
     plan_text,
     recent_paths,
     restored,
-    tasks_text,
 )
 from agentcli.agent.engine import Engine
-from agentcli.agent.loop.state import LoopState
-from agentcli.agent.updates.attachments import TaskListReminder
+from agentcli.agent.loop_state import LoopState
+from agentcli.agent.updates.attachments import TaskListReminder, tasks_text
 from agentcli.assemble import Options, build_engine
 from agentcli.context.compact import RESTORED
 from agentcli.context.estimate import block_tokens, message_tokens
@@ -120,7 +119,7 @@ async def given_files(paths: Sequence[str], _signal: AbortSignal) -> Sequence[Re
 @pytest.mark.parametrize("budget", [0, 200, 1_000, 7_000, 90_000])
 async def test_everything_together_keeps_to_its_budget_and_what_matters_comes_first(budget: int) -> None:
     log = used("1", "TodoWrite", todos=[{"content": "Paint it", "status": "pending"}])
-    around = Surroundings(given_files, lambda: [BackgroundTask("bash_1", "x", "running", "")])
+    around = RestoreSources(given_files, lambda: [BackgroundTask("bash_1", "x", "running", "")])
     back = await restored(log, [f"{n}.py" for n in range(9)], around, budget, SIGNAL)
     size = message_tokens(Message("user", back.blocks, "m", Origin.ATTACHMENT))
     assert size <= budget
@@ -134,7 +133,7 @@ async def test_everything_together_keeps_to_its_budget_and_what_matters_comes_fi
 
 async def test_a_restored_task_list_is_not_told_again_by_the_reminder() -> None:
     log = used("1", "TodoWrite", todos=[{"content": "Paint it", "status": "pending"}])
-    back = await restored(log, [], Surroundings(), 1_000, SIGNAL)
+    back = await restored(log, [], RestoreSources(), 1_000, SIGNAL)
     boundary = Message("user", (), "b", Origin.BOUNDARY)
     shown = Message("user", back.blocks, "m", Origin.ATTACHMENT, meta=back.meta)
     context = ToolContext(cwd=Path("/work"), working_dirs=())
@@ -265,4 +264,4 @@ async def test_an_abort_ends_the_reading_of_files(tmp_path: Path) -> None:
     controller = AbortController()
     asyncio.get_running_loop().call_soon(controller.abort)
     with pytest.raises(Aborted):
-        await restored([], ["a.py"], Surroundings(never), 9_000, controller.signal)
+        await restored([], ["a.py"], RestoreSources(never), 9_000, controller.signal)

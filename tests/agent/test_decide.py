@@ -10,19 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.agent.loop.decide import Find, StopVerdict, TurnOutcome, decide
+from agentcli.agent.loop.decide import Find, TurnOutcome, decide
 from agentcli.agent.loop.repetition import LoopVerdict, Repetition
-from agentcli.agent.loop.state import (
+from agentcli.agent.loop_state import (
     CompactTracking,
     Continue,
+    EndReason,
     Limits,
     LoopState,
     Stop,
-    Terminal,
     TokenProgress,
     Transition,
     next_state,
 )
+from agentcli.agent.ports import StopVerdict
 from agentcli.core.abort import AbortReason
 from agentcli.core.messages import ToolUseBlock
 from agentcli.providers.base import Failure, FailureKind
@@ -42,24 +43,24 @@ def outcome(**fields: Any) -> TurnOutcome:
     return TurnOutcome(**{"stop_hooks": LET_GO, **fields})
 
 
-ROWS: list[tuple[str, TurnOutcome, dict[str, Any], dict[str, Any], Terminal | Transition | str]] = [
+ROWS: list[tuple[str, TurnOutcome, dict[str, Any], dict[str, Any], EndReason | Transition | str]] = [
     # what the turn produced, changes of the state, changes of the limits, what must come of it
-    ("an answer", outcome(), {}, {}, Terminal.COMPLETED),
-    ("the budget is spent", outcome(aborted=AbortReason.BUDGET, tool_results=("1",)), {}, {}, Terminal.MAX_BUDGET_USD),
+    ("an answer", outcome(), {}, {}, EndReason.COMPLETED),
+    ("the budget is spent", outcome(aborted=AbortReason.BUDGET, tool_results=("1",)), {}, {}, EndReason.MAX_BUDGET_USD),
     (
         "the budget was spent before the request",
         TurnOutcome(aborted=AbortReason.BUDGET),
         {},
         {},
-        Terminal.MAX_BUDGET_USD,
+        EndReason.MAX_BUDGET_USD,
     ),
-    ("the context is full", TurnOutcome(blocked="Full."), {}, {}, Terminal.BLOCKING_LIMIT),
+    ("the context is full", TurnOutcome(blocked="Full."), {}, {}, EndReason.BLOCKING_LIMIT),
     (
         "an abort beats a full context",
         outcome(blocked="Full.", aborted=AbortReason.USER_CANCEL),
         {},
         {},
-        Terminal.ABORTED_STREAMING,
+        EndReason.ABORTED_STREAMING,
     ),
     ("tool results", outcome(tool_results=("1", "2")), {}, {}, Transition.NEXT_TURN),
     (
@@ -69,20 +70,26 @@ ROWS: list[tuple[str, TurnOutcome, dict[str, Any], dict[str, Any], Terminal | Tr
         {"max_turns": 2},
         Transition.NEXT_TURN,
     ),
-    ("results at max turns", outcome(tool_results=("1",)), {"turn_count": 2}, {"max_turns": 2}, Terminal.MAX_TURNS),
-    ("an answer at max turns", outcome(), {"turn_count": 2}, {"max_turns": 2}, Terminal.COMPLETED),
-    ("abort while streaming", outcome(aborted=AbortReason.USER_CANCEL), {}, {}, Terminal.ABORTED_STREAMING),
+    ("results at max turns", outcome(tool_results=("1",)), {"turn_count": 2}, {"max_turns": 2}, EndReason.MAX_TURNS),
+    ("an answer at max turns", outcome(), {"turn_count": 2}, {"max_turns": 2}, EndReason.COMPLETED),
+    ("abort while streaming", outcome(aborted=AbortReason.USER_CANCEL), {}, {}, EndReason.ABORTED_STREAMING),
     (
         "abort while tools run",
         outcome(aborted=AbortReason.INTERRUPT, aborted_in="tools", tool_results=("1",)),
         {},
         {},
-        Terminal.ABORTED_TOOLS,
+        EndReason.ABORTED_TOOLS,
     ),
-    ("abort beats an error", outcome(aborted=AbortReason.SHUTDOWN, failure=BROKEN), {}, {}, Terminal.ABORTED_STREAMING),
-    ("streaming error", outcome(failure=BROKEN), {}, {}, Terminal.MODEL_ERROR),
-    ("image error", outcome(failure=IMAGE), {}, {}, Terminal.IMAGE_ERROR),
-    ("API error", outcome(failure=INVALID, stop_hooks=None), {}, {}, Terminal.MODEL_ERROR),
+    (
+        "abort beats an error",
+        outcome(aborted=AbortReason.SHUTDOWN, failure=BROKEN),
+        {},
+        {},
+        EndReason.ABORTED_STREAMING,
+    ),
+    ("streaming error", outcome(failure=BROKEN), {}, {}, EndReason.MODEL_ERROR),
+    ("image error", outcome(failure=IMAGE), {}, {}, EndReason.IMAGE_ERROR),
+    ("API error", outcome(failure=INVALID, stop_hooks=None), {}, {}, EndReason.MODEL_ERROR),
     ("too long, collapses staged", outcome(failure=TOO_LONG, staged_collapses=2), {}, {}, "collapse_drain"),
     (
         "too long, collapses committed",
@@ -100,15 +107,15 @@ ROWS: list[tuple[str, TurnOutcome, dict[str, Any], dict[str, Any], Terminal | Tr
         "reactive_compact",
     ),
     ("too long, compacted", outcome(failure=TOO_LONG, compacted=True), {}, {}, Transition.REACTIVE_COMPACT_RETRY),
-    ("too long, compaction failed", outcome(failure=TOO_LONG, compacted=False), {}, {}, Terminal.PROMPT_TOO_LONG),
+    ("too long, compaction failed", outcome(failure=TOO_LONG, compacted=False), {}, {}, EndReason.PROMPT_TOO_LONG),
     (
         "too long again after a reactive compact (D2)",
         outcome(failure=TOO_LONG),
         {"reactive_compact_attempted": True},
         {},
-        Terminal.PROMPT_TOO_LONG,
+        EndReason.PROMPT_TOO_LONG,
     ),
-    ("too long, compaction off", outcome(failure=TOO_LONG), {}, {"reactive_compact": False}, Terminal.PROMPT_TOO_LONG),
+    ("too long, compaction off", outcome(failure=TOO_LONG), {}, {"reactive_compact": False}, EndReason.PROMPT_TOO_LONG),
     ("the window overflowed in the reply", outcome(context_exceeded=True), {}, {}, "reactive_compact"),
     ("first overrun", outcome(overrun=True), {}, {}, Transition.MAX_OUTPUT_TOKENS_ESCALATE),
     (
@@ -130,23 +137,29 @@ ROWS: list[tuple[str, TurnOutcome, dict[str, Any], dict[str, Any], Terminal | Tr
         outcome(overrun=True),
         {"max_output_override": 64_000, "output_recoveries": 3},
         {},
-        Terminal.MODEL_ERROR,
+        EndReason.MODEL_ERROR,
     ),
-    ("refusal", outcome(refused="declined", stop_hooks=None), {}, {}, Terminal.MODEL_ERROR),
-    ("a hook stopped after the tools", outcome(tool_results=("1",), hook_stop="enough"), {}, {}, Terminal.HOOK_STOPPED),
+    ("refusal", outcome(refused="declined", stop_hooks=None), {}, {}, EndReason.MODEL_ERROR),
+    (
+        "a hook stopped after the tools",
+        outcome(tool_results=("1",), hook_stop="enough"),
+        {},
+        {},
+        EndReason.HOOK_STOPPED,
+    ),
     (
         "no structured output after many tries",
         outcome(tool_results=("1",), hook_stop="no output", stopped_by="schema"),
         {},
         {},
-        Terminal.NO_STRUCTURED_OUTPUT,
+        EndReason.NO_STRUCTURED_OUTPUT,
     ),
     (
         "a stop without structured output after many tries",
         outcome(stop_hooks=StopVerdict(prevented="no output", by="schema")),
         {},
         {},
-        Terminal.NO_STRUCTURED_OUTPUT,
+        EndReason.NO_STRUCTURED_OUTPUT,
     ),
     (
         "a call that was refused twice",
@@ -162,7 +175,7 @@ ROWS: list[tuple[str, TurnOutcome, dict[str, Any], dict[str, Any], Terminal | Tr
         {},
         "loop_verdict",
     ),
-    ("a tool completed it", outcome(tool_results=("1",), completed_by_tool=True), {}, {}, Terminal.COMPLETED),
+    ("a tool completed it", outcome(tool_results=("1",), completed_by_tool=True), {}, {}, EndReason.COMPLETED),
     ("results of a row that repeats itself", outcome(tool_results=("1",), repetition=ROUND), {}, {}, "loop_verdict"),
     (
         "a loop that somebody lets go on",
@@ -176,7 +189,7 @@ ROWS: list[tuple[str, TurnOutcome, dict[str, Any], dict[str, Any], Terminal | Tr
         outcome(tool_results=("1",), repetition=ROUND, loop_verdict=LoopVerdict("stop")),
         {},
         {},
-        Terminal.LOOP_DETECTED,
+        EndReason.LOOP_DETECTED,
     ),
     (
         "a loop with nobody there: the model is told",
@@ -190,28 +203,28 @@ ROWS: list[tuple[str, TurnOutcome, dict[str, Any], dict[str, Any], Terminal | Tr
         outcome(tool_results=("1",), repetition=ROUND, loop_verdict=LoopVerdict("unattended")),
         {"warned_of_loop": True},
         {},
-        Terminal.LOOP_DETECTED,
+        EndReason.LOOP_DETECTED,
     ),
     (
         "a loop at max turns asks nobody",
         outcome(tool_results=("1",), repetition=ROUND),
         {"turn_count": 3},
         {"max_turns": 3},
-        Terminal.MAX_TURNS,
+        EndReason.MAX_TURNS,
     ),
     ("pause", outcome(paused=True), {}, {}, Transition.NEXT_TURN),
-    ("the eleventh pause", outcome(paused=True), {"pauses": 10}, {}, Terminal.COMPLETED),
+    ("the eleventh pause", outcome(paused=True), {"pauses": 10}, {}, EndReason.COMPLETED),
     ("an empty reply", outcome(empty=True), {}, {}, Transition.NEXT_TURN),
-    ("a second empty reply", outcome(empty=True), {"nudged": True}, {}, Terminal.COMPLETED),
+    ("a second empty reply", outcome(empty=True), {"nudged": True}, {}, EndReason.COMPLETED),
     ("stop hooks not asked yet", outcome(stop_hooks=None), {}, {}, "stop_hooks"),
     ("stop hooks block", outcome(stop_hooks=StopVerdict(("no",))), {}, {}, Transition.STOP_HOOK_BLOCKING),
-    ("stop hooks end it", outcome(stop_hooks=StopVerdict(prevented="x")), {}, {}, Terminal.STOP_HOOK_PREVENTED),
+    ("stop hooks end it", outcome(stop_hooks=StopVerdict(prevented="x")), {}, {}, EndReason.STOP_HOOK_PREVENTED),
     (
         "stop hooks that always block",
         outcome(stop_hooks=StopVerdict(("no",))),
         {"stop_hook_blocks": 20},
         {},
-        Terminal.STOP_HOOK_PREVENTED,
+        EndReason.STOP_HOOK_PREVENTED,
     ),
     (
         "below the token target",
@@ -225,14 +238,14 @@ ROWS: list[tuple[str, TurnOutcome, dict[str, Any], dict[str, Any], Terminal | Tr
         outcome(output_tokens=1_000),
         {"tokens": TokenProgress(used=8_000)},
         {"token_target": 10_000},
-        Terminal.COMPLETED,
+        EndReason.COMPLETED,
     ),
     (
         "diminishing returns",
         outcome(output_tokens=100),
         {"tokens": TokenProgress(used=2_000, continuations=2, last_gain=200)},
         {"token_target": 10_000},
-        Terminal.COMPLETED,
+        EndReason.COMPLETED,
     ),
     (
         "stop hooks beat the token target",
@@ -246,14 +259,14 @@ ROWS: list[tuple[str, TurnOutcome, dict[str, Any], dict[str, Any], Terminal | Tr
         outcome(),
         {"turn_count": 5},
         {"token_target": 10_000, "max_turns": 5},
-        Terminal.COMPLETED,
+        EndReason.COMPLETED,
     ),
     (
         "a stop hook goes no further than max turns",
         outcome(stop_hooks=StopVerdict(("no",))),
         {"turn_count": 5},
         {"max_turns": 5},
-        Terminal.MAX_TURNS,
+        EndReason.MAX_TURNS,
     ),
 ]
 
@@ -261,7 +274,7 @@ ROWS: list[tuple[str, TurnOutcome, dict[str, Any], dict[str, Any], Terminal | Tr
 def test_the_budget_stop_has_the_text_of_the_limits() -> None:
     limits = replace(LIMITS, budget_text="Reached maximum budget ($1)")
     assert decide(STATE, TurnOutcome(aborted=AbortReason.BUDGET), limits) == Stop(
-        Terminal.MAX_BUDGET_USD, "Reached maximum budget ($1)"
+        EndReason.MAX_BUDGET_USD, "Reached maximum budget ($1)"
     )
 
 
@@ -271,7 +284,7 @@ def test_each_row_of_the_table_is_decided(
     produced: TurnOutcome,
     state: dict[str, Any],
     limits: dict[str, Any],
-    expected: Terminal | Transition | str,
+    expected: EndReason | Transition | str,
 ) -> None:
     decision = decide(replace(STATE, **state), produced, replace(LIMITS, **limits))
     match decision:
@@ -286,7 +299,7 @@ def test_each_row_of_the_table_is_decided(
 def test_every_transition_and_every_terminal_of_the_inner_loop_has_a_row() -> None:
     reached = {row[4] for row in ROWS}
     assert set(Transition) <= reached
-    assert set(Terminal) <= reached
+    assert set(EndReason) <= reached
 
 
 @pytest.mark.parametrize("failure", [BROKEN, IMAGE, INVALID, TOO_LONG])
@@ -375,8 +388,8 @@ def test_finding_out_always_leads_to_a_decision(produced: TurnOutcome, limits: L
     if produced.aborted is not None:
         assert isinstance(decision, Stop)
         budget = produced.aborted is AbortReason.BUDGET
-        aborted = (Terminal.ABORTED_STREAMING, Terminal.ABORTED_TOOLS)
-        assert decision.terminal in ((Terminal.MAX_BUDGET_USD,) if budget else aborted)
+        aborted = (EndReason.ABORTED_STREAMING, EndReason.ABORTED_TOOLS)
+        assert decision.terminal in ((EndReason.MAX_BUDGET_USD,) if budget else aborted)
 
 
 @given(outcomes, limits_strategy)

@@ -203,7 +203,7 @@ def test_thinking_stays_while_its_results_wait_for_an_answer_also_when_nothing_r
     ],
 )
 def test_the_price_is_told_in_one_line(given: dict[str, Any], words: str) -> None:
-    change = pinning.Change((Edit(kind="drop", target="m:0", freed=3_100),), first=1_000)
+    change = pinning.ContextChange((Edit(kind="drop", target="m:0", freed=3_100),), first=1_000)
     assert words in price_of_drop(change, situation(**given)).text
 
 

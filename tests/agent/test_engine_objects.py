@@ -12,7 +12,6 @@ from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.costs.costs import Costs
 from agentcli.agent.costs.spending import Spending
 from agentcli.agent.file_changes import FileChanges
-from agentcli.agent.ports import NoWorkspace
 from agentcli.agent.profile import Bounds, ModelSettings, Profile, Tuning, price_of
 from agentcli.agent.prompt_queue import PromptQueue, QueuedPrompt
 from agentcli.agent.updates.attachments import UserNotes
@@ -23,14 +22,14 @@ from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Message, Origin, TextBlock, user_message
 from agentcli.core.usage import Totals, Usage
 from agentcli.providers.catalog import Catalog
-from agentcli.session.null import NullStore
+from agentcli.session.base import Store
 from agentcli.tools.base import ToolContext
-from agentcli.workspace.base import UndoNews, UndoReport
+from agentcli.workspace.base import UndoNews, UndoReport, Workspace
 from tests.support.fakes import MODEL
 from tests.support.virtual import run_virtual
 
 
-class RecordingStore(NullStore):
+class RecordingStore(Store):
     def __init__(self) -> None:
         super().__init__("session")
         self.recorded: list[ev.Event] = []
@@ -48,7 +47,7 @@ def used(dollars: float | None) -> ev.UsageReported:
     return ev.UsageReported(model="m", usage=Usage(input_tokens=10), cost_usd=dollars, duration_ms=1)
 
 
-def log_with(store: NullStore, *messages: Message) -> tuple[ConversationLog, PromptQueue]:
+def log_with(store: Store, *messages: Message) -> tuple[ConversationLog, PromptQueue]:
     queue = PromptQueue()
     return ConversationLog(messages, store, queue), queue
 
@@ -99,7 +98,7 @@ def test_a_session_without_a_message_records_nothing_between_submissions() -> No
 
 
 def test_a_note_that_did_not_get_into_the_log_is_handed_out_again() -> None:
-    log, _queue = log_with(NullStore("session"))
+    log, _queue = log_with(Store("session"))
     notes = UserNotes(log, SequentialIds(1))
     notes.add(Note("shell", "one"))
     [first] = notes.take()
@@ -123,7 +122,7 @@ def test_without_shells_there_are_no_background_commands() -> None:
     run_virtual(main)
 
 
-class Undoable(NoWorkspace):
+class Undoable(Workspace):
     def __init__(self) -> None:
         super().__init__()
         self.news = [UndoNews("p", False, restored=("/w/a",))]

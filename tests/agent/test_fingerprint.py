@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli import __version__
-from agentcli.agent.cache.fingerprint import Fingerprints, Front, front_from, kept_head, told_change
+from agentcli.agent.cache.fingerprint import Fingerprints, Front, changed_front, front_from, kept_head
 from agentcli.agent.cache.watch import CacheWatch, Setup
 from agentcli.agent.engine import Engine
 from agentcli.assemble import Options, build_engine
@@ -58,23 +58,23 @@ PART_CHANGED = replace(REQUEST, system=(REQUEST.system[0], "Elsewhere."))
     ],
 )
 def test_what_has_changed_is_named(request_now: Request, block: str, reason: str) -> None:
-    assert told_change(front_of(), front_of(request_now)) == (block, reason)
+    assert changed_front(front_of(), front_of(request_now)) == (block, reason)
 
 
 def test_other_instructions_before_the_messages_are_named_and_equal_fronts_are_not() -> None:
-    assert told_change(front_of(), front_of(context="Write poems.")) == (
+    assert changed_front(front_of(), front_of(context="Write poems.")) == (
         "the instructions before all messages",
         LEFT_OTHERWISE,
     )
     equal = replace(REQUEST, tools=tuple(dict(tool) for tool in TOOLS), system=(*REQUEST.system,), max_tokens=9)
-    assert told_change(front_of(), front_of(equal)) is None
+    assert changed_front(front_of(), front_of(equal)) is None
     budget = replace(REQUEST, thinking=Thinking("adaptive", 5_000))
-    assert told_change(front_of(), front_of(budget)) is None, "adaptive thinking has no budget"
+    assert changed_front(front_of(), front_of(budget)) is None, "adaptive thinking has no budget"
 
 
 def test_several_changes_are_one_reason_that_names_some() -> None:
     changed = replace(REQUEST, tools=(), system=("Other.",), effort="low", thinking=Thinking("disabled"))
-    told = told_change(front_of(), front_of(changed, ""))
+    told = changed_front(front_of(), front_of(changed, ""))
     assert told == (
         "the effort",
         "it was changed from high to low; also changed: the tool Read, the tool Grep, the system prompt and 2 more",
@@ -84,8 +84,8 @@ def test_several_changes_are_one_reason_that_names_some() -> None:
 def test_an_update_is_the_reason_for_other_tools_and_not_for_another_effort() -> None:
     before = replace(front_of(), version="0.0.1")
     updated = f"agentcli was updated from 0.0.1 to {__version__}"
-    assert told_change(before, front_of(GREP_CHANGED)) == ("the tool Grep", updated)
-    effort = told_change(before, front_of(replace(REQUEST, effort="low")))
+    assert changed_front(before, front_of(GREP_CHANGED)) == ("the tool Grep", updated)
+    effort = changed_front(before, front_of(replace(REQUEST, effort="low")))
     assert effort == ("the effort", "it was changed from high to low")
 
 
@@ -113,7 +113,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
 def test_whatever_a_file_says_is_a_front_or_none(found: Json, version: str) -> None:
     front = front_from(found, version)
     if front is not None:
-        told = told_change(front, front_of())
+        told = changed_front(front, front_of())
         # Characters that are not assigned yet do nothing to a terminal.
         assert not {unicodedata.category(c) for c in "".join(told or ())} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
@@ -122,7 +122,7 @@ def test_names_in_a_file_cannot_move_the_cursor() -> None:
     hostile = {**front_of().to_dict(), "model": "m\x1b[2J", "tools": [["Read\x1b]0;x\x07\n", "1"]]}
     front = front_from(hostile, "1\x1b[1m")
     assert front is not None
-    told = told_change(front, front_of())
+    told = changed_front(front, front_of())
     assert told is not None
     assert all(text.isprintable() for text in (*told, front.model, front.version))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.context.pins import Dropped, Pins
+from agentcli.agent.context.pins import Dropped
 from agentcli.agent.profile import Profile
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Message
@@ -23,7 +23,7 @@ SMALL = Profile(model=MODEL, small_model="x", system=("Be good.",), context_wind
 HANDOVER = "write a hand-over"
 
 
-def full_of_pins() -> tuple[tuple[Message, ...], Pins]:
+def full_of_pins() -> tuple[tuple[Message, ...], set[str]]:
     """A conversation of which nearly everything that fits is pinned."""
     talk = Talk()
     talk.prompt("look")
@@ -31,7 +31,7 @@ def full_of_pins() -> tuple[tuple[Message, ...], Pins]:
     talk.answer(LONG)
     talk.prompt("and?")
     talk.answer(LONG)
-    return tuple(talk.log), Pins([pinned])
+    return tuple(talk.log), {pinned}
 
 
 def pinned_bench(*replies: Json | str, handover: Json | None = None, **rest: Any) -> Bench:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.loop.state import LoopState
 from agentcli.agent.loop.structured_output import RequireOutput
-from agentcli.agent.ports import Extensions, NoAttachments, NoHooks
+from agentcli.agent.loop_state import LoopState
+from agentcli.agent.ports import Attachments, Extensions, Hooks
 from agentcli.agent.profile import Bounds, Profile, Tuning
 from agentcli.core import events as ev
 from agentcli.core.messages import ImageBlock, Json, Message, Origin, TextBlock
@@ -172,7 +172,7 @@ def test_what_a_tool_did_is_not_forgotten_when_the_consumer_leaves(closing: str)
     play(main)
 
 
-class Slow(NoHooks, NoAttachments):
+class Slow(Hooks, Attachments):
     def __init__(self, where: str) -> None:
         self.where = where
 
@@ -214,7 +214,7 @@ def test_wrong_structured_outputs_are_counted_whatever_is_wrong_with_them() -> N
             *replies * 10,
             tools=[tool],
             wants_structured=True,
-            extensions=Extensions(hooks=RequireOutput(NoHooks(), "StructuredOutput")),
+            extensions=Extensions(hooks=RequireOutput(Hooks(), "StructuredOutput")),
         )
         async with b.engine:
             for _prompt in range(2):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.loop.state import LoopState
+from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Extensions
 from agentcli.agent.updates.attachments import Composite
 from agentcli.agent.updates.changed_files import ChangedFiles

@@ -12,8 +12,7 @@ import pytest
 
 from agentcli.agent.cache.watch import UNKNOWN
 from agentcli.agent.context.collapse import Collapsing
-from agentcli.agent.context.pins import Pins
-from agentcli.agent.ports import Extensions, NoHooks
+from agentcli.agent.ports import Extensions, Hooks
 from agentcli.agent.profile import Profile, Tuning
 from agentcli.context.collapse import Collapse, find_spans
 from agentcli.context.estimate import message_tokens
@@ -76,8 +75,8 @@ class Ladder:
         summary = reply("1. Intent: a fence.", match=HANDOVER, repeat=True)
         replies = script(summary, reply(call("Look", what="fence")), reply("Done.", repeat=True))
         transport.player = self.player = Refusing(replies, refuse)
-        extensions = Extensions(collapser=Collapsing(view, step), hooks=rest.pop("hooks", NoHooks()))
-        pins = Pins([found] if pinned else [])
+        extensions = Extensions(collapser=Collapsing(view, step), hooks=rest.pop("hooks", Hooks()))
+        pins = {found} if pinned else set()
         given = {"log": self.log, "view": view, "extensions": extensions, "pins": pins, "tools": [FakeTool()], **rest}
         self.bench: Bench = bench(transport=transport, **given)
         self.engine = self.bench.engine
@@ -158,7 +157,7 @@ def test_a_hand_over_that_is_too_long_again_and_again_sheds_until_it_fits() -> N
 # ----------------------------------------------------------------------------------- broken off, whatever triggered it
 
 
-class Slow(NoHooks):
+class Slow(Hooks):
     async def before_compact(self, trigger: str, focus: str) -> str:
         await asyncio.sleep(1)
         return focus

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.agent.loop import wording as words
+from agentcli.agent.toolcalls.refusals import interrupted_call
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.messages import Json
@@ -177,7 +178,7 @@ async def from_interruptions(project: Path, texts: Texts) -> None:
                         session.engine.abort(reason)
             texts.add(f"Interruptions: {reason.value}", session.results)
             texts.add(f"Interruptions: {reason.value}", _notes(session))
-    texts.add("Interruptions: a call that was cut off", [words.interrupted_call(r, True) for r in AbortReason])
+    texts.add("Interruptions: a call that was cut off", [interrupted_call(r, True) for r in AbortReason])
 
 
 async def from_attachments(project: Path, texts: Texts) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentcli.agent.context import pins as pinning
-from agentcli.agent.context.pins import Dropped, Pins, Restored, planned_drop, planned_restore
+from agentcli.agent.context.pins import Dropped, Restored, planned_drop, planned_restore
 from agentcli.agent.loop_setup import loop_dependencies
 from agentcli.context.compact import pin_name, pinned_now
 from agentcli.context.edits import Edit, block_id, edit_from_dict
@@ -219,7 +219,7 @@ def test_pins_and_drops_survive_a_resume(tmp_path: Path) -> None:
             view = ContextView()
             for after, edit in loaded.edits:
                 view.edit([edit_from_dict(edit)], after)
-            other = bench("Three.", tools=[looking()], log=tuple(loaded.messages), view=view, pins=Pins(loaded.pinned))
+            other = bench("Three.", tools=[looking()], log=tuple(loaded.messages), view=view, pins=set(loaded.pinned))
             async with other.engine:
                 assert other.engine.context.pins == pins
                 assert other.engine.context.dropped_items() == dropped
@@ -239,7 +239,7 @@ def test_pins_and_drops_survive_a_resume(tmp_path: Path) -> None:
 @given(st.data())
 def test_after_any_drops_pins_and_restores_the_request_is_valid_and_has_what_must_stay(data: st.DataObject) -> None:
     log: list[Message] = data.draw(talks())
-    view, pins = ContextView(), Pins()
+    view, pins = ContextView(), set[str]()
     everything = [block_id(message, n) for message in log for n in range(len(message.content))]
     if not everything:
         return

@@ -9,7 +9,7 @@ from typing import Any, Self
 import pytest
 
 from agentcli.agent.engine import Engine
-from agentcli.agent.ports import Extensions, NoHooks, PreToolVerdict
+from agentcli.agent.ports import Extensions, Hooks, PreToolVerdict
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Origin, ToolUseBlock
 from agentcli.core.permission import Answer, PermissionMode
@@ -120,7 +120,7 @@ async def test_nothing_that_changes_something_runs_in_plan_mode(project: Path, b
 
 
 async def test_a_hook_cannot_allow_what_plan_mode_refuses(project: Path) -> None:
-    class Allows(NoHooks):
+    class Allows(Hooks):
         async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
             return PreToolVerdict("allow", "fine")
 
@@ -386,7 +386,7 @@ async def test_the_model_cannot_put_answers_into_the_persons_mouth(project: Path
 
 
 async def test_a_hook_that_brings_the_answer_along_may_stand_in_for_the_person(project: Path) -> None:
-    class Answers(NoHooks):
+    class Answers(Hooks):
         async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
             return PreToolVerdict("allow", updated_input={**input, "answers": {"Which colour?": "Red"}})
 

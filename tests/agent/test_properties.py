@@ -14,11 +14,10 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentcli.agent.loop.decide import StopVerdict
-from agentcli.agent.loop.state import LoopState, Terminal
-from agentcli.agent.ports import Extensions, NoHooks
+from agentcli.agent.loop_state import EndReason, LoopState
+from agentcli.agent.ports import Extensions, Hooks, StopVerdict
 from agentcli.agent.profile import Bounds, Tuning
-from agentcli.agent.toolcalls.executor import BatchExecutor, StreamingExecutor
+from agentcli.agent.toolcalls.executor import BatchExecutor, Executor
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.ids import SequentialIds
@@ -76,7 +75,7 @@ errors = st.sampled_from([fails(529), fails(500), fails(400, "bad", "invalid_req
 scripts = st.lists(st.one_of(replies, replies, replies, errors), min_size=1, max_size=6)
 
 
-class SometimesBlocking(NoHooks):
+class SometimesBlocking(Hooks):
     def __init__(self, verdicts: Sequence[bool]) -> None:
         self.verdicts = list(verdicts)
         self.asked = 0
@@ -129,7 +128,7 @@ setups = st.builds(
     ),
     st.builds(
         Tuning,
-        executor=st.sampled_from([StreamingExecutor, BatchExecutor]),
+        executor=st.sampled_from([Executor, BatchExecutor]),
         concurrency=st.sampled_from([1, 2, 10]),
         tool_summaries=st.booleans(),
         reactive_compact=st.booleans(),
@@ -171,7 +170,7 @@ def check_log(messages: Sequence[Message]) -> None:
 
 def check_events(events: Sequence[ev.Event], hooks: SometimesBlocking) -> None:
     result = result_of(events)  # I5
-    assert result.terminal in {terminal.value for terminal in Terminal}
+    assert result.terminal in {terminal.value for terminal in EndReason}
     assert len(only(events, ev.LoopEnded)) == 1
     # I3: one compaction per iteration, one reactive compact per submission.
     in_iteration = 0
@@ -210,7 +209,7 @@ def test_any_script_ends_in_one_result_and_a_valid_next_request(setup: Setup) ->
                 assert b.engine.messages[: len(before)] == before  # I2
                 check_log(b.engine.messages)
                 check_tools(tools)
-                assert b.engine._state.questions.open_ids == ()
+                assert not b.engine._state.questions._open
             assert b.refused == []  # I7
 
     run_virtual(main)
@@ -409,7 +408,7 @@ def replies_of(log: Sequence[Message]) -> list[Json]:
 
 
 @CHECKS
-@given(plain_scripts, st.sampled_from([StreamingExecutor, BatchExecutor]))
+@given(plain_scripts, st.sampled_from([Executor, BatchExecutor]))
 def test_replaying_replies_and_results_yields_the_same_log(script: list[Json], executor: Any) -> None:
     """I9: the log is a function of what the model said and what the tools answered."""
 

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.agent.loop.decide import StopVerdict
-from agentcli.agent.loop.state import LoopState
-from agentcli.agent.ports import Extensions, NoHooks
+from agentcli.agent.loop_state import LoopState
+from agentcli.agent.ports import Extensions, Hooks, StopVerdict
 from agentcli.agent.profile import Bounds
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
@@ -35,7 +34,7 @@ class SlowAttachments:
         return [user_message(f"[Attached {self.count}]", f"attached-{self.count}", Origin.ATTACHMENT)]
 
 
-class OneBlock(NoHooks):
+class OneBlock(Hooks):
     def __init__(self) -> None:
         self.blocks = 1
 
@@ -145,7 +144,7 @@ def test_queued_prompts_join_where_the_loop_continues_without_tool_results(way: 
         b = bench(
             reply(pause(2), "Done.", usage=usage),
             reply("Both done.", usage=usage),
-            extensions=Extensions(hooks=OneBlock() if blocking else NoHooks()),
+            extensions=Extensions(hooks=OneBlock() if blocking else Hooks()),
             bounds=Bounds(token_target=None if blocking else 1_200),
         )
         async with b.engine:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from agentcli.agent.context.pins import Dropped
-from agentcli.agent.conversation import CHANGED_BEFORE
 from agentcli.agent.engine import Engine
+from agentcli.agent.engine_setup import CHANGED_BEFORE
 from agentcli.agent.updates import changed_files as changedfiles
 from agentcli.assemble import Options, build_engine
 from agentcli.core import events as ev

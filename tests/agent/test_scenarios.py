@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.loop.decide import StopVerdict
-from agentcli.agent.loop.state import LoopState, Terminal, Transition
 from agentcli.agent.loop.structured_output import RequireOutput
-from agentcli.agent.ports import Extensions, NoCollapser, NoHooks, PostToolVerdict
+from agentcli.agent.loop_state import EndReason, LoopState, Transition
+from agentcli.agent.ports import Collapser, Extensions, Hooks, PostToolVerdict, StopVerdict
 from agentcli.agent.profile import Bounds, Profile, Tuning
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
@@ -81,7 +80,7 @@ def reached(events: list[ev.Event]) -> set[str]:
 
 
 @dataclass
-class Hooks(NoHooks):
+class Verdicts(Hooks):
     """Hooks with a verdict for each time they are asked."""
 
     verdicts: list[StopVerdict] = field(default_factory=list)
@@ -100,7 +99,7 @@ class Hooks(NoHooks):
         self.failures.append(text)
 
 
-class Staged(NoCollapser):
+class Staged(Collapser):
     def __init__(self, *staged: int) -> None:
         self._staged = list(staged)
 
@@ -178,7 +177,7 @@ async def a_prompt_too_long_is_withheld_and_compacted_once(world: World) -> set[
 
 @scenario
 async def a_prompt_too_long_for_good_ends_with_the_withheld_error(world: World) -> set[str]:
-    hooks = Hooks()
+    hooks = Verdicts()
     b = await world.bench("First. " * 90, TOO_LONG, "A summary.", TOO_LONG, extensions=Extensions(hooks=hooks))
     await b.run("one")
     events = await b.run("two")
@@ -219,7 +218,7 @@ async def further_overruns_are_answered_with_a_terse_message_three_times(world: 
 
 @scenario
 async def a_blocking_stop_hook_sends_the_model_back(world: World) -> set[str]:
-    hooks = Hooks(verdicts=[StopVerdict(errors=("Run the tests first.",))])
+    hooks = Verdicts(verdicts=[StopVerdict(errors=("Run the tests first.",))])
     b = await world.bench("Done.", "Tests run.", extensions=Extensions(hooks=hooks))
     events = await b.run()
     assert "Run the tests first." in str(world.bodies()[1]["messages"][-1])
@@ -230,7 +229,9 @@ async def a_blocking_stop_hook_sends_the_model_back(world: World) -> set[str]:
 
 @scenario
 async def a_stop_hook_may_end_the_submission(world: World) -> set[str]:
-    b = await world.bench("Done.", extensions=Extensions(hooks=Hooks(verdicts=[StopVerdict(prevented="Over quota.")])))
+    b = await world.bench(
+        "Done.", extensions=Extensions(hooks=Verdicts(verdicts=[StopVerdict(prevented="Over quota.")]))
+    )
     events = await b.run()
     assert b.engine.messages[-1].text == "Over quota."
     assert not result_of(events).is_error
@@ -240,7 +241,7 @@ async def a_stop_hook_may_end_the_submission(world: World) -> set[str]:
 @scenario
 async def a_post_tool_hook_may_end_the_submission(world: World) -> set[str]:
     b = await world.bench(
-        reply(call("Look")), tools=[FakeTool()], extensions=Extensions(hooks=Hooks(stop_after_tool="Enough."))
+        reply(call("Look")), tools=[FakeTool()], extensions=Extensions(hooks=Verdicts(stop_after_tool="Enough."))
     )
     events = await b.run()
     assert len(world.bodies()) == 1
@@ -470,7 +471,7 @@ async def a_structured_output_completes_without_another_call(world: World) -> se
 
 @scenario
 async def a_structured_output_that_never_comes_ends_the_submission_without_a_word_about_hooks(world: World) -> set[str]:
-    hooks = RequireOutput(NoHooks(), "StructuredOutput")
+    hooks = RequireOutput(Hooks(), "StructuredOutput")
     b = await world.bench(reply("Here.", repeat=True), extensions=Extensions(hooks=hooks), wants_structured=True)
     events = await b.run()
     assert result_of(events).subtype == "error_max_structured_output_retries"
@@ -516,4 +517,4 @@ def test_the_scenarios_reach_every_transition_and_every_terminal() -> None:
     seen: set[str] = set()
     for play in SCENARIOS:
         seen |= run(play, "scripted")
-    assert seen == {item.value for item in (*Transition, *Terminal)}
+    assert seen == {item.value for item in (*Transition, *EndReason)}

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.ports import Extensions, NoHooks, PostToolVerdict, PreToolVerdict
+from agentcli.agent.ports import Extensions, Hooks, PostToolVerdict, PreToolVerdict
 from agentcli.agent.profile import Bounds, Tuning
-from agentcli.agent.toolcalls.executor import BatchExecutor, StreamingExecutor
+from agentcli.agent.toolcalls.executor import BatchExecutor, Executor
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason, AbortSignal
 from agentcli.core.messages import ImageBlock, Json, Origin, TextBlock, ToolResultBlock, ToolUseBlock
@@ -24,7 +24,7 @@ from tests.support.virtual import run_virtual
 PICTURE = ImageBlock({"type": "base64", "media_type": "image/png", "data": "eA=="})
 
 
-class Hooks(NoHooks):
+class OddHooks(Hooks):
     """Deny a call, or raise after one."""
 
     def __init__(self, *, deny: str = "", crash: bool = False) -> None:
@@ -67,7 +67,13 @@ FAILURES: list[tuple[str, Json, FakeTool, dict[str, Any], str]] = [
     ("bad JSON", call_raw("Look", '{"what": "cut'), FakeTool(), {}, "not a JSON object"),
     ("schema", call("Look", what=5), FakeTool(), {}, "The input of Look is not right"),
     ("validation", call("Look", what="forbidden"), FakeTool(), {}, "That is forbidden."),
-    ("hook", LOOK, FakeTool(), {"extensions": Extensions(hooks=Hooks(deny="Not on Fridays."))}, "Not on Fridays."),
+    (
+        "hook",
+        LOOK,
+        FakeTool(),
+        {"extensions": Extensions(hooks=OddHooks(deny="Not on Fridays."))},
+        "Not on Fridays.",
+    ),
     ("rule", LOOK, FakeTool(safe=False, need="write"), {"mode": PermissionMode.PLAN}, "lan mode"),
     ("nobody to ask", LOOK, FakeTool(safe=False, need="write"), ASKED, "nobody is there to ask"),
     ("user", LOOK, FakeTool(safe=False, need="write"), {**ASKED, "interactive": True}, "The user declined"),
@@ -86,13 +92,13 @@ FAILURES: list[tuple[str, Json, FakeTool, dict[str, Any], str]] = [
         "broken hook after a refusal",
         call("Lok"),
         FakeTool(),
-        {"extensions": Extensions(hooks=Hooks(crash=True))},
+        {"extensions": Extensions(hooks=OddHooks(crash=True))},
         "Look",
     ),
 ]
 
 
-@pytest.mark.parametrize("executor", [StreamingExecutor, BatchExecutor])
+@pytest.mark.parametrize("executor", [Executor, BatchExecutor])
 @pytest.mark.parametrize(("step", "tool", "rest", "said"), [row[1:] for row in FAILURES], ids=[r[0] for r in FAILURES])
 def test_every_failure_is_an_error_result_in_the_same_tags(
     step: Json, tool: FakeTool, rest: dict[str, Any], said: str, executor: Any
@@ -193,7 +199,7 @@ def test_wrapping_is_done_once_and_keeps_pictures_in_place() -> None:
 
 def test_a_hook_that_raises_after_a_call_does_not_undo_its_success() -> None:
     async def main() -> None:
-        b = bench(reply(LOOK), "Done.", tools=[FakeTool()], extensions=Extensions(hooks=Hooks(crash=True)))
+        b = bench(reply(LOOK), "Done.", tools=[FakeTool()], extensions=Extensions(hooks=OddHooks(crash=True)))
         async with b.engine:
             events = await b.run()
         (result,) = results(b)
@@ -205,7 +211,7 @@ def test_a_hook_that_raises_after_a_call_does_not_undo_its_success() -> None:
     run_virtual(main)
 
 
-class SlowHooks(NoHooks):
+class SlowHooks(Hooks):
     async def before_prompt(self, text: str) -> tuple[str, ...]:
         await asyncio.sleep(1_000)
         return ("too late",)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.ports import Extensions, NoHooks, PostToolVerdict, PreToolVerdict
+from agentcli.agent.ports import Extensions, Hooks, PostToolVerdict, PreToolVerdict
 from agentcli.agent.profile import Tuning
 from agentcli.agent.toolcalls.executor import BatchExecutor
 from agentcli.core import events as ev
@@ -165,7 +165,7 @@ async def test_a_failing_call_leaves_its_siblings_alone_unless_the_tool_says_oth
 
 @played
 async def test_a_call_that_never_ran_has_no_duration() -> None:
-    class Thinking(NoHooks):
+    class Thinking(Hooks):
         async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
             await asyncio.sleep(30)
             return PreToolVerdict("deny", "No.")
@@ -326,7 +326,7 @@ async def test_with_nobody_to_ask_a_question_is_a_denial_that_says_how_to_allow(
 # ----------------------------------------------------------------------------------------------------------- hooks
 
 
-class ToolHooks(NoHooks):
+class ToolHooks(Hooks):
     def __init__(self, before: PreToolVerdict | None = None, after: PostToolVerdict | None = None) -> None:
         self.before, self.after = before or PreToolVerdict(), after or PostToolVerdict()
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.loop.decide import StopVerdict
-from agentcli.agent.loop.state import Continue, LoopState, Transition
-from agentcli.agent.ports import Extensions, NoHooks
+from agentcli.agent.loop_state import Continue, LoopState, Transition
+from agentcli.agent.ports import Extensions, Hooks, StopVerdict
 from agentcli.agent.profile import Bounds
 from agentcli.core import events as ev
 from tests.agent.test_scenarios import Staged
@@ -22,7 +21,7 @@ CUT = reply("Cut", stop_reason="max_tokens")
 USED = {"input_tokens": 10, "output_tokens": 600}
 
 
-class Watching(NoHooks):
+class Watching(Hooks):
     """Sees the state of the iteration that is about to end the submission."""
 
     def __init__(self, *verdicts: StopVerdict) -> None:

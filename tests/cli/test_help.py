@@ -36,7 +36,7 @@ def test_every_flag_stands_in_its_group_with_its_choices() -> None:
     for flag in FLAGS:
         term, text = flag_row(flag)
         assert f"\n  {term}" in shown, term
-        assert all(choice in text for choice in flag.choices), flag.long
+        assert all(choice in text for choice in flag.choices), flag.key
         assert all(name in term for name in flag.names)
     assert all(f"\n  {name} " in shown for name in COMMANDS)
 

@@ -51,7 +51,7 @@ def test_a_key_is_checked_and_then_kept() -> None:
     assert work == CheckKey(PUBLIC, KEY)
     keeping, work = checking.checked(KeyCheck("accepted"))
     assert work == KeepKey(PUBLIC, KEY)
-    done = keeping.succeeded("key", "kept")
+    done = keeping.ended("key", "kept")
     assert (done.step, done.outcome, done.key) == ("done", "key", "")
 
 
@@ -149,7 +149,7 @@ def test_whatever_is_answered_there_is_always_a_way_on_and_a_way_out(data: st.Da
                     welcome, work = welcome.tried(data.draw(st.sampled_from([True, False, None]))), None
                 case _:
                     fine = data.draw(st.booleans())
-                    welcome, work = welcome.succeeded("key", "told") if fine else welcome.failed("told"), None
+                    welcome, work = welcome.ended("key", "told") if fine else welcome.failed("told"), None
     for _press in range(3):
         if welcome.step != "done":
             welcome = welcome.back()

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.plain.markdown import LARGEST_BLOCK, MarkdownCutter, Part
+from agentcli.plain.markdown import LARGEST_BLOCK, MarkdownCutter, MarkdownPart
 
 
-def cut(*pieces: str) -> list[Part]:
+def cut(*pieces: str) -> list[MarkdownPart]:
     cutter = MarkdownCutter()
     return [*(part for piece in pieces for part in cutter.feed(piece)), *cutter.finish()]
 
@@ -25,9 +25,9 @@ def test_an_empty_line_ends_a_block_unless_what_follows_is_indented() -> None:
 
 def test_an_item_is_complete_when_the_next_one_begins_and_has_its_own_items_in_it() -> None:
     assert cut("1. a\n   - b\n2. c\n\nend") == [
-        Part("item", "1. a\n   - b"),
-        Part("item", "2. c"),
-        Part("block", "end"),
+        MarkdownPart("item", "1. a\n   - b"),
+        MarkdownPart("item", "2. c"),
+        MarkdownPart("block", "end"),
     ]
 
 
@@ -63,19 +63,19 @@ def test_nothing_is_had_early_of_what_may_look_otherwise_in_the_end(text: str) -
 
 def test_a_heading_is_complete_at_the_end_of_its_line() -> None:
     cutter = MarkdownCutter()
-    assert list(cutter.feed("# Head\nte")) == [Part("block", "# Head")]
+    assert list(cutter.feed("# Head\nte")) == [MarkdownPart("block", "# Head")]
 
 
 def test_code_is_complete_line_by_line_also_with_empty_lines_in_it() -> None:
     cutter = MarkdownCutter()
     assert list(cutter.feed("text\n```py\na\n\nb")) == [
-        Part("block", "text"),
-        Part("fence", "```py"),
-        Part("code", "a"),
-        Part("code", ""),
+        MarkdownPart("block", "text"),
+        MarkdownPart("fence", "```py"),
+        MarkdownPart("code", "a"),
+        MarkdownPart("code", ""),
     ]
-    assert list(cutter.feed("\n```\nafter")) == [Part("code", "b"), Part("fence", "```")]
-    assert list(cutter.finish()) == [Part("block", "after")]
+    assert list(cutter.feed("\n```\nafter")) == [MarkdownPart("code", "b"), MarkdownPart("fence", "```")]
+    assert list(cutter.finish()) == [MarkdownPart("block", "after")]
 
 
 def test_a_shorter_or_other_fence_does_not_end_code() -> None:

@@ -20,7 +20,7 @@ from agentcli.core.messages import (
     user_message,
 )
 from agentcli.plain.pieces import Answer, AnswerEnd, Gap, line
-from agentcli.plain.printer import SILENT, Printer
+from agentcli.plain.printer import Printer
 from agentcli.plain.replay import replayed
 from agentcli.plain.results import diff_output
 from agentcli.plain.writer import BareWriter, ColourWriter
@@ -78,6 +78,32 @@ def finished(
 
 
 # --------------------------------------------------------------------------------------------------------- all events
+
+
+SILENT: tuple[type[ev.Event], ...] = (
+    ev.SessionStarted,
+    ev.SessionResumed,
+    ev.RequestStarted,
+    ev.ReplyStarted,
+    ev.BlockStarted,
+    ev.ToolInputStreamed,
+    ev.RawStreamed,
+    ev.UsageReported,
+    ev.ToolResultAdded,
+    ev.TodosChanged,  # the call that changed them has them
+    ev.DirectoryChanged,
+    ev.ToolBatchSummarised,
+    ev.PermissionRequested,  # asked by `questions`
+    ev.PermissionResolved,
+    ev.PermissionDecided,
+    ev.PermissionDenied,  # the result says so
+    ev.ContextPinned,
+    ev.CompactionProposed,  # asked by `questions`
+    ev.ContextCompacted,  # its boundary is a message
+    ev.LoopContinued,
+    ev.LoopEnded,  # the result follows
+    ev.CommandEntered,  # the user has typed it just now
+)
 
 
 @pytest.mark.parametrize("name", sorted(ev.EVENT_TYPES))

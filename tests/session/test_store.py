@@ -34,7 +34,6 @@ from agentcli.session.errors import SessionBusy, SessionExists, SessionTooNew
 from agentcli.session.find import describe_session
 from agentcli.session.history import NOT_KEPT, TEXT_LIMIT, event_record
 from agentcli.session.load import UNFINISHED, load_session, read_records
-from agentcli.session.null import NullStore
 from agentcli.session.paths import make_private_dir, project_key
 from agentcli.session.store import SessionStore
 from tests.session.conversations import OTHER_ID, SESSION_ID, FixedClock, conversation, result, workplace
@@ -575,7 +574,7 @@ def test_a_record_behind_a_run_of_zeros_is_found(tmp_path: Path) -> None:
 
 
 def test_keeping_nothing_has_the_same_interface() -> None:
-    store: Store = NullStore(SESSION_ID, "There is no home folder, so this conversation is not saved.")
+    store: Store = Store(SESSION_ID, "There is no home folder, so this conversation is not saved.")
     store.record(prompt("p"))
     store.set_title("t")
     store.set_system_context("c")

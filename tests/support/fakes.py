@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agentcli.agent.conversation import Conversation
 from agentcli.agent.engine import Engine
+from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.profile import Profile
 from agentcli.core import events as ev
@@ -22,7 +22,6 @@ from agentcli.permissions.policy import Policy
 from agentcli.providers.catalog import Catalog
 from agentcli.providers.scripted import ScriptedTransport
 from agentcli.session.base import Store
-from agentcli.session.null import NullStore
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.registry import Registry
 from tests.support.scripts import provider_on, transport_for
@@ -138,8 +137,8 @@ def bench(*replies: Json | str, tools: Sequence[Any] = (), **rest: Any) -> Bench
     cwd = rest.pop("cwd", Path("/work"))
     catalog = rest.pop("catalog", Catalog())
     profile = rest.pop("profile", Profile(model=MODEL, small_model="claude-haiku-5-5", system=("Be good.",)))
-    store = rest.pop("store", None) or NullStore("session")
-    conversation = Conversation(
+    store = rest.pop("store", None) or Store("session")
+    conversation = EngineSetup(
         provider=provider_on(transport, rest.pop("policy", None), rest.pop("timeouts", None), catalog),
         registry=Registry(tools),
         store=store,

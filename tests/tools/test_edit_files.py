@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from agentcli.agent.live_permissions import LivePermissions
-from agentcli.agent.ports import NoHooks
+from agentcli.agent.ports import Hooks
 from agentcli.agent.questions import Questions
 from agentcli.agent.toolcalls.toolcall import CallResult, ToolRunner
 from agentcli.core import events as ev
@@ -305,7 +305,7 @@ class Desk:
             registry=Registry([Edit(), Write(), Read(), MultiEdit()]),
             permissions=LivePermissions(Policy(mode=PermissionMode.DEFAULT)),
             questions=self.questions,
-            hooks=NoHooks(),
+            hooks=Hooks(),
             ids=SequentialIds(),
             clock=SystemClock(),
         )

@@ -30,11 +30,11 @@ async def obeys(welcome: Welcome, work: Work) -> Welcome:
         case CheckKey():
             return await obeys(*welcome.checked(KeyCheck("accepted")))  # type: ignore[arg-type]
         case KeepKey():
-            return welcome.succeeded("key", work.key)
+            return welcome.ended("key", work.key)
         case TryServer():
             return welcome.tried(True)
         case UseServer():
-            return welcome.succeeded("server", work.model)
+            return welcome.ended("server", work.model)
     raise AssertionError(work)
 
 

@@ -110,7 +110,7 @@ def _digest(value: object) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).hexdigest()
 
 
-def told_change(before: Front, now: Front) -> tuple[str, str] | None:
+def changed_front(before: Front, now: Front) -> tuple[str, str] | None:
     """What has changed since an earlier process, the first in the order in which the cache reads it, and why, in words;
     None: nothing. The models are not compared: their names need not be equal for the same one."""
     changes = list(_changes(before, now))

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from agentcli.agent.cache.difference import blocks_of, changed_message, changed_settings, same_messages
-from agentcli.agent.cache.fingerprint import Fingerprints, Front, kept_head, told_change
+from agentcli.agent.cache.fingerprint import Fingerprints, Front, changed_front, kept_head
 from agentcli.core import events as ev
 from agentcli.core.format import elapsed, token_count
 from agentcli.core.frozen import frozen
@@ -242,7 +242,7 @@ class CacheWatch:
         if asked is None or not usage.prompt_tokens:
             return []
         front = self._fingerprints.front(asked.request, _asked_name(asked.request, model), self._user_context())
-        events = self._told(asked, model, usage, front)
+        events = self._findings(asked, model, usage, front)
         cached = usage.cache_read_input_tokens + usage.cache_creation_input_tokens
         ttl = LONG_TTL if usage.cache_write_1h_tokens or self.long_lived else SHORT_TTL
         self._last = _Answered(asked, model, now, cached, ttl)
@@ -256,12 +256,12 @@ class CacheWatch:
             self._keep(front)
         return events
 
-    def _told(self, asked: _Sent, model: str, usage: Usage, front: Front) -> list[ev.Event]:
+    def _findings(self, asked: _Sent, model: str, usage: Usage, front: Front) -> list[ev.Event]:
         last = self._last
         if self._compactions:
             return []
         if last is None:
-            return self._told_of_the_first(model, usage, front)
+            return self._first_findings(model, usage, front)
         missing = _missing(asked, last, usage)
         found = self._break
         much = missing >= max(_LEAST_MISSING, last.cached // 10)
@@ -282,7 +282,7 @@ class CacheWatch:
             return [ev.PrefixBroken(reason=found.reason, block=found.block, rebilled_tokens=missing)]
         return [_cold(f"The server dropped the prompt cache: {_rebilled(missing)}")]
 
-    def _told_of_the_first(self, model: str, usage: Usage, front: Front) -> list[ev.Event]:
+    def _first_findings(self, model: str, usage: Usage, front: Front) -> list[ev.Event]:
         """Of this process: what is compared with is how much the one before it left, and the digests of its front."""
         resumed = self._resumed
         if resumed is None:
@@ -310,7 +310,7 @@ class CacheWatch:
         answering = model if before is None else front.model
         if _named(answering) != _named(resumed.setup.model):
             return Break("the model", f"{answering} answered, and {resumed.setup.model} before")
-        changed = told_change(before, front) if before is not None else None
+        changed = changed_front(before, front) if before is not None else None
         return None if changed is None else Break(*changed)
 
     def _lose(self, model: str, missing: int, usage: Usage, *, broken: bool) -> None:

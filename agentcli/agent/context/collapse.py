@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from agentcli.agent.ports import Staging
+from agentcli.agent.ports import Collapser, Staging
 from agentcli.agent.side_call import SideCall
 from agentcli.context.collapse import (
     SYSTEM,
@@ -42,8 +42,8 @@ MOST_FAILURES = 6
 SUMMARY_TOKENS = 2_048
 
 
-class Collapsing:
-    """Implements `Collapser`. One per conversation; `step` is for its pipeline."""
+class Collapsing(Collapser):
+    """One per conversation; `step` is for its pipeline."""
 
     def __init__(self, view: ContextView, step: Collapse) -> None:
         self._view = view
@@ -113,11 +113,10 @@ class Collapsing:
 
     def _next_span(self, staging: Staging) -> Span | None:
         edits = self._view.edits
-        spans = find_spans(edits.shown(edits.in_force(staging.log)), self._staying(staging), self._size)
+        spans = find_spans(
+            edits.shown(edits.in_force(staging.log)), self._staying(staging), self._view.estimator.message
+        )
         return next((span for span in spans if self._tries[span.first] < MOST_TRIES), None)
-
-    def _size(self, message: Message) -> int:
-        return self._view.estimator.message(message)
 
     def _staying(self, staging: Staging) -> Callable[[Message], bool]:
         """What must remain as it is: what the user has pinned, what is staged already, and where a repair ends."""

@@ -7,7 +7,7 @@ and the last of these messages, and a boundary without all of them does not coun
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 
@@ -74,24 +74,16 @@ class Compaction:
         self._trigger = trigger
         self._focus = focus
         self._review = review
-        self._summary = ""
+        self.summary = ""
+        """What the model wrote, or the user made of it."""
         self._model = ""
         self._draft: Draft | None = None
-        self._problem: str | None = None
+        self.problem: str | None = None
+        """Why nothing has changed, for people."""
         self._cost: float | None = 0.0
         self.cancelled = False
         """The user has looked at the summary and wants none."""
         self.messages: tuple[Message, ...] = ()
-
-    @property
-    def problem(self) -> str | None:
-        """Why nothing has changed, for people."""
-        return self._problem
-
-    @property
-    def summary(self) -> str:
-        """What the model wrote, or the user made of it."""
-        return self._summary
 
     async def run(self) -> AsyncGenerator[ev.Event, None]:
         own, log, signal = self._dependencies, self._log, self._signal
@@ -101,8 +93,8 @@ class Compaction:
             async with aclosing(stage(log, before, signal)) as events:
                 async for event in events:
                     yield event
-            if self._problem is not None:
-                yield ev.CompactionFailed(trigger=self._trigger, text=self._problem, cancelled=self.cancelled)
+            if self.problem is not None:
+                yield ev.CompactionFailed(trigger=self._trigger, text=self.problem, cancelled=self.cancelled)
                 return
         assert self._draft is not None
         following = self._draft.messages
@@ -119,16 +111,16 @@ class Compaction:
     async def _summarise(
         self, log: Sequence[Message], before: int, signal: AbortSignal
     ) -> AsyncGenerator[ev.Event, None]:
-        """Ask for the summary until there is one or no further way to ask; sets `_summary` or `_problem`."""
+        """Ask for the summary until there is one or no further way to ask; sets `summary` or `problem`."""
         own = self._dependencies
         asking = _Asking.first(own.view, log, self._trigger, own.window - before)
         if asking is None:
-            self._problem = NOTHING_YET
+            self.problem = NOTHING_YET
             return
         try:
             focus = await signal.run(own.hooks.before_compact(self._trigger, self._focus))
         except Aborted:
-            self._problem = INTERRUPTED
+            self.problem = INTERRUPTED
             return
         while True:
             request = own.requests.build(asking.wire(focus), asking.max_tokens, "compact", own.budget_spent)
@@ -141,14 +133,14 @@ class Compaction:
                     self._count(event)
                     yield event
             if signal.aborted:
-                self._problem = INTERRUPTED
+                self.problem = INTERRUPTED
                 return
             following = asking.again(call)
             if following is None:
                 break
             asking = following
-        self._problem = _wrong_with(call)
-        self._summary = (call.text or "").strip()
+        self.problem = _wrong_with(call)
+        self.summary = (call.text or "").strip()
 
     def _count(self, event: ev.Event) -> None:
         if isinstance(event, ev.UsageReported):
@@ -162,35 +154,35 @@ class Compaction:
     ) -> AsyncGenerator[ev.Event, None]:
         """What would stand in the log; shown to the user first where there is one to ask. Sets `_draft`."""
         await self._redraft(log, signal)
-        if self._problem is not None or self._review is None or self._draft is None:
+        if self.problem is not None or self._review is None or self._draft is None:
             return
         request_id = self._dependencies.ids.new()
         answer = self._review.ask(request_id)
         try:
             yield self._proposed(request_id, log, before, self._draft)
-            self._take(await signal.run(_answered(answer)))
+            self._take(await signal.run(answer))
         except Aborted:
-            self._problem = INTERRUPTED
+            self.problem = INTERRUPTED
         finally:
             self._review.withdraw(request_id)
-        if self._problem is None:
+        if self.problem is None:
             # Files may have changed while the user was reading.
             await self._redraft(log, signal)
 
     async def _redraft(self, log: Sequence[Message], signal: AbortSignal) -> None:
         own = self._dependencies
         try:
-            draft = await drafted(own, log, self._summary, signal, manual=self._trigger == "manual")
+            draft = await drafted(own, log, self.summary, signal, manual=self._trigger == "manual")
         except Aborted:
-            self._problem = INTERRUPTED
+            self.problem = INTERRUPTED
             return
-        summary = message_tokens(user_message(words.summary_text(self._summary), "", Origin.SUMMARY))
+        summary = message_tokens(user_message(words.summary_text(self.summary), "", Origin.SUMMARY))
         if summary >= draft.old_tokens:
-            self._problem = INFLATING
+            self.problem = INFLATING
         elif sum(map(message_tokens, draft.messages)) >= draft.old_tokens + draft.pending_tokens:
-            self._problem = PINNED_TOO_MUCH if draft.has_pins else LITTLE_TO_GAIN
+            self.problem = PINNED_TOO_MUCH if draft.has_pins else LITTLE_TO_GAIN
         elif signal.aborted:
-            self._problem = INTERRUPTED
+            self.problem = INTERRUPTED
         self._draft = draft
 
     def _proposed(self, request_id: str, log: Sequence[Message], before: int, draft: Draft) -> ev.CompactionProposed:
@@ -200,7 +192,7 @@ class Compaction:
         kept, dropped, added = draft.shares.lines(Totals(before, after, fixed), density)
         return ev.CompactionProposed(
             request_id=request_id,
-            summary=self._summary,
+            summary=self.summary,
             tokens_before=before,
             tokens_after=after,
             cost_usd=self._cost,
@@ -214,21 +206,17 @@ class Compaction:
     def _take(self, answer: Answer) -> None:
         if answer.behavior == "deny":
             self.cancelled = True
-            self._problem = _CANCELLED
+            self.problem = _CANCELLED
             return
-        edited = (answer.updated_input or {}).get("summary", self._summary)
-        self._summary = edited.strip() if isinstance(edited, str) else self._summary
-        if not self._summary:
-            self._problem = NO_SUMMARY
+        edited = (answer.updated_input or {}).get("summary", self.summary)
+        self.summary = edited.strip() if isinstance(edited, str) else self.summary
+        if not self.summary:
+            self.problem = NO_SUMMARY
 
     def _after(self, log: Sequence[Message], following: Sequence[Message]) -> int:
         """What the next request comes to then, as everybody else will estimate it."""
         marker = words.boundary("", self._trigger, (0, 0), following)
         return self._dependencies.view.estimate((*log, marker, *following), self._dependencies.overhead)
-
-
-async def _answered(answer: Awaitable[Answer]) -> Answer:
-    return await answer
 
 
 # -------------------------------------------------------------------------------------------------- ways of asking

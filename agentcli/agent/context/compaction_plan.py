@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 
 from agentcli.agent.context.compaction_preview import Material, Shares, shares_of
-from agentcli.agent.context.compaction_restore import Surroundings, paths_read, recent_paths, restored
+from agentcli.agent.context.compaction_restore import RestoreSources, paths_read, recent_paths, restored
 from agentcli.agent.ports import Hooks, PriceOf, Requests
 from agentcli.agent.updates.mentions import attached_paths
 from agentcli.context import compact as words
@@ -40,7 +40,7 @@ class CompactionDependencies:
     window: int = 200_000
     pinned: AbstractSet[str] = frozenset()
     """Blocks that the user wants kept word for word, by the ids they had when they were pinned."""
-    around: Surroundings = Surroundings()
+    restore_from: RestoreSources = RestoreSources()
     budget_spent: int | None = None
     """Tokens of the task budget that the messages no longer show; None when they show all."""
 
@@ -83,8 +83,8 @@ async def drafted(
     shown = bool(_prompts((*exchange, *pending)))
     pictures = () if shown else _pictures(summarised, max(budget, least - said_tokens))
     budget -= sum(map(block_tokens, pictures))
-    paths = _paths(old, (*exchange, *pending), parts.around.canonical)
-    back = await restored(log, paths, parts.around, max(0, budget), signal)
+    paths = _paths(old, (*exchange, *pending), parts.restore_from.canonical)
+    back = await restored(log, paths, parts.restore_from, max(0, budget), signal)
     pieces = words.CompactionParts(
         summary=summary,
         prompts=prompts,

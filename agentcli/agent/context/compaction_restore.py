@@ -12,7 +12,9 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from agentcli.agent.context.compaction_preview import Share
-from agentcli.agent.ports import Permissions
+from agentcli.agent.live_permissions import LivePermissions
+from agentcli.agent.updates.attachments import TASK_LIST, tasks_text
+from agentcli.agent.updates.instructions import PATH_ARGUMENTS
 from agentcli.agent.updates.mentions import attached_paths
 from agentcli.context.compact import RESTORED, cut_middle
 from agentcli.context.estimate import block_tokens
@@ -32,21 +34,11 @@ FILE_TOKENS = 5_000
 LEAST_FILE_TOKENS = 300
 """Less than that of a file is no use."""
 PLAN_TOKENS = 5_000
-MOST_TASKS = 50
 MOST_COMMANDS = 20
 
 _FILES = "files"
 """In a restored message's meta: the files that it shows, the last used first."""
-_TASKS = "task_list"
-"""In a message's meta: the task list was shown here; `attachments.TaskListReminder` goes by it."""
 
-_PATHS = {
-    "Read": "file_path",
-    "Edit": "file_path",
-    "MultiEdit": "file_path",
-    "Write": "file_path",
-    "NotebookEdit": "notebook_path",
-}
 _LOOKED_THROUGH = 4 * MOST_FILES
 """How many files that were used are tried: some are gone or may not be read any more."""
 
@@ -67,7 +59,7 @@ async def no_files(_paths: Sequence[str], _signal: AbortSignal) -> Sequence[Rest
 
 
 @frozen
-class Surroundings:
+class RestoreSources:
     """What is beside the conversation."""
 
     files: Files = no_files
@@ -93,7 +85,7 @@ class RecentFiles:
     change by it: a file that others have changed has to be read before it is written, as before.
     """
 
-    def __init__(self, read: Tool, permissions: Permissions, context: ToolContext) -> None:
+    def __init__(self, read: Tool, permissions: LivePermissions, context: ToolContext) -> None:
         self._read = read
         self._permissions = permissions
         self._context = context
@@ -129,10 +121,10 @@ class RecentFiles:
         return output.content
 
 
-def surroundings(read: Tool | None, permissions: Permissions, context: ToolContext) -> Surroundings:
+def restore_sources(read: Tool | None, permissions: LivePermissions, context: ToolContext) -> RestoreSources:
     """Of a conversation whose calls run in this context; without a tool that reads, no file is shown."""
     shells = context.shells
-    return Surroundings(
+    return RestoreSources(
         files=no_files if read is None else RecentFiles(read, permissions, context),
         canonical=lambda path: os.path.realpath(absolute_path(path, context)),
         background=lambda: [shell.task for shell in shells.known()] if shells is not None else [],
@@ -140,7 +132,7 @@ def surroundings(read: Tool | None, permissions: Permissions, context: ToolConte
 
 
 async def restored(
-    log: Sequence[Message], paths: Sequence[str], around: Surroundings, budget: int, signal: AbortSignal
+    log: Sequence[Message], paths: Sequence[str], sources: RestoreSources, budget: int, signal: AbortSignal
 ) -> Restored:
     """Everything that fits, what matters most first. `paths`: files to show, the last used first. Raises `Aborted`."""
     blocks: list[Block] = []
@@ -160,12 +152,12 @@ async def restored(
         return True
 
     if add("tasks", tasks_text(log), "the task list"):
-        meta[_TASKS] = True
+        meta[TASK_LIST] = True
     add("plan", plan_text(log), "the plan that was approved")
-    running = [task for task in around.background() if task.status == "running"]
+    running = [task for task in sources.background() if task.status == "running"]
     add("background", background_text(running), counted(len(running), "running background command"))
     if paths and budget > LEAST_FILE_TOKENS:
-        for file in await around.files(paths, signal):
+        for file in await sources.files(paths, signal):
             room = min(FILE_TOKENS, budget)
             line = f"{plain_line(file.path, 100)}, as it is now"
             if room > LEAST_FILE_TOKENS and add(_FILES, file_text(file, room), line):
@@ -181,7 +173,7 @@ def recent_paths(messages: Sequence[Message]) -> list[str]:
     for message in reversed(messages):
         failed.update(result.tool_use_id for result in message.tool_results if result.is_error)
         for use in reversed(message.tool_uses):
-            path = use.input.get(_PATHS.get(use.name, ""))
+            path = use.input.get(PATH_ARGUMENTS.get(use.name, ""))
             if isinstance(path, str) and path and use.id not in failed:
                 paths.setdefault(path)
         for path in attached_paths([message]):
@@ -203,17 +195,6 @@ def file_text(file: RestoredFile, tokens: int) -> str:
     text = cut_middle(file.text, tokens - 150)
     more = " Read shows what was left out." if text != file.text else ""
     return f"[{plain_line(file.path, 300)} as it is on disk now, so that it need not be read again.{more}]\n{text}"
-
-
-def tasks_text(log: Sequence[Message]) -> str:
-    """The task list, unless all of it is done."""
-    todos = todos_from(log)
-    if all(todo["status"] == "completed" for todo in todos):
-        return ""
-    lines = [f"- {todo['status']}: {plain_line(todo['content'], 150)}" for todo in todos[:MOST_TASKS]]
-    if len(todos) > MOST_TASKS:
-        lines.append(f"- and {len(todos) - MOST_TASKS} more")
-    return "[Your task list; TodoWrite changes it:\n" + "\n".join(lines) + "]"
 
 
 def plan_text(log: Sequence[Message]) -> str:

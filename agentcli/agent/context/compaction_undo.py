@@ -65,10 +65,10 @@ async def undo_compaction(
     reason = "a compaction was undone"
     edits = [edit_to_dict(undoing.edit)]
     yield ev.ContextEdited(edits=edits, step="compact", freed_tokens=undoing.edit.freed, text=reason)
-    yield ev.NoticeRaised(text=_told(undoing, limits), code="command")
+    yield ev.NoticeRaised(text=_undo_text(undoing, limits), code="command")
 
 
-def _told(undoing: Undoing, limits: ContextLimits) -> str:
+def _undo_text(undoing: Undoing, limits: ContextLimits) -> str:
     restored = undoing.tokens_then - undoing.tokens_now
     text = (
         f"The compaction is undone: about {token_count(restored)} tokens are back, "

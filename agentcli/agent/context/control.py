@@ -13,13 +13,12 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import TypeVar
 
-from agentcli.agent.cache.watch import CacheWatch, Setup
+from agentcli.agent.cache.watch import Setup
 from agentcli.agent.context.compaction_undo import undo_compaction
 from agentcli.agent.context.pins import (
     NOT_THERE,
-    Change,
+    ContextChange,
     Dropped,
-    Pins,
     Restored,
     planned_drop,
     planned_restore,
@@ -39,7 +38,8 @@ from agentcli.agent.context.report import (
 )
 from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.costs.spending import Spending
-from agentcli.agent.loop.state import CompactTracking
+from agentcli.agent.engine_setup import EngineSetup
+from agentcli.agent.loop_state import CompactTracking
 from agentcli.agent.ports import ContextLimits
 from agentcli.agent.profile import ConversationRequests, ModelSettings, Profile
 from agentcli.context.compact import pin_name, pinned_now
@@ -47,8 +47,6 @@ from agentcli.context.edits import COLLAPSED, block_id, edit_to_dict
 from agentcli.context.steps import ContextState, still_cached
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
-from agentcli.core.frozen import frozen
-from agentcli.core.ids import Clock
 from agentcli.core.messages import (
     Block,
     Json,
@@ -59,7 +57,7 @@ from agentcli.core.messages import (
     ToolUseBlock,
     UnknownBlock,
 )
-from agentcli.providers.base import Provider, Request
+from agentcli.providers.base import Request
 
 _NO_PIN = "It is part of every request and needs no pin."
 _HEAD = ("system", "tools")
@@ -78,34 +76,26 @@ _NOUNS = {
 Outcome = TypeVar("Outcome", Dropped, Restored)
 
 
-@frozen
-class ContextDependencies:
-    """What the context is made of, and what its size and its price are computed from."""
-
-    log: ConversationLog
-    view: ContextView
-    pins: Pins
-    watch: CacheWatch
-    settings: ModelSettings
-    requests: ConversationRequests
-    provider: Provider
-    clock: Clock
-    spending: Spending
-    is_model_working: Callable[[], bool] = lambda: False
-
-
 class ContextControl:
-    def __init__(self, dependencies: ContextDependencies) -> None:
-        self._log = dependencies.log
-        self._base_view = dependencies.view
-        self._pins = dependencies.pins
-        self._watch = dependencies.watch
-        self._settings = dependencies.settings
-        self._requests = dependencies.requests
-        self._provider = dependencies.provider
-        self._clock = dependencies.clock
-        self._spending = dependencies.spending
-        self._is_model_working = dependencies.is_model_working
+    def __init__(
+        self,
+        setup: EngineSetup,
+        log: ConversationLog,
+        settings: ModelSettings,
+        requests: ConversationRequests,
+        spending: Spending,
+        is_model_working: Callable[[], bool],
+    ) -> None:
+        self._log = log
+        self._base_view = setup.view
+        self._pins = setup.pins
+        self._watch = setup.watch
+        self._settings = settings
+        self._requests = requests
+        self._provider = setup.provider
+        self._clock = setup.clock
+        self._spending = spending
+        self._is_model_working = is_model_working
         self._intact: tuple[str, int] = self._intact_after_resume()
         """The last reply at the time of the user's last change, and the tokens before that change, which the cache
         still has. Until the next reply, changes behind that place cost nothing more."""
@@ -115,7 +105,7 @@ class ContextControl:
         """Number of user changes to the context or the model: a compaction that failed before may work after one."""
         self._in_flight = False
         """A request has been built and its reply is not in the log yet."""
-        self._pending: list[tuple[Change, str]] = []
+        self._pending: list[tuple[ContextChange, str]] = []
         """Changes made while a request is in flight, each with its reason, in order."""
         self._view_with_pending: ContextView | None = None
 
@@ -198,8 +188,8 @@ class ContextControl:
         found = self._shown_block(item)
         if found is None or item not in self.pins:
             return "It is not pinned." if found is not None else NOT_THERE
-        self._pins.remove(pin_name(*found))
-        self._pins.remove(item)
+        self._pins.discard(pin_name(*found))
+        self._pins.discard(item)
         self.change_count += 1
         self._record_pins()
         return None
@@ -238,10 +228,10 @@ class ContextControl:
             self.pin(item)
         return restored
 
-    def _planned_drop(self, item: str, situation: ContextState) -> Change | str:
+    def _planned_drop(self, item: str, situation: ContextState) -> ContextChange | str:
         return planned_drop(self._view, self._log.messages, item, situation, running=self._is_model_working())
 
-    def _apply(self, change: Change, reason: str, outcome: Outcome) -> Outcome:
+    def _apply(self, change: ContextChange, reason: str, outcome: Outcome) -> Outcome:
         """Apply a change now, or as soon as the reply in flight has arrived."""
         self.change_count += 1
         self._break_at(change.first)
@@ -252,7 +242,7 @@ class ContextControl:
         self._view_with_pending = None
         return replace(outcome, text=f"{outcome.text}; {_LATER}")
 
-    def _apply_now(self, change: Change, reason: str) -> None:
+    def _apply_now(self, change: ContextChange, reason: str) -> None:
         self._base_view.edit(change.edits, self._log.messages[-1].id)
         edits = [edit_to_dict(edit) for edit in change.edits]
         event = ev.ContextEdited(edits=edits, step="person", freed_tokens=change.freed, text=reason)

@@ -21,7 +21,7 @@ from agentcli.core.plural import counted
 NOT_THERE = "There is no such item in the context. /context items lists them with their ids."
 SYSTEM = "The system prompt is part of every request."
 TOOLS = "The tools are part of every request. A deny rule for one takes it away."
-INSTRUCTIONS = "What stands before all messages is part of every request. Change the instruction files instead."
+INSTRUCTIONS = "What stands before all messages is part of every request. ContextChange the instruction files instead."
 SUMMARY = "The summary stands for all that came before it. /compact undo brings that back."
 COLLAPSED_SPAN = "It stands for several messages. Bring them back first; then they can be dropped one by one."
 LAST_PROMPT = "The last prompt is what the model goes by."
@@ -34,28 +34,6 @@ DROPPED_ALREADY = "It is dropped already."
 NOT_CHANGED = "It is shown whole already."
 
 _FRONT = "user-context:"
-
-
-class Pins(AbstractSet[str]):
-    """The names (`context.compact.pin_name`) of all that is pinned, as they are now: whoever holds it sees changes."""
-
-    def __init__(self, names: Iterable[str] = ()) -> None:
-        self._names = dict.fromkeys(names)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._names
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def add(self, name: str) -> None:
-        self._names[name] = None
-
-    def remove(self, name: str) -> None:
-        self._names.pop(name, None)
 
 
 @frozen
@@ -86,7 +64,7 @@ class Restored:
 
 
 @frozen
-class Change:
+class ContextChange:
     edits: tuple[Edit, ...]
     first: int
     """Tokens at the beginning of the request that are read from the cache as before."""
@@ -104,7 +82,7 @@ class Change:
 
 def planned_drop(
     view: ContextView, log: Sequence[Message], item: str, situation: ContextState, *, running: bool
-) -> Change | str:
+) -> ContextChange | str:
     """What leaving an item out would change, or why it cannot be. `running`: a submission is under way."""
     if (always := _always_there(item)) is not None:
         return always
@@ -129,10 +107,10 @@ def planned_drop(
         for name, block in _blocks(shown)
         if name in targets
     )
-    return Change(edits, _position(view, shown, targets, situation.estimate), also)
+    return ContextChange(edits, _position(view, shown, targets, situation.estimate), also)
 
 
-def price_of_drop(change: Change, situation: ContextState) -> Dropped:
+def price_of_drop(change: ContextChange, situation: ContextState) -> Dropped:
     tokens, usd, cost = _costs(change, situation)
     return Dropped(change.freed, tokens, usd, f"saves {_counted(change.freed)} a turn, {cost}", change.also)
 
@@ -195,7 +173,9 @@ def _reply_of(messages: Sequence[Message], place: int) -> Message | None:
 # ---------------------------------------------------------------------------------------------------------- restore
 
 
-def planned_restore(view: ContextView, log: Sequence[Message], item: str, situation: ContextState) -> Change | str:
+def planned_restore(
+    view: ContextView, log: Sequence[Message], item: str, situation: ContextState
+) -> ContextChange | str:
     """What bringing an item back whole would change, or why it cannot be."""
     if item.startswith(COLLAPSED):
         return _uncollapsed(view, log, item, situation)
@@ -217,15 +197,15 @@ def planned_restore(view: ContextView, log: Sequence[Message], item: str, situat
         if name in targets
     )
     first = _position_in_log(view, log, messages, found[0], situation.estimate)
-    return _fitting(Change(edits, first, keeps=decided.kind == "replace"), situation)
+    return _fitting(ContextChange(edits, first, keeps=decided.kind == "replace"), situation)
 
 
-def price_of_restore(change: Change, situation: ContextState) -> Restored:
+def price_of_restore(change: ContextChange, situation: ContextState) -> Restored:
     tokens, usd, cost = _costs(change, situation)
     return Restored(-change.freed, tokens, usd, f"adds {_counted(-change.freed)} a turn, {cost}")
 
 
-def _uncollapsed(view: ContextView, log: Sequence[Message], item: str, situation: ContextState) -> Change | str:
+def _uncollapsed(view: ContextView, log: Sequence[Message], item: str, situation: ContextState) -> ContextChange | str:
     first = item.removeprefix(COLLAPSED).rpartition(":")[0]
     shown = view.messages(log)
     stand_in = next((message for message in shown if message.id == f"{COLLAPSED}{first}"), None)
@@ -235,10 +215,10 @@ def _uncollapsed(view: ContextView, log: Sequence[Message], item: str, situation
     size = message_tokens(stand_in) - sum(message_tokens(m) for m in view.uncollapsed(log) if m.id in hidden)
     edit = Edit(kind="restore", target=first, step="person", freed=round(size * view.estimator.density))
     position = _position(view, shown, {block_id(stand_in, 0)}, situation.estimate)
-    return _fitting(Change((edit,), position), situation)
+    return _fitting(ContextChange((edit,), position), situation)
 
 
-def _fitting(change: Change, situation: ContextState) -> Change | str:
+def _fitting(change: ContextChange, situation: ContextState) -> ContextChange | str:
     then = situation.estimate - change.freed
     if then > situation.usable:
         return f"With it the context would be {then:,} tokens, and only {situation.usable:,} fit."
@@ -362,7 +342,7 @@ def _size(block: Block | None) -> int:
 # ------------------------------------------------------------------------------------------------------------- words
 
 
-def _costs(change: Change, situation: ContextState) -> tuple[int, float | None, str]:
+def _costs(change: ContextChange, situation: ContextState) -> tuple[int, float | None, str]:
     tokens = rewritten_tokens(change.first, max(0, change.freed), situation)
     usd = rewriting_usd(tokens, situation)
     if situation.cache_cold:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentcli.agent.loop.state import Terminal
+from agentcli.agent.loop_state import EndReason
 from agentcli.core import events as ev
 from agentcli.core.answers import is_continued
 from agentcli.core.format import money
@@ -16,12 +16,12 @@ from agentcli.core.messages import Json, Origin
 from agentcli.core.usage import ModelTotals, Totals, Usage
 from agentcli.providers.catalog import Catalog
 
-_GRACEFUL = {Terminal.COMPLETED.value, Terminal.HOOK_STOPPED.value, Terminal.STOP_HOOK_PREVENTED.value}
-_NO_OUTPUT = {*_GRACEFUL, Terminal.NO_STRUCTURED_OUTPUT.value}
+_GRACEFUL = {EndReason.COMPLETED.value, EndReason.HOOK_STOPPED.value, EndReason.STOP_HOOK_PREVENTED.value}
+_NO_OUTPUT = {*_GRACEFUL, EndReason.NO_STRUCTURED_OUTPUT.value}
 """Terminals after which a structured output that was wanted is missing."""
 _SUBTYPES: Mapping[str, str] = {
-    Terminal.MAX_TURNS.value: "error_max_turns",
-    Terminal.MAX_BUDGET_USD.value: "error_max_budget_usd",
+    EndReason.MAX_TURNS.value: "error_max_turns",
+    EndReason.MAX_BUDGET_USD.value: "error_max_budget_usd",
 }
 
 
@@ -60,7 +60,7 @@ class Account:
 
     def result(self, totals: Totals, catalog: Catalog, session_id: str, uuid: str) -> ev.Result:
         ended = self.ended or ev.LoopEnded(
-            terminal=Terminal.MODEL_ERROR.value, turns=0, text="The run did not end well."
+            terminal=EndReason.MODEL_ERROR.value, turns=0, text="The run did not end well."
         )
         subtype, is_error = self._verdict(ended)
         text = self.text

@@ -14,7 +14,8 @@ from typing import Literal
 
 from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.repetition import LoopVerdict, Repetition
-from agentcli.agent.loop.state import Continue, Limits, LoopState, Stop, Terminal, Transition
+from agentcli.agent.loop_state import Continue, EndReason, Limits, LoopState, Stop, Transition
+from agentcli.agent.ports import Source, StopVerdict
 from agentcli.core.abort import AbortReason
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Message
@@ -22,21 +23,6 @@ from agentcli.providers.base import Failure, FailureKind
 
 MIN_TARGET_SHARE = 0.9
 """A token target counts as met from this share on."""
-
-
-Source = Literal["hook", "schema"]
-"""Who keeps a submission going or ends it: hooks, or the demand for structured output (`--json-schema`)."""
-
-
-@frozen
-class StopVerdict:
-    """What the stop hooks said. Both empty: they let go."""
-
-    errors: tuple[str, ...] = ()
-    """They block the stop; the model gets these texts and continues."""
-    prevented: str | None = None
-    """They end the submission here, with this reason."""
-    by: Source = "hook"
 
 
 @frozen
@@ -93,21 +79,21 @@ Decision = Continue | Stop | Find
 
 def decide(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decision:
     if outcome.aborted is AbortReason.BUDGET:
-        return Stop(Terminal.MAX_BUDGET_USD, limits.budget_text)
+        return Stop(EndReason.MAX_BUDGET_USD, limits.budget_text)
     if outcome.aborted is not None:
         tools = outcome.aborted_in == "tools"
-        return Stop(Terminal.ABORTED_TOOLS if tools else Terminal.ABORTED_STREAMING, words.aborted(outcome.aborted))
+        return Stop(EndReason.ABORTED_TOOLS if tools else EndReason.ABORTED_STREAMING, words.ABORTED[outcome.aborted])
     if outcome.blocked is not None:
-        return Stop(Terminal.BLOCKING_LIMIT, outcome.blocked)
+        return Stop(EndReason.BLOCKING_LIMIT, outcome.blocked)
     if outcome.failure is not None and outcome.failure.kind is not FailureKind.PROMPT_TOO_LONG:
         image = outcome.failure.kind is FailureKind.IMAGE
-        return Stop(Terminal.IMAGE_ERROR if image else Terminal.MODEL_ERROR, outcome.failure.message)
+        return Stop(EndReason.IMAGE_ERROR if image else EndReason.MODEL_ERROR, outcome.failure.message)
     if outcome.failure is not None or outcome.context_exceeded:
         return _too_long(state, outcome, limits)
     if outcome.overrun:
         return _overrun(state, outcome, limits)
     if outcome.refused is not None:
-        return Stop(Terminal.MODEL_ERROR, outcome.refused)
+        return Stop(EndReason.MODEL_ERROR, outcome.refused)
     return _finished_turn(state, outcome, limits)
 
 
@@ -121,9 +107,9 @@ def _too_long(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decisio
     if outcome.compacted is None and limits.reactive_compact and not state.reactive_compact_attempted:
         return Find("reactive_compact")
     if outcome.failure is not None and state.only_a_prompt:
-        return Stop(Terminal.PROMPT_TOO_LONG, words.PROMPT_TOO_LONG)
+        return Stop(EndReason.PROMPT_TOO_LONG, words.PROMPT_TOO_LONG)
     said = outcome.failure.message if outcome.failure else "The conversation no longer fits into the model's context."
-    return Stop(Terminal.PROMPT_TOO_LONG, said)
+    return Stop(EndReason.PROMPT_TOO_LONG, said)
 
 
 def _overrun(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decision:
@@ -135,7 +121,7 @@ def _overrun(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decision
         data = {"attempt": attempt, "of": limits.max_output_recoveries}
         return Continue(Transition.MAX_OUTPUT_TOKENS_RECOVERY, data)
     return Stop(
-        Terminal.MODEL_ERROR,
+        EndReason.MODEL_ERROR,
         f"The reply ran into the output limit {state.output_recoveries + 1} times in a row. "
         "Ask for the work in smaller pieces, or raise maxOutputTokens in the settings.",
     )
@@ -144,11 +130,11 @@ def _overrun(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decision
 def _finished_turn(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decision:
     if outcome.hook_stop is not None:
         missing = outcome.stopped_by == "schema"
-        return Stop(Terminal.NO_STRUCTURED_OUTPUT if missing else Terminal.HOOK_STOPPED, outcome.hook_stop)
+        return Stop(EndReason.NO_STRUCTURED_OUTPUT if missing else EndReason.HOOK_STOPPED, outcome.hook_stop)
     if outcome.completed_by_tool:
-        return Stop(Terminal.COMPLETED)
+        return Stop(EndReason.COMPLETED)
     at_the_limit = limits.max_turns is not None and state.turn_count + 1 > limits.max_turns
-    too_many = Stop(Terminal.MAX_TURNS, f"Reached maximum number of turns ({limits.max_turns})")
+    too_many = Stop(EndReason.MAX_TURNS, f"Reached maximum number of turns ({limits.max_turns})")
     if outcome.tool_results:
         return too_many if at_the_limit else _results(state, outcome)
     if outcome.paused and state.pauses < limits.max_pauses:
@@ -159,7 +145,7 @@ def _finished_turn(state: LoopState, outcome: TurnOutcome, limits: Limits) -> De
         return Find("stop_hooks")
     if outcome.stop_hooks.prevented is not None:
         missing = outcome.stop_hooks.by == "schema"
-        terminal = Terminal.NO_STRUCTURED_OUTPUT if missing else Terminal.STOP_HOOK_PREVENTED
+        terminal = EndReason.NO_STRUCTURED_OUTPUT if missing else EndReason.STOP_HOOK_PREVENTED
         return Stop(terminal, outcome.stop_hooks.prevented)
     if outcome.stop_hooks.errors:
         if at_the_limit:
@@ -168,13 +154,13 @@ def _finished_turn(state: LoopState, outcome: TurnOutcome, limits: Limits) -> De
             by = {"by": "schema"} if outcome.stop_hooks.by == "schema" else {}
             return Continue(Transition.STOP_HOOK_BLOCKING, {"errors": list(outcome.stop_hooks.errors), **by})
         return Stop(
-            Terminal.STOP_HOOK_PREVENTED,
+            EndReason.STOP_HOOK_PREVENTED,
             f"The stop hook blocked {state.stop_hook_blocks} times in a row: {outcome.stop_hooks.errors[0]}",
         )
     remaining = _target_left(state, outcome, limits)
     if remaining and not at_the_limit:
         return Continue(Transition.TOKEN_BUDGET_CONTINUATION, {"remaining": remaining})
-    return Stop(Terminal.COMPLETED)
+    return Stop(EndReason.COMPLETED)
 
 
 def _results(state: LoopState, outcome: TurnOutcome) -> Decision:
@@ -192,7 +178,7 @@ def _results(state: LoopState, outcome: TurnOutcome) -> Decision:
             return Continue(Transition.NEXT_TURN, {**data, "loop": "allowed", "said": outcome.loop_verdict.said})
         case "unattended" if not state.warned_of_loop:
             return Continue(Transition.NEXT_TURN, {**data, "loop": "told", "name": name, "times": times})
-    return Stop(Terminal.LOOP_DETECTED, words.loop_detected(name, times, warned=state.warned_of_loop))
+    return Stop(EndReason.LOOP_DETECTED, words.loop_detected(name, times, warned=state.warned_of_loop))
 
 
 def _target_left(state: LoopState, outcome: TurnOutcome, limits: Limits) -> int:

@@ -10,8 +10,8 @@ from typing import Any
 from agentcli.agent.cache.watch import CacheWatch
 from agentcli.agent.context.compaction import CompactionDependencies
 from agentcli.agent.context.control import ContextControl
-from agentcli.agent.loop.state import Limits
 from agentcli.agent.loop.turn import TurnDependencies
+from agentcli.agent.loop_state import Limits
 from agentcli.agent.ports import ContextLimits, Extensions, Staging
 from agentcli.agent.profile import ModelSettings
 from agentcli.agent.prompt_queue import PromptQueue

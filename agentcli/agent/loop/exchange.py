@@ -11,8 +11,8 @@ from dataclasses import replace
 from agentcli.agent.loop.decide import TurnOutcome
 from agentcli.agent.loop.dependencies import LoopDependencies
 from agentcli.agent.loop.repetition import repetition
-from agentcli.agent.loop.state import LoopState
 from agentcli.agent.loop.turn import Turn, TurnPlan
+from agentcli.agent.loop_state import LoopState
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.providers.base import FailureKind

@@ -12,7 +12,7 @@ from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.decide import TurnOutcome
 from agentcli.agent.loop.dependencies import LoopDependencies
 from agentcli.agent.loop.recover import attachments_now
-from agentcli.agent.loop.state import CompactTracking, LoopState
+from agentcli.agent.loop_state import CompactTracking, LoopState
 from agentcli.context.compact import pinned_now
 from agentcli.context.steps import MOST_TURNS, ContextState, expected_turns
 from agentcli.core import events as ev

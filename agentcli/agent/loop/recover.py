@@ -11,7 +11,7 @@ from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.decide import Find, TurnOutcome
 from agentcli.agent.loop.dependencies import LoopDependencies
 from agentcli.agent.loop.repetition import LoopQuestion
-from agentcli.agent.loop.state import Continue, LoopState, Stop, Terminal, Transition, next_state
+from agentcli.agent.loop_state import Continue, EndReason, LoopState, Stop, Transition, next_state
 from agentcli.agent.prompt_queue import QueuedPrompt
 from agentcli.agent.toolcalls.refusals import refused_again
 from agentcli.context.compact import pinned_now
@@ -163,7 +163,7 @@ class Ending:
         for prompt in refused_prompts(self._state) if outcome.refused is not None else ():
             dependencies.compaction.view.repair("leave_out_prompt", prompt)
             yield ev.RequestRepaired(repair="leave_out_prompt", through=prompt, text=stop.text)
-        if stop.terminal is Terminal.PROMPT_TOO_LONG:
+        if stop.terminal is EndReason.PROMPT_TOO_LONG:
             dependencies.detach(dependencies.extensions.hooks.after_failure(stop.text))
         for message in terminal_messages(stop, outcome, dependencies.turn.ids):
             yield ev.MessageAppended(message=message)
@@ -215,16 +215,16 @@ def transition_messages(decision: Continue, state: LoopState, outcome: TurnOutco
 def terminal_messages(stop: Stop, outcome: TurnOutcome, ids: Ids) -> tuple[Message, ...]:
     """The messages that a terminal leaves in the log (the last column of SPEC 2.7's table)."""
     match stop.terminal:
-        case Terminal.COMPLETED | Terminal.MAX_BUDGET_USD:
+        case EndReason.COMPLETED | EndReason.MAX_BUDGET_USD:
             return ()
-        case Terminal.ABORTED_STREAMING | Terminal.ABORTED_TOOLS:
+        case EndReason.ABORTED_STREAMING | EndReason.ABORTED_TOOLS:
             if outcome.aborted is AbortReason.INTERRUPT:
                 return ()
-            in_tools = stop.terminal is Terminal.ABORTED_TOOLS
+            in_tools = stop.terminal is EndReason.ABORTED_TOOLS
             text = words.INTERRUPTED_TOOLS if in_tools else words.INTERRUPTED
             text = words.CLOSED if outcome.aborted is AbortReason.SHUTDOWN else text
             return (user_message(text, ids.new(), Origin.INTERRUPTION),)
-        case Terminal.MAX_TURNS:
+        case EndReason.MAX_TURNS:
             return (user_message(f"[{stop.text}]", ids.new(), Origin.ATTACHMENT),)
         case _:
             meta = {"terminal": stop.terminal.value, "kind": outcome.failure.kind.value if outcome.failure else ""}

@@ -16,7 +16,7 @@ from agentcli.agent.loop.dependencies import LoopDependencies
 from agentcli.agent.loop.exchange import Exchange
 from agentcli.agent.loop.prepare import Preparation
 from agentcli.agent.loop.recover import Continuation, Ending, FactCheck
-from agentcli.agent.loop.state import LoopState, Stop
+from agentcli.agent.loop_state import LoopState, Stop
 from agentcli.core.abort import AbortSignal
 from agentcli.core.events import Event
 

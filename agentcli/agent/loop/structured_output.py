@@ -6,16 +6,15 @@ are marked as its own, so that neither the model nor the user reads of a hook.
 
 from __future__ import annotations
 
-from agentcli.agent.loop.decide import StopVerdict
-from agentcli.agent.loop.state import LoopState
-from agentcli.agent.ports import Hooks, PostToolVerdict, PreToolVerdict
+from agentcli.agent.loop_state import LoopState
+from agentcli.agent.ports import Hooks, PostToolVerdict, PreToolVerdict, StopVerdict
 from agentcli.core.messages import Json, ToolResultBlock, ToolUseBlock
 
 MAX_TRIES = 5
 
 
-class RequireOutput:
-    """Implements `Hooks` around other hooks. One per engine; the count starts again with each prompt."""
+class RequireOutput(Hooks):
+    """Hooks around other hooks. One per engine; the count starts again with each prompt."""
 
     def __init__(self, inner: Hooks, tool_name: str) -> None:
         self._inner = inner

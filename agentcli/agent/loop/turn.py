@@ -15,11 +15,11 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from agentcli.agent.loop.decide import TurnOutcome
-from agentcli.agent.loop.provider_notices import announced
 from agentcli.agent.loop.repetition import DENIED
 from agentcli.agent.loop.reply import Reply
 from agentcli.agent.ports import PriceOf
-from agentcli.agent.toolcalls.executor import Executor, StreamingExecutor
+from agentcli.agent.provider_notices import announced
+from agentcli.agent.toolcalls.executor import Executor
 from agentcli.agent.toolcalls.toolcall import CallResult, ToolRunner
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
@@ -41,7 +41,7 @@ class TurnDependencies:
     price: PriceOf
     ids: Ids
     clock: Clock
-    executor: type[Executor] = StreamingExecutor
+    executor: type[Executor] = Executor
     concurrency: int = 10
     keep: Callable[[ev.Event], None] = lambda _event: None
     """Keeps the last events of the turn when the consumer has gone away."""

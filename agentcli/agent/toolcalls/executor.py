@@ -1,9 +1,7 @@
 """When each tool call of a reply runs (SPEC T1, T2).
 
 Calls that are safe to run together start as soon as they are known, up to a limit; a call that is not waits until
-all before it are done, and everything after it waits for it. The streaming executor starts calls while the reply
-still streams, the batch executor when the reply is complete; the rule is the same. Results are kept in the order of
-the calls.
+all before it are done, and everything after it waits for it. Results are kept in the order of the calls.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
-from agentcli.agent.loop.wording import interrupted_call
+from agentcli.agent.toolcalls.refusals import interrupted_call
 from agentcli.agent.toolcalls.toolcall import CallResult, ToolRunner, failed
 from agentcli.core.abort import AbortController, AbortReason, AbortSignal
 from agentcli.core.aio import cancel_and_wait
@@ -46,7 +44,8 @@ class _Entry:
 
 
 class Executor:
-    """One per reply. `submit` calls as they complete, `close` when there are no more."""
+    """One per reply. `submit` calls as they complete, `close` when there are no more. Starts calls while the reply
+    streams."""
 
     starts_while_streaming: ClassVar[bool] = True
 
@@ -189,9 +188,7 @@ class Executor:
                     entry.task.cancel()
 
 
-class StreamingExecutor(Executor):
-    starts_while_streaming = True
-
-
 class BatchExecutor(Executor):
+    """Starts calls when the reply is complete."""
+
     starts_while_streaming = False

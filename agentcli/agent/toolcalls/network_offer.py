@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agentcli.agent.loop.wording import declined_result
+from agentcli.agent.toolcalls.refusals import declined_result
 from agentcli.core.permission import RuleChoice
 from agentcli.core.plaintext import plain_line
 from agentcli.permissions.granting import NETWORK

@@ -1,4 +1,4 @@
-"""The wording of refused calls: the reason in a non-interactive session, and advice when one is refused again."""
+"""The wording of calls that were refused, declined or interrupted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from agentcli.core.messages import Json
+from agentcli.core.abort import AbortReason
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import SAID, Json, Message, Origin, user_message
 from agentcli.core.permission import Decision
 from agentcli.core.plaintext import plain_line
 
@@ -63,3 +65,40 @@ def _cause(decision: Decision) -> str:
     if decision.cause:
         return f"it needs approval because {decision.cause.rstrip('.')}"
     return decision.reason.rstrip(".") or "it needs approval"
+
+
+_INTERRUPTED_BY = {
+    AbortReason.USER_CANCEL: "The user interrupted",
+    AbortReason.INTERRUPT: "The user interrupted with a new prompt",
+    AbortReason.BUDGET: "The budget was spent",
+    AbortReason.SHUTDOWN: "agentcli was closed",
+}
+
+
+def interrupted_call(reason: AbortReason | None, begun: bool) -> str:
+    """The result of a call that an abort kept from running, or that had no result of its own when it was ended."""
+    by = _INTERRUPTED_BY[reason or AbortReason.USER_CANCEL]
+    return f"{by} while this call ran; how far it got is not known." if begun else f"{by} before this call ran."
+
+
+@frozen
+class UserWords:
+    """What the user said when they declined something."""
+
+    about: str
+    """What they declined, in one line."""
+    text: str
+
+    def message(self, id: str) -> Message:
+        """A message of the user, which compaction keeps word for word as it does their prompts."""
+        text = f"[The user declined {plain_line(self.about, 200)} and said:]\n{self.text}"
+        return user_message(text, id, Origin.QUEUED, {SAID: self.text})
+
+
+def user_words(about: str, text: str) -> UserWords | None:
+    return UserWords(about, text) if text.strip() else None
+
+
+def declined_result(declined: str, has_words: bool) -> str:
+    """The result of a call that the user declined: never their words, which follow the results as their message."""
+    return f"{declined} Their reason follows these results as a message of the user." if has_words else declined

@@ -11,11 +11,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import field, replace
 from functools import partial
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, cast
 
-from agentcli.agent.loop.decide import Source
-from agentcli.agent.loop.wording import UserWords, declined_result, interrupted_call, user_words
-from agentcli.agent.ports import Hooks, NoWorkspace, Permissions, PostToolVerdict, PreToolVerdict, Workspace
+from agentcli.agent.live_permissions import LivePermissions
+from agentcli.agent.ports import Hooks, PostToolVerdict, PreToolVerdict, Source
 from agentcli.agent.questions import Questions
 from agentcli.agent.toolcalls.changed_paths import changed_paths
 from agentcli.agent.toolcalls.network_offer import (
@@ -26,24 +25,17 @@ from agentcli.agent.toolcalls.network_offer import (
     network_reason,
     unattended_network,
 )
-from agentcli.agent.toolcalls.refusals import unattended_refusal
+from agentcli.agent.toolcalls.refusals import (
+    UserWords,
+    declined_result,
+    interrupted_call,
+    unattended_refusal,
+    user_words,
+)
+from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, Aborted, AbortSignal
 from agentcli.core.aio import in_thread
 from agentcli.core.bounded_json import DEEPEST_INPUT
-from agentcli.core.events import (
-    Event,
-    ModeChanged,
-    NoticeRaised,
-    PermissionDecided,
-    PermissionDenied,
-    PermissionRequested,
-    PermissionResolved,
-    RulesLearned,
-    TodosChanged,
-    ToolFinished,
-    ToolProgressed,
-    ToolStarted,
-)
 from agentcli.core.frozen import frozen
 from agentcli.core.grant import Approval
 from agentcli.core.ids import Clock, Ids
@@ -55,8 +47,9 @@ from agentcli.tools.base import Output, Progress, SmallModel, Tool, ToolContext
 from agentcli.tools.registry import Registry
 from agentcli.tools.schema import checked
 from agentcli.tools.titles import title_of
+from agentcli.workspace.base import Workspace
 
-Emit = Callable[[Event], Awaitable[None]]
+Emit = Callable[[ev.Event], Awaitable[None]]
 Outcome = Literal["done", "denied", "interrupted", "failed"]
 """Of a call that has ended."""
 INVALID_JSON_SHOWN = 200
@@ -119,19 +112,15 @@ class _Work:
     emit: Emit
 
 
-class StartedCallback(Protocol):
-    def __call__(self) -> None: ...
-
-
 @frozen
 class ToolRunner:
     registry: Registry
-    permissions: Permissions
+    permissions: LivePermissions
     questions: Questions
     hooks: Hooks
     ids: Ids
     clock: Clock
-    workspace: Workspace = field(default_factory=NoWorkspace)
+    workspace: Workspace = field(default_factory=Workspace)
     small_model: Callable[[Emit], SmallModel] | None = None
     """Makes a small model whose costs are reported through a call's own events."""
     on_interrupting_denial: Callable[[], None] = field(default=lambda: None)
@@ -149,7 +138,7 @@ class ToolRunner:
             return False
 
     async def run(
-        self, call: ToolUseBlock, context: ToolContext, signal: AbortSignal, emit: Emit, on_start: StartedCallback
+        self, call: ToolUseBlock, context: ToolContext, signal: AbortSignal, emit: Emit, on_start: Callable[[], None]
     ) -> CallResult:
         """Never raises but for cancellation. `on_start` is called right before the tool itself begins to work."""
         began = self.clock.monotonic()
@@ -166,7 +155,7 @@ class ToolRunner:
             begun = True
             on_start()
             await emit(
-                ToolStarted(
+                ev.ToolStarted(
                     tool_use_id=call.id,
                     name=call.name,
                     input=approved.input,
@@ -186,7 +175,7 @@ class ToolRunner:
         if may_write:
             await self.workspace.after_change(only, context.shells is not None and context.shells.any_runs)
         await emit(
-            ToolFinished(
+            ev.ToolFinished(
                 tool_use_id=call.id,
                 name=call.name,
                 result=result.block,
@@ -205,14 +194,14 @@ class ToolRunner:
         input = self._parse(tool, call.input, context)
         verdict = await signal.run(self.hooks.before_tool(call, input))
         if verdict.decision == "deny":
-            await emit(PermissionDenied(tool_use_id=call.id, name=call.name, input=input, reason=verdict.reason))
+            await emit(ev.PermissionDenied(tool_use_id=call.id, name=call.name, input=input, reason=verdict.reason))
             raise _Refused(verdict.reason or "A hook denied this call.", "denied by a hook", "denied")
         if verdict.updated_input is not None:
             input = self._parse(tool, verdict.updated_input, context, answered=verdict.decision == "allow")
         needs = tool.needs(input, context)
         decision = self._decide(tool, input, needs, context, verdict)
         await emit(
-            PermissionDecided(
+            ev.PermissionDecided(
                 tool_use_id=call.id,
                 name=tool.name,
                 behavior=decision.behavior,
@@ -291,7 +280,7 @@ class ToolRunner:
             title = title_of(tool, input, context.working_dirs[0])
             await self._deny(call, input, unattended_refusal(title, input, decision, rules), emit, title, rules)
         choices = self.permissions.rule_choices(tool.name, input, needs, context)
-        question = PermissionRequested(
+        question = ev.PermissionRequested(
             request_id=self.ids.new(),
             tool_use_id=call.id,
             name=tool.name,
@@ -311,13 +300,13 @@ class ToolRunner:
             return self._parse(tool, answer.updated_input, context, answered=True), answer
         return input, answer
 
-    async def _answer_to(self, question: PermissionRequested, signal: AbortSignal, emit: Emit) -> Answer:
+    async def _answer_to(self, question: ev.PermissionRequested, signal: AbortSignal, emit: Emit) -> Answer:
         """The answer, with its rules and its mode applied. An abort withdraws the question and is raised."""
         future = self.questions.ask(question.request_id)
-        ended = partial(PermissionResolved, request_id=question.request_id, tool_use_id=question.tool_use_id)
+        ended = partial(ev.PermissionResolved, request_id=question.request_id, tool_use_id=question.tool_use_id)
         try:
             await emit(question)
-            answer = await signal.run(_answered(future))
+            answer = await signal.run(future)
         except Aborted:
             await emit(ended(behavior="withdrawn"))
             raise
@@ -326,10 +315,10 @@ class ToolRunner:
         await emit(ended(behavior=answer.behavior))
         if answer.behavior == "allow" and answer.rules:
             where = self.permissions.learn(answer.rules, answer.save_to)
-            await emit(RulesLearned(rules=list(answer.rules), where=where))
+            await emit(ev.RulesLearned(rules=list(answer.rules), where=where))
         if answer.behavior == "allow" and answer.mode is not None:
             self.permissions.set_mode(answer.mode)
-            await emit(ModeChanged(mode=answer.mode.value, reason="the answer to a question"))
+            await emit(ev.ModeChanged(mode=answer.mode.value, reason="the answer to a question"))
         return answer
 
     async def _with_network(
@@ -365,7 +354,7 @@ class ToolRunner:
         self, call: ToolUseBlock, approved: _Approved, hosts: tuple[str, ...], context: ToolContext, work: _Work
     ) -> Answer:
         choices = network_choices(hosts, self.permissions.credential_rules(approved.needs, context))
-        question = PermissionRequested(
+        question = ev.PermissionRequested(
             request_id=self.ids.new(),
             tool_use_id=call.id,
             name=approved.tool.name,
@@ -382,14 +371,14 @@ class ToolRunner:
         """What a call changes besides files: it must hold before the next call is decided about."""
         if output.mode == "plan":
             self.permissions.set_mode(PermissionMode.PLAN)
-            await emit(ModeChanged(mode=PermissionMode.PLAN.value, reason="the model began to plan"))
+            await emit(ev.ModeChanged(mode=PermissionMode.PLAN.value, reason="the model began to plan"))
         elif output.mode == "previous":
             mode = self.permissions.leave_plan()
-            await emit(ModeChanged(mode=mode.value, reason="the plan was approved"))
+            await emit(ev.ModeChanged(mode=mode.value, reason="the plan was approved"))
         if output.todos is not None:
-            await emit(TodosChanged(todos=output.todos))
+            await emit(ev.TodosChanged(todos=output.todos))
         for text in output.notices:
-            await emit(NoticeRaised(text=text, level="warning", code="quarantine"))
+            await emit(ev.NoticeRaised(text=text, level="warning", code="quarantine"))
 
     async def _decline(
         self, call: ToolUseBlock, tool: Tool, input: Json, message: str, context: ToolContext, emit: Emit
@@ -408,7 +397,7 @@ class ToolRunner:
         self, call: ToolUseBlock, input: Json, reason: str, emit: Emit, title: str = "", rules: Sequence[str] = ()
     ) -> None:
         await emit(
-            PermissionDenied(
+            ev.PermissionDenied(
                 tool_use_id=call.id,
                 name=call.name,
                 input=input,
@@ -429,7 +418,7 @@ class ToolRunner:
             return PostToolVerdict()
         except Exception as error:  # noqa: BLE001 - a hook's bug must not turn a success into a failure
             text = f"A hook that runs after tools failed: {type(error).__name__}: {error}. The call's result stands."
-            await emit(NoticeRaised(text=plain_line(text, 500), level="warning", code="hook"))
+            await emit(ev.NoticeRaised(text=plain_line(text, 500), level="warning", code="hook"))
             return PostToolVerdict()
 
     async def _output(
@@ -440,7 +429,7 @@ class ToolRunner:
             async with aclosing(approved.tool.run(approved.input, context, controller.signal)) as items:
                 async for item in items:
                     if isinstance(item, Progress):
-                        await work.emit(ToolProgressed(tool_use_id=call.id, text=item.text, data=item.data))
+                        await work.emit(ev.ToolProgressed(tool_use_id=call.id, text=item.text, data=item.data))
                     else:
                         output = item
         return output
@@ -514,10 +503,6 @@ def _may_write(tool: Tool, input: Json, context: ToolContext) -> bool:
     """Whether files may be changed: a call can be unsafe to repeat (a question, a list) and change none."""
     writing = ("write", "execute", "other")
     return not tool.is_safe(input) and any(need.kind in writing for need in tool.needs(input, context))
-
-
-async def _answered(future: Awaitable[Answer]) -> Answer:
-    return await future
 
 
 def result_block(call: ToolUseBlock, output: Output) -> ToolResultBlock:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from agentcli.agent.context.compaction_restore import tasks_text
 from agentcli.agent.conversation_log import ConversationLog
-from agentcli.agent.loop.state import LoopState
+from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Attachments
 from agentcli.agent.updates.undo_notes import Note
 from agentcli.core.ids import Ids
@@ -20,6 +19,7 @@ from agentcli.core.permission import PermissionMode
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
 from agentcli.tools.planning.todowrite import NAME as TASK_LIST_TOOL
+from agentcli.tools.planning.todowrite import todos_from
 from agentcli.tools.shell.background import EarlierShell, Shell, Shells
 
 _MODE = "permission_mode"
@@ -28,8 +28,9 @@ _MODE = "permission_mode"
 _FOLDERS = "folders"
 """In a message's meta: the lines about folders that this attachment tells."""
 
-_TASKS = "task_list"
+TASK_LIST = "task_list"
 """In a message's meta: the task list was shown here."""
+MOST_TASKS = 50
 _STALE_AFTER = 15
 
 PLAN_MODE_ON = (
@@ -49,7 +50,7 @@ Shown = Callable[[Sequence[Message]], Sequence[Message]]
 """What of a log requests show (`View.messages`)."""
 
 
-class Composite:
+class Composite(Attachments):
     """Several attachments as one, in the order given."""
 
     def __init__(self, *parts: Attachments) -> None:
@@ -59,7 +60,7 @@ class Composite:
         return [message for part in self._parts for message in await part.collect(state)]
 
 
-class UserNotes:
+class UserNotes(Attachments):
     """Notes for the model about the user's own actions, such as a command in their shell or an undo.
 
     A note is handed out once as a message; one that an abort kept out of the log is handed out again."""
@@ -84,29 +85,29 @@ class UserNotes:
         return self.take()
 
 
-class Whereabouts:
+class Whereabouts(Attachments):
     """Tells the model where it works now, when a session is gone on with in another folder or with further ones: what
     the system prompt says about that is from the beginning and stays as it is, for the cache."""
 
-    def __init__(self, told: Sequence[str], now: Sequence[str], ids: Ids, shown: Shown) -> None:
-        """`told`: the folder lines of the system context, empty if it has none; `now`: the current ones."""
-        self._told = told
+    def __init__(self, known: Sequence[str], now: Sequence[str], ids: Ids, shown: Shown) -> None:
+        """`known`: the folder lines of the system context, empty if it has none; `now`: the current ones."""
+        self._known = known
         self._now = list(now)
         self._ids = ids
         self._shown = shown
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
-        if not self._told:
+        if not self._known:
             return ()
         in_sight = reversed(self._shown(state.messages))
-        last = next((message.meta[_FOLDERS] for message in in_sight if _FOLDERS in message.meta), self._told)
+        last = next((message.meta[_FOLDERS] for message in in_sight if _FOLDERS in message.meta), self._known)
         if list(last) == self._now:
             return ()
         text = "[The working directories have changed since this session began.]\n" + "\n".join(self._now)
         return (user_message(text, self._ids.new(), Origin.ATTACHMENT, {_FOLDERS: self._now}),)
 
 
-class PlanModeNotice:
+class PlanModeNotice(Attachments):
     """Tells the model that plan mode has begun or ended. It is enforced elsewhere: these are only words."""
 
     def __init__(self, mode: Callable[[], PermissionMode], ids: Ids, shown: Shown, can_ask: bool = True) -> None:
@@ -117,7 +118,7 @@ class PlanModeNotice:
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         planning = self._mode() is PermissionMode.PLAN
-        if planning == _told_of_plan(self._shown(state.messages)):
+        if planning == _knows_of_plan(self._shown(state.messages)):
             return ()
         text = PLAN_MODE_OFF
         if planning:
@@ -125,7 +126,7 @@ class PlanModeNotice:
         return (user_message(text, self._ids.new(), Origin.ATTACHMENT, {_MODE: self._mode().value}),)
 
 
-class TaskListReminder:
+class TaskListReminder(Attachments):
     """Shows the model its open tasks again when it has not touched the list for long, or cannot see it any more."""
 
     def __init__(self, ids: Ids, shown: Shown) -> None:
@@ -137,10 +138,10 @@ class TaskListReminder:
         text = tasks_text(state.messages)
         if not text or not _out_of_mind(self._shown(state.messages)):
             return ()
-        return (user_message(text, self._ids.new(), Origin.ATTACHMENT, {_TASKS: True}),)
+        return (user_message(text, self._ids.new(), Origin.ATTACHMENT, {TASK_LIST: True}),)
 
 
-class BackgroundReports:
+class BackgroundReports(Attachments):
     """Tells the model of background commands that have ended, unless it has found out itself; after a resume also of
     those that an earlier process ran."""
 
@@ -181,11 +182,22 @@ class BackgroundReports:
             shell.is_reported = False
 
 
+def tasks_text(log: Sequence[Message]) -> str:
+    """The task list, unless all of it is done."""
+    todos = todos_from(log)
+    if all(todo["status"] == "completed" for todo in todos):
+        return ""
+    lines = [f"- {todo['status']}: {plain_line(todo['content'], 150)}" for todo in todos[:MOST_TASKS]]
+    if len(todos) > MOST_TASKS:
+        lines.append(f"- and {len(todos) - MOST_TASKS} more")
+    return "[Your task list; TodoWrite changes it:\n" + "\n".join(lines) + "]"
+
+
 def _out_of_mind(shown: Sequence[Message]) -> bool:
     """Whether the list was last written or shown many replies ago, or nowhere in sight."""
     replies = 0
     for message in reversed(shown):
-        if _TASKS in message.meta:
+        if TASK_LIST in message.meta:
             return replies >= _STALE_AFTER
         if message.role == "assistant":
             if any(call.name == TASK_LIST_TOOL for call in message.tool_uses):
@@ -194,6 +206,6 @@ def _out_of_mind(shown: Sequence[Message]) -> bool:
     return True
 
 
-def _told_of_plan(shown: Sequence[Message]) -> bool:
+def _knows_of_plan(shown: Sequence[Message]) -> bool:
     told = (message.meta[_MODE] for message in reversed(shown) if _MODE in message.meta)
     return next(told, "") == PermissionMode.PLAN.value

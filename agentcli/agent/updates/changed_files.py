@@ -15,7 +15,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from agentcli.agent.loop.state import LoopState
+from agentcli.agent.loop_state import LoopState
+from agentcli.agent.ports import Attachments
 from agentcli.agent.updates.command_changes import names_file, names_file_or_folder, runs_during
 from agentcli.agent.updates.seen_files import SEEN, Record, Remember, Stamp, recall, recalled, to_json
 from agentcli.core.aio import in_thread
@@ -58,7 +59,7 @@ _SESSION_TEMP = re.compile(r"(/.*/agentcli-[a-z0-9_]{8})/tmp/")
 
 
 @frozen
-class Change:
+class FileUpdate:
     """One file that is not as the model saw it, or is so again."""
 
     path: str
@@ -93,32 +94,32 @@ class _Knowledge:
 
 
 @frozen
-class _Told:
+class _Report:
     """A message on its way into the log, and what the model knew before it."""
 
     message_id: str
-    before: tuple[tuple[Change, bytes | None, tuple[str, str] | None], ...]
+    before: tuple[tuple[FileUpdate, bytes | None, tuple[str, str] | None], ...]
 
 
-class ChangedFiles:
+class ChangedFiles(Attachments):
     """One per conversation."""
 
     def __init__(
         self,
         ids: Ids,
-        told_elsewhere: Callable[[str], bool] | None = None,
+        reported_elsewhere: Callable[[str], bool] | None = None,
         remember: Remember | None = None,
     ) -> None:
-        """`told_elsewhere`: whether changes of this file are told by another attachment. `remember` writes down what
+        """`reported_elsewhere`: whether another attachment reports changes of this file. `remember` writes down what
         the model has seen, for `recall` in another process."""
         self._ids = ids
-        self._told_elsewhere = told_elsewhere
+        self._reported_elsewhere = reported_elsewhere
         self._remember = remember
         self._written: dict[str, Record | None] = {}
         self._due: set[str] = set()
         """Files of which there may be something new to write down."""
         self._known = _Knowledge()
-        self._last: _Told | None = None
+        self._last: _Report | None = None
         self._temp_emptied = False
         """The model had files in the temp folder of an earlier process, and was not told that they are gone."""
 
@@ -154,7 +155,7 @@ class ChangedFiles:
             return (user_message(_TEMP_EMPTIED, self._ids.new(), Origin.ATTACHMENT),) if emptied else ()
         message_id = self._ids.new()
         before = tuple((change, cache.content(change.path), self._known.told.get(change.path)) for change in changes)
-        self._last = _Told(message_id, before)
+        self._last = _Report(message_id, before)
         for change in changes:
             self._note(change, cache)
         text = _text(changes, state.tool_context, emptied)
@@ -177,12 +178,12 @@ class ChangedFiles:
         if self._known.stopped_at in paths:
             place = paths.index(self._known.stopped_at)
             paths = paths[place:] + paths[:place]
-        hides, elsewhere = context.hides, self._told_elsewhere
+        hides, elsewhere = context.hides, self._reported_elsewhere
         return [
             path for path in paths if (hides is None or not hides(path)) and (elsewhere is None or not elsewhere(path))
         ]
 
-    async def _look(self, context: ToolContext) -> list[Change]:
+    async def _look(self, context: ToolContext) -> list[FileUpdate]:
         paths = self._paths(context)
         if not paths:
             return []
@@ -198,7 +199,7 @@ class ChangedFiles:
         told, base = self._known.told.get(path, ("", ""))
         return Record(seen.digest, seen.whole, None, told if base == seen.digest else "")
 
-    def _write_down(self, known: dict[str, Record | None], changes: Sequence[Change], cache: ReadCache) -> None:
+    def _write_down(self, known: dict[str, Record | None], changes: Sequence[FileUpdate], cache: ReadCache) -> None:
         """What is new since the last time. A change that was just found is not known yet: its message says it."""
         changed = {change.path for change in changes}
         for path in self._known.fresh:
@@ -215,7 +216,7 @@ class ChangedFiles:
         if new and self._remember is not None:
             self._remember(new)
 
-    def _note(self, change: Change, cache: ReadCache) -> None:
+    def _note(self, change: FileUpdate, cache: ReadCache) -> None:
         self._due.add(change.path)
         if change.complete:
             # What its own command wrote it can edit, but replacing the whole takes having seen the whole.
@@ -247,13 +248,13 @@ class ChangedFiles:
 
 def _swept(
     paths: Sequence[str], context: ToolContext, known: _Knowledge, differences: bool
-) -> tuple[_Knowledge, list[Change]]:
+) -> tuple[_Knowledge, list[FileUpdate]]:
     """Blocking; never raises for what is on the disk."""
     cache, runs = context.read_cache, tuple(context.read_cache.runs)
     after = _Knowledge(dict(known.stamps), dict(known.told), dict(known.found))
     deadline = time.monotonic() + _SECONDS
     hashed = 0
-    changes: list[Change] = []
+    changes: list[FileUpdate] = []
     for path in paths:
         seen = cache.seen(path)
         if seen is None:
@@ -291,7 +292,7 @@ def _stamp(path: str) -> Stamp:
     return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
-def _compared(path: str, seen: Seen, stamp: Stamp, told: str | None) -> Change | None:
+def _compared(path: str, seen: Seen, stamp: Stamp, told: str | None) -> FileUpdate | None:
     """None if there is nothing to tell."""
     data: bytes | None = None
     digest, what = _GONE, "is gone"
@@ -306,11 +307,11 @@ def _compared(path: str, seen: Seen, stamp: Stamp, told: str | None) -> Change |
         else:
             digest, what = digest_of(data), ""
     if digest == seen.digest:
-        return Change(path, seen, digest, what="is again as you saw it") if told is not None else None
-    return None if digest == told else Change(path, seen, digest, data, what)
+        return FileUpdate(path, seen, digest, what="is again as you saw it") if told is not None else None
+    return None if digest == told else FileUpdate(path, seen, digest, data, what)
 
 
-def _attributed(change: Change, stamp: Stamp, runs: Sequence[CommandRun], root: str) -> Change:
+def _attributed(change: FileUpdate, stamp: Stamp, runs: Sequence[CommandRun], root: str) -> FileUpdate:
     """Mark a change that happened while a command of the model ran."""
     during = runs_during(change.path, stamp[3] if stamp is not None else None, runs)
     if change.digest == _GONE:
@@ -326,10 +327,10 @@ def _removed_temp_files(paths: Iterable[str]) -> list[str]:
     return [path for path, match in found if match is not None and not os.path.lexists(match[1])]
 
 
-def _with_differences(changes: Iterable[Change], cache: ReadCache) -> list[Change]:
+def _with_differences(changes: Iterable[FileUpdate], cache: ReadCache) -> list[FileUpdate]:
     """The first of them with what has changed in them, as far as that can be shown."""
     room, shown = LONGEST_TOLD, 0
-    found: list[Change] = []
+    found: list[FileUpdate] = []
     for change in changes:
         if change.what or change.data is None:
             found.append(change)
@@ -347,7 +348,7 @@ def _with_differences(changes: Iterable[Change], cache: ReadCache) -> list[Chang
     return found
 
 
-def _differing(change: Change, before: bytes | None, most: int) -> Change:
+def _differing(change: FileUpdate, before: bytes | None, most: int) -> FileUpdate:
     assert change.data is not None
     if before is None:
         return _described(change, "changed; what has changed cannot be shown, so read it again before relying on it")
@@ -366,11 +367,11 @@ def _differing(change: Change, before: bytes | None, most: int) -> Change:
     return replace(change, what="", difference=difference, complete=complete)
 
 
-def _described(change: Change, what: str) -> Change:
+def _described(change: FileUpdate, what: str) -> FileUpdate:
     return replace(change, data=None, what=what)
 
 
-def _text(changes: Sequence[Change], context: ToolContext, temp_emptied: bool) -> str:
+def _text(changes: Sequence[FileUpdate], context: ToolContext, temp_emptied: bool) -> str:
     during = [change for change in changes if change.during]
     others = [change for change in changes if not change.during]
     texts = [_TEMP_EMPTIED] if temp_emptied else []
@@ -382,7 +383,7 @@ def _text(changes: Sequence[Change], context: ToolContext, temp_emptied: bool) -
     return "\n\n".join(texts)
 
 
-def _listed(lead: str, changes: Sequence[Change], context: ToolContext) -> str:
+def _listed(lead: str, changes: Sequence[FileUpdate], context: ToolContext) -> str:
     parts = [lead]
     parts += [f"{_name(change, context)}:\n{change.difference}" for change in changes if change.difference]
     rest = [change for change in changes if not change.difference]
@@ -394,5 +395,5 @@ def _listed(lead: str, changes: Sequence[Change], context: ToolContext) -> str:
     return "\n\n".join(parts) + "]"
 
 
-def _name(change: Change, context: ToolContext) -> str:
+def _name(change: FileUpdate, context: ToolContext) -> str:
     return plain_line(shown_path(change.path, context), 300)

@@ -12,9 +12,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
-from agentcli.agent.loop.state import LoopState
+from agentcli.agent.loop_state import LoopState
+from agentcli.agent.ports import Attachments
 from agentcli.agent.updates.mentions import attached_paths
 from agentcli.context.view import ContextView
 from agentcli.core.aio import in_thread
@@ -22,6 +22,7 @@ from agentcli.core.ids import Ids
 from agentcli.core.messages import Message, Origin, user_message
 from agentcli.core.plaintext import plain_line
 from agentcli.memory.instructions import InstructionFile, InstructionFiles, Instructions, UserContext
+from agentcli.memory.notes import Note
 from agentcli.tools.base import ToolContext
 from agentcli.tools.builtin import absolute_path
 
@@ -32,14 +33,15 @@ MOST_FOLDERS = 20
 LONGEST_AT_ONCE = 60_000
 """Characters; what is more comes before the request after."""
 
-_FILES = {
+PATH_ARGUMENTS: Mapping[str, str] = {
     "Read": "file_path",
     "Write": "file_path",
     "Edit": "file_path",
     "MultiEdit": "file_path",
     "NotebookEdit": "notebook_path",
 }
-_FOLDERS = {"Glob": "path", "Grep": "path"}
+"""The argument with the path, by tool."""
+_FOLDER_ARGUMENTS = {"Glob": "path", "Grep": "path"}
 
 NEW = "[Instructions that hold for files you work with:]"
 CHANGED = "[These instructions have changed since you were shown them. From now on they are:]"
@@ -52,7 +54,7 @@ Renew = Callable[[UserContext, str], None]
 """Put another user context to the front from the boundary with this id on, and record it."""
 
 
-class Instructing:
+class Instructing(Attachments):
     """One per conversation."""
 
     def __init__(
@@ -183,22 +185,16 @@ def _touched(messages: Sequence[Message], place: int, context: ToolContext) -> l
     for use in uses:
         if use.id not in done:
             continue
-        if isinstance(path := use.input.get(_FILES.get(use.name, "")), str):
+        if isinstance(path := use.input.get(PATH_ARGUMENTS.get(use.name, "")), str):
             found.append(str(Path(absolute_path(path, context)).parent))
-        elif isinstance(path := use.input.get(_FOLDERS.get(use.name, "")), str):
+        elif isinstance(path := use.input.get(_FOLDER_ARGUMENTS.get(use.name, "")), str):
             found.append(absolute_path(path, context))
     return found
 
 
-class _Known(Protocol):
-    @property
-    def real(self) -> str: ...
-
-    @property
-    def digest(self) -> str: ...
-
-
-def known_anyway(due: Sequence[_Known], shown: Sequence[Message], context: ToolContext) -> Collection[str]:
+def known_anyway(
+    due: Sequence[InstructionFile | Note], shown: Sequence[Message], context: ToolContext
+) -> Collection[str]:
     """The real paths of those that the model has just read or written itself, as they are now, and still sees that it
     did."""
     seen = {file.real: context.read_cache.seen(file.real) for file in due}
@@ -206,10 +202,10 @@ def known_anyway(due: Sequence[_Known], shown: Sequence[Message], context: ToolC
     if not whole:
         return ()
     in_sight = {
-        os.path.realpath(absolute_path(use.input.get(_FILES[use.name]), context))
+        os.path.realpath(absolute_path(use.input.get(PATH_ARGUMENTS[use.name]), context))
         for message in shown
         for use in message.tool_uses
-        if use.name in _FILES
+        if use.name in PATH_ARGUMENTS
     }
     return whole & in_sight
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from agentcli.agent.loop.state import LoopState
+from agentcli.agent.loop_state import LoopState
+from agentcli.agent.ports import Attachments
 from agentcli.agent.updates.instructions import known_anyway
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Message, Origin, user_message
@@ -21,7 +22,7 @@ _NOTES = "memory_notes"
 _HEADING = "[Notes from your memory that may matter here. They are of earlier sessions: check before you rely on them.]"
 
 
-class Remembering:
+class Remembering(Attachments):
     """One per conversation."""
 
     def __init__(self, notes: Notes, ids: Ids, shown: Callable[[Sequence[Message]], Sequence[Message]]) -> None:

@@ -15,9 +15,9 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from agentcli.agent.loop.wording import user_words
-from agentcli.agent.ports import Permissions
+from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.questions import Questions, UserQuestion
+from agentcli.agent.toolcalls.refusals import user_words
 from agentcli.core import events as ev
 from agentcli.core.abort import Aborted, AbortSignal
 from agentcli.core.aio import in_thread
@@ -121,7 +121,7 @@ class Mentions:
     """Attaches the files that prompts mention."""
 
     read: Tool
-    permissions: Permissions
+    permissions: LivePermissions
     questions: Questions
     ids: Ids
 

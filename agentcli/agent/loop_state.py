@@ -1,7 +1,6 @@
 """The state of the loop between two iterations, and the names of its transitions and terminals (SPEC L4, 2.7).
 
-`LoopState` is immutable. Every transition builds a whole new one with `next_state`, so no stale value leaks from one
-recovery path into another: a field that a transition does not mention is reset or carried on here, visibly.
+`LoopState` is immutable; `next_state` alone makes the one of the next iteration.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class Transition(StrEnum):
     TOKEN_BUDGET_CONTINUATION = "token_budget_continuation"  # noqa: S105
 
 
-class Terminal(StrEnum):
+class EndReason(StrEnum):
     COMPLETED = "completed"
     MAX_TURNS = "max_turns"
     MAX_BUDGET_USD = "max_budget_usd"
@@ -153,7 +152,7 @@ class Limits:
 
 @frozen
 class Stop:
-    terminal: Terminal
+    terminal: EndReason
     text: str = ""
 
 
@@ -164,24 +163,14 @@ def next_state(state: LoopState, decision: Continue, gained_tokens: int) -> Loop
     count of overruns last until a turn goes through; the reactive-compact breaker lasts for the submission.
     """
     tokens = replace(state.tokens, used=state.tokens.used + gained_tokens)
-    same = LoopState(
-        messages=state.messages,
-        tool_context=state.tool_context,
-        compact=state.compact,
-        output_recoveries=state.output_recoveries,
-        reactive_compact_attempted=state.reactive_compact_attempted,
-        max_output_override=state.max_output_override,
-        stop_hook_active=state.stop_hook_active,
-        stop_hook_blocks=state.stop_hook_blocks,
-        turn_count=state.turn_count,
+    loop = decision.data.get("loop")
+    same = replace(
+        state,
         transition=decision,
         tokens=tokens,
-        pauses=state.pauses,
-        nudged=state.nudged,
-        budget_spent=state.budget_spent,
-        advised=state.advised or decision.data.get("loop") == "advised",
-        warned_of_loop=state.warned_of_loop or decision.data.get("loop") == "told",
-        repeats_from=len(state.messages) if decision.data.get("loop") in ("allowed", "advised") else state.repeats_from,
+        advised=state.advised or loop == "advised",
+        warned_of_loop=state.warned_of_loop or loop == "told",
+        repeats_from=len(state.messages) if loop in ("allowed", "advised") else state.repeats_from,
     )
     match decision.transition:
         case Transition.NEXT_TURN:
@@ -190,14 +179,7 @@ def next_state(state: LoopState, decision: Continue, gained_tokens: int) -> Loop
                 return replace(same, pauses=state.pauses + 1)
             if reason == "empty_reply":
                 return replace(same, nudged=True)
-            return replace(
-                same,
-                turn_count=state.turn_count + 1,
-                output_recoveries=0,
-                max_output_override=None,
-                pauses=0,
-                nudged=False,
-            )
+            return replace(_next_turn(same), pauses=0, nudged=False)
         case Transition.COLLAPSE_DRAIN_RETRY:
             return same
         case Transition.REACTIVE_COMPACT_RETRY:
@@ -207,20 +189,11 @@ def next_state(state: LoopState, decision: Continue, gained_tokens: int) -> Loop
         case Transition.MAX_OUTPUT_TOKENS_RECOVERY:
             return replace(same, output_recoveries=state.output_recoveries + 1)
         case Transition.STOP_HOOK_BLOCKING:
-            return replace(
-                same,
-                turn_count=state.turn_count + 1,
-                stop_hook_active=True,
-                stop_hook_blocks=state.stop_hook_blocks + 1,
-                output_recoveries=0,
-                max_output_override=None,
-            )
+            return replace(_next_turn(same), stop_hook_active=True, stop_hook_blocks=state.stop_hook_blocks + 1)
         case Transition.TOKEN_BUDGET_CONTINUATION:
-            progress = TokenProgress(
-                used=tokens.used,
-                continuations=tokens.continuations + 1,
-                last_gain=gained_tokens,
-            )
-            return replace(
-                same, turn_count=state.turn_count + 1, tokens=progress, output_recoveries=0, max_output_override=None
-            )
+            progress = TokenProgress(tokens.used, tokens.continuations + 1, gained_tokens)
+            return replace(_next_turn(same), tokens=progress)
+
+
+def _next_turn(state: LoopState) -> LoopState:
+    return replace(state, turn_count=state.turn_count + 1, output_recoveries=0, max_output_override=None)

@@ -7,7 +7,6 @@ from dataclasses import field
 
 from agentcli.agent.cache.fingerprint import Front
 from agentcli.agent.cache.watch import CacheWatch, Setup
-from agentcli.agent.context.pins import Pins
 from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.ports import Extensions
@@ -41,7 +40,7 @@ CHANGED_BEFORE = "old content was dropped, restored or shortened before the sess
 
 
 @frozen
-class Conversation:
+class EngineSetup:
     """What an engine is made of. `assemble.build_engine` puts one together."""
 
     provider: Provider
@@ -88,11 +87,11 @@ class Conversation:
     """The project's memory; None: it is off."""
     instruction_files: InstructionFiles | None = None
     watch: CacheWatch = field(default_factory=CacheWatch)
-    pins: Pins = field(default_factory=Pins)
-    """What the user wants kept in the context."""
+    pins: set[str] = field(default_factory=set)
+    """The names (`context.compact.pin_name`) of what the user wants kept in the context; changed in place."""
 
 
-def resume_watch(own: Conversation, log: ConversationLog, requests: ConversationRequests) -> None:
+def resume_watch(own: EngineSetup, log: ConversationLog, requests: ConversationRequests) -> None:
     """Let the cache watch know about requests of an earlier process: their prompt cache may still be warm."""
     own.watch.keep_fronts(
         lambda: own.view.user_context(log.messages), lambda front: own.store.note_front(front.to_dict())
