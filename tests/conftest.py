@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers as hypothesis_providers
 
 from tests.support.fork_server import server_pid
 
@@ -30,8 +31,9 @@ for _number, _usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, _usual)
 
+_FEW_EXAMPLES = 30
 _UNHURRIED = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
-settings.register_profile("here", max_examples=30, deadline=None, suppress_health_check=_UNHURRIED)
+settings.register_profile("here", max_examples=_FEW_EXAMPLES, deadline=None, suppress_health_check=_UNHURRIED)
 settings.register_profile("thorough", settings.get_profile("here"), max_examples=1000)
 # On CI the same examples every time: a run that passed is a run that passes. New ones are looked for everywhere else,
 # and many more with --hypothesis-profile=thorough.
@@ -42,6 +44,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 # Workers read the test modules that another one has compiled: rewriting 10,000 assertions takes 20 s of CPU.
 sys.dont_write_bytecode = False
+
+# Nearly everything that is made until the tests begin stays: `pytest_collection_finish` turns the collector on.
+gc.disable()
 
 _GRACE_SECONDS = 1.0
 """How long a suspected leak may take to go away; costs nothing when there is none."""
@@ -76,6 +81,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection(session: pytest.Session) -> None:
     """In a new checkout the second worker compiles the second half of the test modules while the first worker compiles
     the first half."""
+    if settings().max_examples <= _FEW_EXAMPLES:
+        # Hypothesis also tries constants of the code, and parses all of it to find them: 4.5 s of CPU in every worker.
+        # Among few examples hardly any is one of these 5,700.
+        hypothesis_providers._get_local_constants = lambda: hypothesis_providers._local_constants
     if os.environ.get("PYTEST_XDIST_WORKER") != "gw1" or session.config.args_source.name != "TESTPATHS":
         return
     root = session.config.rootpath
@@ -94,12 +103,14 @@ def pytest_collection_finish() -> None:
     """Keep the garbage collector off everything that lives until the end: it took a third of the time of a test of the
     app. New objects are still collected, every 100,000 instead of every 700."""
     if "textual.pilot" in sys.modules:
-        from tests.support import pilot_idle
+        from tests.support import pilot_idle, stylesheet_cache
 
         pilot_idle.install()
+        stylesheet_cache.install()
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 50)
+    gc.enable()
 
 
 @pytest.fixture
