@@ -20,6 +20,7 @@ COMMANDS: tuple[Command, ...] = (
         "[command]",
         beside=True,
         local=("",),
+        without_engine=True,
         completes=lambda _engine, _front_end: [(one.name, one.summary) for one in COMMANDS],
     ),
     Command("status", "Session, model, mode and folders in force", beside=True),

@@ -55,8 +55,7 @@ Shift+Tab changes the permission mode; Ctrl+B sends a command to the background"
                 self._plain.session.show([prose(plain_text(event.text), look)])
         return True
 
-    @property
-    def options(self) -> Options:
+    async def options(self) -> Options:
         if self._plain.options is None:
             raise AgentError("The session is still starting. Try again in a moment.")
         return self._plain.options
@@ -93,13 +92,13 @@ Shift+Tab changes the permission mode; Ctrl+B sends a command to the background"
     async def open_session(self, resume: str | None = None) -> None:
         from agentcli.assemble.options import another_session
 
-        await self._plain.open(another_session(self.options, resume))
+        await self._plain.open(another_session(await self.options(), resume))
 
     async def connect(self) -> None:
-        await self._plain.welcoming.open(self.options)
+        await self._plain.welcoming.open(await self.options())
 
     async def disconnect(self) -> str:
-        return await self._plain.welcoming.forget_key(self.options)
+        return await self._plain.welcoming.forget_key(await self.options())
 
     def leave(self) -> None:
         raise Left
