@@ -9,7 +9,7 @@ from agentcli.commands.base import Manual, say
 from agentcli.commands.front_end import FrontEnd
 from agentcli.core.events import Event
 
-MANUAL = Manual("The old session is kept: /resume goes back to it.", (("/clear", "begin anew"),))
+MANUAL = Manual("The old session is kept: /resume goes back to it.", (("/clear", "start a new session"),))
 
 
 async def run(_engine: Engine | None, _arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:

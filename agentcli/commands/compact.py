@@ -11,7 +11,7 @@ from agentcli.commands.base import Manual
 from agentcli.core.events import CompactionFailed, ContextCompacted, Event, Result
 
 MANUAL = Manual(
-    "Happens by itself before the window is full. You see the summary first and can change it. "
+    "Runs automatically before the window is full. You see the summary first and can change it. "
     "Your own words, the last exchange, files in use and what is pinned stay.",
     (
         ("/compact", "summarise now"),

@@ -83,9 +83,9 @@ def _by_kind(engine: Engine) -> str:
     if outlook.cached_tokens:
         lines.append(f"About {outlook.cached_tokens:,} of them are read from the prompt cache.")
     elif outlook.cold:
-        lines.append("The prompt cache is cold: all of it is billed anew.")
+        lines.append("The prompt cache is cold: all of it is billed again.")
     if outlook.compact_at:
-        lines.append(f"It is compacted by itself at {outlook.compact_at:,} tokens.")
+        lines.append(f"Auto-compaction starts at {outlook.compact_at:,} tokens.")
     return "\n".join(lines)
 
 

@@ -51,7 +51,7 @@ def details(spending: Spending, width: int = WIDTH) -> list[str]:
 
 
 def lost(engine: Engine) -> str:
-    """What of the prompt cache had to be billed anew, as a sentence; "" if nothing had."""
+    """What of the prompt cache had to be billed again, as a sentence; "" if nothing had."""
     losses = engine.costs.cache_losses
     times = [_times(losses.breaks, "broke"), _times(losses.expiries, "had run out")]
     said = " and ".join(one for one in times if one)
@@ -59,7 +59,7 @@ def lost(engine: Engine) -> str:
         return ""
     usd = engine.costs.cache_losses_usd
     price = "at a price that is not known" if usd is None else f"which cost {money(usd)} more than reading it"
-    return f"The prompt cache {said}: {losses.tokens:,} tokens were billed anew, {price}."
+    return f"The prompt cache {said}: {losses.tokens:,} tokens were billed again, {price}."
 
 
 def saved(engine: Engine) -> str:

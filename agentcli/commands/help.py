@@ -18,7 +18,7 @@ MANUAL = Manual(
 
 READ_ON = (
     ("/help COMMAND", "More about one command, with examples"),
-    ("/doctor", "What is not well here, and what to do"),
+    ("/doctor", "Check this installation and suggest fixes"),
     ("agentcli --help", "Every flag of the command line, with examples"),
     ("README", "The guide, and a reference of settings, files and variables"),
 )

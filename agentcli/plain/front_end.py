@@ -27,14 +27,14 @@ _INSTEAD = {
 class PlainFrontEnd(FrontEnd):
     instead = "Start agentcli without --plain to use it."
     keys = """\
-Enter sends; Ctrl+J, Alt+Enter or a backslash at the end begins another line
+Enter sends; Ctrl+J, Alt+Enter or a backslash at the end starts a new line
 Esc or Ctrl+C stops the work
-At the prompt Ctrl+C clears it, twice leaves, and so does Ctrl+D
-What is typed while it works stands in the next prompt
-There Enter lets it wait, and Enter alone puts it in place of the work
-Tab completes / commands and @ files; ! runs a command of your own
-Up and Ctrl+R bring back what was sent; Ctrl+X Ctrl+E opens your editor
-Shift+Tab changes the permission mode; Ctrl+B sends a command to the background"""
+At the prompt Ctrl+C clears it; Ctrl+C twice or Ctrl+D quits
+While the agent works, Enter queues what you typed
+Enter on an empty line stops the work and sends what is queued
+Tab completes / commands and @ files; ! runs a command in your own shell
+Up and Ctrl+R recall earlier prompts; Ctrl+X Ctrl+E opens your editor
+Shift+Tab changes the permission mode; Ctrl+B moves a command to the background"""
 
     def __init__(self, plain: Plain) -> None:
         self._plain = plain

@@ -287,7 +287,7 @@ class AgentApp(App[int], inherit_bindings=False):
 
         engine = self.chat.session.engine
         if engine is not None and engine.persistent and engine.messages and self._start_with.tour is None:
-            self.farewell = f"To go on with this session: agentcli -r {engine.session_id}"
+            self.farewell = f"To continue this session: agentcli -r {engine.session_id}"
         if engine is not None and (ended := ended_commands(engine.background.tasks)):
             self.farewell = f"{ended}\n{self.farewell}".rstrip("\n")
         if self._start_with.tour is None and (kept := self._exit_text()):

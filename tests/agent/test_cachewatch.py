@@ -288,7 +288,7 @@ def test_a_resumed_session_that_finds_nothing_cached_says_so(at: float, said: st
     [told] = watch.answered("model-a", usage(written=10_100), 1.0)
     assert isinstance(told, ev.NoticeRaised)
     assert told.text.startswith(f"The prompt cache of this session {said}")
-    assert told.text.endswith("10,000 tokens were billed anew.")
+    assert told.text.endswith("10,000 tokens were billed again.")
     assert watch.losses.expiries == (said == "had gone cold")
 
 

@@ -206,7 +206,7 @@ def test_where_nothing_has_changed_the_server_has_lost_it() -> None:
     [told] = gone_on(REQUEST).answered("model-a", Usage(cache_write_5m_tokens=10_100), 1.0)
     assert isinstance(told, ev.NoticeRaised)
     assert told.text == (
-        "The server does not have the prompt cache of this session any more: 10,000 tokens were billed anew."
+        "The server does not have the prompt cache of this session any more: 10,000 tokens were billed again."
     )
 
 

@@ -80,7 +80,7 @@ async def test_the_number_in_front_says_what_it_is(tmp_path: Path) -> None:
             first == "The next request carries about 12,015 tokens: 1.2% of the 1,000,000 that claude-sonnet-5-5 holds."
         )
         assert cached == "About 12,000 of them are read from the prompt cache."
-        assert compacts.startswith("It is compacted by itself at ")
+        assert compacts.startswith("Auto-compaction starts at ")
         engine.set_model("opus")
         assert "read from the prompt cache" not in await said(engine, "/context")
 

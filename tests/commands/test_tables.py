@@ -88,7 +88,7 @@ def test_cost_and_status_count_what_the_cache_was_of_no_use_for() -> None:
             [sentence] = [line for line in (await said(b, "cost")).splitlines() if line.startswith("The prompt cache")]
             tokens, usd = b.engine.costs.cache_losses.tokens, b.engine.costs.cache_losses_usd
             assert sentence == (
-                f"The prompt cache broke once: {tokens:,} tokens were billed anew, which cost {money(usd)} more than "
+                f"The prompt cache broke once: {tokens:,} tokens were billed again, which cost {money(usd)} more than "
                 "reading it."
             )
             assert tokens > 5_000

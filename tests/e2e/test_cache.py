@@ -183,7 +183,7 @@ async def test_a_dropped_cache_is_told_and_so_is_a_changed_effort(tmp_path: Path
             cache.forget()
             [dropped] = [n for n in only(await collect(engine.submit("Second.")), ev.NoticeRaised) if n.code == "cache"]
             found = re.fullmatch(
-                r"The server dropped the prompt cache: ([\d,]+) tokens were billed anew\.", dropped.text
+                r"The server dropped the prompt cache: ([\d,]+) tokens were billed again\.", dropped.text
             )
             assert found is not None, dropped.text
             assert int(found[1].replace(",", "")) == pytest.approx(cache.readings[1].prompt, rel=0.01)

@@ -196,10 +196,10 @@ def test_a_narrow_cost_page_stacks_its_numbers() -> None:
 
 
 def test_what_the_cache_was_of_no_use_for_is_told_and_wraps_below_itself() -> None:
-    notes = CostNotes(0.25, cold=True, lost="The prompt cache broke once: 60,124 tokens were billed anew.")
+    notes = CostNotes(0.25, cold=True, lost="The prompt cache broke once: 60,124 tokens were billed again.")
     seen = look(CostPage(USED, notes=notes), size=(50, 30))
     assert " Next     about $0.25 for sending the next\n          request: the cache is cold\n" in seen
-    assert " Lost     The prompt cache broke once: 60,124\n          tokens were billed anew.\n" in seen
+    assert " Lost     The prompt cache broke once: 60,124\n          tokens were billed again.\n" in seen
 
 
 def test_the_cost_page_goes_on_with_further_tables() -> None:
@@ -243,7 +243,7 @@ def test_without_colours_every_cell_of_the_map_has_its_letter() -> None:
 
 def test_with_colours_the_first_cell_of_each_kind_has_its_letter() -> None:
     seen = look(ContextPage(ITEMS, 20_000, 16_000), size=(80, 24))
-    assert " Next request: 10k of 20k tokens, 50% · compacts itself at 16k, 80%\n" in seen
+    assert " Next request: 10k of 20k tokens, 50% · auto-compacts at 16k, 80%\n" in seen
     assert seen.splitlines()[2].split() == ["S", "TPR"] or seen.splitlines()[2].replace(" ", "") == "STPR"
     assert " S system prompt      3k  15%     R tool results       6k  30%\n" in seen
     assert "· free               6k  30%" in seen

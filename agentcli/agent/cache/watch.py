@@ -272,7 +272,7 @@ class CacheWatch:
             # Whatever else has changed has cost nothing: it was gone, and steps wait for that to change old content.
             self._lose(model, missing, usage, broken=False)
             return [
-                _cold(f"The prompt cache had gone cold (idle {elapsed(idle)}): {missing:,} tokens were billed anew.")
+                _cold(f"The prompt cache had gone cold (idle {elapsed(idle)}): {missing:,} tokens were billed again.")
             ]
         if found is None and model != last.model:
             found = Break("the model", plain_line(f"{model} answered, and {last.model} before", _REASON_LIMIT))
@@ -282,7 +282,7 @@ class CacheWatch:
         self._lose(model, missing, usage, broken=found is not None)
         if found is not None:
             return [ev.PrefixBroken(reason=found.reason, block=found.block, rebilled_tokens=missing)]
-        return [_cold(f"The server dropped the prompt cache: {missing:,} tokens were billed anew.")]
+        return [_cold(f"The server dropped the prompt cache: {missing:,} tokens were billed again.")]
 
     def _told_of_the_first(self, model: str, usage: Usage, front: Front) -> list[ev.Event]:
         """Of this process: what is compared with is how much the one before it left, and the digests of its front."""
@@ -297,14 +297,14 @@ class CacheWatch:
         is_cold = self._asked_at - resumed.at >= resumed.ttl
         self._lose(model, missing, usage, broken=not is_cold)
         if is_cold:
-            return [_cold(f"The prompt cache of this session had gone cold: {missing:,} tokens were billed anew.")]
+            return [_cold(f"The prompt cache of this session had gone cold: {missing:,} tokens were billed again.")]
         if found is None and self._reasons:
             found = Break("what was sent before", self._reason())
         if found is not None:
             reason = plain_line(found.reason, _REASON_LIMIT)
             return [ev.PrefixBroken(reason=reason, block=found.block, rebilled_tokens=missing)]
         gone = f"The prompt cache of this session {_OF_NO_USE}" if resumed.front is None else _DROPPED
-        return [_cold(f"{gone}: {missing:,} tokens were billed anew.")]
+        return [_cold(f"{gone}: {missing:,} tokens were billed again.")]
 
     def _changed_since_left(self, resumed: _Resumed, model: str, front: Front) -> Break | None:
         before = resumed.front

@@ -32,7 +32,7 @@ class CostNotes:
     cold: bool = False
     """The prompt cache has run out."""
     lost: str = ""
-    """What was billed anew although it was cached, as a sentence."""
+    """What was billed again although it was cached, as a sentence."""
     before: str = ""
     """What was used before the session was resumed, as a sentence."""
     budget: float | None = None

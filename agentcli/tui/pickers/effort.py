@@ -52,5 +52,5 @@ class EffortPicker(Picker[str]):
         if row is None:
             return []
         if row.value == self._current:
-            return wrapped([("In force now.", self.palette.muted)], width, 2)
+            return wrapped([("Active now.", self.palette.muted)], width, 2)
         return wrapped([(said_of_change(self._price_of_change(row.value)), self.palette.muted)], width, 2)

@@ -52,7 +52,7 @@ class ModelPicker(Picker[str]):
         info = self._catalog.get(row.value)
         price = f"Prices per million tokens, of {PRICES_TAKEN}." if info.price else ""
         if row.value == self._current:
-            return wrapped([(f"In force now. {price}", palette.muted)], width, 2)
+            return wrapped([(f"Active now. {price}", palette.muted)], width, 2)
         if self._context_tokens > info.context_window:
             text = (
                 f"! Its window holds {token_count(info.context_window)}, the conversation has "
