@@ -28,7 +28,7 @@ Run = Callable[..., AsyncGenerator[Event, None]]
 Values = Iterable[str | tuple[str, str]]
 """Values for a completion menu, with a description where one helps."""
 ALWAYS = ("*",)
-"""For `local`: with any arguments. Such a command gets None as the engine while the app is still starting."""
+"""For `local`: with any arguments."""
 
 
 @frozen
@@ -54,6 +54,8 @@ class Command:
     """First words of arguments ("" for none) with which it opens a page. Without pages it prints text instead."""
     local: tuple[str, ...] = ()
     """First words of arguments with which the front end runs it at once, not as a submission; or `ALWAYS`."""
+    without_engine: bool = False
+    """Runs also while the app is still starting, with None as the engine. So does every command with `ALWAYS`."""
     completes: Values | Callable[[Engine, FrontEnd], Values] = ()
     """What its arguments complete to. Values are whole lines of arguments."""
 

@@ -22,7 +22,7 @@ MANUAL = Manual(
 async def run(_engine: Engine | None, _arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
     from agentcli.assemble import settings_for
 
-    rows = (await asyncio.to_thread(settings_for, front_end.options)).describe()
+    rows = (await asyncio.to_thread(settings_for, await front_end.options())).describe()
     if not front_end.has_pages:
         yield say("\n".join(map(_line, rows)))
         return

@@ -35,9 +35,8 @@ class FrontEnd(Protocol):
     keys: str = ""
     """The keys of the prompt, for a `/help` without a page."""
 
-    @property
-    def options(self) -> Options:
-        """What the program was started with."""
+    async def options(self) -> Options:
+        """What the program was started with. An app that is still starting waits until its flags are checked."""
         raise Unavailable(self.instead)
 
     async def page(self, kind: str, *data: Any) -> Any:

@@ -27,7 +27,7 @@ COLUMNS = 79
 WIDEST_NAME = 21
 
 
-async def run(_engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+async def run(_engine: Engine | None, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
     if not arguments and front_end.has_pages:
         if usage := await front_end.page("help"):
             front_end.prefill(f"{usage.split()[0]} ")

@@ -20,6 +20,7 @@ COMMANDS: tuple[Command, ...] = (
         "[command]",
         beside=True,
         local=("",),
+        without_engine=True,
         completes=lambda _engine, _front_end: [(one.name, one.summary) for one in COMMANDS],
     ),
     Command("status", "Show session, model, mode and folders", beside=True),

@@ -28,13 +28,13 @@ class PlainFrontEnd(FrontEnd):
     instead = "Start agentcli without --plain to use it."
     keys = """\
 Enter sends; Ctrl+J, Alt+Enter or a backslash at the end starts a new line
-Esc or Ctrl+C interrupts the agent
-At the prompt, Ctrl+C clears the text; Ctrl+C twice or Ctrl+D quits
-Text typed while the agent works appears in the next prompt
-There, Enter queues it; Enter on an empty prompt then interrupts and sends it
+Esc or Ctrl+C stops the work
+At the prompt Ctrl+C clears it; Ctrl+C twice or Ctrl+D quits
+While the agent works, Enter queues what you typed
+Enter on an empty line stops the work and sends what is queued
 Tab completes / commands and @ files; ! runs a command in your own shell
 Up and Ctrl+R recall earlier prompts; Ctrl+X Ctrl+E opens your editor
-Shift+Tab changes the permission mode; Ctrl+B sends a command to the background"""
+Shift+Tab changes the permission mode; Ctrl+B moves a command to the background"""
 
     def __init__(self, plain: Plain) -> None:
         self._plain = plain
@@ -55,8 +55,7 @@ Shift+Tab changes the permission mode; Ctrl+B sends a command to the background"
                 self._plain.session.show([prose(plain_text(event.text), look)])
         return True
 
-    @property
-    def options(self) -> Options:
+    async def options(self) -> Options:
         if self._plain.options is None:
             raise AgentError("The session is still starting. Try again in a moment.")
         return self._plain.options
@@ -93,13 +92,13 @@ Shift+Tab changes the permission mode; Ctrl+B sends a command to the background"
     async def open_session(self, resume: str | None = None) -> None:
         from agentcli.assemble.options import another_session
 
-        await self._plain.open(another_session(self.options, resume))
+        await self._plain.open(another_session(await self.options(), resume))
 
     async def connect(self) -> None:
-        await self._plain.welcoming.open(self.options)
+        await self._plain.welcoming.open(await self.options())
 
     async def disconnect(self) -> str:
-        return await self._plain.welcoming.forget_key(self.options)
+        return await self._plain.welcoming.forget_key(await self.options())
 
     def leave(self) -> None:
         raise Left

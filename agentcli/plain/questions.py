@@ -147,7 +147,7 @@ def _permission_choices(event: ev.PermissionRequested, offered: Sequence[AlwaysC
     if event.name in _EDITS:
         choices.append(Choice("d", "do all edits from now on without asking"))
     choices += [
-        Choice("n", "no (words behind it are told to the model)", words=True),
+        Choice("n", "no (text after it goes to the model)", words=True),
         Choice("e", "explain why not", words=True),
     ]
     return choices
@@ -283,9 +283,9 @@ async def _plan(event: ev.PermissionRequested, asking: Asking) -> Answer:
     plan = original = str(event.input.get("plan", ""))
     choices = (
         Choice("y", "yes, and ask before each edit"),
-        Choice("a", "accept edits by themselves: yes"),
+        Choice("a", "accept edits automatically: yes"),
         Choice("e", "edit the plan first"),
-        Choice("n", "no, keep planning (words behind it are told to the model)", words=True),
+        Choice("n", "no, keep planning (text after it goes to the model)", words=True),
     )
     while True:
         asking.show([*_head("Go ahead with this plan?", event.agent), *rows(plain_text(plan), "  | ")])
@@ -316,14 +316,12 @@ async def _edited(text: str, asking: Asking) -> str:
 async def _summary(event: ev.CompactionProposed, asking: Asking) -> Answer:
     text = original = plain_text(event.summary)
     choices = (
-        Choice("y", "yes, go on with the summary"),
+        Choice("y", "yes, continue with the summary"),
         Choice("e", "edit the summary first"),
         Choice("n", "no, leave the conversation as it was"),
     )
     while True:
-        asking.show(
-            [*_head("Put this summary in the place of the conversation?"), *rows(text, "  | "), *_effects(event)]
-        )
+        asking.show([*_head("Replace the conversation with this summary?"), *rows(text, "  | "), *_effects(event)])
         letter, _rest = await choose(choices, asking)
         if letter == "n":
             return Answer("deny")
@@ -365,7 +363,7 @@ async def may_go_on(state: TrustState, asking: Asking, trust: Callable[[TrustSta
     asking.show(pieces)
     choices = (
         *(() if state.unshowable else (Choice("t", "trust it: all of this takes effect"),)),
-        Choice("r", "restricted: go on without it, only its deny and ask rules hold"),
+        Choice("r", "restricted: continue without it; only its deny and ask rules apply"),
         Choice("x", "exit"),
     )
     try:

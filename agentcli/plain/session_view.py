@@ -130,7 +130,7 @@ class PrintedView:
 
     def show_queued(self, texts: list[str]) -> None:
         if len(texts) > self._queued:
-            self.note(f"Waits: {' '.join(texts[-1].split())}")
+            self.note(f"Queued: {' '.join(texts[-1].split())}")
         self._queued = len(texts)
 
     def take_due(self, draft: Draft) -> bool:
@@ -159,7 +159,7 @@ class PrintedView:
         except Left:
             self._session.left = True
         except Exception as problem:  # noqa: BLE001 -- a question that cannot be asked stops the work
-            self._session.note(f"The question could not be put: {problem}", "error")
+            self._session.note(f"The question could not be asked: {problem}", "error")
         self._asked = ""
         if answer is not None and isinstance(event, ev.PermissionRequested):
             self._printer.seen(event.tool_use_id)

@@ -177,7 +177,7 @@ class Plain:
         ended = ended_commands(engine.background.tasks)
         if not engine.persistent or not engine.messages:
             return ended
-        return f"{ended}\nTo go on with this session: agentcli -r {engine.session_id}".lstrip("\n")
+        return f"{ended}\nTo continue this session: agentcli -r {engine.session_id}".lstrip("\n")
 
     async def _converse(self) -> None:
         await self._ask_for_trust()

@@ -51,7 +51,8 @@ class Actions:
         from agentcli.commands.base import ALWAYS
         from agentcli.core.events import NoticeRaised
 
-        engine = self._chat.session.engine if command.local == ALWAYS else await self._ready()
+        at_once = command.local == ALWAYS or command.without_engine
+        engine = self._chat.session.engine if at_once else await self._ready()
         async for event in command.load()(engine, arguments, self.front_end):
             if isinstance(event, NoticeRaised):
                 self.say(event.text, event.level)

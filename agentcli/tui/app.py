@@ -98,6 +98,7 @@ class AgentApp(App[int], inherit_bindings=False):
         self._guide: Guide | None = None
         self._taken_over = asyncio.Event()
         self._opening = asyncio.Lock()
+        self.options_ready = asyncio.Event()
         self.engine_ready = asyncio.Event()
 
     # ------------------------------------------------------------------------------------------------- life cycle
@@ -154,10 +155,12 @@ class AgentApp(App[int], inherit_bindings=False):
             self.leave()
             return
         self.options = options
+        self.options_ready.set()
         if self._start_with.pick_session:
             self.chat.actions.run("resume")
         else:
-            await self._start_engine(options)
+            async with self._opening:
+                await self._start_engine(options)
         if self._start_with.prompt:
             self.chat.send(Draft(self._start_with.prompt))
 
@@ -169,7 +172,7 @@ class AgentApp(App[int], inherit_bindings=False):
     def _freed(self) -> None:
         """Esc had to end something that held up everything."""
         text = (
-            "Something held everything up and was ended. The session goes on; stuck.log in the state folder says what."
+            "A UI handler hung and was stopped. The session continues; stuck.log in the state folder has the details."
         )
         self.chat.apply(self.chat.session.presenter.note(text, "warning"))
 
@@ -248,6 +251,11 @@ class AgentApp(App[int], inherit_bindings=False):
                 self.chat.session.hold(False)
 
     @property
+    def waits_for_session(self) -> bool:
+        """Whether the program was started with a list of sessions (`--resume`) and none is open yet."""
+        return self._start_with.pick_session and self.chat.session.engine is None
+
+    @property
     def has_demo(self) -> bool:
         return self._start_with.has_demo
 
@@ -268,7 +276,7 @@ class AgentApp(App[int], inherit_bindings=False):
 
         engine = self.chat.session.engine
         if engine is not None and engine.persistent and engine.messages and self._start_with.tour is None:
-            self.farewell = f"To go on with this session: agentcli -r {engine.session_id}"
+            self.farewell = f"To continue this session: agentcli -r {engine.session_id}"
         if engine is not None and (ended := ended_commands(engine.background.tasks)):
             self.farewell = f"{ended}\n{self.farewell}".rstrip("\n")
         if self._start_with.tour is None and (kept := self._exit_text()):

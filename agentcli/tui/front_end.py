@@ -49,10 +49,9 @@ class AppFrontEnd(FrontEnd):
             "find": self._find,
         }
 
-    @property
-    def options(self) -> Options:
-        if self._app.options is None:
-            raise AgentError("The session is still starting. Try again in a moment.")
+    async def options(self) -> Options:
+        await self._app.options_ready.wait()
+        assert self._app.options is not None
         return self._app.options
 
     async def page(self, kind: str, *data: Any) -> Any:
@@ -90,6 +89,7 @@ class AppFrontEnd(FrontEnd):
         return written.text
 
     async def open_session(self, resume: str | None = None) -> None:
+        await self.options()
         await self._app.open_session(resume)
 
     async def connect(self) -> None:
@@ -97,7 +97,7 @@ class AppFrontEnd(FrontEnd):
         await self._app.welcoming.open()
 
     async def disconnect(self) -> str:
-        return await self._app.welcoming.forget_key(self.options)
+        return await self._app.welcoming.forget_key(await self.options())
 
     async def save_setting(self, name: str, value: Any, scope: str = "user") -> str:
         if name == "theme" and isinstance(value, str):
@@ -234,8 +234,7 @@ class AppFrontEnd(FrontEnd):
 
         picker = SessionPicker(load, last_lines_of, self._chat.palette)
         picked: SessionInfo | None = await self._app.ask_on_screen(picker)
-        if picked is None and self._chat.session.engine is None:
-            # The list came with the start (`--resume`) and was closed: start a new session.
+        if picked is None and self._app.waits_for_session:
             await self._app.open_session()
         return picked
 

@@ -29,7 +29,7 @@ class WelcomeItem(Item):
 
     version: str
     lines: tuple[str, ...] = ()
-    """What is in force and what to try, one fact a line."""
+    """Active settings and hints, one fact a line."""
 
 
 @frozen(kw_only=True)

@@ -47,8 +47,7 @@ class Recorder(FrontEnd):
         self._picked = picked
         self._home = home
 
-    @property
-    def options(self) -> Options:
+    async def options(self) -> Options:
         assert self._home is not None
         return Options(cwd=self._home, environ={"HOME": str(self._home)})
 

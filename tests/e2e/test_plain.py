@@ -282,7 +282,7 @@ async def test_what_is_typed_during_the_work_waits_joins_it_or_stands_in_the_nex
         await app.submit("first")
         await app.wait_for("It begins.")
         await app.submit("second")
-        await app.wait_for("Waits: second")
+        await app.wait_for("Queued: second")
         await app.type("a third")
         await app.wait_for("end of two")
         assert "> second" in app.text
@@ -459,7 +459,7 @@ async def test_a_compaction_is_shown_and_accepted_or_not(tmp_path: Path) -> None
         await app.wait_for("of the context")
         await prompted(app)
         await app.submit("/compact")
-        await app.wait_for("Put this summary in the place of the conversation?")
+        await app.wait_for("Replace the conversation with this summary?")
         await asked(app)
         assert "All that mattered." in app.text
         await app.submit("n")
@@ -583,7 +583,7 @@ async def test_lines_that_were_sent_before_a_question_do_not_answer_it_on_a_dumb
         await app.submit("go")
         await app.wait_for(lambda: server.bodies)
         await app.submit("y")
-        await app.wait_for("Waits: y")
+        await app.wait_for("Queued: y")
         await asked(app)
         await app.submit("n")
         await app.wait_for("of the context")

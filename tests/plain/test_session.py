@@ -117,7 +117,7 @@ async def test_what_is_sent_meanwhile_joins_after_the_tools_and_the_rest_follows
         running = desk.start("first")
         await desk.until(lambda: slow.runs)
         desk.session.line("second")
-        assert "· Waits: second" in desk.text
+        assert "· Queued: second" in desk.text
         desk.session.line("/cost")
         await running
         assert "> second" in desk.text

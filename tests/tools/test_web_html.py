@@ -40,6 +40,14 @@ def markdown(source: str) -> str:
             "| A | B |\n| --- | --- |\n| 1 | 2\\|3 |\n| x  y |  |",
         ),
         ("<table><tr><td>only layout</td></tr></table>", "only layout"),
+        (
+            "<table><tr><td><table><tr><td>one</td></tr><tr><td>two</td></tr></table></td></tr><tr><td>end</table>",
+            "one\n\ntwo\n\nend",
+        ),
+        (
+            "<table><tr><td>menu</td><td><table><tr><td>a</td><td>b</td></tr></table></td></tr></table>",
+            "menu\n\n| a | b |\n| --- | --- |",
+        ),
         ("<img src=a.png alt='A cat'><img src=b.png>", "[image: A cat]"),
         ("a<script>var x = '</p>';</script>b<style>p{}</style>c<noscript>no</noscript>", "abc"),
         ("a<!-- <p>hidden --> b <![CDATA[ x ]]> c <?php y ?> d", "a b c d"),
@@ -85,6 +93,12 @@ def test_tags_that_are_never_closed_take_little_time(piece: str) -> None:
     source = piece * 20_000
     began = time.process_time()
     to_markdown(source, BASE)
+    assert time.process_time() - began < 10
+
+
+def test_end_tags_that_are_never_closed_take_little_time() -> None:
+    began = time.process_time()
+    assert to_markdown("<p>a<script>" + "</script " * 60_000, BASE)["markdown"] == "a"
     assert time.process_time() - began < 10
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -243,6 +245,36 @@ def test_clear_starts_a_new_session_and_resume_finds_the_old_one(tmp_path: Path)
         await until(pilot, lambda: "first words" in shown(app))
 
     Desk(tmp_path, "An answer.").play(script)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"), [("/resume", "Resume"), ("/config", "sandbox.mode"), ("/clear", "New session.")]
+)
+def test_commands_work_while_the_app_is_still_starting(tmp_path: Path, line: str, words: str) -> None:
+    desk, checked = Desk(tmp_path, "Done."), threading.Event()
+    make_options = desk.app._start_with.make_options
+
+    def make_late() -> Options:
+        checked.wait(20)
+        return make_options()
+
+    desk.app._start_with = replace(desk.app._start_with, make_options=make_late)
+
+    async def run() -> None:
+        app = desk.app
+        async with app.run_test(size=(80, 24)) as pilot:
+            try:
+                await sends(pilot, app, "/help")
+                await until(pilot, lambda: "type to search" in shown(app))
+                await pilot.press("escape")
+                await sends(pilot, app, line)
+            finally:
+                checked.set()
+            await until(pilot, lambda: words in shown(app) and app.chat.session.engine is not None)
+            assert "✗" not in shown(app)
+            await app.chat.session.close()
+
+    asyncio.run(run())
 
 
 def test_the_terminal_below_the_least_size_says_so_and_comes_back(tmp_path: Path) -> None:

@@ -53,14 +53,14 @@ def dialog(event: CompactionProposed = PROPOSED) -> CompactPreview:
 
 def test_what_stays_what_goes_the_summary_and_the_prices_are_shown() -> None:
     text = look(dialog(), (100, 30))
-    assert text.startswith("─── Put this summary in the place of the conversation? ──")
+    assert text.startswith("─── Replace the conversation with this summary? ──")
     assert "48.2k → 6.1k tokens" in text
     assert " Tokens about 48,200 become 6,100, 42,100 fewer\n" in text
     assert " Price  $0.015 a turn becomes $0.0018; the summary has cost $0.031\n" in text
     assert " Stays  2 messages of yours, word for word\n        parser.py, read again\n" in text
     assert " Goes   3 replies of the model (about 9,000 tokens)\n" in text
     assert "Find the bug." in text
-    choices = ("❯ 1 Yes, go on with the summary", "  2 Edit the summary", "  3 No, leave the conversation as it was")
+    choices = ("❯ 1 Yes, continue with the summary", "  2 Edit the summary", "  3 No, leave the conversation as it was")
     assert "".join(f" {choice}\n" for choice in choices) in text
     assert "e edit · Enter accept · n or Esc cancel" in text
 

@@ -243,7 +243,7 @@ def test_without_colours_every_cell_of_the_map_has_its_letter() -> None:
 
 def test_with_colours_the_first_cell_of_each_kind_has_its_letter() -> None:
     seen = look(ContextPage(ITEMS, 20_000, 16_000), size=(80, 24))
-    assert " Next request: 10k of 20k tokens, 50% · compacts itself at 16k, 80%\n" in seen
+    assert " Next request: 10k of 20k tokens, 50% · auto-compacts at 16k, 80%\n" in seen
     assert seen.splitlines()[2].split() == ["S", "TPR"] or seen.splitlines()[2].replace(" ", "") == "STPR"
     assert " S system prompt      3k  15%     R tool results       6k  30%\n" in seen
     assert "· free               6k  30%" in seen

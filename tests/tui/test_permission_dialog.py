@@ -154,7 +154,7 @@ def test_a_long_part_is_not_shown_in_full_again_where_it_is_judged() -> None:
     )
     text = look(dialog(event), (110, 40))
     assert text.count("first()") == text.count("last()") == 1
-    assert " Needs approval:\n" in text
+    assert " Parts of the command:\n" in text
     assert f"   · echo {'x' * 55} …: allowed because it is read-only\n" in text
     assert "   · python - <<'EOF' …: needs approval because the here-document cannot be checked\n" in text
     # The parts that need approval come first.

@@ -32,7 +32,7 @@ def test_the_model_picker_shows_windows_prices_and_what_is_in_force() -> None:
     assert " ❯ ● claude-opus-5-5      1M  $4.00 in / $20.00 out   effort low–max    opus\n" in seen
     assert "     claude-haiku-4-5   200k  $1.00 in / $5.00 out    no effort levels\n" in seen
     assert " Price not known\n     claude-mythos-5-2    1M                          effort low–max\n" in seen
-    assert "In force now." in seen
+    assert "Active now." in seen
 
 
 def test_a_change_of_the_model_says_what_it_bills_anew() -> None:

@@ -43,7 +43,7 @@ def test_the_plan_and_what_can_be_done_with_it_are_shown() -> None:
     assert "Steps" in text
     assert " First look, then leap.\n" in text
     assert text.endswith(
-        " ❯ 1 Yes, and accept edits by themselves\n"
+        " ❯ 1 Yes, and accept edits automatically\n"
         "   2 Yes, and ask before each edit\n"
         "   3 Edit the plan\n"
         "   4 No, keep planning: say what to change\n"

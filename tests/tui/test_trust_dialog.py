@@ -77,7 +77,7 @@ def test_every_file_is_shown_whole_with_the_programs_it_would_start() -> None:
         "   large. The folder cannot be trusted until it is removed.\n"
         "\n"
         "     Trust it: all of this takes effect: a file cannot be shown\n"
-        " ❯ 2 Go on without it: only its deny and ask rules hold\n"
+        " ❯ 2 Continue without it: only its deny and ask rules apply\n"
         "   3 Exit\n"
         " ↑↓ or a number choose · Enter confirm · Esc close"
     )
@@ -108,7 +108,7 @@ def test_a_long_file_can_be_read_to_its_end_while_the_choices_stay() -> None:
         await press(pilot, "end")
         rows = shown(host)
         assert any("500 echo 499" in row for row in rows)
-        assert any("2 Go on without it" in row for row in rows)
+        assert any("2 Continue without it" in row for row in rows)
 
     play(dialog(state((long,))), script, (40, 10))
 

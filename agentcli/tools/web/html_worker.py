@@ -24,7 +24,7 @@ _SCANT = 200
 _ENOUGH = 500
 """Characters in `main` from which on the rest of the page is left out."""
 _DROPPED = re.compile(
-    r"<(script|style)\b.*?(?:</\1\b[^>]*>|\Z)|<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<[!?][^>]*>?",
+    r"<(script|style)\b.*?(?:</\1\b[^>]{0,500}>|\Z)|<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<[!?][^>]*>?",
     re.IGNORECASE | re.DOTALL,
 )
 _SKIPPED = set(
@@ -178,8 +178,10 @@ def _flatten_layout(table: Tag) -> None:
     rows = [part for part in parts if part.name == "tr"]
     if table.find("table") is None and any(len(row.find_all(["td", "th"])) > 1 for row in rows):
         return
-    for part in (table, *parts):
-        if part.name in ("table", "thead", "tbody", "tfoot", "tr", "td", "th"):
+    table.name = "div"
+    for part in parts:
+        # A table in it is decided on by itself, with its own rows.
+        if part.name in ("thead", "tbody", "tfoot", "tr", "td", "th"):
             part.name = "div"
 
 

@@ -1,4 +1,4 @@
-"""The first thing in a new session: a name, what is in force, what to try."""
+"""The first thing in a new session: the name, active settings and hints."""
 
 from __future__ import annotations
 

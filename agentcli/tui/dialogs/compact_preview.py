@@ -37,7 +37,7 @@ class CompactPreview(EditableDialog):
 
     @property
     def question(self) -> str:
-        return "Edit the summary" if self.editing else "Put this summary in the place of the conversation?"
+        return "Edit the summary" if self.editing else "Replace the conversation with this summary?"
 
     def asides(self) -> Sequence[str]:
         if self.editing:
@@ -67,7 +67,7 @@ class CompactPreview(EditableDialog):
     def choices(self) -> Sequence[Choice]:
         empty = "" if self.text.strip() else "the summary is empty"
         found = [
-            Choice("accept", "Yes, go on with the summary", "y", "Yes", refused=empty),
+            Choice("accept", "Yes, continue with the summary", "y", "Yes", refused=empty),
             Choice("edit", "Edit the summary", "e"),
             Choice("cancel", "No, leave the conversation as it was", "n", "No"),
         ]

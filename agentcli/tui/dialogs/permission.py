@@ -134,7 +134,7 @@ class PermissionDialog(RequestDialog):
         palette, reason, findings = self.palette, approval_reason(self.event), approval_findings(self.event)
         lines = paragraph(reason, width, palette.text) if reason else []
         if findings and not reason:
-            lines = wrap([("Needs approval:", palette.muted)], width)
+            lines = wrap([("Parts of the command:", palette.muted)], width)
         for finding in findings:
             lines += paragraph(_shortened(finding), width, palette.muted, mark=[("  · ", palette.faint)])
         return lines

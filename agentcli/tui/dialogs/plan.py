@@ -41,7 +41,7 @@ class PlanDialog(EditableDialog):
     def choices(self) -> Sequence[Choice]:
         empty = "" if self.text.strip() else "the plan is empty"
         found = [
-            Choice("edits", "Yes, and accept edits by themselves", "a", "Yes, accept edits", refused=empty),
+            Choice("edits", "Yes, and accept edits automatically", "a", "Yes, accept edits", refused=empty),
             Choice("ask", "Yes, and ask before each edit", "y", "Yes, ask for edits", refused=empty),
             Choice("edit", "Edit the plan", "e"),
             Choice("keep", "No, keep planning: say what to change", "n", "No, keep planning"),

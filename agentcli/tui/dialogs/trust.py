@@ -61,7 +61,7 @@ class TrustDialog(Dialog[Verdict | None]):
         refused = "a file cannot be shown" if self.state.unshowable else ""
         return [
             Choice("trust", "Trust it: all of this takes effect", "t", "Trust this folder", refused=refused),
-            Choice("restricted", "Go on without it: only its deny and ask rules hold", "r", "Go on without it"),
+            Choice("restricted", "Continue without it: only its deny and ask rules apply", "r", "Continue without it"),
             Choice("exit", "Exit", "x"),
         ]
 

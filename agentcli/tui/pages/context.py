@@ -244,7 +244,7 @@ class ContextPage(ListSheet[str, None]):
             said.append((" · ! more than the window holds", palette.error))
         elif self._compact_at:
             share = percent(self._compact_at, self._window)
-            said.append((f" · compacts itself at {token_count(self._compact_at)}, {share}", palette.muted))
+            said.append((f" · auto-compacts at {token_count(self._compact_at)}, {share}", palette.muted))
         return said
 
     def _map(self, sums: Mapping[str, int], across: int, high: int) -> list[Runs]:

@@ -1,4 +1,4 @@
-"""All settings: what is in force, where it came from, what it means; simple ones can be changed.
+"""All settings: values, sources and meanings; simple ones can be changed.
 
 Nothing is saved here: a change goes back to whoever opened the page.
 """

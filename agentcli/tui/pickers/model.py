@@ -59,7 +59,7 @@ class ModelPicker(Picker[str]):
         info = self._catalog.get(row.value)
         price = f"Prices per million tokens, of {PRICES_TAKEN}." if info.price else ""
         if row.value == self._current:
-            return wrapped([(f"In force now. {price}", palette.muted)], width, 2)
+            return wrapped([(f"Active now. {price}", palette.muted)], width, 2)
         if self._context_tokens > info.context_window:
             text = (
                 f"! Its window holds {token_count(info.context_window)}, the conversation has "
@@ -107,7 +107,7 @@ class EffortPicker(Picker[str]):
         if row is None:
             return []
         if row.value == self._current:
-            return wrapped([("In force now.", self.palette.muted)], width, 2)
+            return wrapped([("Active now.", self.palette.muted)], width, 2)
         return wrapped([(said_of_change(self._price_of_change(row.value)), self.palette.muted)], width, 2)
 
 

@@ -25,7 +25,7 @@ class Row(Generic[T]):
     label: str
     detail: str = ""
     mark: str = ""
-    """A sign before the label, such as one for what is in force."""
+    """Sign before the label, for example for the active value."""
     group: str = ""
     """Rows of a group follow one another; its name stands above them while nothing is searched for."""
     disabled: str = ""

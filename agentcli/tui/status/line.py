@@ -1,4 +1,4 @@
-"""The status line: what is in force and what it costs, in one row that never wraps.
+"""The status line: active settings and cost, in one row that never wraps.
 
 `fit` decides what is shown at a width and is pure. A command of the user's may say the line instead: `statuscommand`.
 """
