@@ -17,11 +17,11 @@ BARE = (sys.executable, "-c", "pass")
 _INSTALLED = Path(sys.executable).with_name("agentcli")
 
 
-def start(runs: int) -> Report:
+def start(runs: int, warm_ups: int = 1) -> Report:
     commands = {"python -c pass": BARE, "least client": LEAST_CLIENT, "python -m agentcli -p hi": (*AGENTCLI, *PROMPT)}
     if _INSTALLED.exists():
         commands["agentcli -p hi"] = (str(_INSTALLED), *PROMPT)
-    results_of = clocked(commands, runs)
+    results_of = clocked(commands, runs, warm_ups)
     bare = "python -c pass: start to end"
     measures = [Measure(bare, tuple(run.wall_ms for run in results_of.pop("python -c pass")))]
     for name, results in results_of.items():
@@ -38,7 +38,7 @@ def start(runs: int) -> Report:
     return Report("start: process start to the arrival of the request", tuple(measures))
 
 
-def ending(runs: int) -> Report:
+def ending(runs: int, warm_ups: int = 1) -> Report:
     commands = {
         "least client": LEAST_CLIENT,
         "agentcli -p hi": (*AGENTCLI, *PROMPT),
@@ -51,7 +51,7 @@ def ending(runs: int) -> Report:
             budget=None if name == "least client" else 70,
             baseline=None if name == "least client" else "least client",
         )
-        for name, results in clocked(commands, runs).items()
+        for name, results in clocked(commands, runs, warm_ups).items()
     ]
     return Report("exit: last byte of the answer to the end of the process", tuple(measures))
 
@@ -71,17 +71,17 @@ class Clocked:
         return (self.ended - self.began) * 1000
 
 
-def clocked(commands: Mapping[str, Sequence[str]], runs: int) -> dict[str, list[Clocked]]:
+def clocked(commands: Mapping[str, Sequence[str]], runs: int, warm_ups: int = 1) -> dict[str, list[Clocked]]:
     """Each command in turn, `runs` times over: whatever else the machine does meanwhile, it does to all of them."""
     results: dict[str, list[Clocked]] = {name: [] for name in commands}
     with workshop() as place, Loopback() as server:
         place.talk_to(server.url)
         # The first time around may have to compile what it imports.
-        for turn in range(runs + 1):
+        for turn in range(warm_ups + runs):
             for name, command in commands.items():
                 server.play(reply(say("Hello.")))
                 ran = place.run((*command, server.url) if command == LEAST_CLIENT else command)
                 asked, answered = (server.arrivals()[0], server.last_sent()) if command != BARE else (0.0, 0.0)
-                if turn:
+                if turn >= warm_ups:
                     results[name].append(Clocked(ran.began, asked, answered, ran.ended, ran.cpu_ms))
     return results

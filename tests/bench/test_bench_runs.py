@@ -24,8 +24,8 @@ from tests.bench.tui_markdown import tui_markdown
 from tests.bench.tui_transcript import tui_transcript
 
 SMALL: dict[str, Callable[[int], Report]] = {
-    "start": start,
-    "exit": ending,
+    "start": partial(start, warm_ups=0),
+    "exit": partial(ending, warm_ups=0),
     "iteration": partial(iteration, calls=4),
     "memory": partial(memory, turns=4),
     "tools": tools,

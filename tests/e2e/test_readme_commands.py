@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.fork_server import PipedProcess, forked_with_pipes
 from tests.support.scripts import call, reply, say
 from tests.support.server import LoopbackServer
 from tests.support.terminal import REPOSITORY, TerminalProgram
@@ -31,6 +32,9 @@ CODES = {
 }
 WORDS = {"demo": "--auto --speed 30", "demo --auto --speed 4": "--speed 30", "trust": "--yes"}
 """Words added to a command so that it ends without a user, and soon."""
+
+FOR_THE_SHELL = {"|", "<", ">", ">>"}
+"""Words of a line that make it more than one command with its arguments."""
 
 
 def lines() -> list[str]:
@@ -55,6 +59,23 @@ def test_all_that_is_not_run_here_is_the_install_that_ci_does_itself() -> None:
     assert [line for line in others if not line.startswith(INSTALL)] == []
     assert len(IN_A_SHELL) > 25
     assert len(IN_A_TERMINAL) >= 3
+
+
+async def start(line: str, work: Path, environ: dict[str, str]) -> asyncio.subprocess.Process | PipedProcess:
+    """Run the line in bash, or fork the program when the line is nothing but `agentcli` and its arguments."""
+    command, *arguments = shlex.split(line)
+    if command == "agentcli" and FOR_THE_SHELL.isdisjoint(arguments):
+        words = ["-m", "agentcli", *arguments]
+        return await forked_with_pipes(words, work, environ, asyncio.subprocess.PIPE, 1 << 20)
+    return await asyncio.create_subprocess_exec(
+        # zsh's list of folders is a variable of our own here: in bash its second one.
+        *("bash", "-c", f'fpath=("" "$HOME"); {line}'),
+        cwd=work,
+        env=environ,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
 
 
 @pytest.mark.parametrize("line", IN_A_SHELL)
@@ -82,18 +103,12 @@ async def test_the_line_works_in_a_shell(line: str, tmp_path: Path) -> None:
             line = line.replace(shown, server.url)
         words = line.removeprefix("agentcli ")
         more = next((more for name, more in WORDS.items() if words == name), "")
-        # zsh's list of folders is a variable of our own here: in bash its second one.
-        shell = f'fpath=("" "$HOME"); {line} {more}'
-        process = await asyncio.create_subprocess_exec(
-            *("bash", "-c", shell),
-            cwd=work,
-            env=environ,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
+        process = await start(f"{line} {more}", work, environ)
         key = b"sk-ant-0123456789abcdefghijklmnop\n" if words.startswith("login") else b""
-        out, err = await process.communicate(key)
+        assert process.stdin is not None
+        process.stdin.write(key)
+        process.stdin.close()
+        out, err = await process.communicate()
     expected = next((codes for name, codes in CODES.items() if words.startswith(name)), (0,))
     assert process.returncode in expected, (out + err).decode()
     assert b"Traceback" not in out + err
