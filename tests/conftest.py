@@ -43,6 +43,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 # Workers read the test modules that another one has compiled: rewriting 10,000 assertions takes 20 s of CPU.
 sys.dont_write_bytecode = False
 
+# Nearly everything that is made until the tests begin stays: `pytest_collection_finish` turns the collector on.
+gc.disable()
+
 _GRACE_SECONDS = 1.0
 """How long a suspected leak may take to go away; costs nothing when there is none."""
 
@@ -94,12 +97,14 @@ def pytest_collection_finish() -> None:
     """Keep the garbage collector off everything that lives until the end: it took a third of the time of a test of the
     app. New objects are still collected, every 100,000 instead of every 700."""
     if "textual.pilot" in sys.modules:
-        from tests.support import pilot_idle
+        from tests.support import pilot_idle, stylesheet_cache
 
         pilot_idle.install()
+        stylesheet_cache.install()
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 50)
+    gc.enable()
 
 
 @pytest.fixture
