@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers as hypothesis_providers
 
 from tests.support.fork_server import server_pid
 
@@ -30,8 +31,9 @@ for _number, _usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, _usual)
 
+_FEW_EXAMPLES = 30
 _UNHURRIED = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
-settings.register_profile("here", max_examples=30, deadline=None, suppress_health_check=_UNHURRIED)
+settings.register_profile("here", max_examples=_FEW_EXAMPLES, deadline=None, suppress_health_check=_UNHURRIED)
 settings.register_profile("thorough", settings.get_profile("here"), max_examples=1000)
 # On CI the same examples every time: a run that passed is a run that passes. New ones are looked for everywhere else,
 # and many more with --hypothesis-profile=thorough.
@@ -79,6 +81,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection(session: pytest.Session) -> None:
     """In a new checkout the second worker compiles the second half of the test modules while the first worker compiles
     the first half."""
+    if settings().max_examples <= _FEW_EXAMPLES:
+        # Hypothesis also tries constants of the code, and parses all of it to find them: 4.5 s of CPU in every worker.
+        # Among few examples hardly any is one of these 5,700.
+        hypothesis_providers._get_local_constants = lambda: hypothesis_providers._local_constants
     if os.environ.get("PYTEST_XDIST_WORKER") != "gw1" or session.config.args_source.name != "TESTPATHS":
         return
     root = session.config.rootpath
