@@ -136,7 +136,7 @@ from agentcli.__main__ import main
 main()
 """
 _IN_A_KEY = "from agentcli.tui.chat import ChatScreen; ChatScreen.action_details = fail"
-_IN_THE_START = "from agentcli.tui import preferences; preferences.load_preferences = fail"
+_IN_THE_START = "from agentcli.tui.startup import preferences; preferences.load_preferences = fail"
 
 
 @pytest.mark.parametrize(
