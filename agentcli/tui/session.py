@@ -74,8 +74,6 @@ class TranscriptView:
         self, screen: SessionScreen, now: Callable[[], float], read_branch: Callable[[Path], str] | None
     ) -> None:
         self._screen = screen
-        self.show_queued, self.give_back = screen.show_queued, screen.give_back
-        self.ask, self.show_waiting, self.withdraw = screen.ask, screen.show_waiting, screen.withdraw
         self._now = now
         self._engine: Engine | None = None
         self._previewed: list[str] = []
@@ -86,6 +84,21 @@ class TranscriptView:
 
     def _title_of(self, name: str, input: Json) -> str:
         return self._engine.title_of(name, input) if self._engine is not None else ""
+
+    def show_queued(self, texts: list[str]) -> None:
+        self._screen.show_queued(texts)
+
+    def give_back(self, drafts: list[Draft]) -> None:
+        self._screen.give_back(drafts)
+
+    def ask(self, event: Question, waiting: int) -> None:
+        self._screen.ask(event, waiting)
+
+    def show_waiting(self, count: int) -> None:
+        self._screen.show_waiting(count)
+
+    def withdraw(self, request_id: str) -> None:
+        self._screen.withdraw(request_id)
 
     def _apply(self, operations: Sequence[Operation]) -> None:
         if operations:

@@ -257,7 +257,7 @@ def test_tab_completes_a_command_and_shows_help_for_its_argument() -> None:
         assert host.text == "/effort "
         assert host.rows[-8:-3] == [
             "────────────────────────────────────────────────────────────",
-            "  /effort [level [now]]   Show or choose how much effort th…",
+            "  /effort [level [now]]   Show or change the effort level",
             "  low    quick",
             "  high   slow",
             "────────────────────────────────────────────────────────────",
@@ -424,11 +424,11 @@ def test_it_is_usable_at_forty_by_ten() -> None:
         await write(pilot, "/")
         assert host.rows == [
             "── commands ──────────────────── 1/" + host.rows[0].split("1/")[1],
-            "❯ /help [command]       What commands t…",
-            "  /status               Session, model,…",
+            "❯ /help [command]       List commands",
+            "  /status               Show session, m…",
             "  /doctor [online]      Check this inst…",
-            "  /undo [keep|replace]   Put back what …",
-            "  /redo [keep|replace]   Take the last …",
+            "  /undo [keep|replace]   Undo the file …",
+            "  /redo [keep|replace]   Redo the chang…",
             "  … 4 queued, Up takes them back",
             "──────────────────────── accept edits ──",
             "❯ /",
