@@ -38,8 +38,8 @@ from agentcli.tui.terminal.driver import TakenOver
 from agentcli.tui.terminal.freeing import Freed
 from agentcli.tui.terminal.lookkeeping import keep_look
 from agentcli.tui.terminal.surroundings import Surroundings
-from agentcli.tui.terminal.textual_internals import driver_of
 from agentcli.tui.terminal.translation import BackgroundColour
+from agentcli.tui.textual_internals import driver_of
 from agentcli.tui.theme.dressing import Dressing
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.theme.themes import ThemeError, apply_theme, begin_with_theme, theme_folders, watch_themes

@@ -37,7 +37,7 @@ from agentcli.tui.sheets.dialog import Dialog
 from agentcli.tui.status.activity import ActivityLine
 from agentcli.tui.status.branch import branch_of
 from agentcli.tui.status.line import StatusLine
-from agentcli.tui.terminal.textual_internals import paint_now, use_compositor
+from agentcli.tui.textual_internals import paint_now, use_compositor
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.compositing import QuickCompositor
 from agentcli.tui.transcript.findbar import FindBar

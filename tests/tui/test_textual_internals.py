@@ -13,8 +13,8 @@ from functools import cache
 from types import ModuleType
 
 from agentcli import tui
-from agentcli.tui.terminal import textual_internals
-from agentcli.tui.terminal.textual_internals import INHERITED
+from agentcli.tui import textual_internals
+from agentcli.tui.textual_internals import INHERITED
 
 
 def is_private(name: str) -> bool:

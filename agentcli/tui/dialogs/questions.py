@@ -16,10 +16,10 @@ from agentcli.core.permission import Answer
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
-from agentcli.tui.dialogs.subject import BLANK, one_line, paragraph
+from agentcli.tui.dialogs.subject import BLANK, paragraph
 from agentcli.tui.sheets.choices import Choice
 from agentcli.tui.sheets.dialog import DialogOptions, RequestDialog
-from agentcli.tui.sheets.runs import Runs, runs_of
+from agentcli.tui.sheets.runs import Runs, one_line, runs_of
 from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
 

@@ -14,11 +14,11 @@ from textual.strip import Strip
 
 from agentcli.core.events import PermissionRequested
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import plain_line
 from agentcli.core.shell import shown_command
 from agentcli.core.unified_diff import parse
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import Run, wrap
+from agentcli.tui.sheets.runs import one_line
 from agentcli.tui.theme.palette import Palette
 
 BLANK = BlockLine(Strip([]))
@@ -39,11 +39,6 @@ def subject_lines(event: PermissionRequested, width: int, palette: Palette) -> l
             return paragraph(str(display.get("text", "")), width, palette.text)
         case _:
             return [*paragraph(event.title, width, palette.tool), BLANK, *input_lines(event.input, width, palette)]
-
-
-def one_line(text: str) -> str:
-    """For a row that is painted as it is."""
-    return shown_command(plain_line(text))
 
 
 def paragraph(text: str, width: int, style: Style, indent: str = "", mark: Sequence[Run] = ()) -> list[BlockLine]:

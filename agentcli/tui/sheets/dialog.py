@@ -20,13 +20,12 @@ from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
-from agentcli.tui.dialogs.subject import one_line
 from agentcli.tui.sheets.choices import Choice, choice_rows
-from agentcli.tui.sheets.runs import Runs, more_row, rule, runs_of
+from agentcli.tui.sheets.runs import Runs, more_row, one_line, rule, runs_of
 from agentcli.tui.sheets.scroller import LineScroller
 from agentcli.tui.sheets.sheet import MARGIN, EntryLine, Keys, QuitWanted, Sheet, StyledRows, is_exit
 from agentcli.tui.sheets.typing_guard import TypingGuard
-from agentcli.tui.terminal.textual_internals import forward
+from agentcli.tui.textual_internals import forward
 from agentcli.tui.theme.palette import Palette
 
 T = TypeVar("T")

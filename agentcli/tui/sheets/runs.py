@@ -15,8 +15,9 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from agentcli.core.plaintext import plain_text
+from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import plural
+from agentcli.core.shell import shown_command
 from agentcli.tui.blocks.glyphs import EVEN, TAB, clean, glyphs
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.theme.palette import Palette
@@ -185,3 +186,8 @@ def _locked_row(below: int, lines: str, width: int, style: Style, palette: Palet
 
 def _marked_rule(text: str, width: int, style: Style, line: Style) -> Runs:
     return [("───", line), (text, style), ("─" * max(0, width - 3 - cell_len(text)), line)]
+
+
+def one_line(text: str) -> str:
+    """Untrusted text as one row, with hidden characters made visible."""
+    return shown_command(plain_line(text))

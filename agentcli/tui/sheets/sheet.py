@@ -29,7 +29,7 @@ from textual.worker import WorkType
 from agentcli.tui.blocks.wrap import Run
 from agentcli.tui.sheets.line_edit import LineEdit
 from agentcli.tui.sheets.runs import Runs, cut, keys_row, painted, rule, safe
-from agentcli.tui.terminal.textual_internals import mark_forwarded
+from agentcli.tui.textual_internals import mark_forwarded
 from agentcli.tui.theme.palette import Palette
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from textual import events
 
 from agentcli.tui.sheets.dialog import Dialog
 from agentcli.tui.sheets.typing_guard import PAUSE
-from agentcli.tui.terminal.textual_internals import key_of
+from agentcli.tui.textual_internals import key_of
 
 if TYPE_CHECKING:
     from agentcli.demo.tour import Stop, Tour

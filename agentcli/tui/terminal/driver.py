@@ -34,10 +34,10 @@ from agentcli.tui.terminal.freeing import survive_stuck_handlers
 from agentcli.tui.terminal.instant import Instant, make_raw
 from agentcli.tui.terminal.pacing import KeyOrder
 from agentcli.tui.terminal.restore import TerminalRestore
-from agentcli.tui.terminal.textual_internals import end_with, repaint
 from agentcli.tui.terminal.translation import Translation
 from agentcli.tui.terminal.watchdog import EscapeWatch
 from agentcli.tui.terminal.writer import Writer, is_frame
+from agentcli.tui.textual_internals import end_with, repaint
 
 READ_BYTES = 65536
 LATEST_TAKE_OVER_SECONDS = 2.0

@@ -19,7 +19,7 @@ from textual.message import Message
 from textual.message_pump import MessagePump
 from textual.screen import ModalScreen
 
-from agentcli.tui.terminal.textual_internals import is_closing
+from agentcli.tui.textual_internals import is_closing
 
 PATIENCE_SECONDS = 0.5
 """A handler may take long, or wait for what only a later key can bring. Then order is not worth a dead keyboard."""

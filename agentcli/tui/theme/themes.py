@@ -26,7 +26,7 @@ from agentcli.core.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.format import byte_size
 from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line
-from agentcli.tui.terminal.textual_internals import refresh_colour_filter
+from agentcli.tui.textual_internals import refresh_colour_filter
 from agentcli.tui.theme.colours import Colour, Rgb, parse_colour, parse_look
 from agentcli.tui.theme.palette import WITHOUT_COLOURS, Palette
 from agentcli.tui.theme.shades import MEANINGS, SYNTAX, Shades

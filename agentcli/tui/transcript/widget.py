@@ -31,7 +31,7 @@ from textual.widgets import Static
 
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.model import Above, Clear, Item, Operation
-from agentcli.tui.terminal.textual_internals import extend_selection
+from agentcli.tui.textual_internals import extend_selection
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.copying import select, selected_text, span, word_at
 from agentcli.tui.transcript.finding import Finder, parse_query
