@@ -234,6 +234,7 @@ PAGES = {
 async def test_every_page_opens_and_closes_with_escape_and_changes_nothing(tmp_path: Path) -> None:
     async with app_with(tmp_path) as (app, server):
         await app.ready()
+        await app.wait_for(lambda: "Esc interrupts" in app.text and "next ~$" in app.text)
         before = app.text
         files = settings_files(tmp_path)
         for command, title in PAGES.items():
