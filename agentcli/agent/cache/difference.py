@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from operator import is_
 
@@ -29,7 +29,7 @@ def changed_settings(before: Request, now: Request) -> Iterator[tuple[str, str]]
     if before.effort != now.effort:
         yield "the effort", f"it was changed from {before.effort or 'auto'} to {now.effort or 'auto'}"
     if before.tools is not now.tools:
-        yield from _tools(before.tools, now.tools)
+        yield from changed_tools(_by_name(before.tools), _by_name(now.tools))
     if before.system is not now.system and before.system != now.system:
         same = sum(takewhile(bool, map(str.__eq__, before.system, now.system)))
         yield ("the system prompt" if same == 0 else f"part {same + 1} of the system prompt"), ""
@@ -52,19 +52,22 @@ def _thinking(request: Request) -> tuple[str, int | None]:
     return (thinking.mode, budget)
 
 
-def _tools(before: Sequence[Json], now: Sequence[Json]) -> Iterator[tuple[str, str]]:
-    old = {str(tool.get("name")): tool for tool in before}
-    new = {str(tool.get("name")): tool for tool in now}
-    for name in dict.fromkeys((*old, *new)):
+def changed_tools(before: Mapping[str, object], now: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Each changed tool and the reason. The values are definitions, or digests of them, by the tool's name."""
+    for name in dict.fromkeys((*before, *now)):
         block = f"the tool {plain_line(name, 128)}"
-        if name not in new:
+        if name not in now:
             yield block, "it is no longer there"
-        elif name not in old:
+        elif name not in before:
             yield block, "it was added"
-        elif old[name] != new[name]:
+        elif before[name] != now[name]:
             yield block, ""
-    if list(old) != list(new):
+    if list(before) != list(now) and before.keys() == now.keys():
         yield "the order of the tools", ""
+
+
+def _by_name(tools: Sequence[Json]) -> dict[str, Json]:
+    return {str(tool.get("name")): tool for tool in tools}
 
 
 def changed_message(before: Sequence[Json], now: Sequence[Json]) -> str | None:

@@ -14,6 +14,7 @@ from operator import eq
 from typing import Any, get_args
 
 from agentcli import __version__
+from agentcli.agent.cache.difference import changed_tools
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
@@ -129,7 +130,7 @@ def _changes(before: Front, now: Front) -> Iterator[tuple[str, str]]:
     """What differs: its name, and the reason where the change is one itself."""
     if before.effort != now.effort:
         yield "the effort", f"it was changed from {before.effort or 'auto'} to {now.effort or 'auto'}"
-    yield from _changed_tools(dict(before.tools), dict(now.tools))
+    yield from changed_tools(dict(before.tools), dict(now.tools))
     if before.system != now.system:
         same = _same(before.system, now.system)
         yield ("the system prompt" if same == 0 else f"part {same + 1} of the system prompt"), ""
@@ -139,19 +140,6 @@ def _changes(before: Front, now: Front) -> Iterator[tuple[str, str]]:
         yield "the thinking setting", changed
     if before.context != now.context:
         yield "the instructions before all messages", ""
-
-
-def _changed_tools(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for name in dict.fromkeys((*before, *now)):
-        block = f"the tool {plain_line(name, _LONGEST_NAME)}"
-        if name not in now:
-            yield block, "it is no longer there"
-        elif name not in before:
-            yield block, "it was added"
-        elif before[name] != now[name]:
-            yield block, ""
-    if list(before) != list(now) and before.keys() == now.keys():
-        yield "the order of the tools", ""
 
 
 def kept_head(before: Front, now: Front, request: Request) -> float:
