@@ -199,7 +199,7 @@ def test_thinking_stays_while_its_results_wait_for_an_answer_also_when_nothing_r
         ({"cached": 5_000}, "costs $0.0031 once"),
         ({"cached": 1_000}, "costs nothing because nothing after it is cached"),
         ({"cache_cold": True}, "costs nothing now because the cache has run out anyway"),
-        ({"price": None}, "costs 4,900 tokens written anew, at a price that is not known, because the cache"),
+        ({"price": None}, "costs 4,900 tokens written again, at a price that is not known, because the cache"),
     ],
 )
 def test_the_price_is_told_in_one_line(given: dict[str, Any], words: str) -> None:

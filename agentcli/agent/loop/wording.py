@@ -65,9 +65,9 @@ def stop_hook(errors: Sequence[str]) -> str:
 
 def gave_up_compacting(times: int, problem: str) -> str:
     return (
-        f"Compacting by itself has not helped {times} times in a row (the last time: {problem.rstrip('.')}), so it is "
-        "not tried again until something changes. /context shows what takes the room, for you to unpin or drop; "
-        "/compact tries again, with a focus of yours; /model chooses a model with a larger window."
+        f"Auto-compaction failed {times} times in a row and is paused (last reason: {problem.rstrip('.')}). Free the "
+        "context with /context (unpin or drop items), run /compact with a focus, or choose a model with a larger "
+        "window with /model."
     )
 
 

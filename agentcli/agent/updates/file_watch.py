@@ -78,7 +78,7 @@ def _folders(context: ToolContext) -> list[str]:
 
 
 def changed_notice(paths: Sequence[str], context: ToolContext) -> str:
-    """One line for people."""
+    """Notice for the user about changed files."""
     names = ", ".join(plain_line(shown_path(path, context), 60) for path in paths[:_MOST_NAMED])
     more = f" and {len(paths) - _MOST_NAMED:,} more" if len(paths) > _MOST_NAMED else ""
-    return f"Changed since the model saw it: {names}{more}. It is told with your next prompt."
+    return f"Changed since the model saw it: {names}{more}. The model gets the changes with your next prompt."
