@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from agentcli.core.abort import AbortReason
     from agentcli.core.errors import AgentError, CredentialError, UsageError
     from agentcli.core.events import (
+        AgentFinished,
+        AgentStarted,
         BackgroundChanged,
         BlockFinished,
         BlockStarted,
@@ -75,6 +77,8 @@ if TYPE_CHECKING:
 __all__ = [
     "AbortReason",
     "AgentError",
+    "AgentFinished",
+    "AgentStarted",
     "Answer",
     "BackgroundChanged",
     "BlockFinished",

@@ -26,6 +26,7 @@ from agentcli.core.aio import in_thread
 from agentcli.core.launch import BareLauncher
 from agentcli.core.messages import TYPED, Json, Message, Origin
 from agentcli.core.permission import Answer, Decision, Need
+from agentcli.definitions.library import Library
 from agentcli.memory.instructions import InstructionFile
 from agentcli.memory.notes import Notes
 from agentcli.providers.base import Effort, Thinking
@@ -105,6 +106,11 @@ class Engine:
     def notes(self) -> Notes | None:
         """The project's memory; None: it is off."""
         return self._state.conversation.notes
+
+    @property
+    def definitions(self) -> Library | None:
+        """Commands, skills, agents and output styles from files; read again with every submission."""
+        return self._state.conversation.definitions
 
     def instruction_files(self) -> tuple[InstructionFile, ...]:
         """The instruction files that apply everywhere in the project, as they are now. Blocking."""
@@ -286,6 +292,8 @@ class Engine:
     async def warm(self) -> None:
         """Do ahead of time what makes the first request and the first change slow."""
         own = self._state.conversation
+        if own.definitions is not None and not own.definitions.loaded:
+            await in_thread(own.definitions.refresh)
         await own.provider.warm()
         await own.extensions.workspace.warm(self.working_dirs)
 

@@ -24,6 +24,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids, seconds_between
 from agentcli.core.messages import Message
 from agentcli.core.usage import Totals
+from agentcli.definitions.library import Library
 from agentcli.memory.instructions import InstructionFiles
 from agentcli.memory.notes import Notes
 from agentcli.providers.base import Provider
@@ -86,6 +87,8 @@ class EngineSetup:
     notes: Notes | None = None
     """The project's memory; None: it is off."""
     instruction_files: InstructionFiles | None = None
+    definitions: Library | None = None
+    """Slash commands, skills, agents and output styles from files; None: none are used."""
     watch: CacheWatch = field(default_factory=CacheWatch)
     pins: set[str] = field(default_factory=set)
     """The names (`context.compact.pin_name`) of what the user wants kept in the context; changed in place."""

@@ -87,6 +87,7 @@ class Submission:
     async def _work(self) -> AsyncGenerator[ev.Event, None]:
         """Everything between the start of the submission and its Result."""
         state, own, prompt = self._state, self._own, self._task.prompt
+        await self._refresh_definitions()
         yield self._started()
         for notice in state.take_notices():
             yield notice
@@ -145,6 +146,17 @@ class Submission:
         async with aclosing(loop) as events:
             async for event in events:
                 yield event
+
+    async def _refresh_definitions(self) -> None:
+        """The first look reads all files, in a thread; later ones cost a stat for each."""
+        definitions = self._own.definitions
+        if definitions is None:
+            return
+        if definitions.loaded:
+            definitions.refresh()
+        else:
+            with suppress(Aborted):
+                await self._signal.run(in_thread(definitions.refresh))
 
     def _loop_state(self) -> LoopState:
         return LoopState(tuple(self._state.log.messages), self._state.tool_context)

@@ -20,6 +20,7 @@ from agentcli.agent.updates.earlier_commands import resumed_shells
 from agentcli.assemble.attachments import AttachmentsBuilder
 from agentcli.assemble.auto_mode_offer import auto_mode_offer
 from agentcli.assemble.context_pipeline import collapser_for, pipeline_for
+from agentcli.assemble.definitions import definitions_for
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.lost_permissions import lost_permissions_notice
 from agentcli.assemble.model import ModelBuilder
@@ -105,6 +106,7 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             instruction_notices=builder.news,
             notes=builder.notes,
             instruction_files=builder.files,
+            definitions=definitions_for(env),
             late_system=sessions.late_system(session),
             watched=builder.changed if options.interactive and env.settings.boolean("watchFiles") else None,
             pipeline=pipeline_for(env.settings, results_dir, extensions.collapser),

@@ -29,14 +29,19 @@ from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.plaintext import terminal_line
 
 _FILES = ("settings.json", "settings.local.json")
+_FOREIGN_FILES = (".mcp.json", ".claude/settings.json", ".claude/settings.local.json")
 _FOLDERS = (
     f"{PROJECT_FOLDER}/hooks",
+    f"{PROJECT_FOLDER}/plugins",
     f"{PROJECT_FOLDER}/skills",
     f"{PROJECT_FOLDER}/commands",
     f"{PROJECT_FOLDER}/agents",
+    f"{PROJECT_FOLDER}/output-styles",
+    ".claude/hooks",
     ".claude/skills",
     ".claude/commands",
     ".claude/agents",
+    ".claude/output-styles",
     ".agents/skills",
 )
 _MOST_FILES = 2_000
@@ -99,7 +104,7 @@ def parts_of(cwd: Path) -> tuple[TrustedContent, ...]:
     """Everything below the root that agentcli might obey when it is started in this folder."""
     root = trust_root(cwd)
     paths = [project_folder(cwd.resolve()) / name for name in _FILES]
-    paths.append(root / ".mcp.json")
+    paths += [root / name for name in _FOREIGN_FILES]
     for name in _FOLDERS:
         paths += _files_below(root / name, root)
     found = (_part(path, root) for path in paths)

@@ -7,23 +7,12 @@ Each names its agent ("" is the main one), so sub-agents need no wrapper. A fiel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import field, fields
+from collections.abc import Mapping
+from dataclasses import field
 from typing import Any
 
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import (
-    Block,
-    Json,
-    Message,
-    ToolResultBlock,
-    block_from_dict,
-    block_to_dict,
-    message_from_dict,
-    message_to_dict,
-    usage_from_dict,
-    usage_to_dict,
-)
+from agentcli.core.messages import Block, Json, Message, ToolResultBlock
 from agentcli.core.usage import Usage
 
 USER_AGENT = "person"
@@ -285,6 +274,45 @@ class BackgroundChanged(Event):
 
 
 @frozen(kw_only=True)
+class AgentStarted(Event):
+    """A sub-agent begins; `agent` is its id, which all of its events carry until its `AgentFinished`."""
+
+    tool_use_id: str
+    """The Task call that started it."""
+    name: str
+    """explore, general, plan, or the name of a definition."""
+    description: str
+    """Its task in a few words."""
+    model: str
+    background: bool = False
+    session_id: str = ""
+    """Its transcript is a session of its own."""
+    parent: str = ""
+    """Id of the agent that started it; "" is the main one."""
+    worktree: str = ""
+    """The git worktree it works in; "" for the session's own folder."""
+
+
+@frozen(kw_only=True)
+class AgentFinished(Event):
+    tool_use_id: str
+    name: str
+    description: str
+    status: str
+    """completed, failed or stopped."""
+    turns: int = 0
+    tokens: int = 0
+    cost_usd: float | None = None
+    """None: the price of a model is unknown."""
+    duration_ms: int = 0
+    text: str = ""
+    """Its report; if it failed, why."""
+    background: bool = False
+    worktree: str = ""
+    """The worktree that was kept because it has changes; "" if there is none."""
+
+
+@frozen(kw_only=True)
 class DirectoryChanged(Event):
     """Later calls run in this folder."""
 
@@ -526,38 +554,3 @@ EVENT_TYPES: Mapping[str, type[Event]] = {
     for name, value in list(globals().items())
     if isinstance(value, type) and issubclass(value, Event) and value is not Event
 }
-
-_ENCODE: Mapping[str, Callable[[Any], Any]] = {
-    "message": message_to_dict,
-    "block": block_to_dict,
-    "result": block_to_dict,
-    "usage": usage_to_dict,
-}
-_DECODE: Mapping[str, Callable[[Any], Any]] = {
-    "message": message_from_dict,
-    "block": block_from_dict,
-    "result": block_from_dict,
-    "usage": usage_from_dict,
-}
-
-
-def event_to_dict(event: Event) -> Json:
-    """The event as JSON-able data; `event` names its type."""
-    data: Json = {"event": type(event).__name__}
-    for spec in fields(event):
-        value = getattr(event, spec.name)
-        # A string stays: a `block` may also be a name.
-        encode = _ENCODE.get(spec.name) if not isinstance(value, str) else None
-        data[spec.name] = encode(value) if encode else value
-    return data
-
-
-def event_from_dict(data: Mapping[str, Any]) -> Event:
-    """The reverse of `event_to_dict`. Unknown fields are ignored; an unknown event raises ValueError."""
-    kind = EVENT_TYPES.get(str(data.get("event")))
-    if kind is None:
-        raise ValueError(f"unknown event: {data.get('event')!r}")
-    known = {spec.name for spec in fields(kind)}
-    values = {name: value for name, value in data.items() if name in known}
-    decoded = (name for name, value in values.items() if name in _DECODE and not isinstance(value, str))
-    return kind(**{**values, **{name: _DECODE[name](values[name]) for name in decoded}})

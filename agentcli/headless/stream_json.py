@@ -16,6 +16,8 @@ from typing import Any
 from agentcli import __version__
 from agentcli.commands.registry import names as command_names
 from agentcli.core.events import (
+    AgentFinished,
+    AgentStarted,
     BackgroundChanged,
     BlockFinished,
     CompactionFailed,
@@ -280,6 +282,30 @@ def _background(event: BackgroundChanged) -> Json:
     return {"subtype": "task_notification", "task_id": event.task_id, "status": status, "summary": event.summary}
 
 
+def _agent_started(event: AgentStarted) -> Json:
+    return {
+        "subtype": "task_started",
+        "task_id": event.agent,
+        "description": event.description,
+        "task_type": "local_agent",
+        "subagent_type": event.name,
+        "tool_use_id": event.tool_use_id,
+        "is_background": event.background,
+    }
+
+
+def _agent_finished(event: AgentFinished) -> Json:
+    return {
+        "subtype": "task_notification",
+        "task_id": event.agent,
+        "status": event.status,
+        "summary": event_line(event)[0],
+        "tool_use_id": event.tool_use_id,
+        "usage": {"total_tokens": event.tokens, "duration_ms": event.duration_ms, "turns": event.turns},
+        "total_cost_usd": event.cost_usd,
+    }
+
+
 def _mode(event: ModeChanged) -> Json:
     return {"subtype": "status", "status": None, "permissionMode": event.mode, "reason": event.reason}
 
@@ -354,6 +380,8 @@ _SYSTEM_FIELDS: Mapping[type[Event], Callable[[Any], Json | None]] = {
     },
     PermissionDenied: _denied,
     BackgroundChanged: _background,
+    AgentStarted: _agent_started,
+    AgentFinished: _agent_finished,
     ModeChanged: _mode,
     NoticeRaised: lambda event: _notice(event.text, event.level, event.code),
     FeatureDropped: lambda event: _notice(*event_line(event), "feature_dropped"),

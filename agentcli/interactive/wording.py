@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentcli.core import events as ev
-from agentcli.core.format import duration, elapsed, token_count
+from agentcli.core.format import duration, elapsed, money, token_count
 from agentcli.core.messages import ATTACHED, NOTE, SUMMARY, Message, Origin
 from agentcli.core.permission import PartFinding
 from agentcli.core.plaintext import plain_line, plain_text
@@ -102,6 +102,8 @@ LineEvent = (
     | ev.RulesLearned
     | ev.ModeChanged
     | ev.BackgroundChanged
+    | ev.AgentStarted
+    | ev.AgentFinished
     | ev.CompactionFailed
     | ev.ContextEdited
 )
@@ -138,8 +140,22 @@ def event_line(event: ev.Event) -> tuple[str, Level]:
             what = f"Background {event.task_id} {event.status}: {plain_line(event.command, 80)}"
             failed: Level = "warning" if event.status == "failed" else "info"
             return f"{what} ({event.summary})" if event.summary else what, failed
+        case ev.AgentStarted() | ev.AgentFinished():
+            return _agent_line(event)
         case _:
             return _context_line(event)
+
+
+def _agent_line(event: ev.AgentStarted | ev.AgentFinished) -> tuple[str, Level]:
+    if isinstance(event, ev.AgentStarted):
+        where = " in the background" if event.background else ""
+        return f"Agent {plain_line(event.name)} started{where}: {plain_line(event.description, 80)}", "info"
+    parts = [counted(event.turns, "turn"), f"{token_count(event.tokens)} tokens", elapsed(event.duration_ms / 1000)]
+    if event.cost_usd is not None:
+        parts.insert(2, money(event.cost_usd))
+    what = f"Agent {plain_line(event.name)} {event.status}: {plain_line(event.description, 80)}"
+    level: Level = "warning" if event.status == "failed" else "info"
+    return f"{what} ({', '.join(parts)})", level
 
 
 def _context_line(event: ev.Event) -> tuple[str, Level]:

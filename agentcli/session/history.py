@@ -10,6 +10,7 @@ from dataclasses import MISSING, fields, replace
 from typing import Any
 
 from agentcli.core import events as ev
+from agentcli.core.event_json import event_from_dict, event_to_dict
 from agentcli.core.messages import Block, Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
 from agentcli.core.usage import Usage
 from agentcli.session import old_records
@@ -41,7 +42,7 @@ def event_record(event: ev.Event) -> Json:
     beginning of a very long text."""
     if isinstance(event, ev.NoticeRaised):
         event = replace(event, text=_beginning(event.text))
-    data = ev.event_to_dict(event)
+    data = event_to_dict(event)
     for spec in fields(event):
         default = spec.default_factory() if spec.default_factory is not MISSING else spec.default
         if data[spec.name] == default:
@@ -64,7 +65,7 @@ def recorded_event(data: Mapping[str, Any], calls: Mapping[str, ToolUseBlock]) -
         call = calls.get(str(data.get("tool_use_id")))
         data = {**data, "input": call.input if call is not None else {}}
     try:
-        return ev.event_from_dict(old_records.completed_event(dict(data)))
+        return event_from_dict(old_records.completed_event(dict(data)))
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 

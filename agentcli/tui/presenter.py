@@ -55,12 +55,6 @@ _STREAMED = (
     ev.RetryScheduled,
 )
 
-_Noted = (
-    ev.ModelFellBack | ev.FeatureDropped | ev.RequestRepaired | ev.PrefixBroken | ev.LoopSuspected
-    | ev.RulesLearned | ev.ModeChanged | ev.BackgroundChanged | ev.CompactionFailed | ev.ContextEdited
-)  # fmt: skip
-"""Events that are a notice in the transcript."""
-
 Titles = Callable[[str, Json], str]
 """One line for people about a call, by its tool's name and its input; "" where nothing is known."""
 

@@ -14,6 +14,7 @@ from agentcli.agent.profile import Profile, Tuning
 from agentcli.context.compact import RESTORED
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
+from agentcli.core.event_json import event_from_dict, event_to_dict
 from agentcli.core.messages import Json, Message, Origin, TextBlock
 from agentcli.core.permission import Answer
 from agentcli.providers.base import Thinking
@@ -322,7 +323,7 @@ def test_a_proposal_says_what_stays_what_goes_and_what_it_costs() -> None:
         assert proposed.kept[-1].startswith("the last 4 messages as they were")
         assert [line.partition(" (")[0] for line in proposed.dropped] == ["1 reply of the model"]
         assert proposed.turn_usd_after is not None
-        assert ev.event_from_dict(ev.event_to_dict(proposed)) == proposed
+        assert event_from_dict(event_to_dict(proposed)) == proposed
 
     run_virtual(main)
 

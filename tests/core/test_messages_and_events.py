@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.core import events as ev
+from agentcli.core.event_json import event_from_dict, event_to_dict
 from agentcli.core.ids import RandomIds, SequentialIds
 from agentcli.core.messages import (
     Block,
@@ -124,14 +125,14 @@ def _value(field: Any, data: st.DataObject) -> Any:
 @given(data=st.data())
 def test_every_event_makes_the_round_trip_through_json(kind: type[ev.Event], data: st.DataObject) -> None:
     event = kind(**{field.name: _value(field, data) for field in fields(kind)})
-    assert ev.event_from_dict(json.loads(json.dumps(ev.event_to_dict(event)))) == event
+    assert event_from_dict(json.loads(json.dumps(event_to_dict(event)))) == event
 
 
 def test_events_of_a_newer_version_lose_only_what_is_new() -> None:
-    data = {**ev.event_to_dict(ev.NoticeRaised(text="x")), "added_later": 1}
-    assert ev.event_from_dict(data) == ev.NoticeRaised(text="x")
+    data = {**event_to_dict(ev.NoticeRaised(text="x")), "added_later": 1}
+    assert event_from_dict(data) == ev.NoticeRaised(text="x")
     with pytest.raises(ValueError, match="Invented"):
-        ev.event_from_dict({"event": "Invented"})
+        event_from_dict({"event": "Invented"})
 
 
 def test_ids_have_the_form_of_a_uuid_and_sequences_repeat() -> None:

@@ -26,6 +26,17 @@ EVENTS: list[ev.Event] = [
     ev.RulesLearned(rules=["Bash(make)"], where="session"),
     ev.ModeChanged(mode="plan", reason="you chose it"),
     ev.BackgroundChanged(task_id="bash_1", status="failed", command="make watch", summary="exit code 2"),
+    ev.AgentStarted(tool_use_id="t", name="explore", description="find the parser", model="m", background=True),
+    ev.AgentFinished(
+        tool_use_id="t",
+        name="explore",
+        description="find the parser",
+        status="completed",
+        turns=3,
+        tokens=12_300,
+        cost_usd=0.04,
+        duration_ms=65_000,
+    ),
     ev.PrefixBroken(reason="its description changed", block="the tool Bash", rebilled_tokens=48_210),
     ev.ContextEdited(edits=[], step="snip", freed_tokens=12_300, text="cleared 12 old results"),
     ev.ContextEdited(edits=[], step="person", freed_tokens=-800, text="took back a drop"),
@@ -48,6 +59,8 @@ warning Bash make: the same result 3 times in a row
 info    Allowed from now on (for this session): Bash(make)
 info    Permission mode: plan (you chose it)
 warning Background bash_1 failed: make watch (exit code 2)
+info    Agent explore started in the background: find the parser
+info    Agent explore completed: find the parser (3 turns, 12.3k tokens, $0.04, 1 min 5 s)
 info    The prompt cache broke at the tool Bash: its description changed (48.2k tokens billed again)
 info    Freed about 12.3k tokens of context: cleared 12 old results
 info    Added about 800 tokens to the context: took back a drop

@@ -1,0 +1,175 @@
+"""One definition file as a typed value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from agentcli.core.frozen import frozen
+from agentcli.core.plaintext import plain_line
+from agentcli.definitions.folders import Scope
+from agentcli.definitions.frontmatter import Document
+
+LONGEST_DESCRIPTION = 1_024
+_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*(?::[a-z0-9][a-z0-9_.-]*)*\Z")
+
+
+@frozen
+class Origin:
+    """Where a definition comes from."""
+
+    path: Path
+    scope: Scope
+    label: str
+    """The file for people: `.claude/commands/review.md`."""
+    approved: bool = True
+    """Whether its rights count: it is the user's own, or exactly what the user trusted."""
+
+
+@frozen
+class CommandFile:
+    name: str
+    """With its sub-folders as namespaces: `frontend:component`."""
+    description: str
+    origin: Origin
+    body: str
+    body_line: int = 1
+    argument_hint: str = ""
+    allowed_tools: tuple[str, ...] = ()
+    model: str = ""
+    for_model: bool = True
+    """Whether the model may start it as a skill."""
+
+
+@frozen
+class SkillFile:
+    name: str
+    description: str
+    origin: Origin
+    allowed_tools: tuple[str, ...] = ()
+    model: str = ""
+    argument_hint: str = ""
+    for_model: bool = True
+    """False with `disable-model-invocation`: only the user starts it."""
+    for_user: bool = True
+    """False with `user-invocable: false`: it is not in the menu."""
+
+    @property
+    def folder(self) -> Path:
+        return self.origin.path.parent
+
+
+@frozen
+class AgentFile:
+    name: str
+    description: str
+    origin: Origin
+    prompt: str
+    tools: tuple[str, ...] | None = None
+    """None: all that the session has."""
+    disallowed_tools: tuple[str, ...] = ()
+    model: str = ""
+    """A model, an alias, or "" and `inherit` for the session's own."""
+    max_turns: int | None = None
+    background: bool = False
+    worktree: bool = False
+
+
+@frozen
+class StyleFile:
+    name: str
+    description: str
+    origin: Origin
+    body: str
+    keep_coding_instructions: bool = False
+    """Whether the default instructions about coding stay beside it."""
+
+
+Definition = CommandFile | SkillFile | AgentFile | StyleFile
+D = TypeVar("D", bound=Definition)
+Parse = Callable[[str, Document, Origin], D]
+"""From the name that the file's path gives, its content and its place. Raises `ValueError` with a sentence."""
+
+
+def parse_command(name: str, document: Document, origin: Origin) -> CommandFile:
+    return CommandFile(
+        name=_valid_name(name),
+        description=_description(document) or _first_line(document.body),
+        origin=origin,
+        body=document.body,
+        body_line=document.body_line,
+        argument_hint=plain_line(document.text("argument-hint"), 100),
+        allowed_tools=document.texts("allowed-tools"),
+        model=document.text("model"),
+        for_model=not document.flag("disable-model-invocation"),
+    )
+
+
+def parse_skill(name: str, document: Document, origin: Origin) -> SkillFile:
+    description = _description(document)
+    if not description:
+        raise ValueError("A skill needs a `description`, which says when to use it.")
+    return SkillFile(
+        name=_valid_name(document.text("name") or name),
+        description=description,
+        origin=origin,
+        allowed_tools=document.texts("allowed-tools"),
+        model=document.text("model"),
+        argument_hint=plain_line(document.text("argument-hint"), 100),
+        for_model=not document.flag("disable-model-invocation"),
+        for_user=document.flag("user-invocable", default=True),
+    )
+
+
+def parse_agent(name: str, document: Document, origin: Origin) -> AgentFile:
+    description = _description(document)
+    if not description:
+        raise ValueError("An agent needs a `description`, which says when to use it.")
+    if not document.body.strip():
+        raise ValueError("An agent needs a text after its header: it is the agent's system prompt.")
+    turns = document.text("max-turns") or document.text("maxturns")
+    if turns and not (turns.isdecimal() and int(turns) > 0):
+        raise ValueError("`max-turns` must be a number of at least 1.")
+    tools = document.texts("tools")
+    return AgentFile(
+        name=_valid_name(document.text("name") or name),
+        description=description,
+        origin=origin,
+        prompt=document.body,
+        tools=None if not tools or tools == ("*",) else tools,
+        disallowed_tools=document.texts("disallowed-tools") or document.texts("disallowedtools"),
+        model=document.text("model"),
+        max_turns=int(turns) if turns else None,
+        background=document.flag("background"),
+        worktree=document.text("isolation") == "worktree",
+    )
+
+
+def parse_style(name: str, document: Document, origin: Origin) -> StyleFile:
+    if not document.body.strip():
+        raise ValueError("An output style needs a text after its header.")
+    return StyleFile(
+        name=_valid_name(document.text("name") or name),
+        description=_description(document) or _first_line(document.body),
+        origin=origin,
+        body=document.body,
+        keep_coding_instructions=document.flag("keep-coding-instructions"),
+    )
+
+
+def _valid_name(name: str) -> str:
+    folded = re.sub(r"\s+", "-", name.strip().lower())
+    if not _NAME.match(folded) or len(folded) > 64:
+        raise ValueError(f"The name {plain_line(name, 80)!r} cannot be used: letters, digits, `-` and `_`, at most 64.")
+    return folded
+
+
+def _description(document: Document) -> str:
+    return plain_line(document.text("description"), LONGEST_DESCRIPTION)
+
+
+def _first_line(body: str) -> str:
+    line = next((line for line in body.splitlines() if line.strip()), "")
+    return plain_line(line.lstrip("#").strip(), 120)
