@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from agentcli.agent.updates.changed_files import ChangedFiles
-from agentcli.agent.updates.undo_notes import Note, forget_changed, undo_note
+from agentcli.agent.updates.undo_notes import UserActionNote, forget_changed, undo_note
 from agentcli.core.aio import in_thread
 from agentcli.core.messages import Message, Origin
 from agentcli.tools.base import ToolContext
@@ -69,7 +69,7 @@ class FileChanges:
 
         return FileIndex(self._context())
 
-    async def take_undo_note(self, log: Sequence[Message]) -> Note | None:
+    async def take_undo_note(self, log: Sequence[Message]) -> UserActionNote | None:
         """One note for the model about undos and redos since the last prompt; None if they cancel each other out."""
         news = await self._workspace.take_undo_news()
         paths, self._rewritten = self._rewritten, set()

@@ -41,7 +41,7 @@ class Section:
 
 
 @frozen
-class Manual:
+class SubcommandHelp:
     """The help of one sub-command."""
 
     path: tuple[str, ...]
@@ -60,7 +60,7 @@ def root_help(width: int, styled: bool = False) -> str:
     return laid_out(USAGE, ABOUT, sections, MORE, width, styled)
 
 
-def command_help(command: Manual, width: int, styled: bool = False) -> str:
+def command_help(command: SubcommandHelp, width: int, styled: bool = False) -> str:
     examples = [one for one in OF_COMMANDS.get(command.path[0], ()) if _is_about(one, command.path)]
     sections = [*command.sections, Section(EXAMPLES, example_rows(examples))]
     return laid_out((command.usage,), command.about, sections, "", width, styled)

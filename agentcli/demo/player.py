@@ -17,7 +17,7 @@ from agentcli.core.messages import TextBlock, ThinkingBlock
 from agentcli.core.permission import Answer
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.tool_errors import unwrapped
-from agentcli.demo.tour import LEAVE, Stop, Tour
+from agentcli.demo.tour import LEAVE, Tour, TourStop
 from agentcli.interactive.wording import event_line
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ async def _whole_tour(options: Options, tour: Tour, write: Write) -> None:
 class _StopPrinter:
     """Prints the events of one stop."""
 
-    def __init__(self, engine: Engine, stop: Stop, write: Write) -> None:
+    def __init__(self, engine: Engine, stop: TourStop, write: Write) -> None:
         self._engine = engine
         self._stop = stop
         self._write = write

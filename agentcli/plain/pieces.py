@@ -28,7 +28,7 @@ class Gap:
 
 
 @frozen
-class Answer:
+class AnswerText:
     """More of the Markdown that the model writes."""
 
     text: str
@@ -39,7 +39,7 @@ class AnswerEnd:
     """What was written of it is all there is."""
 
 
-Piece = TextLine | Gap | Answer | AnswerEnd
+Piece = TextLine | Gap | AnswerText | AnswerEnd
 
 
 def line(text: str, look: Look = "text", mark: str = "", mark_look: Look = "quiet") -> TextLine:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from agentcli.core.plaintext import spell_hidden_in_piece
 from agentcli.plain.markdown import MarkdownCutter, MarkdownPart
-from agentcli.plain.pieces import Answer, AnswerEnd, Gap, Look, Piece, TextLine
+from agentcli.plain.pieces import AnswerEnd, AnswerText, Gap, Look, Piece, TextLine
 
 if TYPE_CHECKING:
     from agentcli.plain.rendering import Renderer
@@ -91,7 +91,7 @@ class BareWriter:
                 text = f"{ended}{''.join(text for text, _look in piece.runs)}\n"
             case Gap():
                 text = f"{ended}\n" if not self._tail.endswith("\n\n") else ""
-            case Answer():
+            case AnswerText():
                 text = piece.text
             case AnswerEnd():
                 text = ended
@@ -155,7 +155,7 @@ class ColourWriter:
                 return self._cut_off() + self._lines(piece)
             case Gap():
                 return self._cut_off() + self._blank()
-            case Answer():
+            case AnswerText():
                 return "".join(map(self._part, self._cutter.feed(piece.text))) + self._early()
             case AnswerEnd():
                 return self._cut_off()

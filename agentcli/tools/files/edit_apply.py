@@ -50,12 +50,12 @@ class Applied:
 
 
 @frozen
-class Problem:
+class EditProblem:
     text: str
     summary: str
 
 
-def apply(text: str, replacement: Replacement, shown: str) -> Applied | Problem:
+def apply(text: str, replacement: Replacement, shown: str) -> Applied | EditProblem:
     old, new = replacement.old.replace("\r\n", "\n"), replacement.new.replace("\r\n", "\n")
     line_end = "\r" if "\n" not in text and "\r" in text else r"\r?\n"
     if replacement.every and "\r" not in text and (count := text.count(old)):
@@ -69,24 +69,24 @@ def apply(text: str, replacement: Replacement, shown: str) -> Applied | Problem:
             return too_large
         return Applied(_with(text, spans, old, new), len(spans), line_number(text, spans[0][0]))
     if spans:
-        return Problem(ambiguity_message(shown, text, [start for start, _end in spans]), "ambiguous")
+        return EditProblem(ambiguity_message(shown, text, [start for start, _end in spans]), "ambiguous")
     if not replacement.every and len(old) <= _LONGEST_LOOSE and old.strip():
         loose = list(islice(_loose(text, old, line_end), 2))
         if len(loose) == 1:
             start, end = loose[0]
             note = _overlooked(text[start:end], old)
             return Applied(_with(text, loose, old, new, loosely=True), 1, line_number(text, start), note)
-    return Problem(miss_message(shown, text, old, new), "no match")
+    return EditProblem(miss_message(shown, text, old, new), "no match")
 
 
-def _too_large(text: str, old: str, new: str, count: int, shown: str) -> Problem | None:
+def _too_large(text: str, old: str, new: str, count: int, shown: str) -> EditProblem | None:
     """Refuse a result that is too large to be edited again. A few kilobytes of input can expand to gigabytes, which
     would block the whole process."""
     carriage_returns = new.count("\n") if "\r" in text else 0
     size = len(text) + count * (len(new) + carriage_returns - len(old))
     if size <= max(LARGEST_LOADED, len(text)):
         return None
-    return Problem(
+    return EditProblem(
         f"{shown} would grow to {size:,} characters, because old_string is in it {count:,} times; edited files have at "
         f"most {LARGEST_LOADED:,}. Use a longer old_string.",
         "too large",

@@ -29,7 +29,7 @@ from agentcli.tui.prompt.assist import Assist
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.prompt.keys import key_table
 from agentcli.tui.prompt.outside import Outside
-from agentcli.tui.prompt.popup import Popup, Row
+from agentcli.tui.prompt.popup import Popup, PopupRow
 from agentcli.tui.prompt.rows import PromptMark, PromptRule, QueuedRows
 
 IDLE_HINT = "Ask anything · / commands · @ files · ! shell · ? keys"
@@ -312,7 +312,7 @@ class PromptBox(Widget):
         query = self._editor.text.strip()
         found = self._parts.history.search(query)
         self._found = [draft for draft, _positions in found]
-        rows = [Row(draft.text[:400], positions=positions) for draft, positions in found]
+        rows = [PopupRow(draft.text[:400], positions=positions) for draft, positions in found]
         note = "" if rows else "Nothing in the history has these letters." if query else "The history is empty."
         self._popup.open(rows, title="history", note=note, chosen=0, room=self._room())
 

@@ -126,7 +126,7 @@ def _cells(text: str, start: int, end: int) -> tuple[int, int]:
     return covered[0].left, covered[-1].right
 
 
-class Search:
+class TranscriptSearch:
     """The matches found so far. Entries are in no order here; `step` goes by the order of the conversation."""
 
     def __init__(self, query: Query) -> None:
@@ -233,7 +233,7 @@ class Finder:
         self._view = view
 
     @property
-    def _search(self) -> Search | None:
+    def _search(self) -> TranscriptSearch | None:
         return self._items.search
 
     @property
@@ -251,7 +251,7 @@ class Finder:
         return self._search.position(self._items.stack.entries) if self._search is not None else 0
 
     def start(self, query: Query) -> None:
-        self._items.search = Search(query)
+        self._items.search = TranscriptSearch(query)
 
     def stop(self) -> None:
         if self._search is not None:
@@ -294,7 +294,7 @@ class Finder:
             marks.setdefault(spot.row, []).append((entry.shift + spot.start, entry.shift + spot.end, style))
         return marks
 
-    def _show(self, search: Search, direction: int) -> None:
+    def _show(self, search: TranscriptSearch, direction: int) -> None:
         """A folded block that holds the current match is opened."""
         while search.current is not None and search.current[0] in search.hidden:
             entry = search.current[0]
