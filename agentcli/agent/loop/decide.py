@@ -79,7 +79,7 @@ Decision = Continue | Stop | Find
 
 def decide(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decision:
     if outcome.aborted is AbortReason.BUDGET:
-        return Stop(EndReason.MAX_BUDGET_USD, limits.budget_text)
+        return budget_stop(limits)
     if outcome.aborted is not None:
         tools = outcome.aborted_in == "tools"
         return Stop(EndReason.ABORTED_TOOLS if tools else EndReason.ABORTED_STREAMING, words.ABORTED[outcome.aborted])
@@ -95,6 +95,11 @@ def decide(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decision:
     if outcome.refused is not None:
         return Stop(EndReason.MODEL_ERROR, outcome.refused)
     return _finished_turn(state, outcome, limits)
+
+
+def budget_stop(limits: Limits) -> Stop:
+    """The stop after a spent budget, of a turn and of a compaction that the user started."""
+    return Stop(EndReason.MAX_BUDGET_USD, limits.budget_text)
 
 
 def _too_long(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decision:
