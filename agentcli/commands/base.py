@@ -28,7 +28,7 @@ Run = Callable[..., AsyncGenerator[Event, None]]
 Values = Iterable[str | tuple[str, str]]
 """Values for a completion menu, with a description where one helps."""
 ALWAYS = ("*",)
-"""For `local`: with any arguments."""
+"""For `local`: with any arguments. Such a command is not available without a front end."""
 
 
 @frozen
@@ -90,6 +90,8 @@ class Command:
     ) -> AsyncGenerator[Event, None]:
         extra = (front_end or NoFrontEnd(),) if self.pages or self.local else ()
         try:
+            if self.local == ALWAYS and front_end is None:
+                raise Unavailable(NoFrontEnd.instead)
             work = run(engine, arguments, *extra)
             if isinstance(work, Coroutine):
                 await work
