@@ -31,7 +31,7 @@ class ShellCompletion:
     text: str = ""
 
 
-class Files(Exception):
+class FileNamesWanted(Exception):
     """Raised for file name completion by the shell."""
 
 
@@ -40,7 +40,7 @@ def answer(shell: str, words: Sequence[str], environ: Mapping[str, str]) -> int:
     joined, is_split = _joined(words) if shell == "bash" else (list(words), False)
     try:
         found = list(offers(joined, environ, Path.cwd()))
-    except Files:
+    except FileNamesWanted:
         return WANTS_FILES
     if is_split:
         found = [ShellCompletion(offer.value.partition("=")[2], offer.text) for offer in found]
@@ -50,14 +50,14 @@ def answer(shell: str, words: Sequence[str], environ: Mapping[str, str]) -> int:
 
 
 def offers(words: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Iterator[ShellCompletion]:
-    """The candidates. Raises `Files`."""
+    """The candidates. Raises `FileNamesWanted`."""
     *before, current = words or [""]
-    source = Values(environ, cwd)
+    source = FlagValues(environ, cwd)
     if before and before[0] in COMMANDS:
         yield from _of_command(before, current, source)
         return
     if "--" in before:
-        raise Files
+        raise FileNamesWanted
     flag = BY_NAME.get(before[-1]) if before else None
     if flag is not None and flag.kind not in ("switch", "equals"):
         yield from fitting(source.of_flag(flag), current)
@@ -77,7 +77,7 @@ def offers(words: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Itera
     elif not before:
         yield from fitting((ShellCompletion(name, text) for name, text in COMMANDS.items()), current)
     else:
-        raise Files
+        raise FileNamesWanted
 
 
 def fitting(found: Iterable[ShellCompletion], current: str) -> Iterator[ShellCompletion]:
@@ -88,7 +88,7 @@ def fitting(found: Iterable[ShellCompletion], current: str) -> Iterator[ShellCom
             yield ShellCompletion(f"{head}{comma}{offer.value}", offer.text)
 
 
-class Values:
+class FlagValues:
     """Values of flags. Looked up only for the requested flag."""
 
     def __init__(self, environ: Mapping[str, str], cwd: Path) -> None:
@@ -96,7 +96,7 @@ class Values:
         self._cwd = cwd
 
     def of_flag(self, flag: Flag) -> Iterator[ShellCompletion]:
-        """Raises `Files`."""
+        """Raises `FileNamesWanted`."""
         if flag.choices:
             return (ShellCompletion(choice) for choice in flag.choices)
         match flag.key:
@@ -109,7 +109,7 @@ class Values:
             case "tools" | "allowed_tools" | "disallowed_tools":
                 return self.tools()
         if flag.kind == "paths" or "FILE" in flag.metavar:
-            raise Files
+            raise FileNamesWanted
         return iter(())
 
     def sessions(self) -> Iterator[ShellCompletion]:
@@ -145,7 +145,7 @@ class Values:
         yield from (ShellCompletion(tool.name) for tool in rights_for(options).registry)
 
 
-def _of_command(before: Sequence[str], current: str, source: Values) -> Iterator[ShellCompletion]:
+def _of_command(before: Sequence[str], current: str, source: FlagValues) -> Iterator[ShellCompletion]:
     from agentcli.cli.app import command_tree
 
     command: Any = command_tree()
@@ -166,10 +166,10 @@ def _of_command(before: Sequence[str], current: str, source: Values) -> Iterator
     elif path == ["completion"]:
         yield from fitting((ShellCompletion(shell) for shell in SHELLS), current)
     elif path == ["trust"]:
-        raise Files
+        raise FileNamesWanted
 
 
-_VALUES_OF_OPTIONS: Mapping[str, Callable[[Values], Iterator[ShellCompletion]]] = {
+_VALUES_OF_OPTIONS: Mapping[str, Callable[[FlagValues], Iterator[ShellCompletion]]] = {
     "--sandbox": lambda _source: (ShellCompletion(mode) for mode in SANDBOX_MODES),
     "--mode": lambda _source: (ShellCompletion(mode) for mode in MODES),
     "--permission-mode": lambda _source: (ShellCompletion(mode) for mode in MODES),

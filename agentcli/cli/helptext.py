@@ -14,7 +14,7 @@ from agentcli.cli.flags import COMMANDS, FLAGS, GROUPS, Flag
 from agentcli.cli.output import echo_styled
 from agentcli.core.frozen import frozen
 
-Row = tuple[str, str]
+HelpRow = tuple[str, str]
 
 LEAST_WIDTH, MOST_WIDTH = 30, 100
 EXAMPLES = "Examples"
@@ -37,7 +37,7 @@ MORE = (
 @frozen
 class Section:
     heading: str
-    rows: tuple[Row, ...]
+    rows: tuple[HelpRow, ...]
 
 
 @frozen
@@ -70,7 +70,7 @@ def _is_about(example: Example, path: tuple[str, ...]) -> bool:
     return f" {' '.join(path)} " in f"{example.line} "
 
 
-def flag_row(flag: Flag) -> Row:
+def flag_row(flag: Flag) -> HelpRow:
     value = "" if flag.kind == "switch" else flag.metavar
     term = ", ".join(flag.names)
     if flag.kind == "equals":
@@ -85,7 +85,7 @@ def flag_row(flag: Flag) -> Row:
     return term, f"{text} (with -p)" if flag.headless else text
 
 
-def example_rows(examples: Iterable[Example]) -> tuple[Row, ...]:
+def example_rows(examples: Iterable[Example]) -> tuple[HelpRow, ...]:
     return tuple((example.line, example.text) for example in examples)
 
 

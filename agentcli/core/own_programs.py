@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 PIPE = subprocess.PIPE
 DEVNULL = subprocess.DEVNULL
-Started = subprocess.Popen[bytes]
+StartedProgram = subprocess.Popen[bytes]
 """The return type of `start_program`."""
 StillRunning = subprocess.TimeoutExpired
 """Raised by its `wait`."""

@@ -45,10 +45,10 @@ def run(
 
         build = build_engine
     with asyncio.Runner() as runner:
-        return runner.run(Run(settings, streams or Streams(), build).execute(options))
+        return runner.run(HeadlessRun(settings, streams or Streams(), build).execute(options))
 
 
-class Run:
+class HeadlessRun:
     def __init__(self, settings: HeadlessSettings, streams: Streams, build: Callable[[Options], Engine]) -> None:
         self._settings = settings
         self._streams = streams

@@ -17,7 +17,7 @@ from agentcli.core.plaintext import ControlStripper, plain_line, plain_text
 from agentcli.core.plural import counted, plural
 from agentcli.core.unified_diff import is_unified_diff
 from agentcli.interactive import wording
-from agentcli.plain.pieces import AnswerEnd, AnswerText, Gap, Look, Piece, line, prose
+from agentcli.plain.pieces import AnswerEnd, AnswerText, Gap, Piece, TextStyle, line, prose
 from agentcli.plain.results import INDENT, diff_output, result_lines
 
 Titles = Callable[[str, Json], str]
@@ -89,7 +89,7 @@ class Printer:
 
     def note(self, text: str, level: str = "info") -> list[Piece]:
         text = plain_text(text)
-        look: Look = "error" if level == "error" else "warning" if level == "warning" else "quiet"
+        look: TextStyle = "error" if level == "error" else "warning" if level == "warning" else "quiet"
         return [prose(text, look, _SIGNS.get(level, "· "), look)]
 
     def seen(self, tool_use_id: str) -> None:
@@ -259,7 +259,7 @@ class Printer:
         words = [outcome, summary, wording.accepted_hunks(event)]
         if event.duration_ms >= 1_000:
             words.append(duration(event.duration_ms / 1_000))
-        look: Look = "error" if status == "failed" else "warning" if status != "done" else "quiet"
+        look: TextStyle = "error" if status == "failed" else "warning" if status != "done" else "quiet"
         said = " · ".join(filter(None, words)) or "done"
         if call.live:
             rest: list[Piece] = [line(row) for row in _unprinted(event, call.last)]

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from agentcli.core.abort import AbortController, AbortSignal
-from agentcli.core.addresses import Address, WebAddress, parse_web_address
+from agentcli.core.addresses import IPAddress, WebAddress, parse_web_address
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.tools.base import SmallReply, ToolContext
@@ -61,10 +61,10 @@ class Clock:
 class Names:
     """A resolver that knows what it is told, in the order it is told."""
 
-    known: dict[str, list[list[Address]]]
+    known: dict[str, list[list[IPAddress]]]
     asked: list[str] = field(default_factory=list)
 
-    async def __call__(self, host: str, port: int) -> Sequence[Address]:
+    async def __call__(self, host: str, port: int) -> Sequence[IPAddress]:
         self.asked.append(host)
         answers = self.known.get(host)
         if not answers:

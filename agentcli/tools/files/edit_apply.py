@@ -29,7 +29,7 @@ _CLASSES = {char: f"[{re.escape(chars)}]" for chars in _ALIKE for char in chars}
 _PLAIN = str.maketrans({char: chars[0] for chars in _ALIKE for char in chars[1:]})
 _TOKEN = re.compile(r"\w+|\W")
 
-Span = tuple[int, int]
+TextSpan = tuple[int, int]
 
 
 @frozen
@@ -93,7 +93,7 @@ def _too_large(text: str, old: str, new: str, count: int, shown: str) -> EditPro
     )
 
 
-def _exact(text: str, old: str, line_end: str, *, apart: bool) -> Iterator[Span]:
+def _exact(text: str, old: str, line_end: str, *, apart: bool) -> Iterator[TextSpan]:
     """Positions of `old`. `apart`: without overlaps, for replacing; else with overlaps, for detecting ambiguity."""
     if "\n" not in old or "\r" not in text:
         at = text.find(old)
@@ -105,7 +105,7 @@ def _exact(text: str, old: str, line_end: str, *, apart: bool) -> Iterator[Span]
     yield from _matches(text, old, re.compile(pattern), line_end, apart=apart)
 
 
-def _loose(text: str, old: str, line_end: str) -> Iterator[Span]:
+def _loose(text: str, old: str, line_end: str) -> Iterator[TextSpan]:
     bodies = ["".join(_CLASSES.get(char) or re.escape(char) for char in line) for line in _stripped(old).split("\n")]
     pattern = rf"[ \t]*{line_end}".join(bodies)
     if old[-1] in " \t":
@@ -115,7 +115,7 @@ def _loose(text: str, old: str, line_end: str) -> Iterator[Span]:
 
 def _matches(
     text: str, wanted: str, expression: re.Pattern[str], line_end: str, *, apart: bool = True, loosely: bool = False
-) -> Iterator[Span]:
+) -> Iterator[TextSpan]:
     """Matches of the expression, searched only where the plain text `wanted` occurs.
 
     A search with the expression alone takes time proportional to the product of both lengths: minutes for a file of a
@@ -156,7 +156,7 @@ def _overlooked(original: str, old: str) -> str:
     )
 
 
-def _with(text: str, spans: list[Span], old: str, new: str, *, loosely: bool = False) -> str:
+def _with(text: str, spans: list[TextSpan], old: str, new: str, *, loosely: bool = False) -> str:
     pieces: list[str] = []
     position = 0
     for start, end in spans:

@@ -17,14 +17,14 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
-from agentcli.core.addresses import Address, WebAddress, host_address, is_private_address, parse_web_address
+from agentcli.core.addresses import IPAddress, WebAddress, host_address, is_private_address, parse_web_address
 from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line
 
 if TYPE_CHECKING:
     import httpx2
 
-Resolve = Callable[[str, int], Awaitable[Sequence[Address]]]
+Resolve = Callable[[str, int], Awaitable[Sequence[IPAddress]]]
 MOST_BYTES = 5 * 1024 * 1024
 MOST_REDIRECTS = 5
 CONNECT_SECONDS = 10.0
@@ -74,11 +74,11 @@ class FetchProblem:
 class _Route:
     """How to reach a host: the address that replaces its name, or a proxy."""
 
-    address: Address | None = None
+    address: IPAddress | None = None
     proxy: str | None = None
 
 
-async def system_resolve(host: str, port: int) -> Sequence[Address]:
+async def system_resolve(host: str, port: int) -> Sequence[IPAddress]:
     """Raises OSError."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -89,7 +89,7 @@ class Fetcher:
     def __init__(
         self,
         resolve: Resolve = system_resolve,
-        is_private: Callable[[Address], bool] = is_private_address,
+        is_private: Callable[[IPAddress], bool] = is_private_address,
         verify: ssl.SSLContext | None = None,
     ) -> None:
         self._resolve = resolve

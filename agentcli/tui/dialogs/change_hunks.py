@@ -22,7 +22,7 @@ _MOST_COMPARED = 20_000
 """Lines on one side beyond which the whole middle is one hunk."""
 _MOST_TOLD = 8_000
 
-Difference = tuple[int, int, int, int]
+LineRanges = tuple[int, int, int, int]
 
 
 @frozen
@@ -217,7 +217,7 @@ def _plain(text: str) -> str:
     return text.replace("\r\n", "\n") if "\n" in text else text.replace("\r", "\n")
 
 
-def _differences(left: list[str], right: list[str]) -> list[list[Difference]]:
+def _differences(left: list[str], right: list[str]) -> list[list[LineRanges]]:
     """Places where left[a:b] became right[c:d], near ones together. Compared as the question's diff is."""
     start = _common(left, right)
     end = _common(left[start:][::-1], right[start:][::-1])
@@ -227,7 +227,7 @@ def _differences(left: list[str], right: list[str]) -> list[list[Difference]]:
         return []
     if longest > _MOST_COMPARED:
         return [[(start, start + len(before), start, start + len(after))]]
-    found: list[list[Difference]] = []
+    found: list[list[LineRanges]] = []
     for tag, a, b, c, d in difflib.SequenceMatcher(None, before, after).get_opcodes():
         if tag == "equal":
             continue
@@ -237,7 +237,7 @@ def _differences(left: list[str], right: list[str]) -> list[list[Difference]]:
     return found
 
 
-def _rows(left: list[str], right: list[str], place: Sequence[Difference]) -> Iterator[tuple[str, str]]:
+def _rows(left: list[str], right: list[str], place: Sequence[LineRanges]) -> Iterator[tuple[str, str]]:
     position = place[0][0]
     for a, b, c, d in place:
         yield from ((" ", line) for line in left[position:a])

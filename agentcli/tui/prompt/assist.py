@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.core.aio import cancel_and_wait
 from agentcli.interactive.completion import Candidate, Menu, Target, argument_menu, command_menu, file_menu, target_at
-from agentcli.interactive.sources import Choices, CommandSource, FileSource
+from agentcli.interactive.sources import ArgumentSource, CommandSource, FileSource
 from agentcli.tui.prompt.popup import Popup, PopupRow
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Assist:
         popup: Popup,
         files: FileSource,
         commands: CommandSource,
-        choices: Choices,
+        choices: ArgumentSource,
         room: Callable[[], int],
     ) -> None:
         self._editor = editor

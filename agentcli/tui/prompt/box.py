@@ -24,7 +24,14 @@ from agentcli.interactive.completion import Candidate
 from agentcli.interactive.draft import Draft
 from agentcli.interactive.drafts import DraftStore
 from agentcli.interactive.history import History, HistoryWalk
-from agentcli.interactive.sources import Choices, CommandSource, FileSource, NoFiles, no_choices, registered_commands
+from agentcli.interactive.sources import (
+    ArgumentSource,
+    CommandSource,
+    FileSource,
+    NoFiles,
+    no_choices,
+    registered_commands,
+)
 from agentcli.tui.prompt.assist import Assist
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.prompt.keys import key_table
@@ -46,7 +53,7 @@ class PromptParts:
     drafts: DraftStore = field(default_factory=lambda: DraftStore(None))
     files: FileSource = field(default_factory=NoFiles)
     commands: CommandSource = registered_commands
-    choices: Choices = no_choices
+    choices: ArgumentSource = no_choices
     keymap: Mapping[str, str] = field(default_factory=dict)
     cwd: Path = field(default_factory=Path.cwd)
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
