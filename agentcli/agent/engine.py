@@ -18,7 +18,7 @@ from agentcli.agent.conversation_state import ConversationState
 from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.profile import Profile
 from agentcli.agent.prompt_queue import Priority, Prompt, QueuedPrompt, prompt_blocks
-from agentcli.agent.shell_line import ShellLine
+from agentcli.agent.shell_line import ShellInvocation
 from agentcli.agent.submission import Submission, Task
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
@@ -282,7 +282,9 @@ class Engine:
 
     async def _shell_line(self, command: str) -> AsyncGenerator[ev.Event, None]:
         state, own = self._state, self._state.conversation
-        line = ShellLine(command, state.tool_context, own.environ, own.ids.new(), own.clock, own.extensions.workspace)
+        line = ShellInvocation(
+            command, state.tool_context, own.environ, own.ids.new(), own.clock, own.extensions.workspace
+        )
         async with aclosing(state.user_shell.run(line, state.command_signal, state.user_notes.add)) as events:
             async for event in events:
                 yield event

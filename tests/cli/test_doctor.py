@@ -93,6 +93,7 @@ def test_doctor_says_when_there_is_no_sandbox(
     code, found, _shown = checks(capfd)
     assert found["sandbox"]["status"] == "warn"
     assert "apt install bubblewrap" in found["sandbox"]["text"]
+    assert "agentcli doctor" not in found["sandbox"]["text"]
     assert found["git"]["status"] == "warn"
     code, found, _shown = checks(capfd, "--sandbox", "strict")
     assert (code, found["sandbox"]["status"]) == (1, "fail")
