@@ -18,7 +18,7 @@ from agentcli.definitions.files import (
     AgentFile,
     CommandFile,
     Definition,
-    Origin,
+    DefinitionOrigin,
     Parse,
     SkillFile,
     StyleFile,
@@ -94,7 +94,7 @@ class Library:
             named = found.setdefault(kind, {})
             for folder in self._places.folders(kind):
                 for name, path, label in _files(kind, folder, problems):
-                    one = self._one(kind, name, path, Origin(path, folder.scope, label))
+                    one = self._one(kind, name, path, DefinitionOrigin(path, folder.scope, label))
                     if one is None:
                         continue
                     seen[path] = one
@@ -113,7 +113,7 @@ class Library:
         """The folders in which a change can add, change or remove a definition."""
         return tuple(folder.path for kind in KINDS for folder in self._places.folders(kind))
 
-    def _one(self, kind: Kind, name: str, path: Path, origin: Origin) -> _Read | None:
+    def _one(self, kind: Kind, name: str, path: Path, origin: DefinitionOrigin) -> _Read | None:
         try:
             status = path.stat()
         except OSError:
@@ -128,7 +128,7 @@ class Library:
         digests = self._places.trusted_digests
         if origin.scope == "project" and digests is not None:
             approved = digests.get(os.path.normpath(path)) == content_digest(data)
-            origin = Origin(origin.path, origin.scope, origin.label, approved)
+            origin = DefinitionOrigin(origin.path, origin.scope, origin.label, approved)
         document = parse_document(data.decode("utf-8", errors="replace"))
         problems = [DefinitionProblem(origin.label, each.line, each.text) for each in document.problems]
         try:
