@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.model import key_store
 from agentcli.assemble.unknown_tools import unknown_tools
-from agentcli.config.paths import project_folder
+from agentcli.config.paths import own_parts, project_folder
 from agentcli.config.save import RuleKeeper
 from agentcli.config.settings import Layer
 from agentcli.core.errors import UsageError
@@ -167,7 +167,8 @@ class RightsBuilder:
         return () if keys is None else (os.path.realpath(keys),)
 
     def _own_folders(self) -> tuple[Path, ...]:
-        return tuple(folder for folder in (self._env.paths.config_dir, self._env.paths.state_dir) if folder)
+        folders = (self._env.paths.config_dir, self._env.paths.state_dir)
+        return tuple(part for folder in folders if folder for part in own_parts(folder, self._env.working_dirs))
 
     def rule_keeper(self) -> RuleKeeper:
         folder = project_folder(self._env.cwd)
