@@ -118,6 +118,11 @@ class Engine:
         found = files.always().files if files is not None else ()
         return tuple(file for file in found if file.kind == "instructions")
 
+    def instruction_files_to_add_to(self) -> tuple[tuple[Path, str], ...]:
+        """The instruction files to which a user may add a line, and whose each is. Blocking."""
+        files = self._state.conversation.instruction_files
+        return files.to_add_to() if files is not None else ()
+
     @property
     def cwd(self) -> Path:
         """Where the next command of the Bash tool runs."""
