@@ -20,7 +20,7 @@ from agentcli.agent.shell_line import UserShell
 from agentcli.agent.updates.attachments import UserNotes
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortSignal
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, in_thread
 from agentcli.core.messages import Json
 from agentcli.tools.planning.todowrite import todos_from
 
@@ -61,6 +61,16 @@ class ConversationState:
         self.todos: list[Json] = todos_from(own.log)
         self._notices = list(own.notices)
         self._detached: set[asyncio.Task[None]] = set()
+
+    async def refresh_definitions(self) -> None:
+        """Read definition files again. The first look reads all of them, in a thread; later ones cost a stat each."""
+        definitions = self.conversation.definitions
+        if definitions is None:
+            return
+        if definitions.loaded:
+            definitions.refresh()
+        else:
+            await in_thread(definitions.refresh)
 
     def take_notices(self) -> list[ev.NoticeRaised]:
         """Notices of the start, for whoever asks first: a front end, or the first submission."""

@@ -56,6 +56,7 @@ class Engine:
         """The shell for the commands that the user types behind a `!`; `shell` runs one."""
         self.question = state.question
         self.take_notices = state.take_notices
+        self.refresh_definitions = state.refresh_definitions
 
     # -------------------------------------------------------------------------------------------------------- facts
 
@@ -300,7 +301,7 @@ class Engine:
         """Do ahead of time what makes the first request and the first change slow."""
         own = self._state.conversation
         if own.definitions is not None and not own.definitions.loaded:
-            await in_thread(own.definitions.refresh)
+            await self.refresh_definitions()
         await own.provider.warm()
         await own.extensions.workspace.warm(self.working_dirs)
 
