@@ -56,13 +56,13 @@ holds.
 {facts}"""
 
 
-async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
-    prompt = await asyncio.to_thread(_prompt, engine.root, arguments.strip())
+async def run(engine: Engine, arguments: str, typed: str = "", added: str = "") -> AsyncGenerator[Event, None]:
+    prompt = await asyncio.to_thread(_prompt, engine.root, "\n\n".join(filter(None, (arguments.strip(), added))))
     rules = [f"Edit(//{str(engine.root / FILE).lstrip('/')})"] if engine.interactive else []
     # Also in the modes that make edits without a question.
     engine.permissions.change("session", "ask", add=rules)
     try:
-        async with aclosing(engine.submit(prompt, f"/init {arguments}".strip(), mentions="")) as events:
+        async with aclosing(engine.submit(prompt, typed or f"/init {arguments}".strip(), mentions="")) as events:
             async for event in events:
                 yield event
     finally:

@@ -86,7 +86,9 @@ COMMANDS: tuple[Command, ...] = (
         beside=True,
         pages=("",),
     ),
-    Command("init", "Write or improve AGENTS.md after a look at the project", "[wish]", submits=True),
+    Command(
+        "init", "Write or improve AGENTS.md after a look at the project", "[wish]", submits=True, sends_prompt=True
+    ),
     Command(
         "memory",
         "Show, edit or add to the notes and instruction files of this project",

@@ -109,6 +109,9 @@ class Library:
         self.loaded = True
         return before != (self.commands, self.skills, self.agents, self.styles, self.problems)
 
+    def all(self) -> tuple[Definition, ...]:
+        return tuple(one for kind in (self.commands, self.skills, self.agents, self.styles) for one in kind.values())
+
     def watched_folders(self) -> tuple[Path, ...]:
         """The folders in which a change can add, change or remove a definition."""
         return tuple(folder.path for kind in KINDS for folder in self._places.folders(kind))
