@@ -18,8 +18,8 @@ from agentcli.agent.conversation_state import ConversationState
 from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.profile import Profile
 from agentcli.agent.prompt_queue import Priority, Prompt, QueuedPrompt, prompt_blocks
-from agentcli.agent.shell_line import ShellLine
-from agentcli.agent.submission import Submission, Task
+from agentcli.agent.shell_line import ShellInvocation
+from agentcli.agent.submission import Submission, SubmissionWork
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.aio import in_thread
@@ -58,6 +58,7 @@ class Engine:
         """The shell for the commands that the user types behind a `!`; `shell` runs one."""
         self.question = state.question
         self.take_notices = state.take_notices
+        self.refresh_definitions = state.refresh_definitions
 
     # -------------------------------------------------------------------------------------------------------- facts
 
@@ -119,6 +120,11 @@ class Engine:
         files = self._state.conversation.instruction_files
         found = files.always().files if files is not None else ()
         return tuple(file for file in found if file.kind == "instructions")
+
+    def instruction_files_to_add_to(self) -> tuple[tuple[Path, str], ...]:
+        """The instruction files to which a user may add a line, and whose each is. Blocking."""
+        files = self._state.conversation.instruction_files
+        return files.to_add_to() if files is not None else ()
 
     @property
     def cwd(self) -> Path:
@@ -250,16 +256,16 @@ class Engine:
         message = Message("user", prompt_blocks(prompt), self._state.conversation.ids.new(), Origin.PROMPT)
         if typed and typed != message.text:
             message = replace(message, meta={TYPED: typed})
-        return self._submission(Task(prompt=message, mentions=mentions))
+        return self._submission(SubmissionWork(prompt=message, mentions=mentions))
 
     def compact(self, focus: str = "", review: bool = False) -> AsyncGenerator[ev.Event, None]:
         """Shorten the conversation now (`/compact`). Also ends with one `Result`. `review`: in an interactive session a
         `CompactionProposed` waits for an `answer` before anything changes."""
-        return self._submission(Task(compaction=Shortening(focus, review)))
+        return self._submission(SubmissionWork(compaction=Shortening(focus, review)))
 
     def perform(self, work: AsyncGenerator[ev.Event, None]) -> AsyncGenerator[ev.Event, None]:
         """Run a command's own work as a submission. Its notices (code `command`) are the text of the `Result`."""
-        return self._submission(Task(command=work))
+        return self._submission(SubmissionWork(command=work))
 
     def shell(self, command: str) -> AsyncGenerator[ev.Event, None]:
         """Run a command that the user typed; the model learns of it with the next prompt or tool results. Beside a
@@ -267,7 +273,7 @@ class Engine:
         line = self._shell_line(command)
         return self._recorded(line) if self.running else self.perform(line)
 
-    async def _submission(self, task: Task) -> AsyncGenerator[ev.Event, None]:
+    async def _submission(self, task: SubmissionWork) -> AsyncGenerator[ev.Event, None]:
         work = Submission(self._state, task).run()
         if not self.running:
             self._open = work
@@ -284,7 +290,9 @@ class Engine:
 
     async def _shell_line(self, command: str) -> AsyncGenerator[ev.Event, None]:
         state, own = self._state, self._state.conversation
-        line = ShellLine(command, state.tool_context, own.environ, own.ids.new(), own.clock, own.extensions.workspace)
+        line = ShellInvocation(
+            command, state.tool_context, own.environ, own.ids.new(), own.clock, own.extensions.workspace
+        )
         async with aclosing(state.user_shell.run(line, state.command_signal, state.user_notes.add)) as events:
             async for event in events:
                 yield event
@@ -295,7 +303,7 @@ class Engine:
         """Do ahead of time what makes the first request and the first change slow."""
         own = self._state.conversation
         if own.definitions is not None and not own.definitions.loaded:
-            await in_thread(own.definitions.refresh)
+            await self.refresh_definitions()
         await own.provider.warm()
         await own.extensions.workspace.warm(self.working_dirs)
 
