@@ -208,6 +208,7 @@ class Submission:
             api_key_source=own.api_key_source,
             effort=profile.effort or "",
             sandbox=state.tool_context.launcher.level,
+            agents=sorted(state.agents.available()),
         )
 
     def _late_notices(self) -> Iterator[ev.Event]:
