@@ -55,6 +55,8 @@ class AgentTask:
     model: str = ""
     """"": the definition's, else the session's."""
     background: bool = False
+    worktree: bool = False
+    """Work in a git worktree of its own."""
 
 
 class AgentStarter(Protocol):

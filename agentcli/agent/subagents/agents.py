@@ -12,11 +12,11 @@ from agentcli.agent.profile import Profile
 from agentcli.agent.questions import Questions
 from agentcli.agent.side_call import EmitEvent
 from agentcli.agent.subagents.run import AgentRun
-from agentcli.agent.subagents.setup import AgentGroup, AgentOrder, AgentSetup, ParentLink
+from agentcli.agent.subagents.setup import AgentGroup, AgentOrder, AgentSetup, AgentWorktree, ParentLink
 from agentcli.agent.subagents.specs import BUILTIN, DEEPEST, AgentSpec
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortReason, AbortSignal
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, in_thread
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock
@@ -135,17 +135,28 @@ class Agents:
             # Whoever waits for a slot must not hold one.
             return failure(f"{self._group.most} agents are at work, which is the limit. Do the work yourself.")
         await signal.run(slots.acquire())
+        agent_id = self._group.new_id(spec.name)
+        opened: list[AgentWorktree] = []
         try:
-            run = self._built(setup, spec, task)
-        except (AgentError, OSError) as error:
+            if task.worktree or spec.worktree:
+                # A list, since a cancellation waits for the thread but gets no result.
+                await in_thread(lambda: opened.append(_worktree_from(setup)))
+            run = self._built(agent_id, setup, spec, task, opened[0] if opened else None)
+        except BaseException as error:
             slots.release()
-            return failure(f"The agent could not be started: {error}")
+            for worktree in opened:
+                await in_thread(worktree.close)
+            if isinstance(error, AgentError | OSError):
+                return failure(f"The agent could not be started: {error}")
+            raise
         if task.background:
             return self._start_background(run)
         return await self._run_foreground(run, signal, emit, call)
 
-    def _built(self, setup: AgentSetup, spec: AgentSpec, task: AgentTask) -> AgentRun:
-        host, agent_id = self._host, self._group.new_id(spec.name)
+    def _built(
+        self, agent_id: str, setup: AgentSetup, spec: AgentSpec, task: AgentTask, worktree: AgentWorktree | None
+    ) -> AgentRun:
+        host = self._host
         link = ParentLink(agent_id, self._depth + 1, host.questions, host.costs, self._group)
         order = AgentOrder(
             link=link,
@@ -156,8 +167,9 @@ class Agents:
             registry=host.registry,
             profile=host.profile(),
             tool_context=host.tool_context(),
+            worktree=worktree,
         )
-        return AgentRun(agent_id, spec.name, task, host.clock, setup.build(order), self._parent)
+        return AgentRun(agent_id, spec.name, task, host.clock, setup.build(order), self._parent, worktree)
 
     async def _run_foreground(self, run: AgentRun, signal: AbortSignal, emit: EmitEvent, call: CallHooks) -> Output:
         self._foreground[run.id] = run
@@ -246,6 +258,12 @@ class Agents:
         """Stop all background agents, because the session ends."""
         ids = [id for id, one in self._background.items() if one.working is not None and not one.working.done()]
         await asyncio.gather(*(self.stop(id, AbortReason.SHUTDOWN) for id in ids))
+
+
+def _worktree_from(setup: AgentSetup) -> AgentWorktree:
+    if setup.open_worktree is None:
+        raise AgentError("There are no git worktrees here.")
+    return setup.open_worktree()
 
 
 @frozen
