@@ -70,6 +70,14 @@ class AgentStarter(Protocol):
         """Run a task to its end, or only start it if it runs in the background."""
         ...
 
+    def has_background(self, agent_id: str) -> bool:
+        """Whether there is a background agent of this id."""
+        ...
+
+    async def stop(self, agent_id: str) -> str:
+        """Stop a background agent; returns its report."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:

@@ -15,7 +15,7 @@ _UNAVAILABLE = "Agents are not available here. Do the work yourself."
 
 class Task(BuiltinTool):
     name = "Task"
-    subject = "description"
+    subject = "subagent_type"
     input_schema = object_schema(
         ["description", "prompt"],
         {

@@ -113,6 +113,11 @@ class Agents:
         one = self._background.get(agent_id)
         return "" if one is None else one.run.text or "\n\n".join(one.run.said)
 
+    def mark_reported(self, agent_id: str) -> None:
+        """The model has got the report of a background agent as a result."""
+        if (one := self._background.get(agent_id)) is not None:
+            one.run.is_reported = True
+
     # --------------------------------------------------------------------------------------------------- starting one
 
     def problem(self, task: AgentTask) -> str | None:
@@ -196,7 +201,7 @@ class Agents:
         one.working = asyncio.get_running_loop().create_task(self._work(one), name=f"agent {run.id}")
         text = (
             f"The agent {run.id} works in the background. Its report comes in a later message: continue with other "
-            "work, and do not guess what it will say."
+            "work, and do not guess what it will say. KillShell stops it by this id."
         )
         shown = {"kind": "text", "background": True}
         structured = {"status": "running", "agentId": run.id}
@@ -289,3 +294,11 @@ class CallAgents:
 
     async def start(self, task: AgentTask, signal: AbortSignal) -> Output:
         return await self.agents.start(task, signal, self.emit, self.call)
+
+    def has_background(self, agent_id: str) -> bool:
+        return any(task.id == agent_id for task in self.agents.tasks)
+
+    async def stop(self, agent_id: str) -> str:
+        await self.agents.stop(agent_id)
+        self.agents.mark_reported(agent_id)
+        return self.agents.output(agent_id)

@@ -47,6 +47,8 @@ class AgentRun:
     cost_usd: float | None = 0.0
     began: float = 0.0
     seconds: float = 0.0
+    is_reported: bool = False
+    """The model has its report as a result."""
     declined: bool = False
     """The user refused one of its calls and asked to stop."""
     said: list[str] = field(default_factory=list)
