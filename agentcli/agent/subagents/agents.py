@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -204,6 +205,7 @@ class Agents:
         return run.output()
 
     def _start_background(self, run: AgentRun) -> Output:
+        run.began = run.clock.monotonic()
         one = self._background[run.id] = _Background(run)
         over = [id for id, each in self._background.items() if each.run.status != "running"]
         for old in over[: max(0, len(self._background) - _MOST_KEPT)]:
@@ -223,6 +225,8 @@ class Agents:
 
         try:
             await one.run.run(one.controller.signal, put)
+        except Exception:
+            logging.getLogger("agentcli").exception("a background agent failed")
         finally:
             self._group.slots.release()
             self._put(one.run.finished())
