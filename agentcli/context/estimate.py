@@ -112,12 +112,6 @@ def message_tokens(message: Message) -> int:
     return 0 if message.origin.local else sum(block_tokens(block) for block in message.content)
 
 
-def context_tokens(messages: Sequence[Message], overhead: int) -> int:
-    """Tokens of a request with these messages. `overhead` estimates system prompt and tools, for when no response
-    has told the truth yet."""
-    return Estimator().context(messages, overhead)
-
-
 def _image_tokens(source: Json) -> int:
     size = _pixels(source.get("data"))
     return IMAGE_TOKENS if size is None else max(1, min(IMAGE_TOKENS, size // _PIXELS_PER_TOKEN))

@@ -209,10 +209,6 @@ class InstructionFiles:
         self._chain = places.chain()
         self._ways: dict[str, tuple[Path, ...]] = {}
 
-    @property
-    def places(self) -> InstructionFolders:
-        return self._places
-
     def always(self) -> Instructions:
         """The user's and those from the root down to the working directory, and the memory's index, as they are now."""
         groups: list[_Group] = []

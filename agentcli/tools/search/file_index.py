@@ -196,8 +196,6 @@ class FileIndex:
         self._root = str(context.working_dirs[0])
         self._index = PathIndex(())
         self._refreshing: asyncio.Task[None] | None = None
-        self.problem = ""
-        """Why the last listing is missing or incomplete, for display."""
 
     def __len__(self) -> int:
         return len(self._index)
@@ -214,10 +212,7 @@ class FileIndex:
         with AbortController() as controller:
             found = await list_files(self._root, self._context, controller.signal, most=MOST_PATHS)
         if found.error and not found.lines:
-            self.problem = found.error
             return
-        is_cut = found.more or found.timed_out
-        self.problem = f"Only the first {len(found.lines):,} files are known." if is_cut else ""
         self._index = await in_thread(_built, found.lines, self._root, self._context.hides)
 
     async def aclose(self) -> None:
