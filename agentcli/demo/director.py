@@ -130,7 +130,6 @@ def _texts(message: Json) -> list[str]:
 
 
 def _text(result: Json) -> str:
-    """The text of a tool result."""
     content = result.get("content")
     return content if isinstance(content, str) else "\n".join(_texts({"content": content}))
 

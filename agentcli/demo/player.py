@@ -77,8 +77,6 @@ async def _whole_tour(options: Options, tour: Tour, write: Write) -> None:
 
 
 class _StopPrinter:
-    """Prints the events of one stop."""
-
     def __init__(self, engine: Engine, stop: Stop, write: Write) -> None:
         self._engine = engine
         self._stop = stop

@@ -173,7 +173,6 @@ class Project:
 
     @property
     def fixed(self) -> bool:
-        """Whether the code contains the fix."""
         try:
             return FIXED in (self.folder / CODE).read_text(encoding="utf-8")
         except (OSError, ValueError):
