@@ -23,7 +23,6 @@ class Options:
 
     cwd: Path | None = None
     environ: Mapping[str, str] | None = None
-    """None: the environment of this process."""
     interactive: bool = False
     """Whether a user can answer permission questions."""
 

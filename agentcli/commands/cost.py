@@ -182,7 +182,6 @@ def _numbers(used: ModelTotals, count: Callable[[int], str]) -> Iterable[str]:
 
 
 def together(totals: Totals) -> ModelTotals:
-    """The totals of all models as one."""
     used = totals.by_model.values()
     return ModelTotals(
         totals.usage, totals.cost_usd, sum(one.requests for one in used), sum(one.unpriced_requests for one in used)

@@ -60,8 +60,6 @@ DEFAULT_SOURCE = Source(Layer.DEFAULT, "default")
 
 @frozen
 class LayerValue:
-    """A setting's value from one layer."""
-
     key: Key
     value: Any
     source: Source

@@ -132,17 +132,13 @@ def exchanges(shown: Sequence[Message]) -> list[tuple[int, int]]:
             if begin is not None:
                 found.append((begin, place - notes))
             begin = place - notes
-        elif begin is not None and _ends(message):
+        elif begin is not None and (message.origin in (Origin.SUMMARY, Origin.BOUNDARY) or is_restored(message)):
             found.append((begin, place - notes))
             begin = None
         notes = notes + 1 if message.origin is Origin.ATTACHMENT and not is_restored(message) else 0
     if begin is not None:
         found.append((begin, len(shown)))
     return found
-
-
-def _ends(message: Message) -> bool:
-    return message.origin in (Origin.SUMMARY, Origin.BOUNDARY) or is_restored(message)
 
 
 def _is_over(messages: Sequence[Message]) -> bool:
@@ -190,7 +186,6 @@ def _recorded(block: Block, who: str) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    """Cut a text in the middle."""
     if len(text) <= most:
         return text
     head, tail = most - most // 3, most // 3

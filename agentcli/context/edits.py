@@ -140,11 +140,9 @@ class Edits:
 
     @property
     def messages(self) -> AbstractSet[str]:
-        """Ids of messages with an edited block."""
         return self._blocks.keys()
 
     def edited(self, block: str) -> Edit | None:
-        """The active edit of a block."""
         message_id, _colon, number = block.rpartition(":")
         return self._blocks.get(message_id, {}).get(int(number)) if number.isdigit() else None
 
@@ -173,7 +171,6 @@ class Edits:
         return (log[i] for i in places if log[i].origin is Origin.BOUNDARY and is_whole(log, i))
 
     def shown(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """The messages with all edits applied."""
         if not self._blocks and not self._collapses:
             return tuple(messages)
         if self._collapses:

@@ -163,7 +163,7 @@ class Estimator:
 
     def context(self, messages: Sequence[Message], overhead: int) -> int:
         """Like `context_tokens`, with `density` applied."""
-        last = _last_counted(messages)
+        last = next(_counted(messages, range(len(messages) - 1, -1, -1)), None)
         if last is None:
             return overhead + self._estimated(messages)
         place, usage = last
@@ -219,10 +219,6 @@ class Estimator:
         self._ratios.extend(reversed(ratios))
         if self._ratios:
             self.density = median(self._ratios)
-
-
-def _last_counted(messages: Sequence[Message]) -> tuple[int, Usage] | None:
-    return next(_counted(messages, range(len(messages) - 1, -1, -1)), None)
 
 
 def _counted(messages: Sequence[Message], places: Iterable[int]) -> Iterator[tuple[int, Usage]]:

@@ -21,8 +21,6 @@ _SAYS_NOTHING = ("description",)
 
 @frozen
 class AnsweredCall:
-    """A result and the call that it answers."""
-
     block: str
     """Block id, see `edits.block_id`."""
     place: int

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 PIPE = subprocess.PIPE
 DEVNULL = subprocess.DEVNULL
 Started = subprocess.Popen[bytes]
-"""The return type of `start_program`."""
 StillRunning = subprocess.TimeoutExpired
 """Raised by its `wait`."""
 

@@ -83,7 +83,6 @@ class Decision:
 
     @property
     def details(self) -> tuple[str, ...]:
-        """The findings, one line each."""
         return tuple(finding.line for finding in self.findings)
 
     def explanation(self) -> Json:

@@ -187,7 +187,6 @@ class HeadlessSession:
 
 
 def command_in(prompt: Prompt) -> CommandLine | None:
-    """The slash command in a prompt, if it is one."""
     if not isinstance(prompt, str):
         block = prompt[0] if len(prompt) == 1 else None
         prompt = block.text if isinstance(block, TextBlock) else ""

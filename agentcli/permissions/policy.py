@@ -117,7 +117,6 @@ class Policy:
         return self.with_rules(allow=parse_rules(texts, source, "flags"))
 
     def suggest(self, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]) -> Suggestions:
-        """Rules that would allow the call."""
         from agentcli.permissions.rules.suggest import Suggestions
 
         call = PermissionCall.of(tool_name, needs, cwd, working_dirs, self.home)

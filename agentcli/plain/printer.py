@@ -34,7 +34,6 @@ class _Call:
     stripper: ControlStripper = field(default_factory=ControlStripper)
     unended: str = ""
     last: str = ""
-    """The last line that was printed of it."""
     seen: bool = False
 
 
@@ -57,7 +56,6 @@ class Printer:
         self._last_call = ""
         """The call whose line was the last thing printed."""
         self._of_reply = ""
-        """The reply of which something was printed."""
         self._mode = ""
         self._reported: set[str] = set()
         """The texts of failures that this submission has shown."""

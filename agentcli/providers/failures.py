@@ -47,8 +47,6 @@ class Endpoint:
 
 @frozen
 class ErrorResponse:
-    """An HTTP error response."""
-
     status: int
     headers: Mapping[str, str]
     """Lower-case names."""

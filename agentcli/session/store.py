@@ -387,7 +387,6 @@ class SessionStore(Store):
     # ------------------------------------------------------------------------------------------------------- lines
 
     def _write(self, kind: str, fields: Json, *, uuid: str = "", parent: str | None = None) -> str:
-        """Write a record and return its uuid."""
         begins = self._opening == "session"
         self._write_opening()
         uuid = uuid or self._workplace.ids.new()

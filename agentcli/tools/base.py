@@ -68,7 +68,6 @@ class ToolContext:
     shells: Shells | None = None
     """The background commands of the session; None if they are not available."""
     call_id: str = ""
-    """Id of the running call."""
     small_model: SmallModel | None = None
     """None if no model is available, e.g. in tests of a single tool."""
     mode: PermissionMode = PermissionMode.DEFAULT

@@ -69,9 +69,7 @@ class AgentApp(App[int], inherit_bindings=False):
         self.options: Options | None = None
         """None until the flags are checked, which is after the first frame."""
         self.failure: Exception | None = None
-        """What ended the app, other than the person."""
         self.farewell = ""
-        """Said once the terminal is as it was."""
         self.preferences = preferences
         self._start_with = start
         terminal = Terminal.from_environ(preferences.environ, sys.platform)
@@ -114,7 +112,6 @@ class AgentApp(App[int], inherit_bindings=False):
         self.call_after_refresh(self._painted)
 
     def _painted(self) -> None:
-        """The first frame is out: now what takes longer."""
         self.chat.apply([Add(WelcomeItem(id=WELCOME, version=__version__, lines=self._welcome()))])
         self.run_worker(self._open_or_leave(), exit_on_error=False, group="engine")
         self.surroundings.begin(self._restores)
@@ -170,7 +167,6 @@ class AgentApp(App[int], inherit_bindings=False):
 
     @on(Freed)
     def _freed(self) -> None:
-        """Esc had to end something that held up everything."""
         text = (
             "A UI handler hung and was stopped. The session continues; stuck.log in the state folder has the details."
         )
@@ -238,7 +234,6 @@ class AgentApp(App[int], inherit_bindings=False):
             garbage_collection.settle()
 
     async def open_session(self, resume: str | None = None) -> None:
-        """Another session takes the place of this one. Raises `AgentError` where there was one and it stays."""
         from agentcli.assemble.options import another_session
 
         if self.options is None:
@@ -312,7 +307,6 @@ class AgentApp(App[int], inherit_bindings=False):
     # ---------------------------------------------------------------------------------------------------- screens
 
     async def ask_on_screen(self, screen: Screen[Any]) -> Any:
-        """What a dialog returned."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def answered(value: Any) -> None:
@@ -353,7 +347,6 @@ class AgentApp(App[int], inherit_bindings=False):
         return super().check_action(action, parameters)
 
     def action_leave_dialog(self) -> None:
-        """Ctrl+D in a dialog: twice quits, as everywhere."""
         if self.chat.closes_again("ctrl+d"):
             self.leave()
         elif isinstance(self.screen, Sheet):
@@ -377,7 +370,6 @@ class AgentApp(App[int], inherit_bindings=False):
             self.chat.apply(self.chat.session.presenter.note(self.dressing.problem, "warning"))
 
     def use_theme(self, name: str) -> None:
-        """The same, but raises where there is none of that name."""
         self.dressing.check(name)
         self.try_theme(name)
 
@@ -422,7 +414,6 @@ class AgentApp(App[int], inherit_bindings=False):
             restore.also(sequence)
 
     def call_for_attention(self, text: str) -> None:
-        """A notification, if nobody looks at the window."""
         if not self.app_focus:
             self.surroundings.notify(text)
 
@@ -435,8 +426,6 @@ class AgentApp(App[int], inherit_bindings=False):
 
 
 class LateFiles:
-    """The files that `@` finds: none until the engine is there."""
-
     def __init__(self) -> None:
         self._source: IndexedFiles | None = None
 

@@ -85,7 +85,6 @@ class ChatScreen(Screen[None]):
         self._sent_at = 0.0
         self._working = False
         self.tell_sent: Callable[[str], object] = lambda _text: None
-        """Told of everything that is sent."""
 
     def compose(self) -> ComposeResult:
         with Container(id="conversation"):
@@ -269,7 +268,6 @@ class ChatScreen(Screen[None]):
         self.finder.show(event.count, event.position, event.done)
 
     def hint(self, text: str) -> None:
-        """A few words, for a moment."""
         self.activity.hint(plain_line(text), TWICE_SECONDS)
 
     def _twice(self, name: str) -> bool:
@@ -319,7 +317,6 @@ class ChatScreen(Screen[None]):
         paint_now(self, (self.transcript, self.activity))
 
     def leave_or_copy(self) -> None:
-        """Ctrl+C."""
         selected = self.get_selected_text()
         if time.monotonic() - self._closed_dialog_at < TWICE_SECONDS and self._twice("ctrl+c"):
             self._host.leave()

@@ -25,8 +25,6 @@ WELCOME = "welcome"
 
 @frozen(kw_only=True)
 class WelcomeItem(Item):
-    """The first thing in a new session."""
-
     version: str
     lines: tuple[str, ...] = ()
     """Active settings and hints, one fact a line."""
@@ -70,7 +68,6 @@ class ToolItem(Item):
 
     name: str
     title: str
-    """One line, e.g. `Read src/app.py`."""
     status: ToolStatus
     input: Json = field(default_factory=dict)
     output: str = ""
@@ -104,7 +101,6 @@ class OutputItem(Item):
     kind: Literal["text", "markdown", "diff"] = "text"
     failed: bool = False
     title: str = ""
-    """When set, the text is folded under this line (the summary of a compaction)."""
 
 
 @frozen(kw_only=True)
@@ -116,8 +112,6 @@ class BoundaryItem(Item):
 
 @frozen(kw_only=True)
 class EndItem(Item):
-    """How a submission ended: `interrupted`, an error, or time and cost."""
-
     text: str
     level: Level = "info"
     errors: tuple[str, ...] = ()
@@ -125,8 +119,6 @@ class EndItem(Item):
 
 @frozen
 class Add:
-    """A new item at the end (or at the end of its parent's items)."""
-
     item: Item
 
 
@@ -140,8 +132,6 @@ class Grow:
 
 @frozen
 class Replace:
-    """The item as it is now; same id, same kind."""
-
     item: Item
 
 
@@ -175,7 +165,6 @@ class Activity:
     text: str = ""
     """What to say, e.g. `Thinking`, `Bash: pytest -q`, `529 overloaded, attempt 3 of 10`."""
     began: float = 0.0
-    """Monotonic time of the submission's beginning."""
     tool_began: float = 0.0
     """Monotonic time at which the tool that `text` names began to run; 0 when it names none."""
     tokens_out: int = 0
@@ -198,7 +187,6 @@ class Facts:
     cost_usd: float = 0.0
     fully_priced: bool = True
     next_cost_usd: float | None = None
-    """Estimate for sending the next request with what is in the context now."""
     cache_cold: bool = False
     """The prompt cache has run out: nothing of it will be read."""
     cached_share: float | None = None
@@ -210,6 +198,5 @@ class Facts:
     is_sandboxed: bool = True
     session: str = ""
     tasks: int = 0
-    """Background commands that run."""
     todos_done: int = 0
     todos: int = 0

@@ -59,7 +59,6 @@ _Noted = (
     ev.ModelFellBack | ev.FeatureDropped | ev.RequestRepaired | ev.PrefixBroken | ev.LoopSuspected
     | ev.RulesLearned | ev.ModeChanged | ev.BackgroundChanged | ev.CompactionFailed | ev.ContextEdited
 )  # fmt: skip
-"""Events that are a notice in the transcript."""
 
 Titles = Callable[[str, Json], str]
 """One line for people about a call, by its tool's name and its input; "" where nothing is known."""
@@ -89,15 +88,11 @@ class Presenter:
         self._tools: dict[str, ToolItem] = {}
         """Calls of this submission that have not ended, by the id of the call."""
         self._beside: dict[str, ToolItem] = {}
-        """The same for shell lines of the user that run beside it."""
         self._spelling: dict[tuple[str, int], ToolItem] = {}
         self._of_reply: dict[str, list[str]] = {}
-        """The items of each reply, for when it is taken back."""
         self._retry: NoticeItem | None = None
         self._mode = ""
-        """The permission mode that was shown last."""
         self._reported: set[str] = set()
-        """The texts of failures that this submission has shown."""
         self._echoed = 0
         self._halted = False
         """The person has been told of the interruption; what still streams in until the Result is not shown."""
@@ -115,11 +110,9 @@ class Presenter:
         return PromptItem(id=self._new("prompt"), text=plain_text(text), images=images)
 
     def forget_sent(self, count: int) -> None:
-        """So many prompts that were shown as sent never will be."""
         self._echoed -= count
 
     def told(self, text: str) -> list[Operation]:
-        """A command that runs beside what goes on."""
         return [Add(PromptItem(id=self._new("prompt"), text=plain_text(text)))]
 
     def begin(self, now: float, text: str = "Starting") -> None:
@@ -140,7 +133,6 @@ class Presenter:
         return operations
 
     def note(self, text: str, level: str = "info", code: str = "") -> list[Operation]:
-        """A line of the front end's own."""
         return [Add(self._notice(text, level, code))]
 
     # --------------------------------------------------------------------------------------------------- events
@@ -175,7 +167,6 @@ class Presenter:
         return [Add(item)] if item is not None else []
 
     def message_item(self, message: Message) -> Item | None:
-        """How a message that is no reply and no result is shown; None if it is not."""
         match message.origin:
             case Origin.PROMPT | Origin.QUEUED:
                 pictures = sum(isinstance(block, ImageBlock) for block in message.content)

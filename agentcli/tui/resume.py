@@ -109,10 +109,8 @@ def end_of_session(state_dir: Path, cwd: Path, resume: str) -> list[Item]:
 
 
 def _title(name: str, input: Json) -> str:
-    """What most tools say about a call; they themselves are not there yet."""
     return f"{name} {next((value for value in input.values() if isinstance(value, str)), '')}".strip()
 
 
 def _answers(items: list[Item]) -> list[str]:
-    """Those that may be in view."""
     return [item.text for item in items[-NEAR_THE_END:] if isinstance(item, AnswerItem)]

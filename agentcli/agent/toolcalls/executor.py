@@ -94,7 +94,6 @@ class Executor:
 
     @property
     def last_begun(self) -> ToolUseBlock | None:
-        """The last call that has begun to work."""
         return next((entry.call for entry in reversed(self._entries) if entry.working), None)
 
     def results_ready(self) -> list[CallResult]:

@@ -40,7 +40,6 @@ PATH_ARGUMENTS: Mapping[str, str] = {
     "MultiEdit": "file_path",
     "NotebookEdit": "notebook_path",
 }
-"""The argument with the path, by tool."""
 _FOLDER_ARGUMENTS = {"Glob": "path", "Grep": "path"}
 
 NEW = "[Instructions that hold for files you work with:]"

@@ -39,8 +39,6 @@ class Wanted:
 
 @frozen
 class LineRange:
-    """A range of lines of a file."""
-
     lines: tuple[str, ...]
     first: int
     total: int | None

@@ -127,7 +127,7 @@ class PathIndex:
             return [Match(path, (), 0) for path in self._paths[:limit]]
         if "\n" in query:
             return []
-        paths, names = self._sides(query)
+        paths, names = self._exact if is_case_sensitive(query) else (self._lower, self._lower_names)
         matches: list[tuple[int, int, Match]] = []
         for index in self._candidates(query, paths, names):
             found = best_match(query, self._paths[index], paths.texts[index])
@@ -135,9 +135,6 @@ class PathIndex:
                 matches.append((-found.score, index, Match(self._paths[index], found.positions, found.score)))
         matches.sort(key=lambda each: each[:2])
         return [match for _score, _index, match in matches[:limit]]
-
-    def _sides(self, query: str) -> tuple[_Texts, _Texts]:
-        return self._exact if is_case_sensitive(query) else (self._lower, self._lower_names)
 
     def _candidates(self, query: str, paths: _Texts, names: _Texts) -> Iterable[int]:
         """All matches if they are few, else some of each kind that users usually mean."""

@@ -24,7 +24,6 @@ class BlockLine:
     text: str = ""
     """What copying the whole row gives: source text without gutter, padding and decoration."""
     indent: int = 0
-    """Cells before `text` begins."""
     joint: str = "\n"
     """What stands between this row and the next in the source: a line break, or where a line was wrapped the blank
     (or nothing) that the wrap swallowed."""
@@ -49,12 +48,10 @@ class Block(ABC):
         list, changed in place. Never raises for any text and any width from 1 up."""
 
     def replace(self, item: Item) -> None:
-        """The item as it is now."""
         self.item = item
         self.forget()
 
     def grow(self, text: str) -> None:
-        """Text was added to the item's end. Blocks whose items grow override this."""
         raise NotImplementedError
 
     def forget(self) -> None:  # noqa: B027 -- most blocks keep nothing
@@ -67,5 +64,4 @@ class Block(ABC):
 
     @property
     def source(self) -> str:
-        """The whole text for search and copying, also of what is folded."""
         return str(getattr(self.item, "text", ""))

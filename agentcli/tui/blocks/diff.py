@@ -26,12 +26,10 @@ BETWEEN = " │ "
 
 
 def unified(text: str, width: int, palette: Palette, path: str = "") -> list[BlockLine]:
-    """All rows of a diff, each as wide as `width` where it has a background."""
     return [line for group in unified_groups(parse(text), width, palette, path) for line in group]
 
 
 def side_by_side(text: str, width: int, palette: Palette, path: str = "") -> list[BlockLine]:
-    """All rows, old on the left and new on the right. Where there is no room for that: one column."""
     return [line for group in side_by_side_groups(parse(text), width, palette, path) for line in group]
 
 
@@ -46,7 +44,6 @@ def fits_side_by_side(hunks: Sequence[Hunk], width: int) -> bool:
 
 
 def unified_groups(hunks: Sequence[Hunk], width: int, palette: Palette, path: str = "") -> Iterator[list[BlockLine]]:
-    """The rows of one line of the diff after the other, made as they are asked for."""
     digits, quiet = digits_of(hunks), is_new_file(hunks)
     for place, hunk in enumerate(hunks):
         above = _headings(hunks, place, width, palette)

@@ -43,9 +43,7 @@ class DisplayView:
     palette: Palette
     expanded: bool = False
     before: Sequence[Run] = field(default_factory=tuple)
-    """What stands before every row."""
     name: str = ""
-    """The tool's."""
     failed: bool = False
 
     @property
@@ -99,7 +97,6 @@ def _unknown(display: Json, view: DisplayView) -> Rows:
 
 
 def _code(display: Json, view: DisplayView) -> Rows:
-    """A part of a file: said in the summary, seen when opened."""
     from agentcli.tui.blocks.highlight import highlight
 
     value = _string(display, "text")

@@ -75,7 +75,6 @@ _KINDS = {
 """Of a Pygments token, its nearest name in here says the kind; everything else is a name."""
 
 _LEXERS_FAULTS = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""Lexers are many and not all are perfect: code they stumble over is shown plain."""
 
 Tokens = Iterator[tuple[Any, str]]
 
@@ -193,13 +192,10 @@ class Highlighter:
 
 
 def can_lex_whole(code: str) -> bool:
-    """Whether a block that has just ended is lexed once more as a whole."""
     return len(code) <= _MOST_LEXED_TWICE
 
 
 class _Paint:
-    """The styles of one palette on one ground."""
-
     def __init__(self, palette: Palette, base: Style | None) -> None:
         ground = Style.null() if base is None else base
         self._styles: Mapping[str, Style] = {kind: ground + style for kind, style in palette.syntax.items()}
@@ -267,7 +263,6 @@ def _place(language: str) -> tuple[str, str] | None:
 
 @lru_cache(maxsize=64)
 def _lexer(language: str) -> Any:
-    """None for what Pygments does not know."""
     place = _place(language)
     if place is None:
         return None

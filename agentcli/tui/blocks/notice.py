@@ -26,7 +26,6 @@ def _style(level: Level, palette: Palette) -> Style:
 
 
 def _signed(sign: str, text: str, style: Style, width: int, rows: int) -> Rows:
-    """Text with a sign before its first row, at most so many rows of it."""
     blank = margin(width)
     found = head(text.strip(), width, rows, style, blank)
     if not found.lines:

@@ -38,7 +38,6 @@ class Rows:
 
 
 def gutter(width: int, style: Style) -> list[Run]:
-    """What stands before every row that belongs to a header above it."""
     if width >= 24:
         return [("  │ ", style)]
     return [("│ ", style)] if width >= 8 else []
@@ -116,12 +115,10 @@ def _cut(lines: list[BlockLine], complete: list[int], total: int, rows: int) -> 
 
 
 def characters(width: int, rows: int) -> int:
-    """How much of a line is worth reading to fill so many rows."""
     return max(width, 8) * (rows + 2) * _UNSEEN
 
 
 def joined(rows: Rows, width: int, palette: Palette, before: Sequence[Run] = ()) -> list[BlockLine]:
-    """The rows with a line that tells of the hidden ones."""
     if not rows.hidden:
         return rows.lines
     text = f"… {counted(rows.hidden, 'more line')}{' above' if rows.above else ''}"
@@ -131,12 +128,10 @@ def joined(rows: Rows, width: int, palette: Palette, before: Sequence[Run] = ())
 
 
 def decoration(runs: Sequence[Run], width: int) -> BlockLine:
-    """A row of our own words, which copying leaves out."""
     return BlockLine(clip(runs, max(1, width)).strip, "", 0, "")
 
 
 def beside(lines: Iterable[BlockLine], before: Sequence[Run]) -> list[BlockLine]:
-    """The lines with something in front of each."""
     if not before:
         return list(lines)
     segments = [Segment(text, style) for text, style in before]

@@ -14,7 +14,6 @@ from agentcli.core.messages import Json
 from agentcli.core.plural import counted
 
 REVIEWABLE = ("Edit", "MultiEdit", "Write")
-"""The tools whose calls can be narrowed to some of their hunks."""
 _GAP = 3
 """So many equal lines part two hunks; what is nearer is one change to whoever reads it."""
 _CONTEXT = 3
@@ -30,9 +29,7 @@ class Hunk:
     """`removed` gives way to `added`; what is equal between two near changes is in both. Lines have their line ends."""
 
     number: int
-    """Its place among all hunks of the change, from 0."""
     old_start: int
-    """Index of the first line of `removed` in the old text."""
     new_start: int
     removed: tuple[str, ...]
     added: tuple[str, ...]
@@ -79,7 +76,6 @@ def split(old: str, new: str) -> list[Hunk]:
 
 
 def merge(old: str, new: str, accepted: Collection[int]) -> str:
-    """The old text with the accepted hunks of `split(old, new)` in it."""
     return _merged(old, split(old, new), accepted)
 
 
@@ -108,7 +104,6 @@ def narrowed(name: str, input: Json, present: str, hunks: Sequence[Hunk], accept
 
 
 def diff_of(hunks: Sequence[Hunk]) -> str:
-    """A unified diff of these hunks, for people and for the model."""
     lines: list[str] = []
     for hunk in hunks:
         start, new_start = hunk.old_start - len(hunk.before), hunk.new_start - len(hunk.before)

@@ -18,8 +18,6 @@ from agentcli.tui.sheets.sheet import Keys
 
 
 class ConfirmDialog(RequestDialog):
-    """A yes or no: what it is, what it costs, Enter does it, Esc does not."""
-
     declined = Answer("deny")
 
     def keys(self) -> Keys:

@@ -56,7 +56,6 @@ _ALWAYS = ("system", "tools", "memory")
 _FREE, _RESERVE = "free", "reserve"
 _LEGEND_WIDTH = 33
 _LEAST_ROWS = 4
-"""Of the list, however much there is to say above it."""
 _LONGEST_TEXT = 400_000
 """Characters of an item that are shown: more than anybody reads here."""
 
@@ -221,7 +220,6 @@ class ContextPage(ListSheet[str, None]):
         return [*rows, *legend, *([[]] if len(rows) + len(legend) < most - 1 else [])]
 
     def _sums(self) -> dict[str, int]:
-        """Tokens by kind, with what is free and what is kept free."""
         sums = dict.fromkeys(_KINDS, 0)
         for item in self._items:
             sums[_kind(item)] += max(0, item.tokens)

@@ -151,7 +151,6 @@ class ValuePicker(ListSheet[Any, SettingChange]):
 
 
 def setting_rows(settings: Sequence[Setting]) -> list[Row[Setting]]:
-    """What somebody has set comes first."""
     rows = []
     for setting in sorted(settings, key=lambda each: each.source == "default"):
         group = "Defaults" if setting.source == "default" else "Set"

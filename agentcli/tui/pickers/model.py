@@ -112,7 +112,6 @@ class EffortPicker(Picker[str]):
 
 
 def said_of_change(price: ChangePrice) -> str:
-    """What a change costs, as a sentence."""
     if not price.text:
         return NOTHING_CACHED
     said = f"a change leaves the prompt cache behind and {price.text}." if price.tokens else f"{price.text}."
@@ -120,7 +119,6 @@ def said_of_change(price: ChangePrice) -> str:
 
 
 def _detail(info: ModelInfo) -> str:
-    """In columns: window, price in and out, effort levels, short name."""
     window = f"{token_count(info.context_window):>4}"
     price = f"{money(info.price.input)} in / {money(info.price.output)} out" if info.price else ""
     if not info.efforts:

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 _MOST_CUT = 100_000
 Span = tuple[int, int, Style]
-"""From which column to which (not included) a style holds."""
 
 
 class PromptEditor(TextArea, inherit_bindings=False):
@@ -73,11 +72,9 @@ class PromptEditor(TextArea, inherit_bindings=False):
         self._owner = owner
         self._keys = keys
         self.hint = ""
-        """What an empty box says."""
         self._number = 0
         self._cut = ""
         self.edits = 0
-        """How often the text changed."""
         self._editing = False
         self._after_cut: tuple[int, Location] | None = None
         self._base = Style.null()
@@ -117,14 +114,12 @@ class PromptEditor(TextArea, inherit_bindings=False):
         self.replace(self.adopt(draft), (0, 0), self.document.end, maintain_selection_offset=False)
 
     def reset(self) -> None:
-        """Empty, and nothing to undo: what was here is sent."""
         self.pieces.clear()
         self._number = 0
         self._after_cut = None
         self.load_text("")
 
     def put_in(self, text: str) -> None:
-        """Text at the cursor, in place of the selection, as if typed."""
         self._replace_via_keyboard(clean_text(text), *self.selection)
 
     def put_in_pasted(self, text: str) -> None:
@@ -136,7 +131,6 @@ class PromptEditor(TextArea, inherit_bindings=False):
             self.put_in(text)
 
     def put_in_image(self, name: str, piece: ImagePiece) -> str:
-        """A chip for a picture; its label."""
         return self._put_in_chip(lambda number: image_chip(number, name), piece)
 
     def _put_in_chip(self, label_of: Callable[[int], str], piece: Piece) -> str:

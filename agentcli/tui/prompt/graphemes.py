@@ -9,7 +9,6 @@ _WINDOW = 64
 
 
 def boundary_after(text: str, column: int) -> int:
-    """The end of the character that begins at a column."""
     ahead = text[column : column + _WINDOW]
     if len(ahead) < 2 or ahead[:2].isascii():
         return min(column + 1, len(text))
@@ -17,7 +16,6 @@ def boundary_after(text: str, column: int) -> int:
 
 
 def boundary_before(text: str, column: int) -> int:
-    """The beginning of the character that ends at a column."""
     behind = text[max(0, column - _WINDOW) : column]
     if len(behind) < 2 or behind[-1:].isascii():
         return max(0, column - 1)

@@ -103,7 +103,6 @@ class Popup(Widget):
         self.fit(room)
 
     def fit(self, room: int) -> None:
-        """There is this much room now."""
         if not self.is_open:
             return
         self._room = max(1, min(MOST_ROWS, room - 1 - bool(self._note)))
@@ -125,7 +124,6 @@ class Popup(Widget):
             self.remove_class("-open")
 
     def move(self, step: int) -> None:
-        """Choose the next or the one before; round at the ends."""
         if self._rows:
             self.chosen = (
                 (self.chosen + step) % len(self._rows) if self.chosen >= 0 or step > 0 else len(self._rows) - 1

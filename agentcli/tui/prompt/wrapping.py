@@ -70,7 +70,6 @@ class WrappedPrompt(WrappedDocument):
         return end if section == len(offsets) else last
 
     def _tabs(self, line_index: int, line: str, begin: int, end: int) -> list[int]:
-        """The widths of the tabs in a part of a line."""
         if "\t" not in line:
             return []
         first = line.count("\t", 0, begin)

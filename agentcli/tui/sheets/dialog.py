@@ -41,8 +41,6 @@ _TYPING_KEYS = frozenset({"enter", "shift+enter", "ctrl+j", "backspace", "delete
 
 
 class DialogOptions(TypedDict, total=False):
-    """What every dialog takes besides its content."""
-
     guarded: bool
     """Hold back keys while the user types a sentence; the default."""
     clock: Callable[[], float]
@@ -114,7 +112,6 @@ class Dialog(Sheet[T], Generic[T]):
         return [("↑↓ or a number", "choose"), ("Enter", "confirm"), ("Esc", "stop")]
 
     def locked_keys(self) -> Keys:
-        """The keys while choices are locked."""
         return [("n", "deny"), ("End", "jump to the end"), ("PgDn Space ↓", "scroll"), ("Esc", "stop")]
 
     @property
@@ -181,7 +178,6 @@ class Dialog(Sheet[T], Generic[T]):
         return self.query_one(LineScroller)
 
     def update(self) -> None:
-        """Show a change of the content."""
         self._version += 1
         self.settle()
 
@@ -191,7 +187,6 @@ class Dialog(Sheet[T], Generic[T]):
         self._open_entry(" ", text, placeholder)
 
     def stop_asking(self) -> None:
-        """Close the line for typing, or the search."""
         text = self.entry.line.text
         if self._finding:
             self._sought = text
@@ -375,7 +370,6 @@ class Dialog(Sheet[T], Generic[T]):
         )
 
     def _type(self, key: str, character: str | None) -> bool:
-        """A key while the line for typing is there."""
         text = self.entry.line.text
         if self._finding and key in ("up", "down", "shift+enter"):
             self._step(1 if key == "down" else -1)
@@ -435,7 +429,6 @@ class Dialog(Sheet[T], Generic[T]):
         self.set_timer(self.guard.pause + 0.05, self.settle)
 
     def _forward(self, event: events.Key | events.Paste) -> None:
-        """Give input to what has the focus on the screen below."""
         stack = self.app.screen_stack
         below = (stack[stack.index(self) - 1] if self in stack else stack[-1]).focused
         if below is not None:
@@ -494,7 +487,6 @@ class Dialog(Sheet[T], Generic[T]):
             self.highlighted(self.choices()[number].name)
 
     def _next(self, start: int, step: int) -> int:
-        """The next choice from there that can be chosen."""
         choices = self.choices()
         numbers: Iterable[int] = ((start + step * count) % len(choices) for count in range(1, len(choices) + 1))
         return next((number for number in numbers if not choices[number].refused), 0)

@@ -44,7 +44,6 @@ class RowList(ScrollView, Generic[T], can_focus=False):
         self._moved = moved
         self.palette = palette
         self.empty = ""
-        """What is said when there is no row."""
         self._found: list[Found[T]] = []
         self._lines: list[int | str] = []
         """For each line the number of a row, or the name of a group."""
@@ -89,7 +88,6 @@ class RowList(ScrollView, Generic[T], can_focus=False):
 
     @property
     def row(self) -> Row[T] | None:
-        """Under the cursor."""
         return self._found[self._cursor].entry.row if self._found else None
 
     @property
@@ -110,7 +108,6 @@ class RowList(ScrollView, Generic[T], can_focus=False):
         return label, max(0, room - label)
 
     def is_cut(self, width: int) -> bool:
-        """Whether some row does not show all of its text."""
         label, detail = self.columns(width)
         return label < self._label_width or detail < self._detail_width
 

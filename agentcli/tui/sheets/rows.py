@@ -41,7 +41,6 @@ class RowEntry(Generic[T]):
     detail: str
     folded_label: str
     folded_rest: str
-    """Detail and group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,6 @@ class Search(Generic[T]):
         return end == len(self._entries)
 
     def finish(self) -> list[Found[T]]:
-        """Everything that fits, the best first."""
         while not self.step():
             pass
         return [found for _score, _number, found in sorted(self._scored, key=lambda item: item[:2])]

@@ -52,7 +52,6 @@ def width_of(runs: Iterable[Run]) -> int:
 
 
 def cut(text: str, width: int) -> str:
-    """At most `width` cells; what is longer ends in an ellipsis."""
     if cell_len(text) <= width:
         return text
     if width <= 0:
@@ -63,7 +62,6 @@ def cut(text: str, width: int) -> str:
 
 
 def padded(text: str, width: int) -> str:
-    """Exactly `width` cells."""
     return set_cell_size(cut(text, width), max(0, width))
 
 
@@ -93,7 +91,6 @@ def painted(runs: Sequence[Run], width: int, base: Style) -> Strip:
 
 
 def marked(text: str, places: Sequence[int], style: Style, mark: Style) -> Runs:
-    """The text with the characters at `places` in a style of their own."""
     if not places:
         return [(text, style)]
     chosen = frozenset(places)

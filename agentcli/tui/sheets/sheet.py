@@ -38,7 +38,6 @@ Keys = list[tuple[str, str]]
 """Keys and what they do; the most important one stands last."""
 
 MARGIN = 1
-"""Empty cells at both sides."""
 TOLD_SECONDS = 2.0
 
 
@@ -138,7 +137,6 @@ class Sheet(ModalScreen[T]):
         return [("Esc", "back")]
 
     def shown_keys(self) -> Keys:
-        """The keys at the moment, with those of what is open inside."""
         return self.keys()
 
     @property
@@ -198,7 +196,6 @@ class Sheet(ModalScreen[T]):
 
     @property
     def typed_text(self) -> str:
-        """What stands in the line in which one types."""
         return "".join(entry.line.text for entry in self.query(EntryLine) if entry.display)
 
     def tell(self, text: str) -> None:
@@ -222,7 +219,6 @@ class Sheet(ModalScreen[T]):
         self._settle(event.size)
 
     def settle(self) -> None:
-        """Lay out and paint again, after a change of the content."""
         self._settle(self.size)
 
     def _settle(self, size: Size) -> None:

@@ -26,7 +26,6 @@ class Welcoming(Reaching):
         self._app = app
         self._is_open = False
         self._sent: Draft | None = None
-        """The prompt that wants an answer."""
 
     def begin(self, due: list[Draft]) -> None:
         """At the start, when no model can be reached. `due`: what was sent before that was known."""

@@ -55,14 +55,12 @@ class BranchWatch:
         self._shown = ""
 
     def follow(self, engine: Engine) -> None:
-        """Show the branch of this conversation's folder from now on."""
         self._engine = engine
         self._wake.set()
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._watch())
 
     def look(self) -> None:
-        """Something has run that may have changed it."""
         self._wake.set()
 
     async def aclose(self) -> None:

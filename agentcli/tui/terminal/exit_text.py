@@ -82,7 +82,6 @@ def _rows(block: Block, width: int) -> list[str]:
 
 
 def _joined(texts: Iterable[list[str]]) -> list[str]:
-    """The rows of all blocks, with a blank one between two."""
     rows: list[str] = []
     for block_rows in texts:
         rows += ([""] if rows and any(block_rows) else []) + block_rows

@@ -178,7 +178,6 @@ class Instant:
                 self._line.feed(typed)
 
     def resized(self) -> None:
-        """Draw everything again, in the echoing thread."""
         if not self._finished:
             with contextlib.suppress(OSError):
                 os.write(self._wake_write, b"r")

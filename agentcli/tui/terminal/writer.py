@@ -54,7 +54,6 @@ class Writer(threading.Thread):
         self._queue: deque[bytes] = deque()
         self._changed = threading.Condition()
         self._waiting = 0
-        """Bytes that were queued and not written yet."""
         self._behind_since: float | None = None
         self._in_frame = False
         self._dropped = False

@@ -47,7 +47,6 @@ class Dressing:
 
     @property
     def own_folder(self) -> Path | None:
-        """The folder of the theme that is on, if the person made it."""
         own = self._folders[0] if len(self._folders) > 1 else None
         return own if own is not None and self.theme.file.parent == own else None
 
@@ -62,7 +61,6 @@ class Dressing:
         self.theme = self._loaded(self.setting)
 
     def check(self, name: str) -> None:
-        """Raises `ThemeError` where there is no such theme."""
         load_theme(choose_theme(name, self._light, self._environ), self._folders)
 
     def all(self, report: Callable[[str], None] = lambda _problem: None) -> dict[str, Theme]:

@@ -33,7 +33,6 @@ class Palette:
 
     text: Style = _look("#d5dae3")
     muted: Style = _look("#8f99a9")
-    """Secondary text."""
     faint: Style = _look("#6a7484")
     """Gutters, rules, line numbers."""
     accent: Style = _look("#7cb7ff")
@@ -52,7 +51,6 @@ class Palette:
     emphasis: Style = _look("italic")
     strike: Style = _look("strike")
     code: Style = _look("#7cc9c5")
-    """Inline code."""
     code_block: Style = _look("#d5dae3 on #1f2126")
     link: Style = _look("underline #7cb7ff")
     quote: Style = _look("italic #8f99a9")

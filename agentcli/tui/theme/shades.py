@@ -100,7 +100,6 @@ class Shades:
     colours: Mapping[str, Colour]
     """Every name that a look may use."""
     background: Colour
-    """What is painted behind everything."""
     ground: Rgb
     """What that looks like, or is taken for."""
     dark: bool

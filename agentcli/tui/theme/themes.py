@@ -63,7 +63,6 @@ class Theme:
     colours: Mapping[str, Colour]
     syntax: Mapping[str, str]
     looks: Mapping[str, str]
-    """Styles that the theme describes itself, by the names of the palette's fields."""
     file: Path
 
     def palette(self, colours: bool = True, background: Rgb | None = None) -> Palette:
@@ -162,7 +161,6 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _read(name: str, folders: Sequence[Path], depth: int = 0) -> tuple[Path, dict[str, Any]]:
-    """The file and what it says, together with what it extends."""
     if not NAME.fullmatch(name):
         raise ThemeError(f"theme {name[:60]!r}", "", "a name is made of small letters, digits and hyphens")
     files = [folder / f"{name}.toml" for folder in folders]

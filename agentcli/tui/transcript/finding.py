@@ -70,7 +70,6 @@ def parse_query(text: str) -> Query | None:
 
 
 def matches_in(lines: Sequence[BlockLine], query: Query) -> list[Match]:
-    """Where the query is on these lines, from top to bottom."""
     texts: list[str] = []
     starts: list[int] = []
     length = 0
@@ -102,7 +101,6 @@ def matches_in(lines: Sequence[BlockLine], query: Query) -> list[Match]:
 
 
 def hidden_in(block: Block, query: Query, shown: int) -> bool:
-    """Whether a folded block holds more matches than those that are shown."""
     if not block.foldable or block.expanded:
         return False
     return any(number > shown for number, _match in enumerate(query.pattern.finditer(block.source), 1))
@@ -139,14 +137,12 @@ class Search:
         """Which version of the lines was looked at. Not the lines themselves: they would all be kept."""
 
     def look(self, entry: StackEntry, lines: Sequence[BlockLine]) -> None:
-        """Look at a block whose lines these are."""
         if self._looked.get(entry) == entry.version:
             return
         self._looked[entry] = entry.version
         self._keep(entry, matches_in(lines, self.query))
 
     def skip(self, entry: StackEntry) -> None:
-        """A block that cannot hold a match."""
         self._looked[entry] = -1
         self._keep(entry, [])
 
@@ -282,7 +278,6 @@ class Finder:
             self._show(search, direction)
 
     def marks(self, entry: StackEntry) -> dict[int, list[Span]]:
-        """What is highlighted in a block, by row."""
         search = self._search
         if search is None or entry.lines is None:
             return {}

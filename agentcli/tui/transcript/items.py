@@ -70,7 +70,6 @@ class TranscriptItems:
         return block, 1 + len(str(getattr(item, "text", ""))) // 80
 
     def _change(self, id: str, change: Callable[[Block], None]) -> bool:
-        """Whether there is such a block."""
         entry = self.stack.get(id)
         if entry is None:
             return False

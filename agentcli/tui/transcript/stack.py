@@ -36,8 +36,6 @@ def gap(before: Item, after: Item) -> int:
 
 
 class StackEntry:
-    """One block and where it stands."""
-
     __slots__ = (
         "_children",
         "alive",
@@ -63,7 +61,6 @@ class StackEntry:
         self.lines: Sequence[BlockLine] | None = None
         """The lines of the last layout; None when they were dropped."""
         self.version = 0
-        """Of the lines: how often they were made."""
         self.gap = 0
         self.alive = True
         self.index = 0
@@ -173,7 +170,6 @@ class Stack:
 
     @property
     def height(self) -> int:
-        """All rows."""
         self._count()
         return self._height
 

@@ -106,7 +106,6 @@ class Viewport:
                 passed += entries[index].rows
 
     def follow(self) -> None:
-        """To the end, and stay there while it grows."""
         self.following, self.unseen, self.held = True, False, False
         self.settle()
 
@@ -118,7 +117,6 @@ class Viewport:
             self.follow()
 
     def stay(self) -> None:
-        """What is at the top of the view now stays there."""
         self.following = self.held = False
 
     def look_at(self, entry: StackEntry, row: int) -> None:
@@ -150,7 +148,6 @@ class Viewport:
         self._anchor = entry, _same_line(before, self._lines(entry), row)
 
     def scroll(self, rows: int) -> None:
-        """Down, or up when negative."""
         anchor = self._anchored()
         if anchor is None or not rows:
             return

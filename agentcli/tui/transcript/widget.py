@@ -155,12 +155,10 @@ class Transcript(ScrollView):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing runs by a timer."""
         return not self._active_timers
 
     @property
     def kept_rows(self) -> int:
-        """Rows whose lines are kept in memory."""
         return self._items.layouts.rows_kept
 
     @property
@@ -168,7 +166,6 @@ class Transcript(ScrollView):
         return self._finder.count
 
     def shown_rows(self) -> list[str]:
-        """The rows as painted last, as text."""
         return [strip.text for strip in self._canvas.strips]
 
     def blocks(self) -> list[Block]:
@@ -374,12 +371,10 @@ class Transcript(ScrollView):
         return self._view.following
 
     def follow(self) -> None:
-        """To the end, and stay there while it grows."""
         self._view.follow()
         self._settle()
 
     def scroll_rows(self, rows: int) -> None:
-        """Down, or up when negative."""
         if self._items.layouts.width:
             self._view.scroll(rows)
             self._settle()
@@ -490,7 +485,6 @@ class Transcript(ScrollView):
         return self._finder.count
 
     def find_step(self, direction: int) -> None:
-        """Go to the next match downwards (1) or upwards (-1), around the ends."""
         self._finder.step(direction)
         self._found()
 
