@@ -86,8 +86,7 @@ class LivePermissions:
         self.policy = self.policy.with_mode(mode)
 
     def leave_plan(self) -> PermissionMode:
-        """Out of plan mode, back to the mode before it; returns the active mode then. An answer may have left it
-        already, for another mode."""
+        """Leave plan mode for the mode before it; returns the active mode. An answer may have left it already."""
         if self.policy.mode is PermissionMode.PLAN:
             self.policy = self.policy.with_mode(self._before_plan)
         return self.policy.mode

@@ -64,8 +64,7 @@ class RightsBuilder:
         self._installation = installation_paths(env.working_dirs, env.home)
 
     def build(self, results_dir: Path | None = None, results_elsewhere: tuple[Path, ...] = ()) -> Rights:
-        """Build policy, tools, sandbox and folders. `results_elsewhere`: other folders with stored tool results of
-        this conversation."""
+        """Build policy, tools, sandbox and folders. `results_elsewhere`: other folders with tool results."""
         registry = self._registry()
         policy = self.policy(registry)
         registry = registry.without(tool.name for tool in registry if policy.refuses_always(tool.name))

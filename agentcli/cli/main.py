@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str], early: Instant | None = None) -> int:
-    """The exit code. Never raises except for a bug in its own error handling. `early`: the prompt that is already on
-    the screen, if any."""
+    """The exit code. Never raises except for a bug in its own error handling. `early`: the prompt on the screen."""
     stdin_open = _open_missing_streams()
     try:
         with terminal_restored(early):

@@ -6,8 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 
 WIDTH = 76
-"""Columns of what a command says where nobody knows how many there are: the usual 80, less what stands before it and
-the scroll bar behind it."""
+"""Columns where the width is unknown: the usual 80, less the margin before and the scroll bar behind."""
 GAP = 2
 
 

@@ -121,8 +121,7 @@ def find_spans(
 
 
 def exchanges(shown: Sequence[Message]) -> list[tuple[int, int]]:
-    """Start and end of each exchange. Attachments right before a prompt belong to it; messages left by compactions
-    belong to none."""
+    """Start and end of each exchange. Attachments before a prompt belong to it, messages of compactions to none."""
     found: list[tuple[int, int]] = []
     begin: int | None = None
     notes = 0

@@ -32,8 +32,7 @@ from agentcli.core.messages import (
 
 PROMPT_TOKENS = 20_000
 LAST_WORDS_TOKENS = 4_000
-"""Tokens of the user's last messages that are always kept; only the middle of longer text, such as a paste, is cut.
-"""
+"""Tokens of the user's last messages that are always kept; only the middle of longer text is cut."""
 EXCHANGE_TOKENS = 10_000
 SHARE_OF_WINDOW = 0.4
 SHARE_OF_FREED = 0.5
@@ -46,8 +45,7 @@ PINNED = "pinned"
 """Meta key: block numbers with the names under which the user pinned them."""
 
 _COPIED = "copied"
-"""In the meta of a message that says another again without some of its blocks: the numbers that the others have there.
-"""
+"""In the meta of a message that repeats another without some of its blocks: the numbers of the others there."""
 
 _QUESTION_TOOLS = ("AskUserQuestion",)
 """Tools whose results are the user's own answers."""
@@ -281,8 +279,7 @@ def pin_name(message: Message, place: int) -> str:
 
 
 def pinned_now(messages: Iterable[Message], pinned: AbstractSet[str]) -> frozenset[str]:
-    """Pinned blocks of these messages by their current ids: compaction copies pinned
-    content into other messages."""
+    """Pinned blocks of these messages by their current ids: compaction copies pinned content to other messages."""
     if not pinned:
         return frozenset()
     return frozenset(block_id(message, number) for message, number, _name in _pins(messages, pinned))

@@ -17,8 +17,7 @@ from agentcli.core.messages import Block, ImageBlock, Json, Message, Origin, Tex
 WRITTEN = "messages"
 """In a boundary's meta: the ids of all messages that belong to it, in their order."""
 NUMBERS = "numbers"
-"""In the meta of a message that is shown without some of its blocks: the number that each of the others has in the log.
-"""
+"""In the meta of a message shown without some of its blocks: the number that each other block has in the log."""
 
 COLLAPSED = "collapse:"
 """Before the id of the first of several messages: the id of the one that stands for them."""

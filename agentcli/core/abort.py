@@ -56,8 +56,7 @@ class AbortSignal:
         return self._reason is not None
 
     def on_abort(self, callback: Callable[[AbortReason], object]) -> Callable[[], None]:
-        """Call `callback(reason)` once on abort (immediately if already aborted); returns a function that removes
-        it."""
+        """Call `callback(reason)` once on abort (at once if already aborted); returns a function that removes it."""
         if self._reason is not None:
             callback(self._reason)
             return lambda: None

@@ -70,8 +70,7 @@ class Launcher(Protocol):
         ...
 
     def explain(self, code: int, output: str, grant: Grant = ORDINARY) -> str | None:
-        """A message if the sandbox probably caused a failure: what was refused and how to allow it. For code 0 only if
-        the output is clear."""
+        """A message if the sandbox probably caused a failure, and how to allow it. For code 0 only if it is clear."""
         ...
 
     @property

@@ -212,8 +212,7 @@ def become(code: str, *arguments: str, libraries: Sequence[str]) -> NoReturn:
 
 
 def kill_group(leader: int) -> None:
-    """SIGKILL to the group of a process started here. Call it before waiting for the process: after that its number may
-    be reused."""
+    """SIGKILL to the group of a process started here. Call it before waiting: after that its number may be reused."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
 

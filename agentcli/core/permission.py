@@ -99,8 +99,7 @@ class Decision:
 
 @frozen
 class RuleChoice:
-    """Allow rules that one "always" answer would save together, and what they cover. Verified: with them the call runs
-    without approval."""
+    """Allow rules that one "always" answer would save together. Verified: with them the call runs without approval."""
 
     rules: tuple[str, ...]
     covers: str

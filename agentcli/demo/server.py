@@ -246,8 +246,7 @@ def _whole(reply: Reply, usage: Json, number: int, model: str) -> Json:
 
 
 async def _received(reader: asyncio.StreamReader) -> _Request | None:
-    """The next request up to its body; None if the client has closed the connection. Raises `ValueError` if it is not
-    HTTP."""
+    """The next request up to its body; None if the client closed the connection. Raises `ValueError` if not HTTP."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError:

@@ -28,8 +28,7 @@ class Output(Protocol):
         ...
 
     async def fail(self, message: str) -> None:
-        """The run ended outside any submission. The caller has already shown the message on standard error. Raises
-        `OutputLost`."""
+        """The run ended outside any submission; the message is on standard error already. Raises `OutputLost`."""
         ...
 
 

@@ -38,8 +38,7 @@ def run(
     streams: Streams | None = None,
     build: Callable[[Options], Engine] | None = None,
 ) -> int:
-    """Everything that the run started has ended when this returns. Raises only for bugs, after reporting them to the
-    output."""
+    """Everything that the run started has ended on return. Raises only for bugs, after reporting them to the output."""
     if build is None:
         from agentcli.assemble import build_engine
 

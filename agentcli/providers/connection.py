@@ -22,8 +22,7 @@ class Connection:
         self._retired: list[Provider] = []
 
     def use(self, provider: Provider, key_source: str, problem: str = "") -> None:
-        """Use `provider` from the next request on. A running request continues with the old one, which stays open for
-        it."""
+        """Use `provider` from the next request on. A running request continues with the old one, which stays open."""
         if self._provider is not None:
             self._retired.append(self._provider)
         self._provider, self.key_source, self.problem = provider, key_source, problem

@@ -37,8 +37,7 @@ NOT_KEPT = "[The rest of this output is not kept in the session file.]"
 
 
 def event_record(event: ev.Event) -> Json:
-    """The event in the form of `event_to_dict`, without the fields that have their default value, and with the
-    beginning of a very long text."""
+    """The event as in `event_to_dict`, without fields at their default, and with only the start of a very long text."""
     if isinstance(event, ev.NoticeRaised):
         event = replace(event, text=_beginning(event.text))
     data = ev.event_to_dict(event)

@@ -66,8 +66,7 @@ class LoadedSession:
     edits: list[tuple[str, Json]] = field(default_factory=list)
     """How old content is shown, in the form of `context.edits`, each with the id of the last message before it."""
     seen: list[tuple[str, Json]] = field(default_factory=list)
-    """What the model has seen of files, in the form of `agent.seenfiles`, each with the id of the last message before.
-    """
+    """What the model has seen of files, in the form of `agent.seenfiles`, with the id of the last message before."""
     pinned: tuple[str, ...] = ()
     """Pinned context items, by their `context.compact` names."""
     directory: str = ""

@@ -50,8 +50,7 @@ class AnswerItem(Item):
 
 @frozen(kw_only=True)
 class ThinkingItem(Item):
-    """Grows until `seconds` is known; then it folds. A replacement whose text is "" keeps the text that grew (an
-    interruption)."""
+    """Grows until `seconds` is known; then it folds. A replacement with the text "" keeps the text that grew."""
 
     text: str = ""
     seconds: float | None = None

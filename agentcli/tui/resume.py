@@ -21,8 +21,7 @@ _FENCE = re.compile(r"^ {0,3}(?:```|~~~)+ *([A-Za-z0-9_+#.-]+)", re.MULTILINE)
 
 
 def replayed(history: Iterable[ev.Event], title_of: Titles, prefix: str = "past-") -> list[Item]:
-    """The items that these events made. Pure, so that a thread can do it. `prefix`: of the ids that are not the
-    session file's own."""
+    """The items that these events made. Pure, for a thread. `prefix`: of the ids that the session file lacks."""
     presenter = Presenter(title_of, prefix)
     items: dict[str, Item] = {}
     beside = _ShellLinesBeside()

@@ -206,8 +206,7 @@ class ContextControl:
         return change if isinstance(change, str) else price_of_drop(change, situation)
 
     def drop(self, item: str) -> Dropped | str:
-        """Leave an item and what belongs to it out of all further requests; the log keeps it. Returns the reason if it
-        cannot be dropped."""
+        """Leave an item and what belongs to it out of further requests, not out of the log; or the reason why not."""
         situation = self._situation()
         change = self._planned_drop(item, situation)
         if isinstance(change, str):

@@ -194,8 +194,7 @@ def _touched(messages: Sequence[Message], place: int, context: ToolContext) -> l
 def known_anyway(
     due: Sequence[InstructionFile | Note], shown: Sequence[Message], context: ToolContext
 ) -> Collection[str]:
-    """The real paths of those that the model has just read or written itself, as they are now, and still sees that it
-    did."""
+    """The real paths of those that the model has just read or written, as they are now, and still sees."""
     seen = {file.real: context.read_cache.seen(file.real) for file in due}
     whole = {file.real for file in due if (known := seen[file.real]) and known.whole and known.digest == file.digest}
     if not whole:

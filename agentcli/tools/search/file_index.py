@@ -85,8 +85,7 @@ class _Texts:
         return compress(range(size), both.to_bytes(size, "little"))
 
     def _selector(self, char: str) -> int:
-        """One byte per text, 1 if it contains the character; as an integer, so that several can be combined in one
-        step."""
+        """One byte per text, 1 if it has the character; as an integer, so that several combine in one step."""
         if char not in self._having:
             # One scan of everything is much faster than one scan per text.
             flags = bytes([char in text for text in self.texts]) if char in self._joined else b""

@@ -56,8 +56,7 @@ def unified_groups(hunks: Sequence[Hunk], width: int, palette: Palette, path: st
 def side_by_side_groups(
     hunks: Sequence[Hunk], width: int, palette: Palette, path: str = ""
 ) -> Iterator[list[BlockLine]]:
-    """As `unified_groups`; two lines that stand beside one another are a group and an empty one, so that lines can be
-    counted."""
+    """Like `unified_groups`; of two lines side by side one is an empty group, so that lines can be counted."""
     if width < NARROWEST_BESIDE:
         yield from unified_groups(hunks, width, palette, path)
         return

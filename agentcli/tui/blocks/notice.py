@@ -83,8 +83,7 @@ class BoundaryBlock(Block):
 
 
 class OutputBlock(Block):
-    """The answer to a command. Of a long text both ends are shown: of a listing one wants the first lines, of a shell
-    line the last."""
+    """The answer to a command. A long text shows both ends: a listing's first lines, a shell line's last."""
 
     item: OutputItem
 

@@ -93,8 +93,7 @@ def tail(text: str, width: int, rows: int, style: Style, before: Sequence[Run] =
 
 
 def folded(groups: Iterable[Sequence[BlockLine]], total: int, rows: int) -> Rows:
-    """The first rows of groups; what is beyond them is not even made. A group is what a line of the source became, and
-    `total` counts those."""
+    """The first rows of groups, made only as far as shown. A group is a line of the source; `total` counts them."""
     lines: list[BlockLine] = []
     complete: list[int] = []
     for group in groups:

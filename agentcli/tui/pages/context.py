@@ -61,8 +61,7 @@ _LONGEST_TEXT = 400_000
 
 
 class ContextPage(ListSheet[str, None]):
-    """`compact_at`: tokens from which on the conversation is compacted; 0 when it is not. Without a `control` there is
-    nothing but to look."""
+    """`compact_at`: tokens at which the conversation is compacted; 0: never. Without a `control` it is read-only."""
 
     letters = True
     share = 0.9
@@ -190,8 +189,7 @@ class ContextPage(ListSheet[str, None]):
         return wrapped([(f"Drop it{also}? That {price.text}.", self.palette.warning)], width, 3)
 
     def _reload(self, done: Dropped | Restored | str, what: str = "") -> None:
-        """Show everything as it is now, and say what was done or why not; counting a long conversation takes a
-        thread."""
+        """Show everything as it is now, and what was done or why not; counting a long conversation takes a thread."""
         good = not isinstance(done, str)
         said = done if isinstance(done, str) else f"{what}: {done.text}."
 

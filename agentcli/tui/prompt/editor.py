@@ -144,8 +144,7 @@ class PromptEditor(TextArea, inherit_bindings=False):
         return label
 
     def adopt(self, draft: Draft) -> str:
-        """Take over the draft's chips and return its text, with chips numbered so that none is taken for another one
-        that was here."""
+        """Take over the draft's chips and return its text, with chips renumbered so that none is taken for another."""
         kept: list[str] = []
         at = 0
         for start, end, piece in draft.chips():

@@ -269,8 +269,7 @@ class Sheet(ModalScreen[T]):
             self.app.post_message(key)
 
     def open(self, sheet: Sheet[R], then: Callable[[R | None], None] | None = None) -> None:
-        """Open another sheet on top of this one; `then` gets its result. It has the keys from now on, not only once it
-        is on the screen."""
+        """Open another sheet on top, which has the keys from now on, before it is painted; `then` gets its result."""
         self._above = sheet
 
         def closed(result: R | None) -> None:

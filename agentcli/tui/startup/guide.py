@@ -70,8 +70,7 @@ class Guide:
         return session.busy or session.engine is None or self._app.screen is not self._app.chat
 
     async def _calm(self, step: Stop) -> None:
-        """Until nothing runs and nothing is asked. Twice in a row: between a command and what it starts there is a
-        moment."""
+        """Wait until nothing runs and nothing is asked, twice: there is a moment between a command and its work."""
         quiet = 0
         stopped = not step.stop_after
         while quiet < 2:

@@ -50,8 +50,7 @@ def _last_exchange(blocks: Sequence[Block]) -> list[Block]:
 
 
 def _last_rows(blocks: Sequence[Block], width: int, enough: int) -> list[str]:
-    """At least the last `enough` rows, if there are so many. Blocks before those are not laid out: there may be
-    thousands."""
+    """At least the last `enough` rows, if there are so many. Earlier blocks, maybe thousands, are not laid out."""
     found: list[list[str]] = []
     count = 0
     for block in reversed(blocks):

@@ -21,8 +21,7 @@ SYNC_END = "\x1b[?2026l"
 LARGEST_BACKLOG = 256 * 1024
 """Bytes of frames that may wait."""
 LONGEST_BACKLOG_SECONDS = 0.25
-"""A frame that waits for longer than this holds back all later ones: the terminal is slow, and old frames on it are
-worth nothing."""
+"""A frame that waits longer holds back all later ones: on a slow terminal old frames are worth nothing."""
 LARGEST_OTHER = 8 * 1024 * 1024
 PIECE = 8192
 """Bytes in one write. Between two of them the writer can be silenced."""

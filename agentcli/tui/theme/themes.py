@@ -247,8 +247,7 @@ def _texts(file: Path, data: Mapping[str, Any], section: str, known: Sequence[st
 
 
 def choose_theme(setting: str, terminal_is_light: bool | None, environ: Mapping[str, str]) -> str:
-    """The name of the theme to load. `auto` (or nothing) goes by the terminal: its background, and how many colours it
-    has."""
+    """The name of the theme to load. `auto` (or nothing) goes by the terminal's background and number of colours."""
     if setting and setting != "auto":
         return setting
     if terminal_is_light is None:

@@ -39,16 +39,14 @@ Match = tuple[Spot, ...]
 
 @frozen
 class Query:
-    """Case counts only when the query has a capital; blanks match any white space, so that a phrase is found across
-    the end of a line."""
+    """Case counts only if the query has a capital; blanks match any white space, also the end of a line."""
 
     text: str
     pattern: re.Pattern[str]
     words: tuple[re.Pattern[str], ...]
 
     def may_be_in(self, block: Block) -> bool:
-        """A cheap look that spares the layout of long answers: none of the words of what is shown is missing in the
-        Markdown it was made of."""
+        """A cheap check that spares the layout of long answers: every word shown is also in their Markdown."""
         if not isinstance(block.item, AnswerItem):
             return True
         source = block.source

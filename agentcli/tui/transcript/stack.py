@@ -244,8 +244,7 @@ class Stack:
 
 
 def place(entry: StackEntry, row: int) -> int:
-    """A number for a row of a block that grows down the conversation and stays when blocks above change: what a
-    selection holds on to."""
+    """A number for a row that grows down the conversation and stays when blocks above change, for selections."""
     return (entry.order << _BITS) + row + _ABOVE
 
 

@@ -357,8 +357,7 @@ class Transcript(ScrollView):
         return changed
 
     def _scroll_update(self, virtual_size: Size) -> None:
-        """Textual would clamp the place to the old rows here, which looks as if somebody had scrolled; `_settle` puts
-        place and scrollbar right."""
+        """Textual would clamp the place to the old rows, as if the user had scrolled; `_settle` corrects it."""
         self._refresh_scrollbars()
 
     def on_resize(self) -> None:

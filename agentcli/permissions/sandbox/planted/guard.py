@@ -97,8 +97,7 @@ class Guard:
         """When `finish` was called, by the clock of change times, in ns."""
         self._covered = frozenset((*watched.own, *watched.read_only))
         self.is_cut = self.is_flooded = False
-        """After `finish`: the working directories were not searched to the end; and that because of folders that the
-        command made or changed."""
+        """After `finish`: the search was cut short, because of folders that the command made or changed."""
         folders = {path.parent for path in (*watched.missing, *watched.contents)}
         self._pool = pool
         self._notices: FileNotices | None = pool.take(sorted(folders))

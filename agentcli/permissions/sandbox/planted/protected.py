@@ -318,8 +318,7 @@ def _parts(repository: Path, verbs: frozenset[str]) -> Protection:
 
 
 def _modules(root: Path) -> list[Path]:
-    """The git folders of submodules, also of those in submodules; their names may have slashes. More than the most:
-    there may be others."""
+    """The git folders of submodules, nested ones too; names may have slashes. At the limit there may be more."""
     found: list[Path] = []
     waiting = [(root, 0)]
     looked = 0
