@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.plural import counted
+from agentcli.tools.files.diff import equal_lines_at_start
 
 REVIEWABLE = ("Edit", "MultiEdit", "Write")
 _GAP = 3
@@ -212,8 +213,8 @@ def _plain(text: str) -> str:
 
 def _differences(left: list[str], right: list[str]) -> list[list[Difference]]:
     """Places where left[a:b] became right[c:d], near ones together. Compared as the question's diff is."""
-    start = _common(left, right)
-    end = _common(left[start:][::-1], right[start:][::-1])
+    start = equal_lines_at_start(left, right)
+    end = equal_lines_at_start(left[start:][::-1], right[start:][::-1])
     before, after = left[start : len(left) - end], right[start : len(right) - end]
     longest = max(len(before), len(after))
     if longest == 0:
@@ -237,15 +238,6 @@ def _rows(left: list[str], right: list[str], place: Sequence[Difference]) -> Ite
         yield from (("-", line) for line in left[a:b])
         yield from (("+", line) for line in right[c:d])
         position = b
-
-
-def _common(left: list[str], right: list[str]) -> int:
-    count = 0
-    for one, other in zip(left, right, strict=False):
-        if one != other:
-            break
-        count += 1
-    return count
 
 
 def _range(start: int, count: int) -> str:
