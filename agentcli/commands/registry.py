@@ -111,7 +111,6 @@ def names() -> tuple[str, ...]:
 
 
 def find(name: str) -> Command | None:
-    """The command of exactly this name or alias."""
     wanted = name.lower()
     return next((one for one in COMMANDS if wanted == one.name or wanted in one.aliases), None)
 

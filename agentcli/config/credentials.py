@@ -117,7 +117,6 @@ class KeyStore:
         self._vault = vault
 
     def find(self, address: str) -> StoredKey | None:
-        """The key that was given for exactly this address."""
         entry = self._entries().get(address)
         if entry is None:
             return None
@@ -209,7 +208,6 @@ def _check_folder(folder: Path) -> None:
 
 
 def _read_safely(path: Path) -> bytes | None:
-    """None if there is no such file."""
     try:
         # Not blocking, because a FIFO would wait for a writer; not through a link, because it may lead anywhere.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

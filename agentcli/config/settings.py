@@ -87,7 +87,6 @@ class SettingsRequest:
     sources: tuple[str, ...] | None = None
     """Any of user, project, local; None for all. Managed settings always apply."""
     trusted: bool = False
-    """Whether the user trusts this folder's own settings."""
     trusted_digests: Mapping[str, str] | None = None
     """The hash that each of the folder's own files had when its trust was checked: other content is not trusted. None:
     whatever is there counts, as with --trust."""

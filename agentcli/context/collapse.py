@@ -149,7 +149,6 @@ def _is_over(messages: Sequence[Message]) -> bool:
 
 
 def has_any(message: Message, blocks: Collection[str]) -> bool:
-    """Whether one of these blocks is in the message."""
     return bool(blocks) and any(block_id(message, number) in blocks for number in range(len(message.content)))
 
 

@@ -105,7 +105,6 @@ class Edits:
         self._spans: dict[str, tuple[Edit, Message]] = {}
 
     def copy(self) -> Edits:
-        """An independent copy."""
         other = Edits()
         other._blocks = {message_id: dict(edits) for message_id, edits in self._blocks.items()}
         other._collapses, other._spans = dict(self._collapses), dict(self._spans)
@@ -177,7 +176,6 @@ class Edits:
         return self.one_by_one(messages)
 
     def one_by_one(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """The messages with block edits applied, including collapsed ones."""
         return tuple(self._shown_one(message) if message.id in self._blocks else message for message in messages)
 
     def collapsed(self, messages: Sequence[Message], first: str) -> tuple[Message, ...]:

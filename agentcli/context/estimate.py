@@ -222,7 +222,6 @@ class Estimator:
 
 
 def _counted(messages: Sequence[Message], places: Iterable[int]) -> Iterator[tuple[int, Usage]]:
-    """The replies at these places that report usage."""
     for place in places:
         usage = messages[place].usage
         if usage is not None and usage.prompt_tokens:

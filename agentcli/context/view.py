@@ -77,7 +77,6 @@ class ContextView:
         self._fronts[boundary] = (made,) if text else ()
 
     def user_context(self, log: Sequence[Message]) -> str:
-        """The active user context; "" if none."""
         front = self._fronts[self.front_boundary(log)]
         return front[0].text if front else ""
 
@@ -169,7 +168,6 @@ class ContextView:
 
 
 def _with(message: Message, content: Sequence[Block | None]) -> Message:
-    """A copy with these blocks; None leaves one out."""
     return leaving_out(message, content) if list(content) != list(message.content) else message
 
 

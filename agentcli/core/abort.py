@@ -71,7 +71,6 @@ class AbortSignal:
         return unhook
 
     async def wait(self) -> AbortReason:
-        """Wait for the abort and return its reason."""
         if self._reason is not None:
             return self._reason
         future: asyncio.Future[AbortReason] = asyncio.get_running_loop().create_future()

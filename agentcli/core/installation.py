@@ -66,7 +66,6 @@ def installation_paths(working_dirs: Iterable[Path] = (), home: Path | None = No
 
 
 def is_installed(path: str, installation: Sequence[Path]) -> bool:
-    """Whether a path leads to a part of the installation."""
     real = Path(os.path.realpath(path))
     return any(real.is_relative_to(part) for part in installation)
 

@@ -47,7 +47,6 @@ class PartFinding:
     """What was decided about one part of a command. All text is safe to show."""
 
     part: str
-    """The part's own text."""
     clause: str
     """Why; reads on after "because"."""
     allowed: bool

@@ -45,8 +45,6 @@ class World:
 
 @frozen
 class Call:
-    """A call with its result."""
-
     name: str
     failed: bool
     text: str

@@ -144,8 +144,7 @@ class Project:
             shutil.rmtree(self.root, ignore_errors=True)
 
     def environment(self, given: Mapping[str, str]) -> dict[str, str]:
-        """The environment of the demo: the terminal and the search path of the user, and its own folders. No key, no
-        proxy, no user settings."""
+        """The environment of the demo: the user's terminal and search path, its own folders; no key or proxy."""
         kept = {name: value for name, value in given.items() if name in _PASSED_ON or name.startswith("LC_")}
         own = {f"AGENTCLI_{name.upper()}_DIR": str(self.root / name) for name in ("config", "state", "cache")}
         search_path = given.get("PATH") or os.defpath

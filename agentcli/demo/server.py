@@ -204,7 +204,6 @@ class DemoServer:
             raise _Gone
 
     def _hurried(self, error: ErrorAnswer) -> ErrorAnswer:
-        """The error with its retry delay shortened by the speed."""
         after = error.headers.get("retry-after")
         if after is None or self._speed == 1:
             return error

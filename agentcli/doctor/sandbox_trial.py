@@ -107,8 +107,6 @@ def prove(launcher: Launcher, environ: Mapping[str, str], root: Path) -> Iterato
 
 
 class _Trial:
-    """Tests for every sandbox."""
-
     def __init__(
         self, scratch: Path, launcher: BubblewrapLauncher | SeatbeltLauncher, environ: Mapping[str, str]
     ) -> None:

@@ -109,8 +109,7 @@ class Draft:
         return tuple(blocks)
 
     def to_dict(self, *, largest_piece: int | None = None) -> Json:
-        """JSON-able. Pieces over a size are left out (their chips become mere text); a picture with a path keeps only
-        that."""
+        """JSON-able. Pieces over a size are left out (chips become text); a picture with a path keeps only that."""
         pieces: Json = {}
         for start, end, piece in self.chips():
             form = _piece_to_dict(piece)

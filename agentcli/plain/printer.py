@@ -30,7 +30,6 @@ class _Call:
     title: str
     started: bool = False
     live: bool = False
-    """What it puts out is printed as it comes."""
     stripper: ControlStripper = field(default_factory=ControlStripper)
     unended: str = ""
     last: str = ""
@@ -54,7 +53,6 @@ class Printer:
         """When thinking began, and of its text the line that has not ended."""
         self._calls: dict[str, _Call] = {}
         self._last_call = ""
-        """The call whose line was the last thing printed."""
         self._of_reply = ""
         self._mode = ""
         self._reported: set[str] = set()

@@ -15,7 +15,6 @@ class Connection:
 
     def __init__(self) -> None:
         self.key_source = "none"
-        """Source of the key, for display."""
         self.problem = ""
         """Why no model can be used, and what to do; empty if one can."""
         self._provider: Provider | None = None

@@ -29,8 +29,6 @@ _NO_SUCH_ROUTE = (404, 405, 501)
 
 @frozen
 class Program:
-    """A server program and its default port."""
-
     name: str
     port: int
 

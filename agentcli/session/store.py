@@ -49,7 +49,6 @@ class SessionStore(Store):
     """Make one with `create`, `resume` or `fork`."""
 
     def __init__(self, workplace: SessionContext, journal: SessionJournal, loaded: LoadedSession | None = None) -> None:
-        """`loaded` is what the journal's file already holds; None for a new one."""
         self._workplace = workplace
         self._journal = journal
         super().__init__(journal.path.stem)

@@ -158,7 +158,6 @@ class Snapshot:
     """Nested repositories, whose files are not part of this snapshot."""
 
     def is_foreign(self, path: str) -> bool:
-        """Whether a path belongs to a nested repository."""
         return any(path == name or path.startswith(f"{name}/") for name in self.nested)
 
 

@@ -53,7 +53,6 @@ def parse_listing(output: bytes) -> FileListing:
 @dataclass(slots=True)
 class FolderKinds:
     nested: list[str] = field(default_factory=list)
-    """Nested repositories."""
     empty: list[str] = field(default_factory=list)
     filled: list[str] = field(default_factory=list)
 

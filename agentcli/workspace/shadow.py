@@ -269,7 +269,6 @@ class Shadow:
         return True
 
     async def content(self, oid: str) -> bytes:
-        """One stored file. Raises `SnapshotError`."""
         contents = blobs(await self._run("cat-file", "--batch", input=f"{oid}\n".encode(), limited=False))
         if not contents:
             raise SnapshotError("the stored content is incomplete")

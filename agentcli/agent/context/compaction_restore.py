@@ -32,7 +32,6 @@ from agentcli.tools.shell.background import BackgroundTask
 MOST_FILES = 5
 FILE_TOKENS = 5_000
 LEAST_FILE_TOKENS = 300
-"""Less than that of a file is no use."""
 PLAN_TOKENS = 5_000
 MOST_COMMANDS = 20
 

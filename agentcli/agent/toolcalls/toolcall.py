@@ -324,8 +324,7 @@ class ToolRunner:
     async def _with_network(
         self, call: ToolUseBlock, approved: _Approved, output: Output, context: ToolContext, work: _Work
     ) -> tuple[Output, UserWords | None]:
-        """Offer a command that failed for want of network again; its last output if the user declines or stops it, and
-        what they said then."""
+        """Offer a command that failed for want of network again; its last output if the user declines."""
         allowed: tuple[str, ...] = ()
         for _offer in range(MOST_OFFERS):
             hosts = output.wanted_hosts

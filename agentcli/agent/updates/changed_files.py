@@ -321,7 +321,6 @@ def _attributed(change: FileUpdate, stamp: Stamp, runs: Sequence[CommandRun], ro
 
 
 def _removed_temp_files(paths: Iterable[str]) -> list[str]:
-    """Files in temp folders of sessions that agentcli has removed."""
     found = ((path, _SESSION_TEMP.match(path)) for path in paths)
     return [path for path, match in found if match is not None and not os.path.lexists(match[1])]
 

@@ -132,8 +132,7 @@ class Instructing(Attachments):
         return True
 
     def _fresh_boundary(self, messages: Sequence[Message]) -> str:
-        """The id of the compact active boundary if no request has been made since, else "". Replies that a compaction
-        says again have no usage."""
+        """The id of the active compact boundary if no request was made since, else "". Repeated replies lack usage."""
         for message in reversed(messages):
             if message.origin is Origin.REPLY and message.usage is not None:
                 return ""

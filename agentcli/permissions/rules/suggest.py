@@ -125,7 +125,6 @@ class Suggestions:
         return list(dict.fromkeys(rules if call.needs else [call.tool_name]))
 
     def _prefixes(self) -> list[Words]:
-        """The prefixes of all parts that need a rule and are known."""
         executed = (need.target for need in self.call.needs if need.kind == "execute")
         parts = (part for command in executed for part in self._open_parts(command) if self._needs_rule(part))
         found = (known_prefix(part.inner) for part in parts)

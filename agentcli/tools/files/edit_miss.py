@@ -64,7 +64,6 @@ def ambiguity_message(shown: str, text: str, positions: list[int]) -> str:
 
 
 def _line_numbers(text: str, positions: list[int]) -> list[int]:
-    """The distinct line numbers of sorted `positions`, in one pass over the text."""
     line_end = "\n" if "\n" in text else "\r"
     numbers: dict[int, None] = {}
     number, counted = 1, 0

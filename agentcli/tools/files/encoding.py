@@ -63,7 +63,6 @@ class Decoded:
             return None
 
     def lacking(self, text: str) -> str:
-        """The first characters of the text that this encoding lacks."""
         return "".join([char for char in dict.fromkeys(text) if self.encode(char) is None][:5])
 
 

@@ -58,8 +58,7 @@ class Block(ABC):
         """Drop everything that `layout` can make again."""
 
     def tick(self, now: float) -> bool:
-        """Called a few times a second while the block is visible and work goes on (live durations): whether the block
-        looks different now."""
+        """Called a few times a second while visible and busy (live durations); whether it looks different now."""
         return False
 
     @property

@@ -72,8 +72,7 @@ class Dialog(Sheet[T], Generic[T]):
         self.covers: Callable[[int], object] = lambda _rows: None
         """Called with the number of rows that the dialog covers, whenever that changes."""
         self.unfinished: Callable[[], bool] = lambda: False
-        """Whether a sentence stands unfinished in the prompt: then what is typed is likely to go on with it, and only
-        arrows and Enter answer."""
+        """Whether a sentence stands unfinished in the prompt: letters continue it; only arrows and Enter answer."""
         self._finding = False
         self._sought = ""
         self._version = 0

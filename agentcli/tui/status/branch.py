@@ -22,8 +22,7 @@ _NO_BRANCH = ".invalid"
 
 
 def branch_of(cwd: Path) -> str:
-    """The branch by git's own file, or the commit of a detached HEAD; "" outside of a repository. git is not run: the
-    folder may not be trusted."""
+    """The branch, or a detached HEAD's commit; "" outside a repository. Not by git: the folder may be untrusted."""
     for folder in (cwd, *cwd.parents):
         try:
             place = folder / ".git"

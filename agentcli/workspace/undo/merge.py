@@ -123,7 +123,6 @@ def _together(one: _Hunk, two: _Hunk) -> bool:
 
 
 def _applied(base: Sequence[bytes], hunks: Sequence[_Hunk], start: int, end: int) -> list[bytes]:
-    """The part of the base from `start` to `end`, with these changes."""
     lines: list[bytes] = []
     for hunk in hunks:
         lines += [*base[start : hunk.start], *hunk.lines]

@@ -350,7 +350,6 @@ class Guard:
 
 
 def unread_findings(inventory: Inventory, walk: FolderWalk, began: int) -> list[Finding]:
-    """Findings about unreadable folders that changed since a command `began`."""
     shown = (plain_line(path, 300) for path in inventory.note_unread(walk, began))
     return [Finding(f"{path} cannot be listed. Check it for planted repositories.") for path in shown]
 

@@ -54,7 +54,6 @@ class Protection:
     writable: tuple[Path, ...] = ()
     """Folders that have to be mounts of their own and writable: a mount cannot be moved away, its contents could."""
     read_only: tuple[Path, ...] = ()
-    """Existing protected paths."""
     missing: tuple[Path, ...] = ()
     """Names that do not exist and must not be created: looked for while the command runs and afterwards."""
     contents: tuple[Path, ...] = ()
