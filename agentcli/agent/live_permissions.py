@@ -203,8 +203,7 @@ class LivePermissions:
         return self._notices.pop(0) if self._notices else None
 
     async def wait_for_notice(self) -> str:
-        """Wait until a settings file has changed the rules; returns how. For between submissions: a running submission
-        yields such notices itself. Cancel it."""
+        """Wait until a settings file has changed the rules; returns how. For between submissions; cancel it."""
         while True:
             self.refresh()
             if (text := self.take_notice()) is not None:

@@ -127,8 +127,7 @@ def _become_demo(early: Instant | None) -> int:
 def _environment_of_programs(
     parsed: Parsed, environ: Mapping[str, str], cwd: Path, further: Sequence[str] = ()
 ) -> Mapping[str, str]:
-    """The environment for a front end and the programs it starts (editor, clipboard, status line). The engine and the
-    model's commands get the complete one."""
+    """The environment for a front end and its programs (editor, clipboard, status line), not for the engine."""
     from agentcli.core.own_programs import user_environment
     from agentcli.core.programs import folders_named
 

@@ -1,5 +1,4 @@
-"""/cost: what this conversation has used so far in this process, as tables: per model, prompt, tool and agent; and how
-often the prompt cache was of no use."""
+"""/cost: what this conversation has used in this process: per model, prompt, tool and agent, and cache losses."""
 
 from __future__ import annotations
 

@@ -124,8 +124,7 @@ def _texts(message: Message) -> Iterator[str]:
 
 
 def _begins(messages: Sequence[Message], index: int) -> bool:
-    """Whether the conversation can be cut before this message. Replies in a row are one: a call that the server runs
-    may be in one and its result in the next."""
+    """Whether the conversation can be cut here. Replies in a row are one: a call may have its result in the next."""
     message = messages[index]
     if message.role == "assistant":
         return index == 0 or messages[index - 1].role != "assistant"
@@ -286,8 +285,7 @@ def pinned_now(messages: Iterable[Message], pinned: AbstractSet[str]) -> frozens
 
 
 def pinned_content(messages: Sequence[Message], pinned: AbstractSet[str]) -> tuple[tuple[Block, ...], Json]:
-    """What is pinned in these messages, as blocks of a user's message, word for word; and the meta that goes on saying
-    under which name each was pinned."""
+    """Pinned content of these messages as blocks of a user message, and the meta with their pin names."""
     if not pinned:
         return (), {}
     calls = {use.id: use for message in messages for use in message.tool_uses}

@@ -91,8 +91,7 @@ def leaving_out(message: Message, content: Sequence[Block | None]) -> Message:
 
 
 class Edits:
-    """All active edits, and messages with them applied. Unchanged messages come out as the very same objects, and
-    changed ones as the same object each time."""
+    """All active edits, and messages with them applied. Unchanged messages are returned as the same objects."""
 
     def __init__(self) -> None:
         self._blocks: dict[str, dict[int, Edit]] = {}

@@ -35,8 +35,7 @@ class Need:
     kind: NeedKind
     target: str = ""
     real: str = ""
-    """The target of links when the need was stated, if it differs from `target`. The tool then touches nothing else,
-    even if the links change (S4)."""
+    """The resolved target, if it differs from `target`. The tool touches nothing else, even if links change (S4)."""
 
 
 Behavior = Literal["allow", "ask", "deny"]

@@ -62,8 +62,7 @@ class MarkdownCutter:
 
     @property
     def paragraph(self) -> str:
-        """The beginning of the paragraph that is being written, up to its last whole word, if that is how it will look
-        whatever follows; else ""."""
+        """The beginning of the open paragraph, up to its last whole word, if its look is certain; else ""."""
         if self._size + len(self._line) > LONGEST_LINE:
             return ""
         text = "\n".join((*self._block, self._line))

@@ -90,8 +90,7 @@ class SessionStore(Store):
     def resume(
         cls, workplace: SessionContext, path: Path, *, with_history: bool = True
     ) -> tuple[SessionStore, LoadedSession]:
-        """Go on with a session. Raises `SessionBusy`, `SessionTooNew`, or OSError if the file cannot be read.
-        `with_history` as for `load_session`."""
+        """Resume a session. Raises `SessionBusy`, `SessionTooNew` or OSError. `with_history` as for `load_session`."""
         journal = SessionJournal(path, workplace.clock)
         # The lock comes first: a process that is just ending may still write its last lines.
         journal.start()

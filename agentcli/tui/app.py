@@ -173,7 +173,6 @@ class AgentApp(App[int], inherit_bindings=False):
         self.chat.apply(self.chat.session.presenter.note(text, "warning"))
 
     async def _may_go_on(self, options: Options) -> bool:
-        """Ask about a folder that brings settings along; false: the person wants to leave."""
         from agentcli.config.trust import TrustStore
         from agentcli.tui.dialogs.trust import TrustDialog
 
@@ -247,7 +246,6 @@ class AgentApp(App[int], inherit_bindings=False):
 
     @property
     def waits_for_session(self) -> bool:
-        """Whether the program was started with a list of sessions (`--resume`) and none is open yet."""
         return self._start_with.pick_session and self.chat.session.engine is None
 
     @property
@@ -359,7 +357,6 @@ class AgentApp(App[int], inherit_bindings=False):
     # ----------------------------------------------------------------------------------------------------- themes
 
     def try_theme(self, name: str) -> Palette:
-        """Put a theme on; what it is painted with from now on."""
         self.dressing.wear(name)
         palette = self._dress()
         self._tell_theme_problem()

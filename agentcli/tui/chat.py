@@ -243,8 +243,7 @@ class ChatScreen(Screen[None]):
             self._put_before(draft)
 
     def _put_before(self, *drafts: Draft) -> None:
-        """Into the box, before what is typed there. A command stands alone: joined with others it would be something
-        else; what has no place is in the history."""
+        """Put drafts into the box, before what is typed there. A command stands alone; the rest is in the history."""
         typed = self.prompt.draft
         first, *rest = drafts if typed.is_empty else (*drafts, typed)
         if rest and any(draft.text.startswith(("/", "!")) for draft in (first, *rest)):
@@ -301,8 +300,7 @@ class ChatScreen(Screen[None]):
             self.action_interrupt()
 
     def _interrupt(self) -> bool:
-        """Whether anything ran. It is painted at once, not with the next frame of what streams, but first of all the
-        connection is closed, which takes a few turns of the loop."""
+        """Whether anything ran. The connection is closed first; then it is painted without waiting for a frame."""
         if not self.session.interrupt():
             return False
         if not self.transcript.following:

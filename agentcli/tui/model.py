@@ -85,8 +85,6 @@ Level = Literal["info", "warning", "error"]
 
 @frozen(kw_only=True)
 class NoticeItem(Item):
-    """A quiet line: retries, fallbacks, attachments, problems. Replaced in place while something counts down."""
-
     text: str
     level: Level = "info"
     code: str = ""
@@ -104,8 +102,6 @@ class OutputItem(Item):
 
 @frozen(kw_only=True)
 class BoundaryItem(Item):
-    """A rule across the transcript: compaction, a resumed session, a cleared conversation."""
-
     text: str
 
 
@@ -123,8 +119,6 @@ class Add:
 
 @frozen
 class Grow:
-    """Text to add to the end of an item: answer, thinking or the live output of a tool."""
-
     id: str
     text: str
 
@@ -165,7 +159,6 @@ class Activity:
     """What to say, e.g. `Thinking`, `Bash: pytest -q`, `529 overloaded, attempt 3 of 10`."""
     began: float = 0.0
     tool_began: float = 0.0
-    """Monotonic time at which the tool that `text` names began to run; 0 when it names none."""
     tokens_out: int = 0
     """Estimated tokens that came so far in this submission."""
     until: float = 0.0
@@ -187,12 +180,10 @@ class Facts:
     fully_priced: bool = True
     next_cost_usd: float | None = None
     cache_cold: bool = False
-    """The prompt cache has run out: nothing of it will be read."""
     cached_share: float | None = None
     """Of the input tokens so far, the share that was read from the cache: 0 to 1."""
     branch: str = ""
     cwd: str = ""
-    """As shown: `~/project`."""
     sandbox: str = ""
     is_sandboxed: bool = True
     session: str = ""

@@ -69,8 +69,6 @@ RESULT_SHOWN = 64_000
 
 @dataclass(slots=True)
 class _Stream:
-    """Text that comes in pieces: the item it goes to, once there is something to see."""
-
     item: AnswerItem | ThinkingItem
     began: float
     stripper: ControlStripper = field(default_factory=ControlStripper)
@@ -86,7 +84,6 @@ class Presenter:
         self._numbers = itertools.count(1)
         self._streams: dict[tuple[str, int], _Stream] = {}
         self._tools: dict[str, ToolItem] = {}
-        """Calls of this submission that have not ended, by the id of the call."""
         self._beside: dict[str, ToolItem] = {}
         self._spelling: dict[tuple[str, int], ToolItem] = {}
         self._of_reply: dict[str, list[str]] = {}
@@ -120,8 +117,7 @@ class Presenter:
         self.activity = Activity(phase="starting", text=text, began=now)
 
     def interrupted(self, now: float, steering: bool = False) -> list[Operation]:
-        """Say so at once; what the engine tells later about the same changes nothing more. `steering`: a new prompt
-        is the reason and says enough."""
+        """Show it at once; later reports of it change nothing. `steering`: a new prompt is the reason."""
         calls = dict(self._tools)
         operations = self._close(now, "interrupted")
         # What they put out until they have ended is still to come.
@@ -141,8 +137,7 @@ class Presenter:
         return [] if self._halted and isinstance(event, _STREAMED) else self._show(event, now)
 
     def show_beside(self, event: ev.Event, now: float) -> list[Operation]:
-        """An event of a shell line that runs beside a submission: it is no part of what that one does, outlives it, and
-        is shown after an interruption too."""
+        """An event of a shell line beside a submission, which outlives it and is shown after an interruption too."""
         kept = self.activity, self._halted, self._tools
         self._halted, self._tools = False, self._beside
         try:

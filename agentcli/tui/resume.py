@@ -41,7 +41,6 @@ class _ShellLinesBeside:
         self._calls: set[str] = set()
 
     def has(self, event: ev.Event) -> bool:
-        """Whether the event belongs to such a line. Needs all events in order."""
         match event:
             case ev.MessageAppended(message=message) if message.origin is Origin.PROMPT:
                 self._model_works = True

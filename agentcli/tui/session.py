@@ -38,8 +38,6 @@ _CHANGES_STATUS = (
 
 
 class SessionScreen(Protocol):
-    """What the session needs of a screen. Every call is cheap and returns at once."""
-
     def apply(self, operations: Iterable[Operation]) -> None: ...
 
     def show_activity(self, activity: Activity) -> None: ...

@@ -165,8 +165,7 @@ async def restored(
 
 
 def recent_paths(messages: Sequence[Message]) -> list[str]:
-    """The files that calls have read or written with success, the last used first, each once; then those that an
-    earlier compaction had restored."""
+    """The files that calls read or wrote, the last used first; then those that an earlier compaction restored."""
     failed: set[str] = set()
     paths: dict[str, None] = {}
     for message in reversed(messages):
@@ -197,8 +196,7 @@ def file_text(file: RestoredFile, tokens: int) -> str:
 
 
 def plan_text(log: Sequence[Message]) -> str:
-    """The plan that the user approved last, as they approved it; unless planning has begun again since, or all tasks
-    that were written down after it are done."""
+    """The plan that the user approved last, unless planning began again or all tasks written after it are done."""
     results = {result.tool_use_id: result for message in log for result in message.tool_results}
     for place in range(len(log) - 1, -1, -1):
         for use in reversed(log[place].tool_uses):

@@ -23,8 +23,7 @@ from agentcli.tools.search.ripgrep import list_files
 MOST_PATHS = 500_000
 _LONGEST_QUERY = 200
 _ENOUGH = 200
-"""After this many matches the search stops and looks for better ones by other means: the wanted path is on the first
-screen or needs another letter."""
+"""After this many matches the search stops: the wanted path is on the first screen or needs another letter."""
 _ENOUGH_OF_A_KIND = 60
 _MOST_REMEMBERED = 256
 _CAPITALS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -25,8 +25,7 @@ class BlockLine:
     """What copying the whole row gives: source text without gutter, padding and decoration."""
     indent: int = 0
     joint: str = "\n"
-    """What stands between this row and the next in the source: a line break, or where a line was wrapped the blank
-    (or nothing) that the wrap swallowed."""
+    """Text between this row and the next in the source: a line break, or the blank that wrapping swallowed."""
 
 
 class Block(ABC):

@@ -128,7 +128,6 @@ def line_rows(
 
 
 def _headings(hunks: Sequence[Hunk], place: int, width: int, palette: Palette) -> list[BlockLine]:
-    """What stands before a hunk: the file where the diff names one, and where in it this is."""
     hunk, before = hunks[place], hunks[place - 1] if place else None
     if hunk.path and (before is None or hunk.path != before.path):
         return wrap([(hunk.path, palette.strong + palette.hunk)], width)
@@ -138,7 +137,6 @@ def _headings(hunks: Sequence[Hunk], place: int, width: int, palette: Palette) -
 
 
 def beside_places(hunk: Hunk) -> Iterator[tuple[int | None, int | None]]:
-    """Places of lines that stand beside one another."""
     for kind, removed, added in stretches(hunk.lines):
         if kind == "-":
             yield from partners(hunk.lines, removed, added)

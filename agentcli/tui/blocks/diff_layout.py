@@ -36,8 +36,6 @@ Kind = Literal["listed", "blank", "text", "file", "header", "note", "hunk", "lin
 
 @frozen
 class FileView:
-    """A file as it is shown. `name` and `remarks` are safe text."""
-
     name: str
     diff: FileDiff
     sign: str = "M"
@@ -55,8 +53,6 @@ class Look:
 
 
 class DiffEntry(NamedTuple):
-    """A line of the source, or two that stand side by side, or a heading."""
-
     kind: Kind
     file: int = -1
     hunk: int = -1
@@ -115,7 +111,6 @@ class DiffLayout:
         return self._starts[entry]
 
     def find_entry(self, wanted: DiffEntry) -> int:
-        """The entry that shows the same place, in a layout of the same files."""
         line = wanted.old if wanted.new is None else wanted.new
         if wanted.file < 0 or wanted.kind == "listed" or wanted.file >= len(self._file_entries):
             return 0
@@ -307,7 +302,6 @@ class DiffLayout:
 
 
 def _has_two_sides(file: FileDiff) -> bool:
-    """Whether the file has old and new lines, none of them endless."""
     lines = [line for hunk in file.hunks for line in hunk.lines]
     if any(len(line.text) > _PIECE for line in lines):
         return False

@@ -76,7 +76,6 @@ def _entries(values: Mapping[str, Any], key: str) -> list[Json]:
 
 
 def text(value: str, view: DisplayView) -> Rows:
-    """The end of what a command wrote, the beginning of all else."""
     if view.name in _SILENT and not view.expanded and not view.failed:
         return Rows(hidden=int(bool(value.strip())))
     if view.name in SHELLS and is_unified_diff(value):
@@ -239,7 +238,6 @@ def _all(lines: list[BlockLine], view: DisplayView, rows: int) -> Rows:
 
 
 def _todos(display: Json, view: DisplayView) -> Rows:
-    """Always all of them: that is what the list is for."""
     palette = view.palette
     looks = {
         "completed": ("✓", palette.success, palette.muted),

@@ -278,8 +278,7 @@ def _finished(document: Document) -> int:
 
 
 def _part_of(text: str) -> int:
-    """How much of a long text is parsed at once: up to a line with little before it, so that lists go on as lists. At
-    least three lines, so that a table has a row."""
+    """How much of a long text is parsed at once: up to a line between blocks, and at least three lines (a table)."""
     *lines, last = text.split("\n")
     weight = size = best = 0
     least = len(text)
@@ -304,8 +303,6 @@ def _weight(text: str) -> int:
 
 
 class _Fence:
-    """A block of code whose end has not come."""
-
     def __init__(self, indent: int, marker: str, language: str, before: Sequence[Run], start: int) -> None:
         self.language = language
         self.before = before
@@ -319,7 +316,6 @@ class _Fence:
         self._half_end = re.compile(rf" {{0,3}}{re.escape(marker[0])}+[ \t]*").fullmatch
 
     def take(self, text: str, *, done: bool) -> tuple[str, bool]:
-        """Lines up to the end of the block. What is left of the text, and whether the end has come."""
         *whole, last = as_lines(text).split("\n")
         for number, line in enumerate(whole):
             if self._end(line):
@@ -338,7 +334,6 @@ class _Fence:
         return long > _LONG and "\n" not in text[long:] and len(text) < long + long // _SHARE
 
     def rows(self, highlighter: Highlighter) -> tuple[list[list[Run]], list[list[Run]]]:
-        """Those of the lines that came since the last time, and those that may still change."""
         highlighter.feed("".join([line + "\n" for line in self.lines[self.fed :]]))
         self.fed = len(self.lines)
         return highlighter.take(), highlighter.open_rows(self.open_line)

@@ -109,7 +109,6 @@ def _is_regional(character: str) -> bool:
 
 
 def _is_pictograph(character: str) -> bool:
-    """Of those that take part in joined emoji."""
     return "\U0001f300" <= character <= "\U0001faff" or "\u2600" <= character <= "\u27bf" or character in "\u2b1b↔↕➡⬛"
 
 

@@ -80,14 +80,12 @@ Tokens = Iterator[tuple[Any, str]]
 
 
 def language_name(info: str) -> str:
-    """The language that the info string of a fence names, as it is shown: one plain word, or ""."""
     found = _NAME.match(info)
     return found[1].lower() if found else ""
 
 
 def highlight(code: str, language: str, palette: Palette, base: Style | None = None) -> list[list[Run]]:
-    """The runs of every line, in styles of the palette on top of `base`. Never raises; what is unknown or too much is
-    plain. Loads the language if need be."""
+    """The runs of every line, in the palette's styles on `base`. Unknown or too long code is plain. Never raises."""
     paint = _Paint(palette, base)
     lines = code.split("\n")
     if len(code) > _MOST_CHARACTERS or len(lines) > _MOST_LINES or max(map(len, lines)) > _LONGEST_LINE:
@@ -142,7 +140,6 @@ class Highlighter:
         self._characters = 0
 
     def feed(self, text: str) -> None:
-        """Whole lines: `text` ends in a line break, if there is any."""
         if not text:
             return
         self._characters += len(text)

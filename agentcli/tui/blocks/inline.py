@@ -92,7 +92,6 @@ def _link_style(href: str, palette: Palette) -> Style:
 
 
 def _target(text: str, href: str, style: Style) -> list[Run]:
-    """Where a link leads, if its text does not say so already."""
     shown = href.removeprefix("mailto:")
     if not shown or shown.rstrip("/") == text.rstrip("/"):
         return []

@@ -84,8 +84,6 @@ class Piece:
 
 
 class Document:
-    """Parsed blocks. Inline text is parsed when it is laid out."""
-
     def __init__(self, text: str, references: dict[str, Any] | None = None) -> None:
         self.text = as_lines(text)
         self.rows = self.text.split("\n")

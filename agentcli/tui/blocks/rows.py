@@ -27,8 +27,6 @@ _UNSEEN = 4
 
 @frozen
 class Rows:
-    """Rows, and how many lines of the source are not (or not wholly) among them."""
-
     lines: list[BlockLine] = field(default_factory=list)
     hidden: int = 0
     opens: bool = False
@@ -70,7 +68,6 @@ def head(text: str, width: int, rows: int, style: Style, before: Sequence[Run] =
 
 
 def tail(text: str, width: int, rows: int, style: Style, before: Sequence[Run] = ()) -> Rows:
-    """The last rows; stable while the text grows."""
     text = text.rstrip("\n")
     if not text.strip():
         return Rows()

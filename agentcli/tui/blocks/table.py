@@ -32,7 +32,6 @@ class Table:
     head: Sequence[Cell]
     rows: Sequence[Sequence[Cell]]
     aligns: Sequence[str]
-    """`left`, `right` or `center` for each column."""
     left_out: int = 0
 
 

@@ -112,7 +112,6 @@ class ToolBlock(Block):
         return lines, title != rest
 
     def _facts(self) -> list[str]:
-        """The outcome, unless the sign, the title or the body shows it, and the duration."""
         item = self.item
         in_body = item.status in ("failed", "denied") and _told(item).startswith(item.summary)
         # Without an error and not in the background, a command has ended with exit code 0.
@@ -157,7 +156,6 @@ class ToolBlock(Block):
 
 
 def _texts(display: Json) -> Iterator[str]:
-    """What a display says in words, for search and copying; of one that says it twice, the whole text."""
     whole = next((value for key in ("diff", "text", "plan") if isinstance(value := display.get(key), str)), "")
     if whole:
         yield whole

@@ -23,7 +23,6 @@ Row = tuple[int, int, int]
 """Of a text: where a row begins, where it ends, where the next one begins. Between the two stand swallowed blanks."""
 
 _TOO_WIDE = "▯"
-"""Stands for a glyph that is wider than the whole line."""
 _CLOSING = frozenset("、。，．！？：；）」』】〉》〕］｝ー々…—ぁぃぅぇぉっゃゅょァィゥェォッャュョ")
 _OPENING = frozenset("（「『【〈《〔［｛")
 
@@ -120,7 +119,6 @@ class _Painter:
         return lines
 
     def uneven(self, start: int, part: str, margin: _Margin, body: _Margin, width: int) -> list[BlockLine]:
-        """Rows of a source line in which glyphs differ from characters."""
         line = glyphs(part)
         places = list(accumulate((len(source) for source, _shown, _width in line), initial=start))
         lines: list[BlockLine] = []

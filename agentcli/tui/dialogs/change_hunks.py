@@ -121,7 +121,6 @@ def diff_of(hunks: Sequence[Hunk]) -> str:
 
 
 def verdict(hunks: Sequence[Hunk], accepted: Collection[int]) -> str:
-    """What the model is told about a review; nothing when all was accepted."""
     rejected = [hunk for hunk in hunks if hunk.number not in accepted]
     if not rejected:
         return ""

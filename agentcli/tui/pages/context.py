@@ -57,7 +57,6 @@ _FREE, _RESERVE = "free", "reserve"
 _LEGEND_WIDTH = 33
 _LEAST_ROWS = 4
 _LONGEST_TEXT = 400_000
-"""Characters of an item that are shown: more than anybody reads here."""
 
 
 class ContextPage(ListSheet[str, None]):

@@ -158,7 +158,6 @@ class DiffPage(Page[None]):
 
     @property
     def _current(self) -> int:
-        """The file at the current row; -1 in the list above them."""
         layout = self.pager.diff_layout
         if not layout.file_rows or self._place < layout.file_rows[0]:
             return -1
@@ -251,7 +250,6 @@ class DiffPage(Page[None]):
         self.open(Picker("Files", rows, self.palette), chosen)
 
     def _copy_diff(self, *, everything: bool) -> None:
-        """The diff as git writes it, of the current file or of all: it can be applied."""
         files = self._changes.files if self._changes is not None else ()
         if not files:
             return

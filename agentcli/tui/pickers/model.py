@@ -79,8 +79,7 @@ class ModelPicker(Picker[str]):
 
 
 class EffortPicker(Picker[str]):
-    """Returns a level, or "auto" for the model's own default. `current` is a level, or "auto"; `price_of_change` says
-    what going on with another one would bill anew."""
+    """Returns a level, or "auto" for the model's default. `price_of_change`: what another level would re-bill."""
 
     def __init__(
         self,

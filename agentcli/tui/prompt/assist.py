@@ -45,7 +45,6 @@ class Assist:
         self._wanted: Target | None = None
         self._searching: asyncio.Task[None] | None = None
         self._take_first = False
-        """Tab was pressed before the answer came."""
 
     def update(self) -> None:
         editor = self._editor

@@ -110,7 +110,6 @@ class PromptEditor(TextArea, inherit_bindings=False):
         return self.document.line_count == 1 and not self.document[0]
 
     def put(self, draft: Draft) -> None:
-        """Replace everything, in a way that can be undone."""
         self.replace(self.adopt(draft), (0, 0), self.document.end, maintain_selection_offset=False)
 
     def reset(self) -> None:

@@ -31,8 +31,7 @@ def boundary_near(text: str, column: int) -> int:
 
 
 def _starts(text: str) -> list[int]:
-    """Where each character begins, and the end of the text. Joins what the widths of Rich keep apart: tones of skin
-    belong to what is before them, and two regional letters are one flag."""
+    """Where each character begins, and the end. Skin tones join what precedes, two regional letters are one flag."""
     starts: list[int] = []
     letters = 0
     for start, _end, _width in split_graphemes(text)[0]:

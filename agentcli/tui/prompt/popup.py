@@ -95,7 +95,6 @@ class Popup(Widget):
         return len(self._rows)
 
     def open(self, rows: Sequence[Row], *, title: str, note: str, chosen: int, room: int) -> None:
-        """Show these in at most `room` screen rows, the rule above them included."""
         self._rows = tuple(rows)
         self._title, self._note = shown(title), shown(note)
         self.chosen = min(chosen, len(self._rows) - 1)

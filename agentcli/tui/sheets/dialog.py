@@ -33,8 +33,7 @@ T = TypeVar("T")
 _SMALL = 3
 """Rows that the body keeps before the keys are left out."""
 LONG = 80_000
-"""Characters of plain text that take about as long to lay out as a key may take to be answered. What is longer is laid
-out beside the event loop."""
+"""Characters of plain text that can be laid out without delaying a key; longer text is laid out in a thread."""
 PAINTED = 5
 _LONGEST_ENTRY = 100_000
 _TYPING_KEYS = frozenset({"enter", "shift+enter", "ctrl+j", "backspace", "delete", "space"})
@@ -82,8 +81,7 @@ class Dialog(Sheet[T], Generic[T]):
         self._first_choice = 0
         self._says_more = False
         self._read: object = object()
-        """The content of which the last line was on the screen. A jump to the end counts: it is a decision of the user,
-        and hundreds of lines are not read one page at a time."""
+        """The content whose last line was on the screen. A jump to the end counts: the user decides to skip."""
         self._insists = False
         """An answer was refused because the body was not read: the hint is painted stronger."""
         self._lines_are_final = True

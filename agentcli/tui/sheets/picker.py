@@ -369,7 +369,5 @@ class ListSheet(Sheet[R], Generic[T, R]):
 
 
 class Picker(ListSheet[T, T]):
-    """Closes with the value of the row that was chosen."""
-
     def choose(self, row: Row[T]) -> None:
         self.dismiss(row.value)

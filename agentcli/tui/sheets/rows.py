@@ -25,7 +25,6 @@ class Row(Generic[T]):
     label: str
     detail: str = ""
     mark: str = ""
-    """Sign before the label, for example for the active value."""
     group: str = ""
     """Rows of a group follow one another; its name stands above them while nothing is searched for."""
     disabled: str = ""
@@ -73,7 +72,6 @@ class Search(Generic[T]):
         self._place = 0
 
     def step(self) -> bool:
-        """Look through the next slice; whether that was the last one."""
         end = min(len(self._entries), self._place + self.SLICE)
         for number in range(self._place, end):
             hit = _match(self._entries[number], self._words, self._exact)

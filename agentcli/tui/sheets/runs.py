@@ -36,7 +36,6 @@ def safe(text: str, limit: int = LIMIT) -> str:
 
 
 def safe_block(text: str) -> list[str]:
-    """The same for text of several lines; tabs become blanks."""
     lines = plain_text(text).replace("\u2028", "\n").replace("\u2029", "\n").split("\n")
     if "\t" in text:
         lines = [line.expandtabs(TAB) for line in lines]

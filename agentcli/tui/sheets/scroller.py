@@ -76,7 +76,6 @@ class Scroller(ScrollView, can_focus=False):
         return self.row_of(match) >= row
 
     def spots(self, place: int) -> Iterable[tuple[int, int, bool]]:
-        """Matches in a row: first cell, end, and whether it is the current one."""
         raise NotImplementedError
 
     def changed(self) -> None:
@@ -102,7 +101,6 @@ class Scroller(ScrollView, can_focus=False):
         return top, max(0, self.row_count - self.shown - top)
 
     def press(self, key: str) -> bool:
-        """Scroll if this is a scrolling key; return whether it is."""
         rows, pages, texts = _UNITS.get(key, (0, 0, 0))
         self.move(rows + pages * max(1, self.shown - 1) + texts * self.row_count)
         return key in _UNITS
@@ -220,7 +218,6 @@ class Pager(Scroller):
         self._lines: Sequence[Runs] = ()
         self._texts: Sequence[str] = ()
         self._rows: list[tuple[int, int, int]] = []
-        """Line, and where in it the row begins and ends, in characters."""
         self._width = 0
 
     def set_lines(self, lines: Sequence[Runs], width: int) -> None:

@@ -46,8 +46,7 @@ class QuitWanted(Message):
 
 
 def is_exit(text: str, found: bool) -> bool:
-    """Whether a search is meant as the command `/exit`: the slash may have opened the search. `found`: there are
-    matches, so that the word may be what is looked for."""
+    """Whether a search for "exit" means `/exit`: the slash may have opened the search. `found`: it has matches."""
     word = text.strip()
     return word.removeprefix("/") in ("exit", "quit") and (word.startswith("/") or not found)
 
@@ -180,7 +179,6 @@ class Sheet(ModalScreen[T]):
         self.leave()
 
     def leave(self) -> None:
-        """Ctrl+C, or Esc with nothing open inside."""
         self.dismiss(self.declined)
 
     def dismiss(self, result: T | None = None) -> AwaitComplete:
@@ -199,7 +197,6 @@ class Sheet(ModalScreen[T]):
         return "".join(entry.line.text for entry in self.query(EntryLine) if entry.display)
 
     def tell(self, text: str) -> None:
-        """Show a few words in place of the keys, for a moment."""
         self._notice = text
         if self.is_open:
             self.paint()
@@ -231,21 +228,18 @@ class Sheet(ModalScreen[T]):
 
     @property
     def least(self) -> int:
-        """Rows between the rule and the keys that a low sheet fills up to: what it lies on is the prompt, whose upper
-        edge would look like a second rule."""
+        """Least rows between the rule and the keys: the prompt's edge below would look like a second rule."""
         boxes = (box for screen in self.app.screen_stack for box in screen.query("PromptBox"))
         top = min((box.region.y for box in boxes if box.region), default=self.app.size.height)
         return self.app.size.height - top - 2
 
     @property
     def is_open(self) -> bool:
-        """Whether its parts are there. Closing removes them before the sheet itself, so what finishes late (a thread, a
-        call after the next paint) asks this first."""
+        """Whether its parts are there. Closing removes them first, so work that finishes late asks this."""
         return self.is_attached and self.display
 
     def work(self, work: WorkType[None], group: str) -> None:
-        """Run something beside the keys; new work of a group ends the old. Made when it begins: a coroutine that is
-        never started, because the sheet closes, would warn."""
+        """Run something beside the keys; new work of a group ends the old. The coroutine is made when it begins."""
         self.run_worker(work, group=group, exclusive=True)
 
     def on_key(self, event: events.Key) -> None:

@@ -93,8 +93,7 @@ class Guide:
         self._press("enter", "\r")
 
     async def _answer(self) -> None:
-        """Let a question be read, then take its first choice, as Enter does. Whatever the speed, a dialog takes no key
-        at first: it could be meant for the prompt."""
+        """Let a question be read, then take its first choice. A dialog takes no key at first, whatever the speed."""
         screen = self._app.screen
         guarded = screen.guard.pause if isinstance(screen, Dialog) else 2 * PAUSE
         await asyncio.sleep(max(guarded + LOOK_SECONDS, READING_SECONDS / self._speed))

@@ -42,8 +42,7 @@ def branch_of(cwd: Path) -> str:
 
 
 class BranchWatch:
-    """Looks at the repository every few seconds and when told that it may have changed; reports a branch once it is
-    another one. Reading happens in a thread: the disk may be slow."""
+    """Reads the branch every few seconds and on request, in a thread; reports it when it has changed."""
 
     def __init__(self, show: Callable[[str], None], read: Callable[[Path], str]) -> None:
         self._show = show

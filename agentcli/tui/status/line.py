@@ -64,8 +64,6 @@ Form = list[Run]
 
 @frozen
 class StatusPart:
-    """One thing in the line, from its longest form to its shortest; an empty form leaves it out."""
-
     name: str
     forms: Sequence[Form]
     right: bool = False

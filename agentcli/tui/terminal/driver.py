@@ -44,7 +44,6 @@ LATEST_TAKE_OVER_SECONDS = 2.0
 """After this the app's frames are shown even if nothing in it can take keys yet."""
 LATEST_REPLAY_SECONDS = 0.3
 STOP_SECONDS = 0.5
-"""How long the last bytes may take on a slow terminal."""
 _KITTY_FLAGS = 0b11001
 """Escape codes without doubt, for all keys, with the text they make."""
 

@@ -18,8 +18,7 @@ _NARROWEST = 20
 
 
 def exit_text(blocks: Sequence[Block], wanted: str, width: int) -> str:
-    """The text for the normal screen, without anything that a terminal would obey. `blocks`: those from the last prompt
-    on are enough for `last`."""
+    """The text for the normal screen, safe for a terminal. `blocks`: those from the last prompt on for `last`."""
     if wanted not in MOST_ROWS:
         return ""
     width, most = max(width, _NARROWEST), MOST_ROWS[wanted]

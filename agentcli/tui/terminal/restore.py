@@ -46,8 +46,7 @@ class TerminalRestore:
         self.attributes: list[Any] | None = None
         """As the terminal had them before; None when it is none."""
         self.reply_due = False
-        """The terminal was asked something and has not answered yet. Whoever comes after us must not get the answer:
-        a shell would take it for typing."""
+        """The terminal has not answered a query yet. A shell after us would take the answer for typing."""
         self.silence: Callable[[], object] | None = None
         """Called first: whoever else writes to the terminal stops."""
         with contextlib.suppress(termios.error, OSError):

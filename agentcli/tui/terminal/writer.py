@@ -19,7 +19,6 @@ from collections.abc import Callable
 SYNC_BEGIN = "\x1b[?2026h"
 SYNC_END = "\x1b[?2026l"
 LARGEST_BACKLOG = 256 * 1024
-"""Bytes of frames that may wait."""
 LONGEST_BACKLOG_SECONDS = 0.25
 """A frame that waits longer holds back all later ones: on a slow terminal old frames are worth nothing."""
 LARGEST_OTHER = 8 * 1024 * 1024
@@ -60,7 +59,6 @@ class Writer(threading.Thread):
         self._silent = False
 
     def write(self, text: str) -> None:
-        """Never blocks."""
         data = text.encode("utf-8", "replace")
         droppable = is_frame(text)
         with self._changed:

@@ -112,8 +112,7 @@ def begin_with_theme(app: App[Any], theme: TextualTheme) -> None:
 
 
 def apply_theme(app: App[Any], theme: TextualTheme) -> None:
-    """Make the app look like this, also when a theme of this name is in use and has changed. Reads all style sheets
-    anew, so it does nothing where nothing would change."""
+    """Apply a theme, also one that changed under its name. Rereads all style sheets, but only if it differs."""
     before = app.get_theme(theme.name)
     app.register_theme(theme)
     if app.theme == theme.name and before == theme:
@@ -125,7 +124,6 @@ def apply_theme(app: App[Any], theme: TextualTheme) -> None:
 
 
 def theme_folders(config_dir: Path | None) -> tuple[Path, ...]:
-    """Where themes lie, the user's own first."""
     package = Path(__file__).parent.parent.parent
     installed = package / "data" / "themes"
     ours = installed if installed.is_dir() else package.parent / "themes"

@@ -58,7 +58,6 @@ def snap(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def cut(text: str, start: int, end: int | None) -> str:
-    """The part of a text that covers these cells, whole characters only."""
     if start <= 0 and end is None:
         return text
     found = [

@@ -54,7 +54,6 @@ class Query:
 
 
 def parse_query(text: str) -> Query | None:
-    """None when there is nothing to look for."""
     parts = text.split()
     if not parts:
         return None
@@ -195,11 +194,9 @@ class Search:
         return True
 
     def enter(self, entry: StackEntry, direction: int) -> None:
-        """Make the first match of a block the current one, or the last when coming from below."""
         self.current = entry, 0 if direction > 0 else max(0, len(self.found.get(entry, ())) - 1)
 
     def spots(self, entry: StackEntry) -> list[tuple[Spot, bool]]:
-        """All parts of matches in a block, and whether each belongs to the current match."""
         now = self.current[1] if self.current is not None and self.current[0] is entry else -1
         return [(spot, number == now) for number, match in enumerate(self.found.get(entry, ())) for spot in match]
 
@@ -232,7 +229,6 @@ class Finder:
 
     @property
     def searching(self) -> bool:
-        """Whether there are blocks that were not looked at yet."""
         search = self._search
         return search is not None and not all(search.has_looked(entry) for entry in self._items.stack)
 
@@ -253,7 +249,6 @@ class Finder:
             self._view.hold(False)
 
     def search(self, deadline: float) -> None:
-        """Look at further blocks until the deadline, at one at least."""
         search = self._search
         if search is None:
             return

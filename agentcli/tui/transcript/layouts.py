@@ -23,8 +23,6 @@ MOST_ROWS = 3000
 
 
 class BrokenBlock(Block):
-    """Stands in for a block that could not even be made."""
-
     def __init__(self, item: Item, error: Exception) -> None:
         super().__init__(item)
         self.error = error
@@ -47,7 +45,6 @@ class Layouts:
         self._rows = 0
 
     def lines(self, entry: StackEntry) -> Sequence[BlockLine]:
-        """The lines of a block as it is now; its height in the stack is right afterwards."""
         if entry.lines is None or entry.stale:
             entry.lines = self._lay_out(entry)
             entry.stale = False

@@ -59,7 +59,6 @@ class StackEntry:
         """Without the gap; an estimate as long as `stale`."""
         self.stale = True
         self.lines: Sequence[BlockLine] | None = None
-        """The lines of the last layout; None when they were dropped."""
         self.version = 0
         self.gap = 0
         self.alive = True
@@ -196,7 +195,6 @@ class Stack:
         return entry
 
     def _end_of(self, entry: StackEntry) -> int:
-        """The index behind everything that stands under an entry."""
         index = self.index(entry) + 1
         while index < len(self.entries) and self.entries[index].depth > entry.depth:
             index += 1

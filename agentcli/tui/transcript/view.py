@@ -26,7 +26,6 @@ class Viewport:
         self.held = False
         """It would follow, but something is selected."""
         self._anchor: tuple[StackEntry, int] | None = None
-        """The block at the top of the view and which of its rows that is."""
 
     def settle(self) -> int:
         """Lay out what is in view and put the view where it belongs; its first row."""
@@ -77,7 +76,6 @@ class Viewport:
         return self._anchor
 
     def rows(self) -> list[tuple[StackEntry, int]]:
-        """What stands at each row of the view, up to the end: a block and which of its rows, negative in gaps."""
         rows: list[tuple[StackEntry, int]] = []
         at = self._stack.at(self.top)
         while at is not None and len(rows) < self.height:

@@ -131,13 +131,11 @@ class Transcript(ScrollView):
         self._restyle()
 
     def tick(self, now: float) -> None:
-        """A few times a second while work goes on: live durations of what is in view."""
         visible = dict.fromkeys(entry for entry, _row in self._canvas.rows)
         if self._items.tick((entry for entry in visible if entry.alive), now):
             self._request_frame()
 
     def toggle_details(self) -> bool:
-        """Open everything that folds, or fold it; whether it is open now."""
         if self._items.layouts.width:
             self._view.keep_line(self._items.toggle_details)
         else:
@@ -244,7 +242,6 @@ class Transcript(ScrollView):
 
     @property
     def _content(self) -> Size:
-        """The cells for rows: without padding and scrollbar."""
         return self.scrollable_content_region.size
 
     def _settle(self) -> None:
