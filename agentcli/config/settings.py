@@ -88,8 +88,7 @@ class SettingsRequest:
     """Any of user, project, local; None for all. Managed settings always apply."""
     trusted: bool = False
     trusted_digests: Mapping[str, str] | None = None
-    """The hash that each of the folder's own files had when its trust was checked: other content is not trusted. None:
-    whatever is there counts, as with --trust."""
+    """Hashes of the folder's files when their trust was checked; other content is untrusted. None: as with --trust."""
 
 
 class Settings:

@@ -194,8 +194,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def stand_in(span: Span, summary: str, notes: Sequence[str] = ()) -> str | None:
-    """The text that stands for the span: the user's words as they were, within a bound, and the summary. None when it
-    is empty, or longer than half of what it replaces."""
+    """The text for the span: the user's words, within a bound, and the summary. None if empty or too long."""
     summary = clean_text(plain_text(summary)).strip()[:MOST_SUMMARY]
     if not summary:
         return None

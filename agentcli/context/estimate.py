@@ -85,8 +85,7 @@ def weigh(counts: Mapping[str, int]) -> float:
 
 @lru_cache(maxsize=16)
 def text_tokens(text: str) -> float:
-    """Of a text, before anything is known about the model. Remembered for a moment: when a result comes, the estimate,
-    the costs and the steps each ask for the size of the same text."""
+    """Of a text, before anything is known about the model. Cached briefly: several steps ask for the same text."""
     return weigh(count_kinds(text))
 
 

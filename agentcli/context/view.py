@@ -39,8 +39,7 @@ class ContextView:
 
     def __init__(self, user_context: str = "") -> None:
         self._fronts: dict[str, tuple[Message, ...]] = {}
-        """The user context by the id of the boundary behind which it stands, "" for the beginning; always the same
-        objects, so that what was made of them holds."""
+        """The user context by the id of its boundary, "" for the beginning; always the same objects, for caches."""
         self.set_user_context(user_context)
         self._repairs: list[tuple[str, str]] = []
         self._memory = NormaliseCache()

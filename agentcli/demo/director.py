@@ -89,8 +89,7 @@ def situation_of(messages: Sequence[Json]) -> Situation:
 
 
 def _opening(message: Json) -> tuple[str, bool] | None:
-    """The prompt in a message, and whether the reply before it was interrupted; None if the message only continues the
-    work (results and messages sent meanwhile)."""
+    """The prompt in a message, and whether the reply before it was interrupted; None: the work only continues."""
     texts = _texts(message)
     marks = [place for place, text in enumerate(texts) if text in (INTERRUPTED, INTERRUPTED_TOOLS)]
     results = [block for block in _content(message) if block.get("type") == "tool_result"]

@@ -193,8 +193,7 @@ class Project:
 
 
 def _has_python(environ: Mapping[str, str]) -> bool:
-    """Whether `python3` works in the demo: one in the user's home may need that home (shims of version managers), and
-    the one of a fresh macOS only offers to install another."""
+    """Whether `python3` works in the demo: shims may need the user's home, and a fresh macOS has only an installer."""
     found = shutil.which("python3", path=environ.get("PATH") or os.defpath)
     home = environ.get("HOME", "")
     at_home = found is not None and len(home) > 1 and found.startswith(f"{home.rstrip('/')}/")

@@ -94,8 +94,7 @@ class Proof:
 
 
 def prove(launcher: Launcher, environ: Mapping[str, str], root: Path) -> Iterator[list[Proof]]:
-    """The proofs, topic by topic. `environ`: the user's own. `root`: a private folder that commands may not write to.
-    Raises OSError when nothing can be made there."""
+    """The proofs, topic by topic. `root`: a private folder that commands may not write to. Raises OSError."""
     if not isinstance(launcher, BubblewrapLauncher | SeatbeltLauncher):
         return
     scratch = Path(os.path.realpath(tempfile.mkdtemp(prefix="doctor-", dir=root)))

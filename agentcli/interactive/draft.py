@@ -86,8 +86,7 @@ class Draft:
         return "".join((*parts, self.text[at:]))
 
     def content(self) -> str | tuple[Block, ...]:
-        """What the engine takes as a prompt. Blocks while it reads pictures: then call it in a thread. Never raises: a
-        picture that cannot be read becomes words that say so."""
+        """The prompt for the engine. Blocks while it reads pictures. Never raises: unreadable ones become words."""
         if not self.images:
             return self.expanded()
         blocks: list[Block] = []

@@ -19,8 +19,7 @@ _TRAILING = ".,;:!?)]}'\"*_>"
 
 
 def imported(text: str) -> list[tuple[str, ...]]:
-    """The imports in their order, each once: the path as it is written and, where punctuation follows it, also without
-    that. The caller takes the first that exists."""
+    """The imports in order, each once: the path as written, and without punctuation that follows it."""
     found: dict[tuple[str, ...], None] = {}
     for match in _IMPORT.finditer(_without_spans(_without_comments(_without_fences(text)))):
         path = match.group(1).replace("\\ ", " ")

@@ -59,8 +59,7 @@ _REPORT = re.compile(
 
 
 class KeysOnly(Vt100Input):
-    """What a terminal reports although nobody here has asked (another program may have) is no key: an Esc in it would
-    stop the work, and the bell at its end open an editor."""
+    """Unrequested terminal reports are no keys: an Esc in one would stop the work, its bell open an editor."""
 
     def read_keys(self) -> list[KeyPress]:
         self.vt100_parser.feed(_REPORT.sub("", self.stdin_reader.read()))

@@ -121,8 +121,7 @@ def end_fields(event: ev.Result) -> Json:
 
 
 def submission_end(record: Json, errors: list[str]) -> ev.Result:
-    """The Result that a submission ended with, as far as it is shown. `errors`: what messages said about errors since
-    the submission before, for files that do not say."""
+    """The Result of a submission, as far as it is shown. `errors`: earlier error messages, for files that lack it."""
     duration, turns, cost = record.get("durationMs"), record.get("turns"), record.get("costUsd")
     written = record.get("errors")
     return ev.Result(

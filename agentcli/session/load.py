@@ -79,8 +79,7 @@ class LoadedSession:
     folders: tuple[str, ...] = ()
     """Lines of the system context about folders."""
     user_contexts: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
-    """The text before all messages and what it was made from, by the boundary from which on it stands there, "" for the
-    beginning; none in sessions that were begun without."""
+    """The user context and its sources by the boundary from which it applies, "" for the beginning."""
     front: Json | None = None
     """How the last request began, in the form of `agent.fingerprint`; None in sessions of older versions."""
     front_version: str = ""

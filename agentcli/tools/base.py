@@ -127,8 +127,7 @@ class Output:
     todos: list[Json] | None = None
     """The complete task list, if the call changed it."""
     wanted_hosts: tuple[str, ...] | None = None
-    """Not None: a command failed because it had no network access, to these hosts as far as known. The user may be
-    offered to run it again with network access."""
+    """Not None: a command failed without network access, to these hosts as far as known; it may be run again."""
     cancel_siblings: bool = False
     """This failure makes the parallel calls pointless (T6)."""
     notices: tuple[str, ...] = ()

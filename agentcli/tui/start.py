@@ -21,8 +21,7 @@ FRAMES_A_SECOND = "240"
 up to 16 ms; what streams is held to 30 frames elsewhere, so this costs nothing."""
 
 SWITCH_SECONDS = 0.001
-"""How long the thread that reads keys may have to wait for the one that paints. Python's 5 ms would be felt: they come
-on top of every key while a reply streams, and before every Esc."""
+"""How long the thread that reads keys may wait for the one that paints. Python's 5 ms would be felt."""
 
 DEMO_WANTED = -1
 """In place of an exit code: the person wants the tour instead of the app."""

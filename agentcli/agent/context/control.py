@@ -215,8 +215,7 @@ class ContextControl:
         return self._apply(change, f"you dropped {self._named(item)}", dropped)
 
     def restore(self, item: str) -> Restored | str:
-        """Restore a dropped item, or a shortened one in full, with what belongs to it. One that was shortened
-        automatically is pinned: it would be shortened again otherwise."""
+        """Restore a dropped or shortened item with what belongs to it; an automatically shortened one is pinned."""
         situation = self._situation()
         change = planned_restore(self._view, self._log.messages, item, situation)
         if isinstance(change, str):

@@ -35,8 +35,7 @@ class SettingChange:
 
 
 class SettingsPage(ListSheet[Setting, SettingChange]):
-    """`rows` as `Settings.describe` gives them. `files` names the file of each scope; a scope without one cannot be
-    saved to, and with none at all the page is for reading only."""
+    """`rows` as in `Settings.describe`; `files`: the file of each scope that can be saved to, none: read-only."""
 
     share = 0.9
     verb = "change"

@@ -29,8 +29,7 @@ LIMIT = 600
 
 
 def safe(text: str, limit: int = LIMIT) -> str:
-    """One row of the text: nothing in it is obeyed by a terminal or reorders what stands beside it, and its width is
-    what it takes on the screen. Blanks stay as they are, for columns."""
+    """One row that a terminal neither obeys nor reorders, as wide as on the screen. Blanks stay, for columns."""
     text = _painted_as(_BREAKS.sub(" ", plain_text(text[: limit * 2])))
     return text if len(text) <= limit else text[: limit - 1] + "…"
 

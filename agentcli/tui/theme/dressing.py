@@ -31,8 +31,7 @@ class Dressing:
 
     @property
     def _ground(self) -> tuple[int, int, int] | None:
-        """The terminal's background as far as it is known. Who asks for a light theme by name where nothing is known is
-        likely to sit before a dark terminal: then the theme paints its own."""
+        """The terminal's background if known. A light theme chosen by name without knowing it paints its own."""
         if self._background is None and self.setting != "auto" and not self.theme.dark:
             return (0, 0, 0)
         return self._background

@@ -46,8 +46,7 @@ SLICE = 0.005
 PAUSE = 0.016
 """Seconds between two slices, so that keys come first."""
 MEASURED_ROWS = 3000
-"""True heights are found out up to so far above and below the view. Further away an estimate will do for the scrollbar,
-and thousands of blocks need not be laid out to be counted."""
+"""Rows above and below the view whose true heights are measured; further away estimates do for the scrollbar."""
 OLDER_AT_ONCE = 80
 """So many blocks of what was before are made at a time; the first of them fill the screen."""
 WHEEL = 3
