@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from agentcli.permissions.sandbox.plan import SandboxRules
 
 STRUCTURED_OUTPUT = "StructuredOutput"
+_OTHERS = frozenset({"Task", "Agent", "Skill", STRUCTURED_OUTPUT, NETWORK, CREDENTIALS})
+"""Names that rules may use although the session may have no such tool."""
 _SCOPES: Mapping[Layer, RuleScope] = {
     Layer.MANAGED: "managed",
     Layer.FLAGS: "flags",
@@ -303,10 +305,6 @@ def _locate(launcher: Launcher, command: str, path: str) -> str:
 
 def _at_home(text: str, home: Path | None) -> Path:
     return home / text[2:] if home is not None and text.startswith("~/") else Path(text)
-
-
-_OTHERS = frozenset({"Task", "Agent", "Skill", "StructuredOutput", NETWORK, CREDENTIALS})
-"""Names that rules may use although the session may have no such tool."""
 
 
 def unknown_tools(rules: Iterable[Rule], custom: Iterable[str]) -> Iterator[str]:

@@ -242,18 +242,14 @@ class Collapse:
 
     def __init__(self, thresholds: Thresholds | None = None) -> None:
         self.thresholds = thresholds or Thresholds()
-        self._staged: dict[str, Staged] = {}
+        self.staged: dict[str, Staged] = {}
         """By the id of the first message."""
         self._sizes: dict[str, int] = {}
         """Token sizes of blocks in the log."""
 
-    @property
-    def staged(self) -> Mapping[str, Staged]:
-        return self._staged
-
     def stage(self, span: Span, text: str, by_person: frozenset[str] = frozenset()) -> None:
         freed = span.tokens - block_tokens(TextBlock(text))
-        self._staged[span.first] = Staged(span.ids, text, span.exchanges, freed, by_person)
+        self.staged[span.first] = Staged(span.ids, text, span.exchanges, freed, by_person)
 
     def prune(self, shown: Sequence[Message], edited: EditOf) -> dict[str, Sequence[Message]]:
         """Forget what is not shown any more message by message (it was committed, or compacted away), and what the
@@ -261,16 +257,16 @@ class Collapse:
         oldest first."""
         left = {
             first: messages
-            for first, messages in _by_first(shown, self._staged).items()
-            if person_edited(messages, edited) == self._staged[first].by_person
+            for first, messages in _by_first(shown, self.staged).items()
+            if person_edited(messages, edited) == self.staged[first].by_person
         }
-        if len(left) < len(self._staged):
-            self._staged = {first: self._staged[first] for first in left}
+        if len(left) < len(self.staged):
+            self.staged = {first: self.staged[first] for first in left}
             self._sizes.clear()
         return left
 
     def plan(self, shown: Sequence[Message], situation: ContextState) -> StepPlan | None:
-        if not self._staged or situation.share < self.thresholds.commit:
+        if not self.staged or situation.share < self.thresholds.commit:
             return None
         enough = situation.estimate - situation.usable * self.thresholds.target
         plan = self._plan(shown, situation.pinned, situation.edited, enough)
@@ -291,7 +287,7 @@ class Collapse:
                 break
             if any(has_any(message, pinned) for message in messages):
                 continue
-            staged = self._staged[first]
+            staged = self.staged[first]
             edit = _collapsing(staged, self._tokens(messages, edited))
             if edit is not None:
                 edits.append(edit)

@@ -42,7 +42,7 @@ class Layouts:
         self.most_rows = most_rows
         self._kept: dict[StackEntry, int] = {}
         """Rows of those that have lines, the longest unused first."""
-        self._rows = 0
+        self.rows_kept = 0
 
     def lines(self, entry: StackEntry) -> Sequence[BlockLine]:
         if entry.lines is None or entry.stale:
@@ -51,7 +51,7 @@ class Layouts:
             entry.version += 1
             self.stack.set_rows(entry, len(entry.lines))
         rows = len(entry.lines)
-        self._rows += rows - self._kept.pop(entry, 0)
+        self.rows_kept += rows - self._kept.pop(entry, 0)
         self._kept[entry] = rows
         return entry.lines
 
@@ -63,7 +63,7 @@ class Layouts:
         while entry.block.behind:
             entry.stale = True
             self.lines(entry)
-        if self._rows > self.most_rows:
+        if self.rows_kept > self.most_rows:
             self.drop(entry)
 
     def set_width(self, width: int) -> None:
@@ -73,7 +73,7 @@ class Layouts:
             entry.stale = True
             entry.lines = None
         self._kept.clear()
-        self._rows = 0
+        self.rows_kept = 0
 
     def set_palette(self, palette: Palette) -> None:
         """Colours change no height."""
@@ -83,7 +83,7 @@ class Layouts:
 
     def drop(self, entry: StackEntry) -> None:
         """Lines that will be made again, maybe otherwise; the height stays as it was."""
-        self._rows -= self._kept.pop(entry, 0)
+        self.rows_kept -= self._kept.pop(entry, 0)
         entry.lines = None
         try:
             entry.block.forget()
@@ -91,21 +91,17 @@ class Layouts:
             logging.getLogger("agentcli").exception("a block cannot forget: %r", type(entry.block).__name__)
 
     def removed(self, entry: StackEntry) -> None:
-        self._rows -= self._kept.pop(entry, 0)
+        self.rows_kept -= self._kept.pop(entry, 0)
         entry.lines = None
 
     def trim(self, visible: set[StackEntry]) -> None:
         """Drop what was not used for longest, but nothing that is in view."""
-        if self._rows <= self.most_rows:
+        if self.rows_kept <= self.most_rows:
             return
         for entry in [entry for entry in self._kept if entry not in visible]:
             self.drop(entry)
-            if self._rows <= self.most_rows:
+            if self.rows_kept <= self.most_rows:
                 break
-
-    @property
-    def rows_kept(self) -> int:
-        return self._rows
 
     def _lay_out(self, entry: StackEntry) -> Sequence[BlockLine]:
         width = max(1, self.width - entry.shift)
