@@ -1,5 +1,4 @@
-"""/cost: what this conversation has used so far in this process, as tables: per model, prompt, tool and agent; and how
-often the prompt cache was of no use."""
+"""/cost: what this conversation has used in this process: per model, prompt, tool and agent, and cache losses."""
 
 from __future__ import annotations
 
@@ -182,7 +181,6 @@ def _numbers(used: ModelTotals, count: Callable[[int], str]) -> Iterable[str]:
 
 
 def together(totals: Totals) -> ModelTotals:
-    """The totals of all models as one."""
     used = totals.by_model.values()
     return ModelTotals(
         totals.usage, totals.cost_usd, sum(one.requests for one in used), sum(one.unpriced_requests for one in used)

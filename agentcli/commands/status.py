@@ -38,7 +38,6 @@ async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
 
 
 def _own_effort(engine: Engine) -> str:
-    """The model's default effort, as in the status line."""
     default = engine.catalog.get(engine.profile.model).default_effort
     return f"auto: {default}" if default else "auto"
 

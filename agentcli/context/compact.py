@@ -32,8 +32,7 @@ from agentcli.core.messages import (
 
 PROMPT_TOKENS = 20_000
 LAST_WORDS_TOKENS = 4_000
-"""Tokens of the user's last messages that are always kept; only the middle of longer text, such as a paste, is cut.
-"""
+"""Tokens of the user's last messages that are always kept; only the middle of longer text is cut."""
 EXCHANGE_TOKENS = 10_000
 SHARE_OF_WINDOW = 0.4
 SHARE_OF_FREED = 0.5
@@ -46,8 +45,7 @@ PINNED = "pinned"
 """Meta key: block numbers with the names under which the user pinned them."""
 
 _COPIED = "copied"
-"""In the meta of a message that says another again without some of its blocks: the numbers that the others have there.
-"""
+"""In the meta of a message that repeats another without some of its blocks: the numbers of the others there."""
 
 _QUESTION_TOOLS = ("AskUserQuestion",)
 """Tools whose results are the user's own answers."""
@@ -126,8 +124,7 @@ def _texts(message: Message) -> Iterator[str]:
 
 
 def _begins(messages: Sequence[Message], index: int) -> bool:
-    """Whether the conversation can be cut before this message. Replies in a row are one: a call that the server runs
-    may be in one and its result in the next."""
+    """Whether the conversation can be cut here. Replies in a row are one: a call may have its result in the next."""
     message = messages[index]
     if message.role == "assistant":
         return index == 0 or messages[index - 1].role != "assistant"
@@ -281,16 +278,14 @@ def pin_name(message: Message, place: int) -> str:
 
 
 def pinned_now(messages: Iterable[Message], pinned: AbstractSet[str]) -> frozenset[str]:
-    """Pinned blocks of these messages by their current ids: compaction copies pinned
-    content into other messages."""
+    """Pinned blocks of these messages by their current ids: compaction copies pinned content to other messages."""
     if not pinned:
         return frozenset()
     return frozenset(block_id(message, number) for message, number, _name in _pins(messages, pinned))
 
 
 def pinned_content(messages: Sequence[Message], pinned: AbstractSet[str]) -> tuple[tuple[Block, ...], Json]:
-    """What is pinned in these messages, as blocks of a user's message, word for word; and the meta that goes on saying
-    under which name each was pinned."""
+    """Pinned content of these messages as blocks of a user message, and the meta with their pin names."""
     if not pinned:
         return (), {}
     calls = {use.id: use for message in messages for use in message.tool_uses}

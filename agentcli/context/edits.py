@@ -17,8 +17,7 @@ from agentcli.core.messages import Block, ImageBlock, Json, Message, Origin, Tex
 WRITTEN = "messages"
 """In a boundary's meta: the ids of all messages that belong to it, in their order."""
 NUMBERS = "numbers"
-"""In the meta of a message that is shown without some of its blocks: the number that each of the others has in the log.
-"""
+"""In the meta of a message shown without some of its blocks: the number that each other block has in the log."""
 
 COLLAPSED = "collapse:"
 """Before the id of the first of several messages: the id of the one that stands for them."""
@@ -92,8 +91,7 @@ def leaving_out(message: Message, content: Sequence[Block | None]) -> Message:
 
 
 class Edits:
-    """All active edits, and messages with them applied. Unchanged messages come out as the very same objects, and
-    changed ones as the same object each time."""
+    """All active edits, and messages with them applied. Unchanged messages are returned as the same objects."""
 
     def __init__(self) -> None:
         self._blocks: dict[str, dict[int, ContextEdit]] = {}
@@ -106,7 +104,6 @@ class Edits:
         self._spans: dict[str, tuple[ContextEdit, Message]] = {}
 
     def copy(self) -> Edits:
-        """An independent copy."""
         other = Edits()
         other._blocks = {message_id: dict(edits) for message_id, edits in self._blocks.items()}
         other._collapses, other._spans = dict(self._collapses), dict(self._spans)
@@ -140,11 +137,9 @@ class Edits:
 
     @property
     def messages(self) -> AbstractSet[str]:
-        """Ids of messages with an edited block."""
         return self._blocks.keys()
 
     def edited(self, block: str) -> ContextEdit | None:
-        """The active edit of a block."""
         message_id, _colon, number = block.rpartition(":")
         return self._blocks.get(message_id, {}).get(int(number)) if number.isdigit() else None
 
@@ -173,7 +168,6 @@ class Edits:
         return (log[i] for i in places if log[i].origin is Origin.BOUNDARY and is_whole(log, i))
 
     def shown(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """The messages with all edits applied."""
         if not self._blocks and not self._collapses:
             return tuple(messages)
         if self._collapses:
@@ -181,7 +175,6 @@ class Edits:
         return self.one_by_one(messages)
 
     def one_by_one(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """The messages with block edits applied, including collapsed ones."""
         return tuple(self._shown_one(message) if message.id in self._blocks else message for message in messages)
 
     def collapsed(self, messages: Sequence[Message], first: str) -> tuple[Message, ...]:

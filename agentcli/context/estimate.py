@@ -85,8 +85,7 @@ def weigh(counts: Mapping[str, int]) -> float:
 
 @lru_cache(maxsize=16)
 def text_tokens(text: str) -> float:
-    """Of a text, before anything is known about the model. Remembered for a moment: when a result comes, the estimate,
-    the costs and the steps each ask for the size of the same text."""
+    """Of a text, before anything is known about the model. Cached briefly: several steps ask for the same text."""
     return weigh(count_kinds(text))
 
 
@@ -110,12 +109,6 @@ def block_tokens(block: Block) -> int:
 
 def message_tokens(message: Message) -> int:
     return 0 if message.origin.local else sum(block_tokens(block) for block in message.content)
-
-
-def context_tokens(messages: Sequence[Message], overhead: int) -> int:
-    """Tokens of a request with these messages. `overhead` estimates system prompt and tools, for when no response
-    has told the truth yet."""
-    return Estimator().context(messages, overhead)
 
 
 def _image_tokens(source: Json) -> int:
@@ -169,7 +162,7 @@ class Estimator:
 
     def context(self, messages: Sequence[Message], overhead: int) -> int:
         """Like `context_tokens`, with `density` applied."""
-        last = _last_counted(messages)
+        last = next(_counted(messages, range(len(messages) - 1, -1, -1)), None)
         if last is None:
             return overhead + self._estimated(messages)
         place, usage = last
@@ -227,12 +220,7 @@ class Estimator:
             self.density = median(self._ratios)
 
 
-def _last_counted(messages: Sequence[Message]) -> tuple[int, Usage] | None:
-    return next(_counted(messages, range(len(messages) - 1, -1, -1)), None)
-
-
 def _counted(messages: Sequence[Message], places: Iterable[int]) -> Iterator[tuple[int, Usage]]:
-    """The replies at these places that report usage."""
     for place in places:
         usage = messages[place].usage
         if usage is not None and usage.prompt_tokens:

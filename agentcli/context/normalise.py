@@ -98,7 +98,6 @@ def normalise(messages: Iterable[Message], memory: NormaliseCache | None = None)
 
 
 def _sent(shown: tuple[Message, ...], begin: int) -> list[tuple[int, Message]]:
-    """Messages that are sent, with their positions."""
     return [(place, m) for place, m in enumerate(shown[begin:], begin) if m.content and not m.origin.local]
 
 

@@ -141,7 +141,6 @@ class _Run:
         return self._places.get(message_id, 0), int(number) if number.isdigit() else 0
 
     def _tokens_from(self, place: int, block: int) -> int:
-        """Tokens shown from a block to the end."""
         estimator = self._view.estimator
         shown = self._view.edits.shown(self._messages[place:])
         tokens = sum(map(estimator.message, shown)) - sum(map(block_tokens, self._messages[place].content[:block]))

@@ -69,8 +69,7 @@ def folder_lines(cwd: Path, working_dirs: Sequence[Path], memory: Path | None = 
 
 
 def git_branch(cwd: Path) -> str | None:
-    """The branch, read from `.git/HEAD`. Git itself is not run: in an untrusted folder its
-    configuration could make it start programs (S1)."""
+    """The branch in `.git/HEAD`. Git is not run: in an untrusted folder its configuration could start programs (S1)."""
     for folder in (cwd, *cwd.parents):
         dot_git = folder / ".git"
         try:

@@ -65,8 +65,7 @@ class Snip:
     name = "snip"
 
     def __init__(self, picture_replies: int = 10, picture_prompts: int = 3) -> None:
-        """Pictures from tools stay for `picture_replies`, pictures from the user for `picture_prompts`: work on
-        a user's picture often takes many replies."""
+        """Pictures from tools stay for `picture_replies`; the user's for `picture_prompts`: work on them takes long."""
         self._oldest_picture = {"replies": picture_replies, "prompts": picture_prompts}
         self._results = ResultReader()
         self._forget()

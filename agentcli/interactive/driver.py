@@ -68,7 +68,6 @@ class SessionDriver:
 
     @property
     def submission(self) -> asyncio.Task[None] | None:
-        """The task of the submission that runs."""
         return self._running
 
     @property

@@ -219,10 +219,6 @@ class HistoryWalk:
         self._at: int | None = None
         self._changed: dict[int, Draft] = {}
 
-    @property
-    def active(self) -> bool:
-        return self._at is not None
-
     def older(self, current: Draft) -> Draft | None:
         if self._at is None:
             self._entries = list(self._history.entries)

@@ -78,7 +78,6 @@ class Welcome:
     connected: str = ""
     """How the model is reached now, in words; empty: it is not."""
     waiting: bool = False
-    """A prompt waits for it."""
     demo: bool = True
     """Whether the tour can be taken from here."""
     step: Step = "choose"

@@ -140,7 +140,6 @@ class PlainSession:
         return awaited.done()
 
     def put_before(self, *texts: str) -> None:
-        """Put texts before the draft of the next prompt."""
         self.draft = "\n".join(filter(None, (*texts, self.draft)))
 
     def _put_behind(self, text: str) -> None:

@@ -25,8 +25,7 @@ class Welcoming(Reaching):
         self._session = session
 
     async def open(self, options: Options, *, waiting: bool = False) -> None:
-        """Ask how a model is to be reached, until one is or the person leaves it. `waiting`: a prompt wants to be
-        answered. Raises `AgentError`."""
+        """Ask how to reach a model, until one is or the user leaves. `waiting`: a prompt waits. Raises `AgentError`."""
         connecting = await self.ready(options)
         welcome = await asyncio.to_thread(lambda: connecting.begin(demo=False, waiting=waiting))
         welcome = welcome.found(await connecting.servers())

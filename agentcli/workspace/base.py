@@ -158,7 +158,6 @@ class Snapshot:
     """Nested repositories, whose files are not part of this snapshot."""
 
     def is_foreign(self, path: str) -> bool:
-        """Whether a path belongs to a nested repository."""
         return any(path == name or path.startswith(f"{name}/") for name in self.nested)
 
 
@@ -171,8 +170,7 @@ class TooManyFiles(SnapshotError):
 
 
 class Workspace:
-    """Keeps what files were like before a call that may change them, so that it can be put back. This one keeps
-    nothing; `reason` explains that to the user."""
+    """Keeps files as they were before a call that may change them. This one keeps nothing; `reason` says why."""
 
     def __init__(self, reason: str = "No copies of files are kept here, so nothing can be undone.") -> None:
         self._reason = reason
@@ -199,8 +197,7 @@ class Workspace:
         """That command has ended. Must not raise."""
 
     async def end(self, hurry: bool = False) -> None:
-        """The submission is over, in whichever way; what changes from here on is the user's. `hurry`: within a
-        second, because the program is to end."""
+        """The submission is over; later changes are the user's. `hurry`: within a second, the program is to end."""
 
     def take_notice(self) -> str | None:
         """The next sentence for the user, once each: why something cannot be undone."""

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.config import credentials, vault
-from agentcli.config.credentials import KEYRING, KeyStore
-from agentcli.config.vault import Keyring, Vault, system_vault
+from agentcli.config import credentials
+from agentcli.config.credentials import KEYRING, Keyring, KeyStore, Vault, system_vault
 from agentcli.core.errors import CredentialError
 
 KEY = "sk-ant-kept-0123456789abcdef"
@@ -258,11 +257,11 @@ def test_only_a_keyring_that_really_keeps_secrets_counts(
 ) -> None:
     backend = type("Backend", (), {"priority": priority})
     library = type("Library", (), {"get_keyring": staticmethod(backend)})
-    monkeypatch.setattr(vault, "find_spec", lambda _name: object())
-    monkeypatch.setattr(vault, "import_module", lambda _name: library)
+    monkeypatch.setattr(credentials, "find_spec", lambda _name: object())
+    monkeypatch.setattr(credentials, "import_module", lambda _name: library)
     assert (system_vault() is not None) == real
 
 
 def test_without_the_package_there_is_no_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vault, "find_spec", lambda _name: None)
+    monkeypatch.setattr(credentials, "find_spec", lambda _name: None)
     assert system_vault() is None

@@ -116,7 +116,6 @@ class Index:
         self.index = PathIndex(())
         self.listings = 0
         self.may_list = asyncio.Event()
-        self.problem = ""
         self.closed = False
 
     def __len__(self) -> int:
@@ -161,7 +160,6 @@ def test_the_first_search_waits_for_the_listing_and_later_ones_list_anew_only_no
 def test_a_session_without_an_at_sign_lists_no_files() -> None:
     async def main() -> None:
         source = IndexedFiles(lambda: pytest.fail("listed"))
-        assert source.problem == ""
         await source.aclose()
 
     asyncio.run(main())

@@ -198,7 +198,6 @@ def test_the_walk_goes_up_and_down_and_keeps_what_was_changed() -> None:
     assert walk.older(Draft("one")) is None
     assert walk.newer(Draft("one")) == Draft("two!")
     assert walk.newer(Draft("two!")) == Draft("typed")
-    assert not walk.active
     assert walk.newer(Draft("typed")) is None
     assert HistoryWalk(History(None)).older(Draft("x")) is None
 

@@ -329,8 +329,7 @@ class CacheWatch:
 
 
 def _setup_of(answered: _Answered) -> Setup:
-    """What is cached belongs to the model that answered, which after a fallback is not the one that was asked. Any
-    other name is a server's own for the same."""
+    """The cache belongs to the model that answered, after a fallback another one. Other names are a server's own."""
     request = answered.sent.request
     return Setup(_asked_name(request, answered.model), request.effort, request.thinking)
 

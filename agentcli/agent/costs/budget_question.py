@@ -29,8 +29,7 @@ Ask = Callable[[str, str, Json, Json], UserQuestion | None]
 
 
 class BudgetQuestion:
-    """`run()` yields what happened and leaves the budget raised, lifted, or as it was; then `stops` says whether
-    nothing more may be sent."""
+    """`run()` leaves the budget raised, lifted, or as it was; then `stops` says whether nothing more may be sent."""
 
     def __init__(self, budget: Budget, totals: Callable[[], Totals], ask: Ask) -> None:
         self._budget = budget

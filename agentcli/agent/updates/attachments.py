@@ -142,8 +142,7 @@ class TaskListReminder(Attachments):
 
 
 class BackgroundReports(Attachments):
-    """Tells the model of background commands that have ended, unless it has found out itself; after a resume also of
-    those that an earlier process ran."""
+    """Reports ended background commands to the model, after a resume also those of an earlier process."""
 
     def __init__(self, shells: Shells, ids: Ids) -> None:
         self._shells = shells

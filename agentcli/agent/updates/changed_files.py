@@ -86,8 +86,7 @@ class _Knowledge:
     told: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Digests that the model was told of without getting to know the content, each with the one that it knows."""
     found: dict[str, tuple[Stamp, str]] = field(default_factory=dict)
-    """Stamps with the digests that were found under them, also young ones: by the time a session is gone on with, they
-    are old enough."""
+    """Stamps with their digests, also young ones: by the time a session is resumed they are old enough."""
     fresh: set[str] = field(default_factory=set)
     """Files whose `found` the last look has changed."""
     stopped_at: str = ""
@@ -322,7 +321,6 @@ def _attributed(change: FileUpdate, stamp: Stamp, runs: Sequence[CommandRun], ro
 
 
 def _removed_temp_files(paths: Iterable[str]) -> list[str]:
-    """Files in temp folders of sessions that agentcli has removed."""
     found = ((path, _SESSION_TEMP.match(path)) for path in paths)
     return [path for path, match in found if match is not None and not os.path.lexists(match[1])]
 

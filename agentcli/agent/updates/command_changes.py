@@ -13,8 +13,7 @@ _COARSE_NANOSECONDS = 20_000_000
 
 
 def runs_during(path: str, changed_at: int | None, runs: Sequence[CommandRun]) -> list[CommandRun]:
-    """The commands that ran when a file changed. `changed_at`: nanoseconds since the epoch; None for a file that is
-    gone, for which the folder's time stamp stands."""
+    """The commands that ran when a file changed. `changed_at`: ns since the epoch; None: gone, see its folder."""
     at = changed_at if changed_at is not None else _folder_changed_at(path)
     return [run for run in runs if run.began - _COARSE_NANOSECONDS <= at <= run.ended]
 

@@ -40,7 +40,6 @@ PATH_ARGUMENTS: Mapping[str, str] = {
     "MultiEdit": "file_path",
     "NotebookEdit": "notebook_path",
 }
-"""The argument with the path, by tool."""
 _FOLDER_ARGUMENTS = {"Glob": "path", "Grep": "path"}
 
 NEW = "[Instructions that hold for files you work with:]"
@@ -133,8 +132,7 @@ class Instructing(Attachments):
         return True
 
     def _fresh_boundary(self, messages: Sequence[Message]) -> str:
-        """The id of the compact active boundary if no request has been made since, else "". Replies that a compaction
-        says again have no usage."""
+        """The id of the active compact boundary if no request was made since, else "". Repeated replies lack usage."""
         for message in reversed(messages):
             if message.origin is Origin.REPLY and message.usage is not None:
                 return ""
@@ -195,8 +193,7 @@ def _touched(messages: Sequence[Message], place: int, context: ToolContext) -> l
 def known_anyway(
     due: Sequence[InstructionFile | Note], shown: Sequence[Message], context: ToolContext
 ) -> Collection[str]:
-    """The real paths of those that the model has just read or written itself, as they are now, and still sees that it
-    did."""
+    """The real paths of those that the model has just read or written, as they are now, and still sees."""
     seen = {file.real: context.read_cache.seen(file.real) for file in due}
     whole = {file.real for file in due if (known := seen[file.real]) and known.whole and known.digest == file.digest}
     if not whole:

@@ -45,7 +45,6 @@ def to_json(record: Record) -> Json:
 
 
 def from_json(data: object) -> Record | None:
-    """None for what is no record."""
     if not isinstance(data, Mapping) or not isinstance(data.get("digest"), str):
         return None
     given = data.get("stamp")

@@ -56,7 +56,6 @@ class Rule:
         return self.tool.startswith("mcp__") and self.tool.count("__") == 1 and tool_name.startswith(self.tool + "__")
 
     def covers_path(self, need: Need) -> bool:
-        """Whether the rule is a path rule about this kind of need."""
         if self.spec is None:
             return False
         if need.kind == "read":

@@ -1,7 +1,7 @@
 """Allow rules that would make a permission question go away. Suggestions only; nothing is applied here.
 
 The exact command comes first: nearly every program has an option by which later arguments choose what runs. Programs of
-everyday work (`known_programs`) are also offered with a star, and what that covers is said. An interpreter or a shell
+everyday work are also offered with a star, and what that covers is said. An interpreter or a shell
 is never offered without its arguments, and one that takes its program from standard input has no rule at all. Every
 set of rules is put to the policy before it is offered: with it the call must be allowed.
 """
@@ -9,6 +9,7 @@ set of rules is put to the policy before it is offered: with it the call must be
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,10 +22,9 @@ from agentcli.permissions.command_verdicts import CommandJudge
 from agentcli.permissions.commands.command_parts import CommandPart
 from agentcli.permissions.granting import written_paths
 from agentcli.permissions.hosts import host_of, is_private_host
-from agentcli.permissions.rules.known_programs import any_prefix, known_prefix, tool_of, ways_to_start
 from agentcli.permissions.rules.rule import rule_text
 from agentcli.permissions.sandbox.secrets import holds_credentials
-from agentcli.permissions.shell.interpreters import runs_input
+from agentcli.permissions.shell.interpreters import RUN_OTHERS, is_interpreter, runs_input
 
 if TYPE_CHECKING:
     from agentcli.permissions.policy import Policy
@@ -125,7 +125,6 @@ class Suggestions:
         return list(dict.fromkeys(rules if call.needs else [call.tool_name]))
 
     def _prefixes(self) -> list[Words]:
-        """The prefixes of all parts that need a rule and are known."""
         executed = (need.target for need in self.call.needs if need.kind == "execute")
         parts = (part for command in executed for part in self._open_parts(command) if self._needs_rule(part))
         found = (known_prefix(part.inner) for part in parts)
@@ -183,3 +182,99 @@ def for_part(tool_name: str, part: CommandPart) -> list[str]:
 
 def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+PYTHON_TOOLS = frozenset({"pytest", "mypy", "ruff", "black", "isort", "flake8", "pylint", "pyright", "tox", "nox"})
+NODE_TOOLS = frozenset({"jest", "vitest", "eslint", "tsc", "prettier", "biome", "mocha", "stylelint"})
+_FURTHER = frozenset({"make", "gmake", "ninja", "ctest", "rspec", "phpunit", "golangci-lint", "shellcheck"})
+_ALONE = PYTHON_TOOLS | NODE_TOOLS | _FURTHER
+_SUB_COMMANDS = {
+    "npm": r"test|t|ci|run(?:-script)?",
+    "pnpm": r"test|run|lint|build",
+    "yarn": r"test|run|lint|build",
+    "bun": r"test|run",
+    "cargo": r"test|build|check|clippy|fmt|doc|bench|nextest",
+    "go": r"test|build|vet|fmt",
+    "gradle": r"test|build|check|assemble",
+    "gradlew": r"test|build|check|assemble",
+    "mvn": r"test|compile|package|verify",
+    "mvnw": r"test|compile|package|verify",
+    "dotnet": r"test|build|format",
+    "swift": r"test|build",
+    "flutter": r"test|analyze",
+    "deno": r"test|lint|fmt|check",
+    "mix": r"test|compile|format",
+    "cmake": r"--build",
+    "pre-commit": r"run",
+    "git": r"add|commit",
+    "composer": r"test",
+}
+_RUNS_SCRIPT = frozenset({("npm", "run"), ("npm", "run-script"), ("pnpm", "run"), ("yarn", "run"), ("bun", "run")})
+"""Followed by the name of a script, which belongs to the prefix."""
+_RUNNERS = frozenset(
+    {("uv", "run"), ("poetry", "run"), ("pipenv", "run"), ("pdm", "run"), ("hatch", "run"), ("bundle", "exec")}
+    | {("npx",), ("pnpm", "exec"), ("yarn", "exec"), ("bunx",)}
+)
+"""They run a tool of the project's own environment."""
+_ENVIRONMENT = re.compile(r"(?:[\w./@+-]*/)?(?:\.venv|venv|env)/bin/(?P<program>[\w.-]+)")
+_LOCAL_NODE = re.compile(r"(?:\./)?node_modules/\.bin/(?P<program>[\w.-]+)")
+_PLAIN = re.compile(r"[A-Za-z0-9_./:@+-]+")
+
+_NEVER = re.compile(
+    r"curl|wget|http|scp|sftp|rsync|rm|rmdir|unlink|shred|dd|mkfs\S*|find|fd|sed|awk|gawk|mawk|eval|source|\.|trap|alias|export"
+    r"|set|git|chmod|chown|ln|kill|pkill|killall|crontab|at|systemctl|service|mount|umount|apt|apt-get|brew|pip|pip3|pipx|gh"
+    r"|aws|gcloud|az|terraform|helm|ansible\S*|tar|unzip|tee|cp|mv|jq|rg|grep|cat|less|vim?|nano|emacs|open|xdg-open|cd"
+)
+
+
+def known_prefix(words: Words) -> Words | None:
+    """The words that a rule with a star may begin with, when the program is one of everyday work."""
+    if not _PLAIN.fullmatch(words[0]):
+        return None
+    for length in (2, 1):
+        if words[:length] in _RUNNERS and len(words) > length:
+            inner = known_prefix(words[length:])
+            return (*words[:length], *inner) if inner is not None else None
+    program = words[0].removeprefix("./")
+    local = _ENVIRONMENT.fullmatch(words[0]) or _LOCAL_NODE.fullmatch(words[0])
+    if local is not None:
+        program = local["program"]
+    if re.fullmatch(r"python[\d.]*", program):
+        is_tool = words[1:2] == ("-m",) and len(words) > 2 and words[2] in PYTHON_TOOLS
+        return words[:3] if is_tool else None
+    if program in _ALONE and (local is not None or "/" not in words[0]):
+        return words[:1]
+    commands = _SUB_COMMANDS.get(program)
+    if commands is None or len(words) < 2 or not re.fullmatch(commands, words[1]):
+        return None
+    if words[:2] not in _RUNS_SCRIPT:
+        return words[:2]
+    # Some of them also run a file that is named so.
+    named = len(words) > 2 and re.fullmatch(r"\w[\w:-]*", words[2]) is not None
+    return words[:3] if named else None
+
+
+def any_prefix(words: Words) -> Words | None:
+    """The same for any program that may have a star at all, for hints that are read before they are used."""
+    known = known_prefix(words)
+    program = words[0].rpartition("/")[2]
+    if known is not None:
+        return known
+    refused = is_interpreter(program) or RUN_OTHERS.fullmatch(program) or _NEVER.fullmatch(program)
+    return None if refused or not _PLAIN.fullmatch(words[0]) else words[:1]
+
+
+def tool_of(prefix: Words) -> str | None:
+    """The tool behind a prefix, however it is started: `pytest` for `.venv/bin/python -m pytest`."""
+    name = prefix[-1].rpartition("/")[2]
+    return name if name in PYTHON_TOOLS | NODE_TOOLS else None
+
+
+def ways_to_start(tool: str, environments: tuple[str, ...]) -> list[str]:
+    """Prefixes under which a project's own tool is started. `environments`: its virtual environments, as paths."""
+    if tool in NODE_TOOLS:
+        return [tool, f"npx {tool}", f"node_modules/.bin/{tool}"]
+    ways = [tool, f"python -m {tool}", f"python3 -m {tool}"]
+    for folder in environments:
+        ways += [f"{folder}/bin/{tool}", f"{folder}/bin/python -m {tool}", f"{folder}/bin/python3 -m {tool}"]
+    return ways

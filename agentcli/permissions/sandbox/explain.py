@@ -64,7 +64,6 @@ class Refusals:
     rules: SandboxRules
     masked: tuple[Path, ...]
     network: bool
-    """Whether the command had network."""
     temporary: Path | None = None
     """The folder behind `/tmp` for commands; None for the machine's own."""
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from agentcli.core.grant import ORDINARY, Grant
-from agentcli.core.launch import Launch
+from agentcli.core.launch import BareLauncher, Launch
 from agentcli.permissions.sandbox.caches import cache_environment
 from agentcli.permissions.sandbox.explain import Refusals, explain, names_missing_network, worth_explaining
 from agentcli.permissions.sandbox.plan import SandboxRules, TrialFolders, find_masks
@@ -31,12 +31,13 @@ _SERVICES = (
 _GIT_RISKS = ("hooks", "config", "config.worktree", "commondir")
 
 
-class SeatbeltLauncher:
+class SeatbeltLauncher(BareLauncher):
     """Implements `core.launch.Launcher`."""
 
     name = "seatbelt"
 
     def __init__(self, rules: SandboxRules, temp_root: Path) -> None:
+        super().__init__(f"{self.name}, {rules.level}")
         self._rules = rules
         self._temp_root = temp_root
         self._folder: SessionFolder | None = None
@@ -46,10 +47,6 @@ class SeatbeltLauncher:
     def for_trial(self, folders: TrialFolders) -> SeatbeltLauncher:
         """The same sandbox around scratch folders."""
         return SeatbeltLauncher(self._rules.for_trial(folders), self._temp_root)
-
-    @property
-    def level(self) -> str:
-        return f"{self.name}, {self._rules.level}"
 
     def close(self) -> None:
         """Remove the session's private folder. Nothing may run in it any more."""
@@ -87,18 +84,6 @@ class SeatbeltLauncher:
     @property
     def temp_folder(self) -> Path | None:
         return self._temporary_folder()
-
-    def outside(self, path: str) -> str:
-        return path
-
-    def inside(self, path: str) -> str:
-        return path
-
-    def permit(self, path: str) -> None:
-        pass
-
-    def take_notice(self) -> str | None:
-        return None
 
     def _temporary_folder(self) -> Path:
         with self._making:

@@ -1,6 +1,6 @@
 """Parses a command into a syntax tree with the bash grammar, within limits.
 
-The grammar costs 40 ms to load, so it is loaded when the first command has to be judged; `warm` does it beforehand.
+The grammar costs 40 ms to load, so it is loaded when the first command has to be judged.
 """
 
 from __future__ import annotations
@@ -69,11 +69,6 @@ def _tree(source: bytes) -> Node | None:
     # The texts of nodes are read through the same function later, without end if it returned nothing.
     in_time, until = True, float("inf")
     return tree.root_node if finished else None
-
-
-def warm() -> None:
-    """Load the grammar; harmless in a thread."""
-    parse("true")
 
 
 def text_of(node: Node) -> str:

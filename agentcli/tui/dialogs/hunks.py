@@ -215,7 +215,6 @@ class HunkReview(RequestDialog):
 
 
 def _compared(event: PermissionRequested, path: Path) -> tuple[str, list[ChangeHunk]]:
-    """The file's present text, and the hunks of the change. Blocking."""
     present = _present_text(path)
     return present, split(*texts_of(event.name, event.input, present))
 

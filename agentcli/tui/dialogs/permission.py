@@ -35,7 +35,6 @@ _LONG_PART = 60
 """Characters of a part of a command that are said again with what was found about it."""
 _EDITS = (*REVIEWABLE, "NotebookEdit")
 _Entry = Literal["why", "rule", "confirm"]
-"""What the line for typing is for."""
 
 
 class PermissionDialog(RequestDialog):
@@ -195,7 +194,6 @@ class PermissionDialog(RequestDialog):
                 self.ask("What should the agent do instead?", self._reason, "empty: just no")
 
     def show_waiting(self, count: int) -> None:
-        """So many more questions wait now."""
         self._waiting = count
         self.update()
 

@@ -89,7 +89,6 @@ def diff_lines(text: str, width: int, palette: Palette, path: str = "") -> list[
 
 
 def input_lines(input: Json, width: int, palette: Palette) -> list[BlockLine]:
-    """The whole input: one field after the other, texts with their line breaks, all else as JSON."""
     lines: list[BlockLine] = []
     for name, value in input.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

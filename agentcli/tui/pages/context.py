@@ -56,14 +56,11 @@ _ALWAYS = ("system", "tools", "memory")
 _FREE, _RESERVE = "free", "reserve"
 _LEGEND_WIDTH = 33
 _LEAST_ROWS = 4
-"""Of the list, however much there is to say above it."""
 _LONGEST_TEXT = 400_000
-"""Characters of an item that are shown: more than anybody reads here."""
 
 
 class ContextPage(ListSheet[str, None]):
-    """`compact_at`: tokens from which on the conversation is compacted; 0 when it is not. Without a `control` there is
-    nothing but to look."""
+    """`compact_at`: tokens at which the conversation is compacted; 0: never. Without a `control` it is read-only."""
 
     letters = True
     share = 0.9
@@ -191,8 +188,7 @@ class ContextPage(ListSheet[str, None]):
         return wrapped([(f"Drop it{also}? That {price.text}.", self.palette.warning)], width, 3)
 
     def _reload(self, done: DropEffect | RestoreEffect | str, what: str = "") -> None:
-        """Show everything as it is now, and say what was done or why not; counting a long conversation takes a
-        thread."""
+        """Show everything as it is now, and what was done or why not; counting a long conversation takes a thread."""
         good = not isinstance(done, str)
         said = done if isinstance(done, str) else f"{what}: {done.text}."
 
@@ -221,7 +217,6 @@ class ContextPage(ListSheet[str, None]):
         return [*rows, *legend, *([[]] if len(rows) + len(legend) < most - 1 else [])]
 
     def _sums(self) -> dict[str, int]:
-        """Tokens by kind, with what is free and what is kept free."""
         sums = dict.fromkeys(_KINDS, 0)
         for item in self._items:
             sums[_kind(item)] += max(0, item.tokens)

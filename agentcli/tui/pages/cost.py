@@ -21,17 +21,13 @@ _COLUMNS = ("requests", "input", "output", "cache write", "cache read", "cost")
 _GAP = 2
 _LABEL = 9
 _MOST_ROWS = 6
-"""Of a sentence, however narrow the page is."""
 
 
 @frozen
 class CostNotes:
-    """What there is to say below the table."""
-
     next_usd: float | None = None
     """An estimate of what sending the next request costs; None if it is not known."""
     cold: bool = False
-    """The prompt cache has run out."""
     lost: str = ""
     """What was billed again although it was cached, as a sentence."""
     before: str = ""
@@ -71,7 +67,6 @@ class CostPage(Page[None]):
         return rows
 
     def _table(self, width: int, exact: bool) -> list[Runs]:
-        """Nothing if it does not fit."""
         palette, totals = self.palette, self._totals
         cells: list[tuple[str, ...]] = [("model", *_COLUMNS)]
         cells += [(safe(model, 60), *self._numbers(used, exact)) for model, used in totals.by_model.items()]
@@ -94,7 +89,6 @@ class CostPage(Page[None]):
         return rows
 
     def _stack(self) -> list[Runs]:
-        """For narrow screens: a few short rows for each model."""
         palette = self.palette
         rows: list[Runs] = []
         for model, used in self._totals.by_model.items():

@@ -35,8 +35,7 @@ class SettingChange:
 
 
 class SettingsPage(ListSheet[Setting, SettingChange]):
-    """`rows` as `Settings.describe` gives them. `files` names the file of each scope; a scope without one cannot be
-    saved to, and with none at all the page is for reading only."""
+    """`rows` as in `Settings.describe`; `files`: the file of each scope that can be saved to, none: read-only."""
 
     share = 0.9
     verb = "change"
@@ -153,7 +152,6 @@ class ValuePicker(ListSheet[Any, SettingChange]):
 
 
 def setting_rows(settings: Sequence[Setting]) -> list[Row[Setting]]:
-    """What somebody has set comes first."""
     rows = []
     for setting in sorted(settings, key=lambda each: each.source == "default"):
         group = "Defaults" if setting.source == "default" else "Set"

@@ -79,8 +79,7 @@ class ModelPicker(Picker[str]):
 
 
 class EffortPicker(Picker[str]):
-    """Returns a level, or "auto" for the model's own default. `current` is a level, or "auto"; `price_of_change` says
-    what going on with another one would bill anew."""
+    """Returns a level, or "auto" for the model's default. `price_of_change`: what another level would re-bill."""
 
     def __init__(
         self,
@@ -112,7 +111,6 @@ class EffortPicker(Picker[str]):
 
 
 def said_of_change(price: ChangePrice) -> str:
-    """What a change costs, as a sentence."""
     if not price.text:
         return NOTHING_CACHED
     said = f"a change leaves the prompt cache behind and {price.text}." if price.tokens else f"{price.text}."
@@ -120,7 +118,6 @@ def said_of_change(price: ChangePrice) -> str:
 
 
 def _detail(info: ModelInfo) -> str:
-    """In columns: window, price in and out, effort levels, short name."""
     window = f"{token_count(info.context_window):>4}"
     price = f"{money(info.price.input)} in / {money(info.price.output)} out" if info.price else ""
     if not info.efforts:

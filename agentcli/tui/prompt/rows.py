@@ -97,8 +97,6 @@ class PromptMark(Widget):
 
 
 class QueuedRows(Widget):
-    """Prompts that wait until the agent takes them in."""
-
     DEFAULT_CSS = """
     QueuedRows { width: 100%; height: auto; color: $text-muted; }
     """

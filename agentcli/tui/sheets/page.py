@@ -99,7 +99,6 @@ class Page(Sheet[T]):
         self._end_search() if self.searching else self.leave()
 
     def _read_on(self, key: str) -> bool:
-        """Keys while nothing is typed."""
         steps = {"n": 1, "enter": 1, "N": -1, "upper_n": -1}.get(key, 0)
         if self.pager.press(_LETTERS.get(key, key)):
             pass

@@ -23,7 +23,6 @@ class TypingGuard:
         self.pause = PAUSE
 
     def begin(self) -> None:
-        """The dialog is on the screen now."""
         self._last = self._clock()
         if self._typed is not None and self._last - self._typed() < _MIDST:
             self.pause = 2 * PAUSE

@@ -90,7 +90,6 @@ def styled_line(output: str) -> list[Run]:
 class Ran:
     line: list[Run]
     problem: str = ""
-    """Why there is no line, for people."""
 
 
 @frozen
@@ -167,7 +166,6 @@ class StatusFeed:
         self._task: asyncio.Task[None] | None = None
 
     def update(self, facts: Facts) -> None:
-        """To be called on the event loop."""
         self._latest = facts
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._follow(), name="status command")

@@ -102,7 +102,6 @@ async def copy(text: str, terminal: Terminal, write: Callable[[str], object], wo
 
 
 def _with_program(text: str, terminal: Terminal, working_dirs: tuple[Path, ...]) -> str:
-    """The name of the program that took the text, or ""."""
     for command, encoding in terminal.clipboard_programs:
         found = find_program(command[0], terminal.search_path, working_dirs)
         if found is None:

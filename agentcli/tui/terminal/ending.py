@@ -35,8 +35,7 @@ class OrderedExit:
         threading.Thread(target=self._enforce, name="terminal-end", daemon=True).start()
 
     def on_signal(self, signum: int, frame: FrameType | None) -> None:
-        """The second one ends the process at once. Unless it is a hang-up: that also comes along with the end of the
-        input, and nobody is there any more to be impatient."""
+        """The second signal ends the process at once, unless it is a hang-up, which comes with the end of input too."""
         if not self._ordered.is_set():
             self._order(128 + signum)
         elif signum != signal.SIGHUP:

@@ -44,7 +44,6 @@ class Colour:
 
     @property
     def css(self) -> str:
-        """As Textual's CSS says it."""
         if self.rgb is not None:
             return "#{:02x}{:02x}{:02x}".format(*self.rgb)
         if self.ansi < 0:
@@ -65,7 +64,6 @@ def parse_colour(text: str) -> Colour | None:
 
 
 def blend(below: Rgb, above: Rgb, share: float) -> Rgb:
-    """`share` of `above` laid over `below`."""
     red, green, blue = (round(low + (high - low) * share) for low, high in zip(below, above, strict=True))
     return red, green, blue
 

@@ -31,8 +31,7 @@ class Dressing:
 
     @property
     def _ground(self) -> tuple[int, int, int] | None:
-        """The terminal's background as far as it is known. Who asks for a light theme by name where nothing is known is
-        likely to sit before a dark terminal: then the theme paints its own."""
+        """The terminal's background if known. A light theme chosen by name without knowing it paints its own."""
         if self._background is None and self.setting != "auto" and not self.theme.dark:
             return (0, 0, 0)
         return self._background
@@ -47,7 +46,6 @@ class Dressing:
 
     @property
     def own_folder(self) -> Path | None:
-        """The folder of the theme that is on, if the person made it."""
         own = self._folders[0] if len(self._folders) > 1 else None
         return own if own is not None and self.theme.file.parent == own else None
 
@@ -62,7 +60,6 @@ class Dressing:
         self.theme = self._loaded(self.setting)
 
     def check(self, name: str) -> None:
-        """Raises `ThemeError` where there is no such theme."""
         load_theme(choose_theme(name, self._light, self._environ), self._folders)
 
     def all(self, report: Callable[[str], None] = lambda _problem: None) -> dict[str, Theme]:

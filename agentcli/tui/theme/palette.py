@@ -33,15 +33,12 @@ class Palette:
 
     text: Style = _look("#d5dae3")
     muted: Style = _look("#8f99a9")
-    """Secondary text."""
     faint: Style = _look("#6a7484")
-    """Gutters, rules, line numbers."""
     accent: Style = _look("#7cb7ff")
     user: Style = _look("bold #d5dae3")
     user_mark: Style = _look("bold #7cb7ff")
     thinking: Style = _look("italic #8f99a9")
     rule: Style = _look("#3d4552")
-    """Lines that only divide: around the prompt, across the transcript."""
     surface: Style = _look("#d5dae3 on #1f2126")
     """Text on what lies above the page: menus, dialogs, cards."""
     chip: Style = _look("#7cb7ff on #272a2f")
@@ -52,7 +49,6 @@ class Palette:
     emphasis: Style = _look("italic")
     strike: Style = _look("strike")
     code: Style = _look("#7cc9c5")
-    """Inline code."""
     code_block: Style = _look("#d5dae3 on #1f2126")
     link: Style = _look("underline #7cb7ff")
     quote: Style = _look("italic #8f99a9")

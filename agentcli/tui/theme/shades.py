@@ -24,8 +24,7 @@ MEANINGS: Mapping[str, str] = {
     "added": "green",
     "removed": "red",
 }
-"""Colours with a meaning, and the hue they are unless the theme says otherwise. The two of diffs are never text: they
-are laid thinly behind it."""
+"""Colours with a meaning, and their usual hue. Those of diffs are never text: they are laid thinly behind it."""
 
 _BLENDED: Mapping[str, tuple[str, float]] = {
     "muted": ("foreground", 0.62),
@@ -100,7 +99,6 @@ class Shades:
     colours: Mapping[str, Colour]
     """Every name that a look may use."""
     background: Colour
-    """What is painted behind everything."""
     ground: Rgb
     """What that looks like, or is taken for."""
     dark: bool

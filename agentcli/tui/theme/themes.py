@@ -63,7 +63,6 @@ class Theme:
     colours: Mapping[str, Colour]
     syntax: Mapping[str, str]
     looks: Mapping[str, str]
-    """Styles that the theme describes itself, by the names of the palette's fields."""
     file: Path
 
     def palette(self, colours: bool = True, background: Rgb | None = None) -> Palette:
@@ -113,8 +112,7 @@ def begin_with_theme(app: App[Any], theme: TextualTheme) -> None:
 
 
 def apply_theme(app: App[Any], theme: TextualTheme) -> None:
-    """Make the app look like this, also when a theme of this name is in use and has changed. Reads all style sheets
-    anew, so it does nothing where nothing would change."""
+    """Apply a theme, also one that changed under its name. Rereads all style sheets, but only if it differs."""
     before = app.get_theme(theme.name)
     app.register_theme(theme)
     if app.theme == theme.name and before == theme:
@@ -126,7 +124,6 @@ def apply_theme(app: App[Any], theme: TextualTheme) -> None:
 
 
 def theme_folders(config_dir: Path | None) -> tuple[Path, ...]:
-    """Where themes lie, the user's own first."""
     package = Path(__file__).parent.parent.parent
     installed = package / "data" / "themes"
     ours = installed if installed.is_dir() else package.parent / "themes"
@@ -162,7 +159,6 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _read(name: str, folders: Sequence[Path], depth: int = 0) -> tuple[Path, dict[str, Any]]:
-    """The file and what it says, together with what it extends."""
     if not NAME.fullmatch(name):
         raise ThemeError(f"theme {name[:60]!r}", "", "a name is made of small letters, digits and hyphens")
     files = [folder / f"{name}.toml" for folder in folders]
@@ -249,8 +245,7 @@ def _texts(file: Path, data: Mapping[str, Any], section: str, known: Sequence[st
 
 
 def choose_theme(setting: str, terminal_is_light: bool | None, environ: Mapping[str, str]) -> str:
-    """The name of the theme to load. `auto` (or nothing) goes by the terminal: its background, and how many colours it
-    has."""
+    """The name of the theme to load. `auto` (or nothing) goes by the terminal's background and number of colours."""
     if setting and setting != "auto":
         return setting
     if terminal_is_light is None:

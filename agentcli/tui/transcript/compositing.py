@@ -70,7 +70,6 @@ class QuickCompositor(Compositor):
         return QuickUpdate(self._strips([(y, 0, width) for y in range(height)]))  # type: ignore[return-value]
 
     def _strips(self, spans: list[tuple[int, int, int]]) -> list[Placed]:
-        """What shows in these spans (row, from and up to which column)."""
         visible = self.visible_widgets
         if self._pieces_of is not visible:
             self._pieces_of = visible

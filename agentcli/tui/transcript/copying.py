@@ -58,7 +58,6 @@ def snap(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def cut(text: str, start: int, end: int | None) -> str:
-    """The part of a text that covers these cells, whole characters only."""
     if start <= 0 and end is None:
         return text
     found = [
@@ -68,7 +67,6 @@ def cut(text: str, start: int, end: int | None) -> str:
 
 
 def word_at(text: str, cell: int) -> tuple[int, int] | None:
-    """The cells of the word at a cell; None on a blank."""
     row = list(clusters(text))
     at = next((index for index, cluster in enumerate(row) if cluster.left <= cell < cluster.right), None)
     if at is None or text[row[at].start].isspace():

@@ -59,7 +59,6 @@ class TranscriptItems:
         self.unsure = True
 
     def _made(self, item: Item) -> tuple[Block, int]:
-        """A block for it, and how many rows that may take."""
         block: Block
         try:
             block = self._make_block(item)
@@ -70,7 +69,6 @@ class TranscriptItems:
         return block, 1 + len(str(getattr(item, "text", ""))) // 80
 
     def _change(self, id: str, change: Callable[[Block], None]) -> bool:
-        """Whether there is such a block."""
         entry = self.stack.get(id)
         if entry is None:
             return False
@@ -93,7 +91,6 @@ class TranscriptItems:
             self.search.forget(entry)
 
     def tick(self, entries: Iterable[StackEntry], now: float) -> bool:
-        """Whether one of them looks different now."""
         changed = False
         for entry in entries:
             try:
@@ -107,7 +104,6 @@ class TranscriptItems:
         return changed
 
     def toggle_details(self) -> bool:
-        """Open everything that folds, or fold it; whether it is open now."""
         self.details = not self.details
         for entry in self.stack:
             self.expand(entry, self.details)
@@ -144,7 +140,6 @@ class TranscriptItems:
         return moved
 
     def source_text(self) -> str:
-        """Everything, as source, one blank line between blocks."""
         sources = (entry.block.source.strip("\n") for entry in self.stack)
         return "".join(f"{source}\n\n" for source in sources if source.strip()).rstrip("\n") + "\n"
 

@@ -26,7 +26,6 @@ class Viewport:
         self.held = False
         """It would follow, but something is selected."""
         self._anchor: tuple[StackEntry, int] | None = None
-        """The block at the top of the view and which of its rows that is."""
 
     def settle(self) -> int:
         """Lay out what is in view and put the view where it belongs; its first row."""
@@ -77,7 +76,6 @@ class Viewport:
         return self._anchor
 
     def rows(self) -> list[tuple[StackEntry, int]]:
-        """What stands at each row of the view, up to the end: a block and which of its rows, negative in gaps."""
         rows: list[tuple[StackEntry, int]] = []
         at = self._stack.at(self.top)
         while at is not None and len(rows) < self.height:
@@ -106,7 +104,6 @@ class Viewport:
                 passed += entries[index].rows
 
     def follow(self) -> None:
-        """To the end, and stay there while it grows."""
         self.following, self.unseen, self.held = True, False, False
         self.settle()
 
@@ -118,7 +115,6 @@ class Viewport:
             self.follow()
 
     def stay(self) -> None:
-        """What is at the top of the view now stays there."""
         self.following = self.held = False
 
     def look_at(self, entry: StackEntry, row: int) -> None:
@@ -150,7 +146,6 @@ class Viewport:
         self._anchor = entry, _same_line(before, self._lines(entry), row)
 
     def scroll(self, rows: int) -> None:
-        """Down, or up when negative."""
         anchor = self._anchored()
         if anchor is None or not rows:
             return

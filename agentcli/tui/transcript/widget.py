@@ -46,8 +46,7 @@ SLICE = 0.005
 PAUSE = 0.016
 """Seconds between two slices, so that keys come first."""
 MEASURED_ROWS = 3000
-"""True heights are found out up to so far above and below the view. Further away an estimate will do for the scrollbar,
-and thousands of blocks need not be laid out to be counted."""
+"""Rows above and below the view whose true heights are measured; further away estimates do for the scrollbar."""
 OLDER_AT_ONCE = 80
 """So many blocks of what was before are made at a time; the first of them fill the screen."""
 WHEEL = 3
@@ -131,13 +130,11 @@ class Transcript(ScrollView):
         self._restyle()
 
     def tick(self, now: float) -> None:
-        """A few times a second while work goes on: live durations of what is in view."""
         visible = dict.fromkeys(entry for entry, _row in self._canvas.rows)
         if self._items.tick((entry for entry in visible if entry.alive), now):
             self._request_frame()
 
     def toggle_details(self) -> bool:
-        """Open everything that folds, or fold it; whether it is open now."""
         if self._items.layouts.width:
             self._view.keep_line(self._items.toggle_details)
         else:
@@ -155,12 +152,10 @@ class Transcript(ScrollView):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing runs by a timer."""
         return not self._active_timers
 
     @property
     def kept_rows(self) -> int:
-        """Rows whose lines are kept in memory."""
         return self._items.layouts.rows_kept
 
     @property
@@ -168,7 +163,6 @@ class Transcript(ScrollView):
         return self._finder.count
 
     def shown_rows(self) -> list[str]:
-        """The rows as painted last, as text."""
         return [strip.text for strip in self._canvas.strips]
 
     def blocks(self) -> list[Block]:
@@ -247,7 +241,6 @@ class Transcript(ScrollView):
 
     @property
     def _content(self) -> Size:
-        """The cells for rows: without padding and scrollbar."""
         return self.scrollable_content_region.size
 
     def _settle(self) -> None:
@@ -360,8 +353,7 @@ class Transcript(ScrollView):
         return changed
 
     def _scroll_update(self, virtual_size: Size) -> None:
-        """Textual would clamp the place to the old rows here, which looks as if somebody had scrolled; `_settle` puts
-        place and scrollbar right."""
+        """Textual would clamp the place to the old rows, as if the user had scrolled; `_settle` corrects it."""
         self._refresh_scrollbars()
 
     def on_resize(self) -> None:
@@ -374,12 +366,10 @@ class Transcript(ScrollView):
         return self._view.following
 
     def follow(self) -> None:
-        """To the end, and stay there while it grows."""
         self._view.follow()
         self._settle()
 
     def scroll_rows(self, rows: int) -> None:
-        """Down, or up when negative."""
         if self._items.layouts.width:
             self._view.scroll(rows)
             self._settle()
@@ -490,7 +480,6 @@ class Transcript(ScrollView):
         return self._finder.count
 
     def find_step(self, direction: int) -> None:
-        """Go to the next match downwards (1) or upwards (-1), around the ends."""
         self._finder.step(direction)
         self._found()
 

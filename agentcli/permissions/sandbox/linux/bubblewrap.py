@@ -18,7 +18,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from agentcli.core.frozen import frozen
 from agentcli.core.grant import ORDINARY, Grant
 from agentcli.core.launch import Launch, SandboxFinding
 from agentcli.permissions.git.config import git_program, read_regular
@@ -34,7 +33,6 @@ from agentcli.permissions.sandbox.plan import SandboxRules, TrialFolders, find_m
 from agentcli.permissions.sandbox.planted.guard import MOST_FINDINGS, Guard, Watched, inner_folders
 from agentcli.permissions.sandbox.planted.inventory import Inventory, change_time
 from agentcli.permissions.sandbox.planted.late_search import MOST_SECONDS, LateSearch
-from agentcli.permissions.sandbox.planted.leftovers import remove_leftovers
 from agentcli.permissions.sandbox.planted.notify import NoticePool
 from agentcli.permissions.sandbox.planted.protected import Protection, protection, uses_git
 from agentcli.permissions.sandbox.planted.quarantine import Quarantine
@@ -46,29 +44,22 @@ _LAST_SECONDS = 5.0
 _PLAIN_COMMAND = re.compile(r"[^;&|<>$`(){}\n\r\\]*")
 
 
-@frozen(kw_only=True)
-class SandboxFolders:
-    """Folders outside of what a sandboxed command may touch."""
-
-    temp_root: Path
-    """Parent of the session's private folder."""
-    locks: Path | None
-    """Where earlier versions noted what they left in working directories."""
-    quarantine: Path | None = None
-    """Where planted files are moved; None: a folder that ends with the session."""
-
-
 class BubblewrapLauncher:
-    """Implements `core.launch.Launcher`. Its files are removed on `close` or when the program ends."""
+    """Implements `core.launch.Launcher`. Its files are removed on `close` or when the program ends.
+
+    `temp_root` is the parent of the session's private folder. Planted files are moved to `quarantine`, by default a
+    folder that ends with the session.
+    """
 
     name = "bubblewrap"
 
-    def __init__(self, rules: SandboxRules, ability: Ability, places: SandboxFolders) -> None:
+    def __init__(self, rules: SandboxRules, ability: Ability, temp_root: Path, quarantine: Path | None = None) -> None:
         self.rules = rules
         self.ability = ability
-        self._places = places
+        self._temp_root = temp_root
+        self._quarantine = quarantine
         self._folder: SessionFolder | None = None
-        excluded = (*rules.own_folders, *((places.quarantine,) if places.quarantine else ()))
+        excluded = (*rules.own_folders, *((quarantine,) if quarantine else ()))
         self._inventory = Inventory(rules.working_dirs, excluded)
         self._notices = NoticePool()
         self._first_walk: threading.Thread | None = None
@@ -85,8 +76,8 @@ class BubblewrapLauncher:
 
     def for_trial(self, folders: TrialFolders, limits: ResourceLimits | None = None) -> BubblewrapLauncher:
         """A copy of this sandbox for scratch folders, with other `limits`."""
-        places = replace(self._places, quarantine=folders.quarantine)
-        return BubblewrapLauncher(self.rules.for_trial(folders, limits), self.ability, places)
+        rules = self.rules.for_trial(folders, limits)
+        return BubblewrapLauncher(rules, self.ability, self._temp_root, folders.quarantine)
 
     def close(self) -> None:
         """Remove the session's private folder now, not when the program ends. Nothing may run in it any more.
@@ -184,7 +175,7 @@ class BubblewrapLauncher:
             inner=inner_folders(protected.repositories),
             settings_approved=grant.git_settings,
         )
-        quarantine = Quarantine(self._places.quarantine or session / "quarantine")
+        quarantine = Quarantine(self._quarantine or session / "quarantine")
         command = arguments[-1] if arguments else ""
         return Guard(watched, quarantine, self._inventory, self._notices, command)
 
@@ -267,10 +258,6 @@ class BubblewrapLauncher:
     def inside(self, path: str) -> str:
         return path if self._files is None else temp_folder.inside(path, self._files.temp)
 
-    def clean(self) -> None:
-        """Remove what a session of an old version that was killed has left in the folders."""
-        remove_leftovers(self._places.locks)
-
     def permit(self, path: str) -> None:
         with self._making:
             guards = list(self._guards)
@@ -352,7 +339,7 @@ class BubblewrapLauncher:
     def _session_files(self) -> SessionFiles:
         with self._making:
             if self._files is None:
-                self._folder = SessionFolder(self._places.temp_root)
+                self._folder = SessionFolder(self._temp_root)
                 weakref.finalize(self, self._folder.remove)
                 self._files = SessionFiles(self._folder.path)
             return self._files

@@ -36,7 +36,6 @@ class Ability:
     privileges: tuple[str, ...] = ()
     """Arguments for the current user's privileges."""
     network: bool = False
-    """Whether the network can be blocked."""
     lockdown: tuple[str, ...] = ()
     """Arguments that disable user namespaces inside; empty if unsupported."""
     seccomp: bool = False

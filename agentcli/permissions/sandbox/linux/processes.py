@@ -52,8 +52,7 @@ class SandboxProcesses:
         return reached
 
     def wait_until_gone(self) -> None:
-        """To be called after bubblewrap has ended. The rest is being killed then, but may not be dead yet: for that
-        moment it could still write."""
+        """Call it after bubblewrap has ended: the rest is being killed, but could still write for a moment."""
         first = self.first_process()
         if first is None:
             return

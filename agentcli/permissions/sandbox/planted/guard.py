@@ -97,8 +97,7 @@ class Guard:
         """When `finish` was called, by the clock of change times, in ns."""
         self._covered = frozenset((*watched.own, *watched.read_only))
         self.is_cut = self.is_flooded = False
-        """After `finish`: the working directories were not searched to the end; and that because of folders that the
-        command made or changed."""
+        """After `finish`: the search was cut short, because of folders that the command made or changed."""
         folders = {path.parent for path in (*watched.missing, *watched.contents)}
         self._pool = pool
         self._notices: FileNotices | None = pool.take(sorted(folders))
@@ -351,7 +350,6 @@ class Guard:
 
 
 def unread_findings(inventory: Inventory, walk: FolderWalk, began: int) -> list[SandboxFinding]:
-    """Findings about unreadable folders that changed since a command `began`."""
     shown = (plain_line(path, 300) for path in inventory.note_unread(walk, began))
     return [SandboxFinding(f"{path} cannot be listed. Check it for planted repositories.") for path in shown]
 

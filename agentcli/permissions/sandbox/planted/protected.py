@@ -54,7 +54,6 @@ class Protection:
     writable: tuple[Path, ...] = ()
     """Folders that have to be mounts of their own and writable: a mount cannot be moved away, its contents could."""
     read_only: tuple[Path, ...] = ()
-    """Existing protected paths."""
     missing: tuple[Path, ...] = ()
     """Names that do not exist and must not be created: looked for while the command runs and afterwards."""
     contents: tuple[Path, ...] = ()
@@ -318,8 +317,7 @@ def _parts(repository: Path, verbs: frozenset[str]) -> Protection:
 
 
 def _modules(root: Path) -> list[Path]:
-    """The git folders of submodules, also of those in submodules; their names may have slashes. More than the most:
-    there may be others."""
+    """The git folders of submodules, nested ones too; names may have slashes. At the limit there may be more."""
     found: list[Path] = []
     waiting = [(root, 0)]
     looked = 0
