@@ -139,7 +139,7 @@ def _permission_choices(event: ev.PermissionRequested, offered: Sequence[AlwaysC
     choices = [Choice("y", "yes, once")]
     if offered:
         choices += [
-            Choice("a", "always, until agentcli is closed"),
+            Choice("a", "always, for this session"),
             Choice("p", "project: always, saved in .agentcli/settings.local.json of this project"),
             Choice("u", "user: always and in every project, saved in your own settings"),
             Choice("r", "rule: choose another rule for always, or edit it"),
@@ -318,7 +318,7 @@ async def _summary(event: ev.CompactionProposed, asking: Asking) -> Answer:
     choices = (
         Choice("y", "yes, continue with the summary"),
         Choice("e", "edit the summary first"),
-        Choice("n", "no, leave the conversation as it was"),
+        Choice("n", "no, keep the conversation as it is"),
     )
     while True:
         asking.show([*_head("Replace the conversation with this summary?"), *rows(text, "  | "), *_effects(event)])

@@ -281,7 +281,7 @@ def gone_on_with(setup: Setup = SETUP, at: float = 0.0, **done: Any) -> CacheWat
     return watch
 
 
-@pytest.mark.parametrize(("at", "said"), [(-100.0, "was of no use, because"), (-301.0, "had gone cold")])
+@pytest.mark.parametrize(("at", "said"), [(-100.0, "was not used: effort"), (-301.0, "had gone cold")])
 def test_a_resumed_session_that_finds_nothing_cached_says_so(at: float, said: str) -> None:
     assert gone_on_with(at=at).answered("model-a", usage(read=10_000, written=100), 1.0) == []
     watch = gone_on_with(at=at)

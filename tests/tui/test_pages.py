@@ -185,8 +185,8 @@ def test_a_price_that_is_not_known_is_said_and_not_counted_as_nothing() -> None:
     wide, narrow = look(CostPage(totals), size=(100, 24)), look(CostPage(totals), size=(50, 30))
     assert "not known" in next(line for line in wide.splitlines() if "my-model" in line)
     assert "$1.24 + ?" in next(line for line in wide.splitlines() if "together" in line)
-    assert "Session  $1.24  and 1 request whose price is not known" in wide
-    assert "my-model  price not known" in narrow
+    assert "Session  $1.24  and 1 request of unknown price" in wide
+    assert "my-model  unknown price" in narrow
 
 
 def test_a_narrow_cost_page_stacks_its_numbers() -> None:
@@ -437,9 +437,9 @@ def test_what_a_project_cannot_set_is_only_saved_for_the_user() -> None:
             settings(effort=("high", "environment variable AGENTCLI_EFFORT")),
             FILES,
             "effort",
-            "counts more than any file",
+            "overrides all settings files",
         ),
-        (settings(), {}, "effort", "This page is for reading only."),
+        (settings(), {}, "effort", "Settings cannot be changed here."),
     ],
 )
 def test_what_cannot_be_changed_here_says_why(

@@ -46,7 +46,7 @@ class PlanDialog(EditableDialog):
             Choice("edit", "Edit the plan", "e"),
             Choice("keep", "No, keep planning: say what to change", "n", "No, keep planning"),
         ]
-        return [*found, Choice("original", "Take back your edits", "u")] if self.edited else found
+        return [*found, Choice("original", "Discard your edits", "u")] if self.edited else found
 
     def choose(self, name: str) -> None:
         match name:

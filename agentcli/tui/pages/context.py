@@ -94,7 +94,7 @@ class ContextPage(ListSheet[str, None]):
         rows = [Row(item.id, item.label, self._detail(item), _mark(item)) for item in items]
         for item in self._dropped:
             left_out = f"dropped, {token_count(item.tokens)} tokens"
-            rows.append(Row(item.id, item.label, "", _mark(item), "Left out of the context", left_out))
+            rows.append(Row(item.id, item.label, "", _mark(item), "Dropped from the context", left_out))
         return rows
 
     def asides(self) -> Sequence[str]:
@@ -127,7 +127,7 @@ class ContextPage(ListSheet[str, None]):
             if key == "d":
                 self._ask(control, item)
             elif key == "u":
-                self._reload(control.restore(item), "It is back")
+                self._reload(control.restore(item), "Restored")
             else:
                 self._reload((control.unpin if item in control.pins else control.pin)(item) or "")
         else:
@@ -147,7 +147,7 @@ class ContextPage(ListSheet[str, None]):
         if self._control is None or item is None:
             return []
         if item in self._dropped:
-            return [("Enter", "show"), ("u", "bring back")]
+            return [("Enter", "show"), ("u", "restore")]
         if item.category in _ALWAYS:
             return [("Enter", "show")]
         return [("Enter", "show"), ("p", "unpin" if item.pinned else "pin"), ("d", "drop")]
@@ -241,7 +241,7 @@ class ContextPage(ListSheet[str, None]):
             (f" of {token_count(self._window)} tokens, {percent(used, self._window)}", style),
         ]
         if used > self._window:
-            said.append((" · ! more than the window holds", palette.error))
+            said.append((" · ! exceeds the context window", palette.error))
         elif self._compact_at:
             share = percent(self._compact_at, self._window)
             said.append((f" · auto-compacts at {token_count(self._compact_at)}, {share}", palette.muted))

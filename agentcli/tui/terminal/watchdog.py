@@ -91,7 +91,7 @@ class EscapeWatch:
         inside a callback: in the loop's own code an exception would end the loop."""
         if self._answer is not None and frame is not None and _is_in_callback(frame):
             self._stack = "".join(traceback.format_stack(frame))
-            raise Stuck("This took so long that nothing else could go on, and was ended.")
+            raise Stuck("This handler blocked the app and was stopped.")
 
 
 def _is_in_callback(frame: FrameType) -> bool:

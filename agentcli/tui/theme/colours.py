@@ -120,7 +120,7 @@ def parse_look(text: str, colours: Mapping[str, Colour]) -> Style | str:
         else:
             found = colours.get(word) or parse_colour(word)
             if found is None:
-                return f"{word[:40]!r} is no colour and no attribute"
+                return f"{word[:40]!r} is neither a colour nor an attribute"
             if (background if on else color) is not None:
                 return f"{word[:40]!r} is one colour too many"
             if on:

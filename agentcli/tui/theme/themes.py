@@ -164,7 +164,7 @@ def _files(folder: Path) -> list[Path]:
 def _read(name: str, folders: Sequence[Path], depth: int = 0) -> tuple[Path, dict[str, Any]]:
     """The file and what it says, together with what it extends."""
     if not NAME.fullmatch(name):
-        raise ThemeError(f"theme {name[:60]!r}", "", "a name is made of small letters, digits and hyphens")
+        raise ThemeError(f"theme {name[:60]!r}", "", "a theme's name has only lowercase letters, digits and hyphens")
     files = [folder / f"{name}.toml" for folder in folders]
     place = next((place for place, file in enumerate(files) if file.is_file()), None)
     if place is None:
@@ -190,7 +190,7 @@ def _parsed(file: Path) -> dict[str, Any]:
     content = read_bounded(file, _SIZE_LIMIT)
     if isinstance(content, Unread):
         if content.reason is Reason.TOO_LARGE:
-            raise ThemeError(file, "", f"is larger than {byte_size(_SIZE_LIMIT)}, so it is no theme")
+            raise ThemeError(file, "", f"is larger than {byte_size(_SIZE_LIMIT)}, the limit for a theme")
         raise ThemeError(file, "", f"cannot be read: {content.detail or content.reason}")
     try:
         return tomllib.loads(content.decode("utf-8"))
@@ -204,12 +204,12 @@ def _made(file: Path, data: dict[str, Any]) -> Theme:
     known = ("name", "description", "dark", "colors", "syntax", "palette")
     for key in data:
         if key not in known:
-            raise ThemeError(file, key, f"there is no such key; there are {', '.join(known)} and extends")
+            raise ThemeError(file, key, f"unknown key; known keys: {', '.join(known)} and extends")
     if data.get("name", file.stem) != file.stem:
-        raise ThemeError(file, "name", f"expected {file.stem!r}, as the file is called")
+        raise ThemeError(file, "name", f"expected {file.stem!r}, the name of the file")
     description, dark = data.get("description", ""), data.get("dark")
     if not isinstance(description, str):
-        raise ThemeError(file, "description", "expected a text")
+        raise ThemeError(file, "description", "expected a string")
     if not isinstance(dark, bool):
         raise ThemeError(file, "dark", "expected true or false")
     colours = _colours(file, _texts(file, data, "colors", (*REQUIRED, *OPTIONAL)))
@@ -228,7 +228,7 @@ def _colours(file: Path, texts: Mapping[str, str]) -> dict[str, Colour]:
     for name, text in texts.items():
         colour = parse_colour(text)
         if colour is None:
-            raise ThemeError(file, f"colors.{name}", f"{text[:40]!r} is no colour; expected {_COLOUR_FORM}")
+            raise ThemeError(file, f"colors.{name}", f"{text[:40]!r} is not a colour; expected {_COLOUR_FORM}")
         colours[name] = colour
     for name in REQUIRED:
         if name not in colours:
@@ -242,9 +242,9 @@ def _texts(file: Path, data: Mapping[str, Any], section: str, known: Sequence[st
         raise ThemeError(file, section, f"expected a table [{section}]")
     for key, value in table.items():
         if key not in known:
-            raise ThemeError(file, f"{section}.{key}", f"there is no such key; there are {', '.join(known)}")
+            raise ThemeError(file, f"{section}.{key}", f"unknown key; known keys: {', '.join(known)}")
         if not isinstance(value, str):
-            raise ThemeError(file, f"{section}.{key}", "expected a text in quotes")
+            raise ThemeError(file, f"{section}.{key}", "expected a string in quotes")
     return dict(table)
 
 
