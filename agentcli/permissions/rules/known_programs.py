@@ -1,8 +1,8 @@
-"""Programs of everyday work whose rule may end in a star, and those whose rule never may. Tables only.
+"""Tables of common development programs whose rules may end in a star, and of those whose rules never may.
 
 A star covers every argument, and many of these programs have one that chooses what runs (`pytest -p`, `make -f`). They
-run the project's own code anyway, so a star adds nothing that the project's files could not do. That is not so for
-interpreters, wrappers and programs that reach other machines or remove things: for them only exact rules are offered.
+run the project's own code anyway, so a star allows nothing that the project's files could not do. Interpreters,
+wrappers, and programs that reach other machines or remove files are different: for them only exact rules are offered.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _SUB_COMMANDS = {
     "composer": r"test",
 }
 _RUNS_SCRIPT = frozenset({("npm", "run"), ("npm", "run-script"), ("pnpm", "run"), ("yarn", "run"), ("bun", "run")})
-"""Followed by the name of a script, which belongs to the prefix."""
+"""Followed by a script name, which belongs to the prefix."""
 _RUNNERS = frozenset(
     {("uv", "run"), ("poetry", "run"), ("pipenv", "run"), ("pdm", "run"), ("hatch", "run"), ("bundle", "exec")}
     | {("npx",), ("pnpm", "exec"), ("yarn", "exec"), ("bunx",)}
 )
-"""They run a tool of the project's own environment."""
+"""Runners of tools from the project's environment."""
 _ENVIRONMENT = re.compile(r"(?:[\w./@+-]*/)?(?:\.venv|venv|env)/bin/(?P<program>[\w.-]+)")
 _LOCAL_NODE = re.compile(r"(?:\./)?node_modules/\.bin/(?P<program>[\w.-]+)")
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@+-]+")
@@ -57,7 +57,7 @@ _NEVER = re.compile(
 
 
 def known_prefix(words: Words) -> Words | None:
-    """The words that a rule with a star may begin with, when the program is one of everyday work."""
+    """The prefix of a rule with a star, if the program is a common development tool."""
     if not _PLAIN.fullmatch(words[0]):
         return None
     for length in (2, 1):
@@ -78,13 +78,13 @@ def known_prefix(words: Words) -> Words | None:
         return None
     if words[:2] not in _RUNS_SCRIPT:
         return words[:2]
-    # Some of them also run a file that is named so.
+    # Some of these programs also run a file of that name.
     named = len(words) > 2 and re.fullmatch(r"\w[\w:-]*", words[2]) is not None
     return words[:3] if named else None
 
 
 def any_prefix(words: Words) -> Words | None:
-    """The same for any program that may have a star at all, for hints that are read before they are used."""
+    """The same for any program whose rule may have a star, for hints that the user reviews."""
     known = known_prefix(words)
     program = words[0].rpartition("/")[2]
     if known is not None:
@@ -94,13 +94,13 @@ def any_prefix(words: Words) -> Words | None:
 
 
 def tool_of(prefix: Words) -> str | None:
-    """The tool behind a prefix, however it is started: `pytest` for `.venv/bin/python -m pytest`."""
+    """The tool that a prefix runs: `pytest` for `.venv/bin/python -m pytest`."""
     name = prefix[-1].rpartition("/")[2]
     return name if name in PYTHON_TOOLS | NODE_TOOLS else None
 
 
 def ways_to_start(tool: str, environments: tuple[str, ...]) -> list[str]:
-    """Prefixes under which a project's own tool is started. `environments`: its virtual environments, as paths."""
+    """Prefixes that start a project's tool. `environments`: paths of its virtual environments."""
     if tool in NODE_TOOLS:
         return [tool, f"npx {tool}", f"node_modules/.bin/{tool}"]
     ways = [tool, f"python -m {tool}", f"python3 -m {tool}"]
