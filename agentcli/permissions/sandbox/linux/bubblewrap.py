@@ -48,7 +48,7 @@ _PLAIN_COMMAND = re.compile(r"[^;&|<>$`(){}\n\r\\]*")
 
 @frozen(kw_only=True)
 class SandboxFolders:
-    """Folders outside of what a sandboxed command may touch."""
+    """Folders that sandboxed commands cannot access."""
 
     temp_root: Path
     """Parent of the session's private folder."""
@@ -120,7 +120,7 @@ class BubblewrapLauncher:
         inside = SandboxProcesses()
         filter = -1
         connection = ProxyConnection()
-        # What is new in /tmp goes to the session's own folder.
+        # New files in /tmp go to the session's own folder.
         written = (path for path in grant.write if self.outside(str(path)) == str(path))
         granted = WritablePaths(written, self._never_opened(), rules.home)
         try:
@@ -189,7 +189,7 @@ class BubblewrapLauncher:
         return Guard(watched, quarantine, self._inventory, self._notices, command)
 
     def _walk_once(self, began: int) -> None:
-        """While the first command starts: the walk takes a while, and what changed since `began` is left out of it."""
+        """Start the first walk while the first command starts; it skips changes since `began`."""
         with self._making:
             if self._first_walk is None:
                 self._first_walk = threading.Thread(target=self._begin_inventory, args=(began,), daemon=True)
@@ -210,7 +210,7 @@ class BubblewrapLauncher:
         return grant.network == "all" or (grant.network == "default" and self.rules.network)
 
     def _offers_hosts(self, grant: Grant) -> bool:
-        """Strict mode has no Unix sockets, which the way to the proxy needs."""
+        """Whether hosts can be allowed: not in strict mode, which blocks the Unix socket of the proxy."""
         asked = grant.network == "hosts" or (grant.network == "default" and grant.hosts and not self.rules.network)
         return bool(asked) and not self.rules.strict
 
@@ -268,7 +268,7 @@ class BubblewrapLauncher:
         return path if self._files is None else temp_folder.inside(path, self._files.temp)
 
     def clean(self) -> None:
-        """Remove what a session of an old version that was killed has left in the folders."""
+        """Remove files left by killed sessions of old versions."""
         remove_leftovers(self._places.locks)
 
     def permit(self, path: str) -> None:
@@ -278,7 +278,7 @@ class BubblewrapLauncher:
             guard.permit(Path(os.path.realpath(path)))
 
     def _steady(self, folders: Iterable[Path]) -> tuple[Path, ...]:
-        """Without those that a command which runs already could replace by a link until they are mounted, writable."""
+        """The folders that no running command could replace by a link before they are mounted writable."""
         with self._making:
             return tuple(
                 folder
@@ -297,7 +297,7 @@ class BubblewrapLauncher:
         if self._first_walk is not None:
             self._first_walk.join()
         with self._making:
-            # Otherwise the first to look would take what another command planted for something that was there.
+            # Otherwise a file planted by a parallel command would count as already existing.
             guard.widen(min(other.began for other in self._guards))
         try:
             findings = guard.finish()
@@ -362,7 +362,7 @@ class BubblewrapLauncher:
         return self._is_excluded([command])
 
     def _is_excluded(self, arguments: Sequence[str]) -> bool:
-        """Only a plain command: behind an operator or a substitution anything else could come along."""
+        """Only for a plain command: operators or substitutions could run anything else."""
         text = arguments[-1].strip() if arguments else ""
         if not self.rules.excluded_commands or not _PLAIN_COMMAND.fullmatch(text):
             return False

@@ -17,7 +17,7 @@ _MOST_BYTES = 1_000_000
 
 
 def remove_leftovers(cache_dir: Path | None) -> None:
-    """Cheap when there is nothing to do: one look at a folder that then does not exist any more."""
+    """Cheap when there is nothing to do: one check of a folder that usually does not exist."""
     if cache_dir is None or not (cache_dir / _FOLDER).is_dir():
         return
     with contextlib.suppress(OSError):
