@@ -135,7 +135,7 @@ async def test_the_limit_of_turns_ends_the_work_with_a_sentence(tmp_path: Path) 
         reply(call("Glob", pattern="*")),
         arguments=[*PLAIN, "--max-turns", "1", "go"],
     ) as (app, _server):
-        await app.wait_for("Stopped at the limit of turns.")
+        await app.wait_for("Stopped at the turn limit.")
         assert await leave(app) == 0
 
 

@@ -326,8 +326,8 @@ def test_an_undo_asks_which_version_to_keep(typed: str, answer: Answer) -> None:
 
 
 def test_each_line_of_a_question_of_our_own_is_indented() -> None:
-    text = "These files changed while `make` ran:\n  a.txt\nIf you edited them meanwhile, …"
+    text = "These files changed while `make` ran:\n  a.txt\nRestoring loses edits …"
     display = {"kind": "confirm", "text": text, "yes": "Restore", "no": "Leave as is"}
-    answer, shown = answered(requested(title="Undo: put back 1 file that may be yours?", display=display), "n")
+    answer, shown = answered(requested(title="Undo: restore 1 file that you may have edited?", display=display), "n")
     assert answer == Answer("deny")
-    assert "\n  These files changed while `make` ran:\n    a.txt\n  If you edited them" in shown
+    assert "\n  These files changed while `make` ran:\n    a.txt\n  Restoring loses" in shown

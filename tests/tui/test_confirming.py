@@ -48,7 +48,7 @@ def test_enter_does_it_and_esc_leaves_it_without_stopping_anything() -> None:
 
 
 def test_it_says_what_changes_and_what_that_costs() -> None:
-    text = "This re-bills 40k tokens, about $0.20, once: what is cached was made with the old one."
+    text = "This re-bills 40k tokens, about $0.20, once: the cached context cannot be reused."
     seen = look(dialog(text=text, yes="Change it", no="Do not change it"))
     assert "Change the model to claude-opus-5-5?" in seen
     assert "re-bills 40k tokens, about $0.20, once" in seen

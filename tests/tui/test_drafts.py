@@ -240,7 +240,7 @@ def test_a_disk_that_fails_is_told(tmp_path: Path) -> None:
         assert store.load() is None
         store.changed(lambda: FULL)
         store.flush()
-        assert store.problem.startswith("What is in the box would not survive a crash: ")
+        assert store.problem.startswith("The unsent prompt cannot be saved: ")
         store.discard(FULL)
         await store.aclose()
 

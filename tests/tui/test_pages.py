@@ -292,7 +292,7 @@ def test_every_kind_of_item_that_the_engine_knows_has_a_letter_of_its_own() -> N
 
 def test_a_context_beyond_its_window_and_an_empty_one_are_said() -> None:
     full = [ContextItem(id="x", category="answers", label="much", tokens=30_000)]
-    assert "! more than the window holds" in look(ContextPage(full, 20_000, 16_000))
+    assert "! exceeds the context window" in look(ContextPage(full, 20_000, 16_000))
     assert "The context is empty" in look(ContextPage([], 20_000))
 
 
@@ -432,7 +432,7 @@ def test_what_a_project_cannot_set_is_only_saved_for_the_user() -> None:
 @pytest.mark.parametrize(
     ("rows", "files", "query", "said"),
     [
-        (settings(), FILES, "permissions.allow", "holds several values. Edit it in ~/.config"),
+        (settings(), FILES, "permissions.allow", "has several values. Edit it in ~/.config"),
         (
             settings(effort=("high", "environment variable AGENTCLI_EFFORT")),
             FILES,

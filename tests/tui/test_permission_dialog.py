@@ -335,7 +335,7 @@ def test_a_diff_that_was_cut_is_followed_by_all_that_would_be_written() -> None:
     event = asked("Write", {"file_path": "a", "content": "one\ntwo\nlast line"}, display=display)
     text = look(dialog(event), (80, 40))
     assert "Create this file?" in text
-    assert "The diff is longer than that." in text
+    assert "The diff is cut off here." in text
     assert "3 last line" in text
 
 

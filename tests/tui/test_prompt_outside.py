@@ -79,7 +79,7 @@ def test_chips_and_control_characters_are_minded_in_what_the_editor_wrote(tmp_pa
         ('rm "$1"', "The editor could not be used: No such file or directory."),
         (
             'dd if=/dev/zero of="$1" bs=1048576 count=11 2>/dev/null',
-            "What editor wrote is too large for a prompt (11,534,336 bytes).",
+            "The text from editor is too large for a prompt (11,534,336 bytes).",
         ),
     ],
 )

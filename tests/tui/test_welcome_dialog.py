@@ -74,7 +74,7 @@ def test_it_reads_like_this() -> None:
         "   3 Take the tour: agentcli demo",
         "     offline, without a key, in a temporary project",
         "   4 Not now",
-        "     commands work; a prompt asks again",
+        "     commands work; the next prompt asks again",
         " ↑↓ or a number choose · Enter confirm · Esc not now",
     ]
 
@@ -163,7 +163,7 @@ def test_work_that_takes_long_is_shown_and_esc_stops_it() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         for key in ["k", "a", "b", "enter"]:
             pilot.app.post_message(events.Key(key, {"enter": "\r"}.get(key, key)))
-        while "Asking api.anthropic.com …" not in "\n".join(shown(host)):
+        while "Contacting api.anthropic.com …" not in "\n".join(shown(host)):
             await pilot.pause(0)
         for key in ("enter", "down", "x"):
             pilot.app.post_message(events.Key(key, None))
