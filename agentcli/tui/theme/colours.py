@@ -1,4 +1,4 @@
-"""Colours as values, what stands out against what, and the small language in which a theme file describes a style.
+"""Colour values, contrast, and the small style language of theme files.
 
 A colour is three numbers, or one of the terminal's own sixteen, or the terminal's default. Nothing else can be said in
 a theme file, so nothing in one can become a control sequence, a CSS rule or markup.
@@ -44,7 +44,7 @@ class Colour:
 
     @property
     def css(self) -> str:
-        """As Textual's CSS says it."""
+        """The colour in Textual's CSS syntax."""
         if self.rgb is not None:
             return "#{:02x}{:02x}{:02x}".format(*self.rgb)
         if self.ansi < 0:
@@ -101,7 +101,7 @@ def readable(colour: Rgb, background: Rgb, ratio: float) -> Rgb:
 def parse_look(text: str, colours: Mapping[str, Colour]) -> Style | str:
     """A style such as `bold accent on #202020`, where a colour may be the name of one in the theme; `plain` is none.
 
-    What is wrong with the text comes back as text.
+    Returns a message if the text is invalid.
     """
     attributes: dict[str, Any] = {}
     color: Colour | None = None

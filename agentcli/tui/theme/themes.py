@@ -1,7 +1,7 @@
 """Themes from TOML files: read, checked, and made into the styles of blocks and the variables of Textual's CSS.
 
-Ours lie in `themes/`, the user's in the folder `themes` beside their settings; a user's theme may have the name of one
-of ours and then takes its place. The one in use is read by itself at the start; the others when somebody looks at them.
+Built-in themes are in `themes/`, the user's in the folder `themes` beside their settings; a user's theme replaces a
+built-in one of the same name. The start reads only the active theme, the theme picker reads the others.
 
 The background `terminal` is the terminal's own, which may be an image or see-through. What makes it work in Textual:
 - The theme is `ansi`: only then Textual leaves "default" alone instead of painting its own idea of it. Colours that are
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 REQUIRED = ("background", "foreground", "accent", "red", "orange", "yellow", "green", "cyan", "blue")
 OPTIONAL = ("purple", "pink", "muted", "faint", "rule", "surface", "raised", "selection", *MEANINGS)
-"""Made from the required ones where a theme does not name them."""
+"""Derived from the required colours if a theme does not define them."""
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _LOOKS = frozenset(field.name for field in fields(Palette)) - {"name", "dark", "colours", "syntax"}
@@ -113,8 +113,8 @@ def begin_with_theme(app: App[Any], theme: TextualTheme) -> None:
 
 
 def apply_theme(app: App[Any], theme: TextualTheme) -> None:
-    """Make the app look like this, also when a theme of this name is in use and has changed. Reads all style sheets
-    anew, so it does nothing where nothing would change."""
+    """Apply a theme, also if one of this name is active and has changed. Reads all style sheets again, so it does
+    nothing if nothing would change."""
     before = app.get_theme(theme.name)
     app.register_theme(theme)
     if app.theme == theme.name and before == theme:
@@ -126,7 +126,7 @@ def apply_theme(app: App[Any], theme: TextualTheme) -> None:
 
 
 def theme_folders(config_dir: Path | None) -> tuple[Path, ...]:
-    """Where themes lie, the user's own first."""
+    """The theme folders, the user's own first."""
     package = Path(__file__).parent.parent.parent
     installed = package / "data" / "themes"
     ours = installed if installed.is_dir() else package.parent / "themes"
@@ -134,12 +134,12 @@ def theme_folders(config_dir: Path | None) -> tuple[Path, ...]:
 
 
 def load_theme(name: str, folders: Sequence[Path]) -> Theme:
-    """The one theme, from the first folder that has it. Raises `ThemeError`."""
+    """Load a theme from the first folder that has it. Raises `ThemeError`."""
     return _made(*_read(name, folders))
 
 
 def load_themes(folders: Sequence[Path], report: Callable[[str], None] = lambda _problem: None) -> dict[str, Theme]:
-    """All of them by name, in the order of their names. `report` gets what is wrong with those that are left out."""
+    """All valid themes, sorted by name. `report` gets the problems of the others."""
     found: dict[str, Path] = {}
     for folder in folders:
         for file in _files(folder):
@@ -147,7 +147,7 @@ def load_themes(folders: Sequence[Path], report: Callable[[str], None] = lambda 
     themes = {}
     for name, folder in sorted(found.items()):
         try:
-            # Only from its own folder on: one that is broken does not silently become ours of the same name.
+            # From its own folder on: a broken theme is not silently replaced by a built-in one of the same name.
             themes[name] = load_theme(name, folders[list(folders).index(folder) :])
         except ThemeError as error:
             report(str(error))
@@ -162,7 +162,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _read(name: str, folders: Sequence[Path], depth: int = 0) -> tuple[Path, dict[str, Any]]:
-    """The file and what it says, together with what it extends."""
+    """The file and its values, merged with those of the theme it extends."""
     if not NAME.fullmatch(name):
         raise ThemeError(f"theme {name[:60]!r}", "", "a theme's name has only lowercase letters, digits and hyphens")
     files = [folder / f"{name}.toml" for folder in folders]
@@ -178,7 +178,7 @@ def _read(name: str, folders: Sequence[Path], depth: int = 0) -> tuple[Path, dic
         raise ThemeError(file, "extends", "expected the name of a theme")
     if depth >= _EXTENDS_LIMIT:
         raise ThemeError(file, "extends", f"at most {_EXTENDS_LIMIT} themes may extend one another")
-    # A theme that extends one of its own name means the one it stands before.
+    # A theme that extends its own name means the built-in theme that it replaces.
     _file, below = _read(base, folders[place + 1 :] if base == name else folders, depth + 1)
     for key, value in data.items():
         both = isinstance(value, dict) and isinstance(below.get(key), dict)
@@ -262,7 +262,7 @@ def choose_theme(setting: str, terminal_is_light: bool | None, environ: Mapping[
 
 
 def _has_few_colours(environ: Mapping[str, str]) -> bool:
-    """Sixteen at most, by the same signs that Rich goes by when it picks sequences."""
+    """Whether the terminal has at most sixteen colours, by the variables that Rich uses."""
     if environ.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit"):
         return False
     term = environ.get("TERM", "").strip().lower()

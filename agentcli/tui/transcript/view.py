@@ -22,9 +22,9 @@ class Viewport:
         self.top = 0
         self.following = True
         self.unseen = False
-        """Something came below the view since it stopped following."""
+        """Whether new content arrived below since the view stopped following."""
         self.held = False
-        """It would follow, but something is selected."""
+        """Whether following is paused by a selection."""
         self._anchor: tuple[StackEntry, int] | None = None
         """The block at the top of the view and which of its rows that is."""
 
@@ -106,19 +106,19 @@ class Viewport:
                 passed += entries[index].rows
 
     def follow(self) -> None:
-        """To the end, and stay there while it grows."""
+        """Scroll to the end and follow new output."""
         self.following, self.unseen, self.held = True, False, False
         self.settle()
 
     def hold(self, held: bool) -> None:
-        """Stand still for a while if it follows; go on following afterwards."""
+        """Pause following; it resumes afterwards."""
         if held and self.following:
             self.following, self.held = False, True
         elif not held and self.held:
             self.follow()
 
     def stay(self) -> None:
-        """What is at the top of the view now stays there."""
+        """Keep the current top of the view."""
         self.following = self.held = False
 
     def look_at(self, entry: StackEntry, row: int) -> None:
@@ -150,7 +150,7 @@ class Viewport:
         self._anchor = entry, _same_line(before, self._lines(entry), row)
 
     def scroll(self, rows: int) -> None:
-        """Down, or up when negative."""
+        """Scroll down, or up if negative."""
         anchor = self._anchored()
         if anchor is None or not rows:
             return

@@ -80,7 +80,7 @@ class Transcript(ScrollView):
 
     def __init__(self, make_block: Callable[[Item], Block], palette: Palette) -> None:
         super().__init__()
-        self.can_focus = False  # a click in the conversation must not take the keys away from the prompt
+        self.can_focus = False  # a click in the conversation must not take the focus from the prompt
         self.set_reactive(Widget.auto_links, False)
         self._items = TranscriptItems(make_block, palette)
         self._view = Viewport(self._items)
@@ -137,7 +137,7 @@ class Transcript(ScrollView):
             self._request_frame()
 
     def toggle_details(self) -> bool:
-        """Open everything that folds, or fold it; whether it is open now."""
+        """Expand or collapse all details. Returns whether they are expanded."""
         if self._items.layouts.width:
             self._view.keep_line(self._items.toggle_details)
         else:
@@ -155,7 +155,7 @@ class Transcript(ScrollView):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing runs by a timer."""
+        """Whether no timer is active."""
         return not self._active_timers
 
     @property
@@ -213,7 +213,7 @@ class Transcript(ScrollView):
             self._pause(self._beat)  # resumed, it beats at once
 
     def frame(self) -> None:
-        """Show things as they are now. Called by the clock; tests call it so as not to wait."""
+        """Update the screen. Called by the timer, and by tests directly."""
         self._dirty = False
         content = self._content
         if not content:
@@ -374,12 +374,12 @@ class Transcript(ScrollView):
         return self._view.following
 
     def follow(self) -> None:
-        """To the end, and stay there while it grows."""
+        """Scroll to the end and follow new output."""
         self._view.follow()
         self._settle()
 
     def scroll_rows(self, rows: int) -> None:
-        """Down, or up when negative."""
+        """Scroll down, or up if negative."""
         if self._items.layouts.width:
             self._view.scroll(rows)
             self._settle()
@@ -432,7 +432,7 @@ class Transcript(ScrollView):
         return True
 
     def selection_updated(self, selection: Selection | None) -> None:
-        """The view stands still while something is selected."""
+        """Stop following while something is selected."""
         self._view.hold(selection is not None)
         self._settle()
 
@@ -467,7 +467,7 @@ class Transcript(ScrollView):
             self.screen.selections = {self: select(entry, row, cells[0] + entry.shift, cells[1] + entry.shift)}
 
     def _toggle(self, entry: StackEntry) -> None:
-        """What was clicked stays under the mouse; what it shows more goes down."""
+        """Expand or collapse a block and keep its first row under the mouse."""
         if entry.block.foldable or entry.block.expanded:
             self._items.expand(entry, not entry.block.expanded)
             self._view.look_at_top_of(entry)
