@@ -193,7 +193,7 @@ def test_where_a_price_is_not_known_the_budget_can_only_be_lifted() -> None:
     run_virtual(main)
 
 
-def test_with_nobody_there_nothing_is_asked_and_the_work_ends() -> None:
+def test_noninteractive_runs_end_at_the_budget_without_asking() -> None:
     async def main() -> None:
         b = bench(looks(1), "Done.", tools=[FakeTool()], bounds=Bounds(max_budget_usd=0.15))
         async with b.engine:

@@ -181,7 +181,7 @@ def test_of_an_edit_it_is_not_said_that_it_needs_to_be_asked_about() -> None:
         assert (reason not in look(dialog(event))) is evident
 
 
-def test_what_is_not_in_sight_is_counted_anew_whenever_the_room_changes() -> None:
+def test_hidden_rows_are_counted_again_when_the_space_changes() -> None:
     event = asked("Bash", {"command": "\n".join(f"line {number}" for number in range(60))}, display={"kind": "command"})
     for keys in ("end", "end | / | l i n e space 5 5 | escape", "end | 4 | escape", "4 | pagedown | escape | end"):
         rows = look(dialog(event), keys=keys).split("\n")
@@ -349,7 +349,7 @@ def test_a_very_long_text_is_laid_out_beside_the_event_loop() -> None:
     play(dialog(event), script)
 
 
-def test_a_change_of_size_lays_everything_out_anew() -> None:
+def test_a_resize_repeats_the_layout() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         for width, height in ((40, 10), (120, 40), (20, 5), (80, 24)):
             await pilot.resize_terminal(width, height)

@@ -467,7 +467,7 @@ def test_the_box_grows_with_the_text_up_to_a_third_of_the_screen() -> None:
     play(script, size=(60, 24))
 
 
-def test_typing_in_a_row_lays_nothing_out_anew() -> None:
+def test_typing_in_a_row_does_not_repeat_the_layout() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "x")
         laid_out: list[bool] = []

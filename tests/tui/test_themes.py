@@ -437,7 +437,7 @@ def test_changing_between_themes_of_every_sort_changes_what_is_painted() -> None
     asyncio.run(run())
 
 
-def test_a_theme_that_changed_under_its_name_is_painted_anew(tmp_path: Path) -> None:
+def test_a_changed_theme_of_the_same_name_is_repainted(tmp_path: Path) -> None:
     write(tmp_path, "mine", 'extends = "nord"')
     app = Host(load_theme("mine", (tmp_path, *OURS)))
 
