@@ -288,7 +288,7 @@ def test_saving_an_answer_trusts_nothing_else_that_changed_meanwhile(
     assert store.state(repository).changed == (swapped,)
 
 
-def test_an_answer_added_to_another_users_file_is_not_trusted(
+def test_an_answer_added_to_a_file_changed_by_others_is_not_trusted(
     store: TrustStore, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     local = repository / ".agentcli" / "settings.local.json"
