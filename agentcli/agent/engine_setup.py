@@ -37,7 +37,7 @@ LateSystem = Callable[[], Callable[[], tuple[str, ...]]]
 """Gathers what a system prompt needs (blocking, for a thread); the result makes and records the prompt."""
 
 
-CHANGED_BEFORE = "old content was dropped, restored or shortened before the session was left"
+CHANGED_BEFORE = "old content was dropped, restored or shortened before the session was closed"
 
 
 @frozen

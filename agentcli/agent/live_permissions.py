@@ -162,7 +162,7 @@ class LivePermissions:
         gone = {rule.text for rule in parse_rules(remove)}
         if scope != "session":
             if self._files is None:
-                raise AgentError("There are no settings files here to keep rules in.")
+                raise AgentError("There is no settings file to save rules in.")
             where = self._files.change(scope, behavior, add=[rule.text for rule in added], remove=sorted(gone))
             self._forget(behavior, gone, where)
             self._read_again()

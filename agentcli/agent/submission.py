@@ -64,7 +64,7 @@ class Submission:
                         yield event
             except Exception as error:
                 logging.getLogger("agentcli").exception("the submission failed")
-                text = f"agentcli itself failed: {type(error).__name__}: {error}. The conversation can go on."
+                text = f"agentcli itself failed: {type(error).__name__}: {error}. You can continue the conversation."
                 account.ended = ev.LoopEnded(terminal=EndReason.MODEL_ERROR.value, turns=0, text=text)
         finally:
             self._complete_log()

@@ -71,9 +71,9 @@ class ConflictChoices:
         ran = " and ".join(f"`{plain_line(one, 60)}`" for one in plan.commands[:_MOST_COMMANDS])
         when = f"while {ran or 'a command'} ran"
         text = f"{'These files' if len(plan.doubtful) > 1 else 'This file'} changed {when}:\n{listed}\n"
-        text += "If you edited them meanwhile, putting them back loses your edits."
-        title = f"Undo: put back {counted(len(plan.doubtful), 'file')} that may be yours?"
-        display: Json = {"kind": "confirm", "text": text, "yes": "Put back", "no": "Leave"}
+        text += "Restoring loses edits that you made in the meantime."
+        title = f"Undo: restore {counted(len(plan.doubtful), 'file')} that you may have edited?"
+        display: Json = {"kind": "confirm", "text": text, "yes": "Restore", "no": "Leave as is"}
         asking = self._engine.question(title, text, display)
         if asking is None:
             return
@@ -96,7 +96,7 @@ class ConflictChoices:
             text = "Both you and the prompt changed the whole file."
         else:
             text = "Both you and the prompt changed these lines."
-        gone = "" if conflict.exists else f"{when}: there is no such file"
+        gone = "" if conflict.exists else f"{when}: the file did not exist"
         return {
             "kind": "undo",
             "text": text,
@@ -143,11 +143,7 @@ async def put_back(engine: Engine, arguments: str, again: bool) -> AsyncGenerato
     if report.done:
         yield say(undo_text(engine, report, again=again))
         return
-    hint = (
-        ""
-        if engine.messages or again
-        else " This is a new session; --continue goes on with the last one in this folder."
-    )
+    hint = "" if engine.messages or again else " This is a new session; --continue opens the last one in this folder."
     yield fail(f"{report.text}{hint}")
 
 

@@ -1,4 +1,4 @@
-"""Settings from all their layers, each value with where it came from.
+"""Settings from all layers, each value with its source.
 
     managed > flags > environment variables > .agentcli/settings.local.json > .agentcli/settings.json > user > default
 
@@ -27,7 +27,7 @@ from agentcli.core.plural import counted, plural
 
 _MOST_TEXTS = 1_000
 _MOST_TEXT = 65_536
-"""Entries, and characters of all of them together, that one list of settings may have."""
+"""Maximum entries (`_MOST_TEXTS`) and total characters of one list setting."""
 SOURCES = ("user", "project", "local")
 
 

@@ -1,8 +1,8 @@
-"""Context collapse, the pure part (SPEC 2.1 step 5): which old exchanges may give way to a summary, and its words.
+"""Context collapse, the pure part (SPEC 2.1 step 5): which old exchanges a summary may replace, and its text.
 
-A span is some whole exchanges in a row, each from a prompt to before the next one. It is summarised ahead of time and
-staged here; the step commits staged spans, the oldest first, once room is needed. A committed span is an edit like any
-other: the log keeps everything, and a restore shows it again. Asking for summaries is `agent/context/collapse.py`.
+A span is a run of complete exchanges, each from a prompt up to the next one. It is summarised in advance and staged
+here; the step commits staged spans, oldest first, when space is needed. A committed span is an ordinary edit: the log
+keeps everything, and a restore shows it again. `agent/context/collapse.py` requests the summaries.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from agentcli.core.plaintext import plain_text
 LATEST = 2
 """Number of latest exchanges that are never part of a span."""
 LEAST_SPAN = 2_000
-"""Tokens: a summary of less hardly frees anything. Short exchanges are taken together until they come to as much."""
+"""Minimum tokens of a span: a smaller one would free too little. Short exchanges are combined to reach it."""
 PROMPT_TOKENS = 2_000
 PROMPT_SHARE = 0.2
 """Share of a span's size reserved for the user's own words."""
@@ -103,9 +103,9 @@ class Span:
 def find_spans(
     shown: Sequence[Message], stays: Callable[[Message], bool], size: Callable[[Message], int]
 ) -> Iterator[Span]:
-    """The spans that may be summarised, the oldest first. `shown`: the conversation as a request shows it, without what
-    is put in front of it. `stays`: whether a message has to remain as it is. Never the last two exchanges, and nothing
-    that has not been answered. The same spans come out when the conversation has grown."""
+    """The spans that may be summarised, oldest first. `shown`: the conversation as a request shows it, without the user
+    context. `stays`: whether a message must remain unchanged. Excludes the last two exchanges and anything unanswered.
+    The spans stay the same as the conversation grows."""
     begin, count, tokens, end = 0, 0, 0, -1
     for first, behind in exchanges(shown)[:-LATEST]:
         messages = shown[first:behind]
@@ -252,9 +252,8 @@ class Collapse:
         self.staged[span.first] = Staged(span.ids, text, span.exchanges, freed, by_person)
 
     def prune(self, shown: Sequence[Message], edited: EditOf) -> dict[str, Sequence[Message]]:
-        """Forget what is not shown any more message by message (it was committed, or compacted away), and what the
-        person has decided about since: its summary may tell what they took out. Returns the messages of the others, the
-        oldest first."""
+        """Forget spans that were committed or compacted, and those in which the user has edited something since: the
+        summary may mention what they removed. Returns the messages of the other spans, oldest first."""
         left = {
             first: messages
             for first, messages in _by_first(shown, self.staged).items()
@@ -270,7 +269,7 @@ class Collapse:
             return None
         enough = situation.estimate - situation.usable * self.thresholds.target
         plan = self._plan(shown, situation.pinned, situation.edited, enough)
-        # Without it the whole conversation would soon be compacted.
+        # Otherwise the whole conversation would soon be compacted.
         return replace(plan, for_room=True) if plan is not None else None
 
     def plan_all(self, shown: Sequence[Message], pinned: frozenset[str], edited: EditOf) -> StepPlan | None:

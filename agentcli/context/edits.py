@@ -1,7 +1,7 @@
 """Decisions about how old messages are shown in requests, as values (SPEC 2.1). The log itself is never rewritten.
 
-An edit is made once, recorded as an event, and laid over the log again byte for byte by every later request, also in
-another process: the prompt cache depends on it. A block is named by its message and its place in it (`<id>:<n>`).
+An edit is made once, recorded as an event, and applied to the log by every later request, byte for byte and also in
+another process: the prompt cache depends on it. A block is named by its message and its index (`<id>:<n>`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NUMBERS = "numbers"
 """In the meta of a message shown without some of its blocks: the number that each other block has in the log."""
 
 COLLAPSED = "collapse:"
-"""Before the id of the first of several messages: the id of the one that stands for them."""
+"""Id prefix of a message that replaces several others; the id of the first of them follows."""
 
 EditKind = Literal["replace", "drop", "collapse", "undo_compaction", "restore"]
 """replace: `text` stands in the place of a result's or a text's content, or of a picture.
@@ -147,7 +147,7 @@ class Edits:
         """The messages after the last valid compact boundary, without those of undone boundaries."""
         if self._undone:
             log = _without_undone(log, self._undone)
-        boundary = Origin.BOUNDARY  # looking it up is what would cost most here, and this is done twice a turn
+        boundary = Origin.BOUNDARY  # a local, because the enum lookup dominates and this runs twice per turn
         torn: set[str] = set()
         for index in range(len(log) - 1, -1, -1):
             if log[index].origin is boundary:
@@ -222,7 +222,7 @@ class Edits:
                 continue
             edit = self._collapses.get(message.id)
             if edit is None or places.get(edit.through, -1) < place:
-                # Its end is not there (a line of the file was lost): better all of it than nothing of what follows.
+                # The end is missing (a line of the file was lost): show the span in full rather than lose what follows.
                 shown.append(message)
                 continue
             known = self._spans.get(message.id)
@@ -263,7 +263,7 @@ def _without_undone(log: Sequence[Message], undone: Mapping[str, str]) -> list[M
         if first >= 0 <= last - first:
             gone.update(range(first, last + 1))
         elif first >= 0:
-            # The end is not there (a line of the file was lost): what the boundary itself names goes, and no more.
+            # The end is missing (a line of the file was lost): remove only what the boundary itself names.
             written = log[first].meta.get(WRITTEN)
             gone.add(first)
             gone.update(places[id] for id in written or () if id in places)

@@ -1,9 +1,9 @@
 """Context size: the true usage of the last response plus an estimate of later messages (SPEC 3.3).
 
-The estimate weighs kinds of characters apart, because a tokenizer does: words of letters are cheap, punctuation and
-digits dear, a Chinese character costs more than a token, and base64 twice what prose does. How dense the model's own
-tokenizer is (they differ by a third between models) is learnt from the conversation: what a response says was in its
-request, less what the one before said, is what the messages between them truly came to.
+The estimate weighs kinds of characters separately, as tokenizers do: letters are cheap, punctuation and digits
+expensive, a Chinese character costs more than a token, and base64 twice as much as prose. The density of the model's
+tokenizer (models differ by a third) is learnt from the conversation: the difference between the usages of two responses
+is the true size of the messages between them.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ _RANDOM_WEIGHT = 0.6
 
 
 def count_kinds(text: str) -> dict[str, int]:
-    """How many characters of each kind, in nanoseconds per character: C does the counting."""
+    """Number of characters of each kind. Takes nanoseconds per character, because C does the counting."""
     left = text.encode("utf-8", "surrogatepass")
     counts: dict[str, int] = {}
-    if len(left) >= 60 and max(map(len, left.split()), default=0) >= 60:  # mostly there is none
+    if len(left) >= 60 and max(map(len, left.split()), default=0) >= 60:  # usually there is none
         plain, runs = _RANDOM_RUN.subn(b"", left)
         if runs:
             counts["random"] = len(left) - len(plain)
@@ -228,6 +228,6 @@ def _counted(messages: Sequence[Message], places: Iterable[int]) -> Iterator[tup
 
 
 def _forgets_thinking(reply: Message, between: Sequence[Message]) -> bool:
-    """With a new prompt the API may leave out what was thought before: the reply is then smaller than it said."""
+    """Whether a new prompt may make the API drop earlier thinking, so that the reply is smaller than its usage."""
     prompted = any(message.origin in (Origin.PROMPT, Origin.QUEUED) for message in between)
     return prompted and any(map(is_thinking, reply.content))

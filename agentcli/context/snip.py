@@ -1,4 +1,4 @@
-"""Snip (SPEC 2.1 step 3): what is provably superseded gives way to one short line, without a model call.
+"""Snip (SPEC 2.1 step 3): replaces provably superseded content by one short line, without a model call.
 
 Superseded is: a reading of a file whose lines were read again later; one of a file that was written whole since (what
 is new is in that call); one of a file that was changed since, when most of its lines were read again; an older result

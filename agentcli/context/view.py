@@ -66,8 +66,8 @@ class ContextView:
         return other
 
     def set_user_context(self, text: str, boundary: str = "") -> None:
-        """What stands before all messages, from the compact boundary with this id on. Undoing the compaction brings
-        back what stood there before it. Changing it later would break the prefix."""
+        """Set the text before all messages, from the compact boundary with this id on. Undoing the compaction restores
+        the previous text. Changing it later would break the prefix."""
         made = Message("user", (TextBlock(text),), "user-context", Origin.ATTACHMENT)
         self._fronts[boundary] = (made,) if text else ()
 
@@ -183,7 +183,7 @@ def _drop_images(message: Message) -> Message:
 
 
 def _flatten_tools(message: Message) -> Message:
-    """Calls and results as text: the last resort when the API refuses how they are paired."""
+    """Calls and results as text: the last resort when the API rejects their pairing."""
 
     def shown(block: Block) -> Block | None:
         if isinstance(block, ToolUseBlock):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from agentcli.interactive.connecting import Connecting
     from agentcli.interactive.welcome import Offer, Welcome
 
-NOBODY = "No model is connected: /login connects one. agentcli demo shows how it works without any."
+NOBODY = "No model is connected: /login connects one. agentcli demo is a tour without one."
 
 
 class Welcoming(Reaching):
@@ -60,7 +60,7 @@ class Welcoming(Reaching):
             if text is None:
                 return None
             if is_lone_key(text):
-                self._session.note("Choose the line for a key first: what is typed then is not shown.", "warning")
+                self._session.note("First choose the line for a key: then it is hidden while you type.", "warning")
                 continue
             typed = text.strip().lower()
             for number, offer in enumerate(offers, 1):

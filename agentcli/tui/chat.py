@@ -247,7 +247,7 @@ class ChatScreen(Screen[None]):
         typed = self.prompt.draft
         first, *rest = drafts if typed.is_empty else (*drafts, typed)
         if rest and any(draft.text.startswith(("/", "!")) for draft in (first, *rest)):
-            self.hint("The others are in the history: Up brings them back")
+            self.hint("Other queued prompts are in the history: press Up")
             first, rest = (rest[-1] if typed.is_empty else typed), []
         self.prompt.load(first)
         for draft in rest:
@@ -355,7 +355,7 @@ class ChatScreen(Screen[None]):
 
     def action_background(self) -> None:
         if not self.session.send_to_background():
-            self.hint("No command is running that could go to the background")
+            self.hint("No running command can be moved to the background")
 
     def action_palette(self) -> None:
         self.actions.run("palette")

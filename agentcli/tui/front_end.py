@@ -203,7 +203,7 @@ class AppFrontEnd(FrontEnd):
         keymap = self._app.preferences.keymap or {}
         known = rows(self._chat.session.engine)
         commands = [("Commands", command.usage, command.described) for command in known]
-        keys = [*help_rows(keymap), *(("Read on", where, text) for where, text in READ_ON)]
+        keys = [*help_rows(keymap), *(("More help", where, text) for where, text in READ_ON)]
         by_usage = {command.usage: command for command in known}
 
         def more(usage: str) -> list[str]:

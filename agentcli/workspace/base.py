@@ -176,10 +176,10 @@ class Workspace:
         self._reason = reason
 
     async def warm(self, working_dirs: Sequence[Path]) -> None:
-        """Do ahead of time what makes the first snapshot slow, where that may be done."""
+        """Prepare the first snapshot in advance, where that is allowed."""
 
     def begin(self, prompt_id: str) -> None:
-        """A submission begins."""
+        """Called when a submission begins."""
 
     async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
         """Called right before a call that is not safe begins to work. Must be quick and must not raise."""
@@ -194,13 +194,13 @@ class Workspace:
         Must not raise."""
 
     async def after_user_command(self) -> None:
-        """That command has ended. Must not raise."""
+        """Called when that command has ended. Must not raise."""
 
     async def end(self, hurry: bool = False) -> None:
         """The submission is over; later changes are the user's. `hurry`: within a second, the program is to end."""
 
     def take_notice(self) -> str | None:
-        """The next sentence for the user, once each: why something cannot be undone."""
+        """The next message about something that cannot be undone, each once."""
         return None
 
     async def changes(self) -> list[FileChange]:

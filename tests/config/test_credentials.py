@@ -118,7 +118,7 @@ def test_a_file_that_others_can_read_is_not_used_and_the_mending_is_told(tmp_pat
     assert keys.find(HERE) is not None
 
 
-def test_what_belongs_to_somebody_else_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_another_user_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = store(tmp_path)
     keys.keep(HERE, KEY)
     assert keys.path is not None
@@ -157,7 +157,7 @@ def test_what_is_no_file_of_ours_is_told_and_not_overwritten(tmp_path: Path, con
     assert keys.path.read_text() == content
 
 
-def test_a_pipe_in_the_place_of_the_file_holds_nobody_up(tmp_path: Path) -> None:
+def test_a_pipe_in_place_of_the_file_does_not_block(tmp_path: Path) -> None:
     keys = store(tmp_path)
     assert keys.path is not None
     keys.path.parent.mkdir(mode=0o700)

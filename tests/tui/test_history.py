@@ -118,7 +118,7 @@ def test_reading_a_full_history_is_quick(tmp_path: Path) -> None:
     assert time.process_time() - began < 0.2
 
 
-def test_nothing_is_read_before_somebody_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_read_before_first_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "h.jsonl"
     path.write_text('{"text": "before"}\n')
     monkeypatch.setattr(History, "_read", lambda _self: pytest.fail("read"))

@@ -221,7 +221,7 @@ class ContextControl:
         if isinstance(change, str):
             return change
         restored = price_of_restore(change, situation)
-        restored = self._apply(change, f"you brought back {self._named(item)}", restored)
+        restored = self._apply(change, f"you restored {self._named(item)}", restored)
         if change.keeps:
             self.pin(item)
         return restored

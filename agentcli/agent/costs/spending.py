@@ -292,7 +292,7 @@ class Budget:
         if self.cap is None or self._warned or self.is_spent(totals) or totals.cost_usd < self.cap * WARN_AT:
             return None
         self._warned = True
-        then = "you are asked whether to go on" if interactive else "the work stops"
+        then = "you are asked whether to continue" if interactive else "the run stops"
         return f"{money(totals.cost_usd)} of the budget of {money(self.cap)} is spent. At the budget {then}."
 
     def text(self, totals: Totals, *, interactive: bool) -> str:
@@ -301,7 +301,7 @@ class Budget:
         if not interactive:
             return text
         more = f"/budget {raised(self.cap or 0.0, totals.cost_usd):g}" if totals.fully_priced else "/budget off"
-        return f"{text}. Nothing is lost: {more} lets it go on, /budget off lifts the bound; then send a prompt."
+        return f"{text}. Nothing is lost: {more} raises it, /budget off removes it; then send a prompt."
 
 
 def raised(cap: float, spent: float) -> float:

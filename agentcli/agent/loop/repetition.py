@@ -178,7 +178,7 @@ class LoopQuestion:
             name="Loop guard",
             input={},
             title=self._title,
-            reason="The agent seems to go round in circles. Yes lets it go on, no ends this task here.",
+            reason="The agent seems to be stuck in a loop. Yes continues, no stops this task.",
             display={"kind": "loop", "text": text},
         )
 

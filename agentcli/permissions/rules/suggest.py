@@ -1,4 +1,4 @@
-"""Allow rules that would make a permission question go away. Suggestions only; nothing is applied here.
+"""Suggests allow rules that would avoid a permission question. Nothing is applied here.
 
 The exact command comes first: nearly every program has an option by which later arguments choose what runs. Programs of
 everyday work are also offered with a star, and what that covers is said. An interpreter or a shell
@@ -40,7 +40,7 @@ class Suggestions:
     policy: Policy
     call: PermissionCall
     given: tuple[Need, ...]
-    """The needs as the tool stated them."""
+    """The needs that the tool declared."""
 
     def exact(self) -> list[str]:
         """The narrowest rules, one per part of a command; none if no rules can cover the call."""
@@ -67,7 +67,7 @@ class Suggestions:
         return [*found, signed_in] if signed_in is not None else found
 
     def _with_credentials(self, exact: list[str]) -> RuleChoice | None:
-        """The exact command with the variables that its program signs in with, where those are set."""
+        """The exact command with its program's sign-in variables, if those are set."""
         given = self.policy.credential_rules(self.given, self.call.cwd, self.call.working_dirs)
         if not exact or not given:
             return None
@@ -77,7 +77,7 @@ class Suggestions:
         return RuleChoice((*exact, *given), f"{self._exactly()}, with {_listed(names)}", note)
 
     def _however_started(self, wider: list[str]) -> RuleChoice | None:
-        """One tool of the project's own environment, under each name that it is started by."""
+        """Rules for one tool of the project's environment, for every way to start it."""
         prefixes = self._prefixes()
         tool = tool_of(prefixes[0]) if len(prefixes) == 1 else None
         if tool is None:
@@ -103,7 +103,7 @@ class Suggestions:
     # --------------------------------------------------------------------------------------------------- the rules
 
     def _verified(self, rules: list[str]) -> list[str]:
-        """The rules, if with them the call would run without a question."""
+        """The rules, if they would allow the call."""
         if not rules:
             return []
         call = self.call
@@ -141,7 +141,7 @@ class Suggestions:
     def _part_rules(self, part: CommandPart, prefix: Prefix) -> list[str]:
         rules: list[str] = []
         if self._needs_rule(part):
-            # A rule with a wildcard opens nothing outside, so the hint has to be exact there.
+            # A wildcard rule does not cover paths outside the working directories, so the hint must be exact.
             outside = any(not self.call.is_inside(str(path)) for path in written_paths(part))
             words = prefix(part.inner) if not runs_input(part.inner) and not outside else None
             if words is None:
@@ -166,7 +166,7 @@ def for_need(tool_name: str, need: Need) -> list[str]:
         if not host:
             return [tool_name]
         return [rule_text(tool_name, f"{'private' if is_private_host(host) else 'domain'}:{host}")]
-    # Of these each name is something else to allow.
+    # For these tools every name is a separate permission.
     named = tool_name in ("Task", "Skill") and need.target
     return [rule_text(tool_name, need.target) if named else tool_name]
 
@@ -174,7 +174,7 @@ def for_need(tool_name: str, need: Need) -> list[str]:
 def for_part(tool_name: str, part: CommandPart) -> list[str]:
     """Empty when no rule could cover the part."""
     text = part.inner_text if not part.extended else part.command.text
-    # A star would be a wildcard in the rule.
+    # A literal star would become a wildcard in the rule.
     if "*" in text or "\n" in text or runs_input(part.inner):
         return []
     return [rule_text(tool_name, text)]

@@ -127,9 +127,9 @@ def _diff(event: PermissionRequested, width: int, palette: Palette) -> list[Bloc
     if text:
         lines += diff_lines(text, width, palette, path)
     else:
-        lines += paragraph("Only line ends would change, or the end of the last line.", width, palette.muted)
+        lines += paragraph("Only line endings would change.", width, palette.muted)
     if display.get("truncated"):
-        lines += [BLANK, *paragraph("The diff is longer than that. All that is to be written:", width, palette.warning)]
+        lines += [BLANK, *paragraph("The diff is cut off here. The complete new content:", width, palette.warning)]
         lines += input_lines(event.input, width, palette)
     return lines
 

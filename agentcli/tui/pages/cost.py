@@ -92,7 +92,7 @@ class CostPage(Page[None]):
         palette = self.palette
         rows: list[Runs] = []
         for model, used in self._totals.by_model.items():
-            said = price(used, "price not known")
+            said = price(used, "unknown price")
             style = palette.warning if used.unpriced_requests else palette.text
             usage = used.usage
             sent, received = token_count(usage.input_tokens), token_count(usage.output_tokens)
@@ -110,7 +110,7 @@ class CostPage(Page[None]):
         total: Runs = [(money(totals.cost_usd), palette.text + _BOLD)]
         if not totals.fully_priced:
             count = sum(used.unpriced_requests for used in totals.by_model.values())
-            total.append((f"  and {counted(count, 'request')} whose price is not known", palette.warning))
+            total.append((f"  and {counted(count, 'request')} of unknown price", palette.warning))
         if notes.before:
             total.append((" since it was resumed", palette.text))
         usage: Usage = totals.usage

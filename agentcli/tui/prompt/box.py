@@ -41,7 +41,7 @@ from agentcli.tui.prompt.rows import PromptMark, PromptRule, QueuedRows
 
 IDLE_HINT = "Ask anything · / commands · @ files · ! shell · ? keys"
 _BUSY_HINT = "Enter queues, Ctrl+Enter steers"
-_SEARCH_HINT = "part of an earlier prompt · Enter takes it · Esc goes back"
+_SEARCH_HINT = "search earlier prompts · Enter accepts · Esc cancels"
 _WARM_SECONDS = 0.5
 
 
@@ -315,7 +315,7 @@ class PromptBox(Widget):
         found = self._parts.history.search(query)
         self._found = [draft for draft, _positions in found]
         rows = [PopupRow(draft.text[:400], positions=positions) for draft, positions in found]
-        note = "" if rows else "Nothing in the history has these letters." if query else "The history is empty."
+        note = "" if rows else "No earlier prompt matches." if query else "The history is empty."
         self._popup.open(rows, title="history", note=note, chosen=0, room=self._room())
 
     def _take_found(self, index: int) -> None:

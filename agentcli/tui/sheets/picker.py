@@ -211,7 +211,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
         super().paint()
         palette, rows = self.palette, self.listing
         rows.palette = palette
-        rows.empty = self.empty if not self._entries else f"Nothing fits “{self.query_text[:40]}”."
+        rows.empty = self.empty if not self._entries else f"No match for “{self.query_text[:40]}”."
         rows.refresh()
         self.entry.repaint(palette)
         self.query_one("#about", StyledRows).show(first_rows(self._about(self.size.width), self._about_shown))

@@ -127,7 +127,7 @@ class StatusCommand:
         if line:
             return Ran(line)
         if not ended:
-            return Ran([], f"statusLine: the command printed nothing within {TIMEOUT_SECONDS:.0f} s, so it was ended")
+            return Ran([], f"statusLine: the command printed nothing within {TIMEOUT_SECONDS:.0f} s, so it was stopped")
         return Ran([], f"statusLine: the command printed nothing (exit {process.returncode})")
 
 

@@ -97,7 +97,7 @@ async def copy(text: str, terminal: Terminal, write: Callable[[str], object], wo
         write(sequence)
         return f"Copied {size} through the terminal (OSC 52)."
     if len(text) > LARGEST_CLIPBOARD // 2:
-        return f"Not copied: {size} are more than a terminal takes. Save it to a file with /export instead."
+        return f"Not copied: {size} are too many for the terminal. Install wl-copy, xclip or xsel."
     return "Not copied: this terminal has no clipboard. Install wl-copy, xclip or xsel."
 
 

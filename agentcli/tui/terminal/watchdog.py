@@ -90,7 +90,7 @@ class EscapeWatch:
         """Runs in the main thread between two instructions, so without locks. Raises only inside a callback."""
         if self._answer is not None and frame is not None and _is_in_callback(frame):
             self._stack = "".join(traceback.format_stack(frame))
-            raise Stuck("This took so long that nothing else could go on, and was ended.")
+            raise Stuck("This handler blocked the app and was stopped.")
 
 
 def _is_in_callback(frame: FrameType) -> bool:

@@ -1,4 +1,4 @@
-"""Which theme is on, and why: the setting, what the terminal said of its background, the person's own files."""
+"""Chooses the active theme from the setting, the terminal's background and the user's own theme files."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Dressing:
         self._light: bool | None = None
         self._background: tuple[int, int, int] | None = None
         self.setting = setting
-        """What the person wants: a name, or `auto`."""
+        """The configured theme: a name, or `auto`."""
         self.problem = ""
-        """Why the theme that is on is not the one that was wanted."""
+        """Why the active theme is not the configured one; "" if it is."""
         self.theme = self._loaded(setting)
 
     @property
@@ -50,12 +50,12 @@ class Dressing:
         return own if own is not None and self.theme.file.parent == own else None
 
     def wear(self, setting: str) -> None:
-        """Put a theme on. One that cannot be read is `problem`, and the usual one is on."""
+        """Activate a theme. If it cannot be read, `problem` says why and the default is used."""
         self.setting = setting
         self.theme = self._loaded(setting)
 
     def learn_background(self, rgb: tuple[int, int, int], light: bool) -> None:
-        """The terminal has told its background: `auto` may mean another theme."""
+        """Handle the terminal's report of its background, which may change what `auto` means."""
         self._background, self._light = rgb, light
         self.theme = self._loaded(self.setting)
 
@@ -63,7 +63,7 @@ class Dressing:
         load_theme(choose_theme(name, self._light, self._environ), self._folders)
 
     def all(self, report: Callable[[str], None] = lambda _problem: None) -> dict[str, Theme]:
-        """Every theme; `report` gets what is wrong with those that are left out."""
+        """All valid themes; `report` gets the problems of the others."""
         return load_themes(self._folders, report)
 
     def _loaded(self, setting: str) -> Theme:

@@ -16,7 +16,7 @@ from agentcli.tui.theme.colours import parse_look
 
 
 def _look(text: str) -> Style:
-    """As `Style.parse`, which takes several times as long; there are many here, and each start pays for them."""
+    """A faster `Style.parse`, because every start parses many styles."""
     style = parse_look(text, {})
     assert isinstance(style, Style), text
     return style
@@ -24,7 +24,7 @@ def _look(text: str) -> Style:
 
 @frozen(kw_only=True)
 class Palette:
-    """Without a theme it is that of the theme `dark`."""
+    """The styles of a theme; the defaults are those of `dark`."""
 
     name: str = "dark"
     dark: bool = True
@@ -40,9 +40,9 @@ class Palette:
     thinking: Style = _look("italic #8f99a9")
     rule: Style = _look("#3d4552")
     surface: Style = _look("#d5dae3 on #1f2126")
-    """Text on what lies above the page: menus, dialogs, cards."""
+    """Text on raised surfaces: menus, dialogs, cards."""
     chip: Style = _look("#7cb7ff on #272a2f")
-    """Something that stands for more than it shows: a paste, an image, a file."""
+    """Placeholder for a paste, an image or a file."""
 
     heading: Style = _look("bold #7cb7ff")
     strong: Style = _look("bold")
@@ -93,7 +93,7 @@ class Palette:
             "heading": _look("bold #7cb7ff"),
         }
     )
-    """Styles of code by the kind of token; what is missing is `name`."""
+    """Code styles by token kind; others use `name`."""
 
 
 _PLAIN_LOOKS = {

@@ -20,7 +20,7 @@ from textual.widget import Widget
 
 
 class WidgetSpan(NamedTuple):
-    """Cells of one row in which a widget shows."""
+    """Cells of one row in which a widget is visible."""
 
     left: int
     right: int
@@ -32,7 +32,7 @@ class WidgetSpan(NamedTuple):
 
 
 Placed = tuple[int, int, Strip]
-"""Column, row, and what goes there."""
+"""Column, row and strip."""
 
 
 class QuickUpdate(CompositorUpdate):

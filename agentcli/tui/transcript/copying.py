@@ -1,6 +1,6 @@
-"""From cells on the screen to the text they came from: what a selection copies, and which word is under the mouse.
+"""Maps screen cells to source text, for copying a selection and finding the word under the mouse.
 
-What is copied is source text: no gutters, no padding, and lines that were wrapped to fit are whole again.
+The copied text is the source: no gutters, no padding, and wrapped lines are joined.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _INSIDE_WORDS = "_-./~@:+%#&=?"
 
 
 class Cluster(NamedTuple):
-    """What is one character to a person, and the cells it covers."""
+    """A user-perceived character and the cells it covers."""
 
     start: int
     end: int

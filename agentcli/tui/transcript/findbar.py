@@ -1,4 +1,4 @@
-"""The line to search in the transcript with: above the activity line, there while it is open."""
+"""The search bar of the transcript, shown above the activity line while it is open."""
 
 from __future__ import annotations
 

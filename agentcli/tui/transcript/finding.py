@@ -1,7 +1,7 @@
 """Search in the conversation: what a query means, where it is on painted rows, and which match is the current one.
 
-Searches what the person sees, row by row as painted and with wrapped lines joined again; and in the source of folded
-blocks, so that what is folded away is found too. Laying out and scrolling are the transcript's.
+Searches the visible text, row by row with wrapped lines joined, and the source of folded blocks. The transcript does
+layout and scrolling.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agentcli.tui.transcript.view import Viewport
 
 MOST = 10_000
-"""Matches in one block beyond which nobody steps through them."""
+"""Maximum matches per block."""
 
 
 class Spot(NamedTuple):
@@ -128,10 +128,10 @@ class TranscriptSearch:
         self.query = query
         self.found: dict[StackEntry, list[FoundSpots]] = {}
         self.hidden: set[StackEntry] = set()
-        """Folded blocks with more in them than is shown; opened when the search comes to them."""
+        """Folded blocks with hidden matches; opened when the search reaches them."""
         self.current: tuple[StackEntry, int] | None = None
         self._looked: dict[StackEntry, int] = {}
-        """Which version of the lines was looked at. Not the lines themselves: they would all be kept."""
+        """Searched version of each block's lines; keeping the lines themselves would take much memory."""
 
     def look(self, entry: StackEntry, lines: Sequence[BlockLine]) -> None:
         if self._looked.get(entry) == entry.version:
@@ -175,7 +175,7 @@ class TranscriptSearch:
         return before + number + 1
 
     def step(self, direction: int) -> bool:
-        """Move on by one match, around the ends. Whether there is one."""
+        """Move to the next match, wrapping at the ends; False if there is none."""
         if self.current is not None:
             entry, number = self.current
             if 0 <= number + direction < len(self.found.get(entry, ())):
@@ -304,4 +304,4 @@ class Finder:
         if not self._view.top < first < self._view.top + self._view.height - 1:
             self._view.look_at(entry, row)
             self._view.scroll(-(self._view.height // 3))
-        self._view.hold(True)  # or what streams in would carry the match away
+        self._view.hold(True)  # otherwise new output would scroll the match away

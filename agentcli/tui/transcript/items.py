@@ -1,6 +1,6 @@
-"""All blocks of the conversation and what happens to them: operations, folding, true heights. No view, no screen.
+"""All blocks of the conversation: operations, folding and true heights, independent of the screen.
 
-Whatever a block does wrong ends here: it is logged, and the others are shown.
+Errors of a block are caught and logged here, so that the others are still shown.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TranscriptItems:
         """Whether any block may have an estimated height."""
 
     def apply(self, operations: Iterable[Operation]) -> bool:
-        """Lays nothing out. Whether anything was added, so that there is something to see below."""
+        """Apply operations without layout. Returns whether anything was added below."""
         more = False
         for operation in operations:
             match operation:
@@ -85,7 +85,7 @@ class TranscriptItems:
             self.search.removed(entry)
 
     def stale(self, entry: StackEntry) -> None:
-        """The block looks different from what its lines say."""
+        """Mark a block whose lines are outdated."""
         entry.stale = self.unsure = True
         if self.search is not None:
             self.search.forget(entry)
@@ -126,7 +126,7 @@ class TranscriptItems:
             self.search.forget_all()
 
     def measure(self, entries: Iterable[StackEntry], deadline: float) -> bool:
-        """Find out true heights until the deadline, in this order of all blocks. Whether any differs."""
+        """Compute true heights in this order until the deadline. Returns whether any changed."""
         moved = False
         for entry in entries:
             if not entry.stale:

@@ -1,4 +1,4 @@
-"""The lines of the blocks: made when they are needed, kept as long as there is room, never the end of the app.
+"""Caches the lines of blocks, laid out on demand; an error in a block does not end the app.
 
 Heights stay known when lines are dropped. Knows nothing of the screen but its width.
 """
@@ -31,7 +31,7 @@ class BrokenBlock(Block):
         return [cannot_show(self.error, width, palette.error)]
 
     def grow(self, text: str) -> None:
-        """There is nothing to add it to."""
+        """Ignored: there is no content to extend."""
 
 
 class Layouts:
@@ -67,7 +67,7 @@ class Layouts:
             self.drop(entry)
 
     def set_width(self, width: int) -> None:
-        """All heights are estimates from now on."""
+        """Set the width; all heights become estimates."""
         self.width = width
         for entry in self.stack:
             entry.stale = True
@@ -76,7 +76,7 @@ class Layouts:
         self.rows_kept = 0
 
     def set_palette(self, palette: Palette) -> None:
-        """Colours change no height."""
+        """Set the colours, which does not change heights."""
         self.palette = palette
         for entry in self.stack:
             self.drop(entry)
@@ -95,7 +95,7 @@ class Layouts:
         entry.lines = None
 
     def trim(self, visible: set[StackEntry]) -> None:
-        """Drop what was not used for longest, but nothing that is in view."""
+        """Drop the least recently used lines, but none that are in view."""
         if self.rows_kept <= self.most_rows:
             return
         for entry in [entry for entry in self._kept if entry not in visible]:

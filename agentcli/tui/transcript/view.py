@@ -22,9 +22,9 @@ class Viewport:
         self.top = 0
         self.following = True
         self.unseen = False
-        """Something came below the view since it stopped following."""
+        """Whether new content arrived below since the view stopped following."""
         self.held = False
-        """It would follow, but something is selected."""
+        """Whether following is paused by a selection."""
         self._anchor: tuple[StackEntry, int] | None = None
 
     def settle(self) -> int:
@@ -108,7 +108,7 @@ class Viewport:
         self.settle()
 
     def hold(self, held: bool) -> None:
-        """Stand still for a while if it follows; go on following afterwards."""
+        """Pause following; it resumes afterwards."""
         if held and self.following:
             self.following, self.held = False, True
         elif not held and self.held:

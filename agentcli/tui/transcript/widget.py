@@ -79,7 +79,7 @@ class Transcript(ScrollView):
 
     def __init__(self, make_block: Callable[[Item], Block], palette: Palette) -> None:
         super().__init__()
-        self.can_focus = False  # a click in the conversation must not take the keys away from the prompt
+        self.can_focus = False  # a click in the conversation must not take the focus from the prompt
         self.set_reactive(Widget.auto_links, False)
         self._items = TranscriptItems(make_block, palette)
         self._view = Viewport(self._items)
@@ -207,7 +207,7 @@ class Transcript(ScrollView):
             self._pause(self._beat)  # resumed, it beats at once
 
     def frame(self) -> None:
-        """Show things as they are now. Called by the clock; tests call it so as not to wait."""
+        """Update the screen. Called by the timer, and by tests directly."""
         self._dirty = False
         content = self._content
         if not content:
@@ -422,7 +422,7 @@ class Transcript(ScrollView):
         return True
 
     def selection_updated(self, selection: Selection | None) -> None:
-        """The view stands still while something is selected."""
+        """Stop following while something is selected."""
         self._view.hold(selection is not None)
         self._settle()
 
@@ -457,7 +457,7 @@ class Transcript(ScrollView):
             self.screen.selections = {self: select(entry, row, cells[0] + entry.shift, cells[1] + entry.shift)}
 
     def _toggle(self, entry: StackEntry) -> None:
-        """What was clicked stays under the mouse; what it shows more goes down."""
+        """Expand or collapse a block and keep its first row under the mouse."""
         if entry.block.foldable or entry.block.expanded:
             self._items.expand(entry, not entry.block.expanded)
             self._view.look_at_top_of(entry)

@@ -111,7 +111,7 @@ class BubblewrapLauncher:
         inside = SandboxProcesses()
         filter = -1
         connection = ProxyConnection()
-        # What is new in /tmp goes to the session's own folder.
+        # New files in /tmp go to the session's own folder.
         written = (path for path in grant.write if self.outside(str(path)) == str(path))
         granted = WritablePaths(written, self._never_opened(), rules.home)
         try:
@@ -180,7 +180,7 @@ class BubblewrapLauncher:
         return Guard(watched, quarantine, self._inventory, self._notices, command)
 
     def _walk_once(self, began: int) -> None:
-        """While the first command starts: the walk takes a while, and what changed since `began` is left out of it."""
+        """Start the first walk while the first command starts; it skips changes since `began`."""
         with self._making:
             if self._first_walk is None:
                 self._first_walk = threading.Thread(target=self._begin_inventory, args=(began,), daemon=True)
@@ -201,7 +201,7 @@ class BubblewrapLauncher:
         return grant.network == "all" or (grant.network == "default" and self.rules.network)
 
     def _offers_hosts(self, grant: Grant) -> bool:
-        """Strict mode has no Unix sockets, which the way to the proxy needs."""
+        """Whether hosts can be allowed: not in strict mode, which blocks the Unix socket of the proxy."""
         asked = grant.network == "hosts" or (grant.network == "default" and grant.hosts and not self.rules.network)
         return bool(asked) and not self.rules.strict
 
@@ -265,7 +265,7 @@ class BubblewrapLauncher:
             guard.permit(Path(os.path.realpath(path)))
 
     def _steady(self, folders: Iterable[Path]) -> tuple[Path, ...]:
-        """Without those that a command which runs already could replace by a link until they are mounted, writable."""
+        """The folders that no running command could replace by a link before they are mounted writable."""
         with self._making:
             return tuple(
                 folder
@@ -284,7 +284,7 @@ class BubblewrapLauncher:
         if self._first_walk is not None:
             self._first_walk.join()
         with self._making:
-            # Otherwise the first to look would take what another command planted for something that was there.
+            # Otherwise a file planted by a parallel command would count as already existing.
             guard.widen(min(other.began for other in self._guards))
         try:
             findings = guard.finish()
@@ -349,7 +349,7 @@ class BubblewrapLauncher:
         return self._is_excluded([command])
 
     def _is_excluded(self, arguments: Sequence[str]) -> bool:
-        """Only a plain command: behind an operator or a substitution anything else could come along."""
+        """Only for a plain command: operators or substitutions could run anything else."""
         text = arguments[-1].strip() if arguments else ""
         if not self.rules.excluded_commands or not _PLAIN_COMMAND.fullmatch(text):
             return False

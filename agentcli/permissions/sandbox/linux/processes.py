@@ -34,8 +34,8 @@ class SandboxProcesses:
             return self._first
 
     def terminate(self) -> bool:
-        """SIGTERM to everything inside but bubblewrap itself, whose end would be everybody's at once. False: there is
-        nothing inside yet. Synchronous, for use in abort callbacks."""
+        """Send SIGTERM to all processes inside except bubblewrap, whose end would kill them at once. False if none has
+        started yet. Synchronous, for use in abort callbacks."""
         first = self.first_process()
         if first is None:
             return False

@@ -59,7 +59,7 @@ class LateSearch:
         return self._findings.popleft() if self._findings else None
 
     def wait(self, seconds: float) -> None:
-        """Let it search without pauses, for at most so long."""
+        """Let it search without pauses for at most `seconds`."""
         thread = self._thread
         if thread is not None:
             self._hurry.set()
@@ -67,7 +67,7 @@ class LateSearch:
             self._hurry.clear()
 
     def close(self, seconds: float) -> None:
-        """End the search, after at most so long."""
+        """End the search after at most `seconds`."""
         self.wait(seconds)
         self._stopped = True
 
