@@ -14,7 +14,7 @@ import os
 import re
 import threading
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -244,16 +244,17 @@ class BubblewrapLauncher:
     def outside(self, path: str) -> str:
         if not path.startswith(temp_folder.SYSTEM_TEMP):
             return path
-        visible = (
-            *self.rules.working_dirs,
-            *self.rules.allow_write,
-            *self.rules.readable,
-            *temp_folder.siblings(self.rules.working_dirs),
-        )
         try:
-            return temp_folder.outside(path, self._session_files().temp, visible)
+            return temp_folder.outside(path, self._session_files().temp, self._visible_folders())
         except OSError:
             return path
+
+    def _visible_folders(self) -> Iterator[Path]:
+        """Folders that commands see as they are. Siblings last: they are read from the disk."""
+        yield from self.rules.working_dirs
+        yield from self.rules.allow_write
+        yield from self.rules.readable
+        yield from temp_folder.siblings(self.rules.working_dirs)
 
     def inside(self, path: str) -> str:
         return path if self._files is None else temp_folder.inside(path, self._files.temp)
