@@ -167,9 +167,9 @@ def undo_text(engine: Engine, report: UndoReport, again: bool) -> str:
     uncopied = [(kept, _DONE[kept.kind]) for kept in report.kept if kept.kind is not None]
     merged = frozenset(report.merged)
     groups = [
-        (len(report.restored) - len(recreated) - len(merged), "changed again" if again else "put back"),
-        (len(merged), f"{'changed again' if again else 'put back'} around your own changes"),
-        (len(recreated), "created again" if again else "brought back"),
+        (len(report.restored) - len(recreated) - len(merged), "changed again" if again else "restored"),
+        (len(merged), f"{'changed again' if again else 'restored'} around your own changes"),
+        (len(recreated), "created again" if again else "recreated"),
         (len(report.deleted), "removed again" if again else "removed"),
         (len(alone), "left alone"),
         (len(uncopied), "without a copy left as it is" if len(uncopied) == 1 else "without a copy left as they are"),

@@ -355,7 +355,7 @@ async def edited_outside(text: str, environ: Mapping[str, str], cwd: Path) -> st
         file = file_in(folder, text)
         name = Path(command[0]).name
         if code := await run_editor([*command, str(file)], environ, cwd):
-            raise AgentError(f"{name} ended with code {code}; the text is as it was.")
+            raise AgentError(f"{name} ended with code {code}; the text is unchanged.")
         found = read_back(file, name)
         if isinstance(found, NotWritten):
             raise AgentError(found.reason)
