@@ -59,10 +59,10 @@ class Notices:
 
 
 class StreamJsonOutput:
-    def __init__(self, writer: Writer, ids: Ids, replay: bool = False) -> None:
+    def __init__(self, writer: Writer, ids: Ids, replay: bool = False, hooks: bool = False) -> None:
         self._writer = writer
         self._ids = ids
-        self._frames = Frames(ids, replay)
+        self._frames = Frames(ids, replay, hooks)
 
     async def show(self, event: Event) -> None:
         for frame in self._frames.frames(event):

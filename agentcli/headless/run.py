@@ -137,7 +137,8 @@ class Run:
         writer, ids = Writer(self._streams.stdout), RandomIds()
         match self._settings.output_format:
             case "stream-json":
-                return StreamJsonOutput(writer, ids, self._settings.replay_user_messages)
+                settings = self._settings
+                return StreamJsonOutput(writer, ids, settings.replay_user_messages, settings.include_hook_events)
             case "json":
                 from agentcli.headless.json_output import JsonOutput
 

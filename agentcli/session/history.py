@@ -29,6 +29,7 @@ SHOWN_ONLY: tuple[type[ev.Event], ...] = (
     ev.CompactionStarted,
     ev.CompactionFailed,
     ev.ToolStarted,
+    ev.HookFinished,
 )
 """Events that are recorded only to be shown again."""
 
@@ -42,6 +43,8 @@ def event_record(event: ev.Event) -> Json:
     beginning of a very long text."""
     if isinstance(event, ev.NoticeRaised):
         event = replace(event, text=_beginning(event.text))
+    elif isinstance(event, ev.HookFinished):
+        event = replace(event, output="", errors="")
     data = event_to_dict(event)
     for spec in fields(event):
         default = spec.default_factory() if spec.default_factory is not MISSING else spec.default
