@@ -24,8 +24,7 @@ from agentcli.core.aio import cancel_and_wait
 from agentcli.core.events import Event
 from agentcli.core.messages import Json, Origin, ToolResultBlock, ToolUseBlock
 from agentcli.hooks.answers import HookAnswer
-from agentcli.hooks.rules import HookRule
-from agentcli.hooks.runner import HookRunner, LastRun, Occasion
+from agentcli.hooks.runner import HookRun, HookRunner, Occasion
 
 END_SECONDS = 1.5
 """For SessionEnd hooks: the program waits for them at its end."""
@@ -50,9 +49,10 @@ class ConfiguredHooks(Hooks):
         self._emit = emit
         self._beside = beside or _Beside()
 
-    def bind(self, describe: Callable[[], Json]) -> None:
-        self._inner.bind(describe)
+    def bind(self, describe: Callable[[], Json], runs: Iterable[HookRun]) -> None:
+        self._inner.bind(describe, ())
         self.runner.described = describe
+        self.runner.remember(runs)
 
     def reporting_to(self, emit: Emit) -> Hooks:
         return ConfiguredHooks(self.runner, self._inner.reporting_to(emit), emit, self._beside)
@@ -169,7 +169,7 @@ class ConfiguredHooks(Hooks):
 
     # ---------------------------------------------------------------------------------------------------- plumbing
 
-    def listing(self) -> Iterable[tuple[HookRule, LastRun | None]]:
+    def listing(self) -> Iterable[HookRun]:
         return self.runner.listing()
 
     async def aclose(self) -> None:

@@ -71,8 +71,8 @@ class ConversationState:
         self._detached: set[asyncio.Task[None]] = set()
 
     def use_hooks(self, hooks: Hooks) -> None:
-        self.hooks = hooks
-        hooks.bind(self._describe)
+        before, self.hooks = self.hooks, hooks
+        hooks.bind(self._describe, before.listing())
 
     def _describe(self) -> Json:
         """The fields that all hooks get."""

@@ -20,8 +20,7 @@ from agentcli.providers.base import Provider, Request
 from agentcli.workspace.base import Workspace
 
 if TYPE_CHECKING:
-    from agentcli.hooks.rules import HookRule
-    from agentcli.hooks.runner import LastRun
+    from agentcli.hooks.runner import HookRun
 
 Emit = Callable[[Event], Awaitable[None]]
 """Puts an event into the stream of the submission."""
@@ -86,8 +85,9 @@ class Hooks:
     """Called around sessions, prompts, tool calls, agents, stops and compactions. Each method does nothing unless it is
     overridden."""
 
-    def bind(self, describe: Callable[[], Json]) -> None:
-        """Called once, before anything else. `describe`: session_id, transcript_path, cwd and permission_mode now."""
+    def bind(self, describe: Callable[[], Json], runs: Iterable[HookRun]) -> None:
+        """Called once, before anything else. `describe`: session_id, transcript_path, cwd and permission_mode now.
+        `runs`: the `listing` of the hooks that these replace."""
 
     def reporting_to(self, emit: Emit) -> Hooks:
         """The same hooks, which report what they run as events."""
@@ -140,7 +140,7 @@ class Hooks:
     def attention_needed(self, kind: str, text: str) -> None:
         """The user is waited for: `permission_prompt` or `idle_prompt`. Returns at once."""
 
-    def listing(self) -> Iterable[tuple[HookRule, LastRun | None]]:
+    def listing(self) -> Iterable[HookRun]:
         """The configured hooks, and how each last ended."""
         return ()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from agentcli.core.aio import cancel_and_wait
@@ -25,6 +25,10 @@ Emit = Callable[[Event], Awaitable[None]]
 class LastRun:
     outcome: str
     duration_ms: int
+
+
+HookRun = tuple[HookRule, LastRun | None]
+"""A configured hook, and how it last ended; None: it has not run yet."""
 
 
 @frozen
@@ -70,10 +74,18 @@ class HookRunner:
         self._distrusted = distrusted
         self._reported = ""
         self._last: dict[int, LastRun] = {}
+        """By the identity of the rule: a function need not be hashable."""
 
-    def listing(self) -> Iterator[tuple[HookRule, LastRun | None]]:
+    def listing(self) -> Iterator[HookRun]:
         for rule in self.rules:
             yield rule, self._last.get(id(rule))
+
+    def remember(self, runs: Iterable[HookRun]) -> None:
+        """Take over the last runs of the same rules from another runner."""
+        for known, last in runs:
+            for rule in self.rules:
+                if last is not None and rule == known:
+                    self._last[id(rule)] = last
 
     def has(self, event: str) -> bool:
         return any(rule.event == event for rule in self.rules)

@@ -23,8 +23,7 @@ from agentcli.agent.ports import (
 from agentcli.core.messages import Json, ToolResultBlock, ToolUseBlock
 
 if TYPE_CHECKING:
-    from agentcli.hooks.rules import HookRule
-    from agentcli.hooks.runner import LastRun
+    from agentcli.hooks.runner import HookRun
 
 MAX_TRIES = 5
 
@@ -42,8 +41,8 @@ class RequireOutput(Hooks):
         self._tool_name = tool_name
         self._tries = tries or _Tries()
 
-    def bind(self, describe: Callable[[], Json]) -> None:
-        self._inner.bind(describe)
+    def bind(self, describe: Callable[[], Json], runs: Iterable[HookRun]) -> None:
+        self._inner.bind(describe, runs)
 
     def reporting_to(self, emit: Emit) -> Hooks:
         inner = self._inner.reporting_to(emit)
@@ -107,7 +106,7 @@ class RequireOutput(Hooks):
     def attention_needed(self, kind: str, text: str) -> None:
         self._inner.attention_needed(kind, text)
 
-    def listing(self) -> Iterable[tuple[HookRule, LastRun | None]]:
+    def listing(self) -> Iterable[HookRun]:
         return self._inner.listing()
 
     async def aclose(self) -> None:
