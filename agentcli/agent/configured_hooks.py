@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import (
-    Emit,
+    EmitEvent,
     Hooks,
     PostToolVerdict,
     PreToolVerdict,
@@ -42,7 +42,11 @@ class _Beside:
 
 class ConfiguredHooks(Hooks):
     def __init__(
-        self, runner: HookRunner, inner: Hooks | None = None, emit: Emit | None = None, beside: _Beside | None = None
+        self,
+        runner: HookRunner,
+        inner: Hooks | None = None,
+        emit: EmitEvent | None = None,
+        beside: _Beside | None = None,
     ) -> None:
         self.runner = runner
         self._inner = inner or Hooks()
@@ -54,7 +58,7 @@ class ConfiguredHooks(Hooks):
         self.runner.described = describe
         self.runner.remember(runs)
 
-    def reporting_to(self, emit: Emit) -> Hooks:
+    def reporting_to(self, emit: EmitEvent) -> Hooks:
         return ConfiguredHooks(self.runner, self._inner.reporting_to(emit), emit, self._beside)
 
     # ------------------------------------------------------------------------------------------------- the session

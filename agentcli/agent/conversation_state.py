@@ -21,7 +21,7 @@ from agentcli.agent.shell_line import UserShell
 from agentcli.agent.updates.attachments import UserNotes
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortSignal
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, in_thread
 from agentcli.core.messages import Json
 from agentcli.tools.planning.todowrite import todos_from
 
@@ -83,6 +83,16 @@ class ConversationState:
             "cwd": str(self.tool_context.cwd),
             "permission_mode": own.permissions.mode.value,
         }
+
+    async def refresh_definitions(self) -> None:
+        """Read definition files again. The first look reads all of them, in a thread; later ones cost a stat each."""
+        definitions = self.conversation.definitions
+        if definitions is None:
+            return
+        if definitions.loaded:
+            definitions.refresh()
+        else:
+            await in_thread(definitions.refresh)
 
     def take_notices(self) -> list[ev.NoticeRaised]:
         """Notices of the start, for whoever asks first: a front end, or the first submission."""

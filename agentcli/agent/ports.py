@@ -22,9 +22,9 @@ from agentcli.workspace.base import Workspace
 if TYPE_CHECKING:
     from agentcli.hooks.runner import HookRun
 
-Emit = Callable[[Event], Awaitable[None]]
+EmitEvent = Callable[[Event], Awaitable[None]]
 """Puts an event into the stream of the submission."""
-Source = Literal["hook", "schema"]
+StopSource = Literal["hook", "schema"]
 """Who keeps a submission going or ends it: hooks, or the demand for structured output (`--json-schema`)."""
 
 
@@ -36,7 +36,7 @@ class StopVerdict:
     """They block the stop; the model gets these texts and continues."""
     prevented: str | None = None
     """They end the submission here, with this reason."""
-    by: Source = "hook"
+    by: StopSource = "hook"
 
 
 @frozen
@@ -78,7 +78,7 @@ class PostToolVerdict:
     stop: str | None = None
     """Not None: the submission ends after this batch, for this reason."""
     context: tuple[str, ...] = ()
-    by: Source = "hook"
+    by: StopSource = "hook"
 
 
 class Hooks:
@@ -89,7 +89,7 @@ class Hooks:
         """Called once, before anything else. `describe`: session_id, transcript_path, cwd and permission_mode now.
         `runs`: the `listing` of the hooks that these replace."""
 
-    def reporting_to(self, emit: Emit) -> Hooks:
+    def reporting_to(self, emit: EmitEvent) -> Hooks:
         """The same hooks, which report what they run as events."""
         return self
 

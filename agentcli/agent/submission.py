@@ -16,6 +16,7 @@ from agentcli.agent.conversation_state import ConversationState
 from agentcli.agent.costs.account import Account
 from agentcli.agent.hook_call import HookCall
 from agentcli.agent.loop import wording as words
+from agentcli.agent.loop.decide import budget_stop
 from agentcli.agent.loop.recover import hook_message
 from agentcli.agent.loop.run_loop import run_loop
 from agentcli.agent.loop_setup import ask_about_budget, loop_dependencies, mentions_for
@@ -185,15 +186,9 @@ class Submission:
         self._blocked = asking.verdict.blocked
 
     async def _refresh_definitions(self) -> None:
-        """The first look reads all files, in a thread; later ones cost a stat for each."""
-        definitions = self._own.definitions
-        if definitions is None:
-            return
-        if definitions.loaded:
-            definitions.refresh()
-        else:
+        if self._own.definitions is not None:
             with suppress(Aborted):
-                await self._signal.run(in_thread(definitions.refresh))
+                await self._signal.run(self._state.refresh_definitions())
 
     def _loop_state(self) -> LoopState:
         return LoopState(tuple(self._state.log.messages), self._state.tool_context)
@@ -231,7 +226,7 @@ class Submission:
                 yield event
         stop = Stop(EndReason.COMPLETED, compaction.problem or "")
         if self._signal.reason is AbortReason.BUDGET:
-            stop = Stop(EndReason.MAX_BUDGET_USD, state.costs.budget_text)
+            stop = budget_stop(dependencies.limits)
         elif not compaction.messages and not compaction.cancelled:
             stop = replace(
                 stop, terminal=EndReason.ABORTED_STREAMING if self._signal.aborted else EndReason.MODEL_ERROR

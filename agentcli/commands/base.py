@@ -23,12 +23,12 @@ from agentcli.core.frozen import frozen
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
 
-Run = Callable[..., AsyncGenerator[Event, None]]
+RunCommand = Callable[..., AsyncGenerator[Event, None]]
 """Called with the engine, the arguments and, if there is one, the front end."""
-Values = Iterable[str | tuple[str, str]]
+ArgumentValues = Iterable[str | tuple[str, str]]
 """Values for a completion menu, with a description where one helps."""
 ALWAYS = ("*",)
-"""For `local`: with any arguments."""
+"""For `local`: with any arguments. Such a command is not available without a front end."""
 
 
 @frozen
@@ -56,12 +56,25 @@ class Command:
     """First words of arguments with which the front end runs it at once, not as a submission; or `ALWAYS`."""
     without_engine: bool = False
     """Runs also while the app is still starting, with None as the engine. So does every command with `ALWAYS`."""
-    completes: Values | Callable[[Engine, FrontEnd], Values] = ()
+    completes: ArgumentValues | Callable[[Engine, FrontEnd], ArgumentValues] = ()
     """What its arguments complete to. Values are whole lines of arguments."""
+    source: str = ""
+    """Where a command that is not built in comes from: `project`, `user`, `plugin`."""
+    sends_prompt: bool = False
+    """Sends a prompt to the model: it needs one, and the prompt shows what was typed."""
+    function: Callable[..., Any] | None = None
+    """What it runs; None: `run` of its module."""
+    help: Manual | None = None
+    """What `/help` shows beyond the row; None: `MANUAL` of its module."""
 
     @property
     def usage(self) -> str:
         return f"/{self.name} {self.argument_hint}".rstrip()
+
+    @property
+    def described(self) -> str:
+        """The summary for menus, with the source of a command that is not built in."""
+        return f"{self.summary} ({self.source})" if self.source else self.summary
 
     def is_local(self, arguments: str, front_end: FrontEnd) -> bool:
         """Whether the front end runs it itself: `load()` it and pass the front end."""
@@ -75,21 +88,23 @@ class Command:
     @property
     def _module(self) -> ModuleType:
         """Imported when it is first used: a start of the program pays for none of them."""
-        return import_module(f"agentcli.commands.{self.name}")
+        return import_module(f"agentcli.commands.{self.name.replace('-', '_')}")
 
     @property
     def manual(self) -> Manual:
-        return cast(Manual, self._module.MANUAL)
+        return self.help if self.help is not None else cast(Manual, self._module.MANUAL)
 
-    def load(self) -> Run:
-        run = self._module.run
-        return cast(Run, run) if self.submits else partial(self._guarded, run)
+    def load(self) -> RunCommand:
+        run = self.function if self.function is not None else self._module.run
+        return cast(RunCommand, run) if self.submits else partial(self._guarded, run)
 
     async def _guarded(
         self, run: Callable[..., Any], engine: Engine | None, arguments: str, front_end: FrontEnd | None = None
     ) -> AsyncGenerator[Event, None]:
         extra = (front_end or NoFrontEnd(),) if self.pages or self.local else ()
         try:
+            if self.local == ALWAYS and front_end is None:
+                raise Unavailable(NoFrontEnd.instead)
             work = run(engine, arguments, *extra)
             if isinstance(work, Coroutine):
                 await work

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from agentcli.core.frozen import frozen
 
 Kind = Literal["text", "integer", "number", "boolean", "texts", "object", "text map", "list map"]
-Repository = Literal["yes", "no", "stricter", "inside"]
+RepositoryRight = Literal["yes", "no", "stricter", "inside"]
 
 PERMISSION_MODES = ("plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions")
 """From the strictest to the freest."""
@@ -33,7 +33,7 @@ class Key:
     merge: bool = False
     """Lists add up, strongest layer first; objects combine key by key, and in a `list map` the lists of a key add up.
     False: the strongest layer alone counts."""
-    repository: Repository = "yes"
+    repository: RepositoryRight = "yes"
     """`stricter`: only a value that allows no more than the user's own setting, or the default, does.
     `inside`: only paths that lie in the repository itself."""
     environment: tuple[str, ...] = ()

@@ -18,7 +18,7 @@ from agentcli.hooks.command import run_command
 from agentcli.hooks.function import run_function
 from agentcli.hooks.rules import HookRule, matching
 
-Emit = Callable[[Event], Awaitable[None]]
+EmitEvent = Callable[[Event], Awaitable[None]]
 
 
 @frozen
@@ -90,7 +90,7 @@ class HookRunner:
     def has(self, event: str) -> bool:
         return any(rule.event == event for rule in self.rules)
 
-    async def run(self, occasion: Occasion, emit: Emit) -> list[HookAnswer]:
+    async def run(self, occasion: Occasion, emit: EmitEvent) -> list[HookAnswer]:
         """The answers, in the order of the configuration. Never raises but for cancellation, which stops all."""
         rules = matching(self.rules, occasion.event, occasion.subject)
         refused: list[HookAnswer] = []
@@ -111,7 +111,7 @@ class HookRunner:
         finally:
             await cancel_and_wait(tasks)
 
-    async def _run_one(self, rule: HookRule, data: Json, occasion: Occasion, emit: Emit) -> HookAnswer:
+    async def _run_one(self, rule: HookRule, data: Json, occasion: Occasion, emit: EmitEvent) -> HookAnswer:
         hook_id = self._ids.new()
         about = {"hook_id": hook_id, "event_name": rule.event, "name": rule.title, "tool_use_id": occasion.tool_use_id}
         await emit(HookStarted(**about))

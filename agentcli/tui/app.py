@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -31,7 +32,7 @@ from agentcli.tui.model import WELCOME, Above, Add, Remove, WelcomeItem
 from agentcli.tui.prompt.box import PromptBox, PromptParts
 from agentcli.tui.sheets.sheet import QuitWanted, Sheet
 from agentcli.tui.startup import garbage_collection
-from agentcli.tui.startup.model_connection import Welcoming
+from agentcli.tui.startup.model_connection import ModelConnection
 from agentcli.tui.startup.preferences import Preferences
 from agentcli.tui.status.data import shown_path
 from agentcli.tui.terminal.driver import TakenOver
@@ -47,6 +48,7 @@ from agentcli.tui.theme.themes import ThemeError, apply_theme, begin_with_theme,
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.assemble import Options
+    from agentcli.commands.base import Command
     from agentcli.interactive.sources import FileHit, IndexedFiles
     from agentcli.tui.start import Start
     from agentcli.tui.startup.guide import Guide
@@ -87,13 +89,14 @@ class AgentApp(App[int], inherit_bindings=False):
             history=History(history_path(paths.state_dir, cwd)),
             drafts=self.drafts,
             files=self._files,
+            commands=self._commands,
             choices=self._completions,
             keymap=preferences.keymap or {},
             cwd=cwd,
             environ=preferences.environ,
         )
         self.chat = ChatScreen(self, self.dressing.palette, PromptBox(parts))
-        self.welcoming = Welcoming(self)
+        self.welcoming = ModelConnection(self)
         self._watching: Worker[None] | None = None
         self._guide: Guide | None = None
         self._taken_over = asyncio.Event()
@@ -303,6 +306,11 @@ class AgentApp(App[int], inherit_bindings=False):
             return tour.welcome
         where = shown_path(self.preferences.cwd)
         return (where, "/ commands · @ files · ! shell · ? keys · Esc interrupts")
+
+    def _commands(self, typed: str) -> Sequence[Command]:
+        from agentcli.interactive.sources import registered_commands
+
+        return registered_commands(typed, self.chat.session.engine)
 
     def _completions(self, command: str) -> list[tuple[str, str]]:
         from agentcli.commands.registry import completions

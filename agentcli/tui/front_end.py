@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from agentcli.session.find import SessionInfo
     from agentcli.tui.app import AgentApp
     from agentcli.tui.chat import ChatScreen
-    from agentcli.tui.startup.preferences import Scope
+    from agentcli.tui.startup.preferences import SettingScope
     from agentcli.workspace.base import DiffScope
 
 
@@ -115,7 +115,7 @@ class AppFrontEnd(FrontEnd):
                 self._app.use_theme(value)
             except ThemeError as error:
                 raise AgentError(str(error)) from error
-        return await asyncio.to_thread(self._app.preferences.keep, name, value, cast("Scope", scope))
+        return await asyncio.to_thread(self._app.preferences.keep, name, value, cast("SettingScope", scope))
 
     def themes(self) -> list[tuple[str, str]]:
         return [(theme.name, theme.description) for theme in self._app.dressing.all().values()]
@@ -212,14 +212,15 @@ class AppFrontEnd(FrontEnd):
 
     async def _help(self, keys_first: bool = False) -> Any:
         from agentcli.commands.help import READ_ON, manual_lines
-        from agentcli.commands.registry import COMMANDS
+        from agentcli.commands.registry import rows
         from agentcli.tui.keys import help_rows
         from agentcli.tui.pages.help import HelpPage
 
         keymap = self._app.preferences.keymap or {}
-        commands = [("Commands", command.usage, command.summary) for command in COMMANDS]
+        known = rows(self._chat.session.engine)
+        commands = [("Commands", command.usage, command.described) for command in known]
         keys = [*help_rows(keymap), *(("Read on", where, text) for where, text in READ_ON)]
-        by_usage = {command.usage: command for command in COMMANDS}
+        by_usage = {command.usage: command for command in known}
 
         def more(usage: str) -> list[str]:
             return manual_lines(by_usage[usage]) if usage in by_usage else []

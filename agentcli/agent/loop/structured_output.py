@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import (
-    Emit,
+    EmitEvent,
     Hooks,
     PostToolVerdict,
     PreToolVerdict,
@@ -44,7 +44,7 @@ class RequireOutput(Hooks):
     def bind(self, describe: Callable[[], Json], runs: Iterable[HookRun]) -> None:
         self._inner.bind(describe, runs)
 
-    def reporting_to(self, emit: Emit) -> Hooks:
+    def reporting_to(self, emit: EmitEvent) -> Hooks:
         inner = self._inner.reporting_to(emit)
         return self if inner is self._inner else RequireOutput(inner, self._tool_name, self._tries)
 
