@@ -89,6 +89,8 @@ class EngineSetup:
     instruction_files: InstructionFiles | None = None
     definitions: Library | None = None
     """Slash commands, skills, agents and output styles from files; None: none are used."""
+    watches_definitions: bool = False
+    """Whether changes of their files are noticed between submissions too."""
     watch: CacheWatch = field(default_factory=CacheWatch)
     pins: set[str] = field(default_factory=set)
     """The names (`context.compact.pin_name`) of what the user wants kept in the context; changed in place."""

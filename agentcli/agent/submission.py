@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import replace
 
 from agentcli.agent.context.compaction import Compaction, Shortening
 from agentcli.agent.conversation_state import ConversationState
 from agentcli.agent.costs.account import Account
+from agentcli.agent.definition_rights import lend_rights
 from agentcli.agent.loop.run_loop import run_loop
 from agentcli.agent.loop_setup import ask_about_budget, loop_dependencies, mentions_for
 from agentcli.agent.loop_state import EndReason, LoopState, Stop
+from agentcli.agent.prompt_expansion import DefinedPrompt, PromptExpansion
 from agentcli.agent.updates.undo_notes import COMMAND_FAILED
 from agentcli.context.normalise import MISSING_RESULT
 from agentcli.core import events as ev
@@ -25,13 +27,16 @@ from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock
 from agentcli.core.permission import PermissionMode
+from agentcli.providers.catalog import nearest_effort
 
 
 @frozen
 class Task:
-    """The work of a submission: one of `prompt`, `compaction` and `command`."""
+    """The work of a submission: one of `prompt`, `defined`, `compaction` and `command`."""
 
     prompt: Message | None = None
+    defined: DefinedPrompt | None = None
+    """Becomes the prompt when the submission has begun."""
     mentions: str | None = None
     """The text whose `@path` mentions are attached; None: the prompt's own."""
     compaction: Shortening | None = None
@@ -46,7 +51,10 @@ class Submission:
         self._task = task
         self._controller = AbortController()
         self._signal = self._controller.signal
-        wants_structured = own.wants_structured and task.prompt is not None
+        self._prompt = task.prompt
+        self._mentions = task.mentions
+        """The text whose `@path` mentions are attached; None: the prompt's own."""
+        wants_structured = own.wants_structured and (task.prompt is not None or task.defined is not None)
         self._account = Account(own.clock, wants_structured, began=own.clock.monotonic())
 
     async def run(self) -> AsyncGenerator[ev.Event, None]:
@@ -72,6 +80,7 @@ class Submission:
             finally:
                 state.controller = None
                 state.is_model_working = False
+                own.permissions.take_back()
         result = account.result(state.costs.totals, own.catalog, own.store.session_id, own.ids.new())
         running = [task.report() for task in state.background.tasks if task.status == "running"]
         result = replace(result, background_tasks=running)
@@ -86,11 +95,26 @@ class Submission:
 
     async def _work(self) -> AsyncGenerator[ev.Event, None]:
         """Everything between the start of the submission and its Result."""
-        state, own, prompt = self._state, self._own, self._task.prompt
         await self._refresh_definitions()
         yield self._started()
-        for notice in state.take_notices():
+        for notice in (*self._state.take_notices(), *self._state.take_definition_problems()):
             yield notice
+        with self._model_of_definition() as notices:
+            for notice in notices:
+                yield notice
+            async with aclosing(self._work_on_prompt()) as events:
+                async for event in events:
+                    yield event
+
+    async def _work_on_prompt(self) -> AsyncGenerator[ev.Event, None]:
+        state, own = self._state, self._own
+        if self._task.defined is not None:
+            async with aclosing(self._expand(self._task.defined)) as events:
+                async for event in events:
+                    yield event
+            if self._prompt is None:
+                return
+        prompt = self._prompt
         if prompt is not None and (note := await state.files.take_undo_note(state.log.messages)):
             state.user_notes.add(note)
         for message in state.user_notes.take():
@@ -114,9 +138,52 @@ class Submission:
         task = self._task
         if task.command is not None:
             return self._run_command(task.command)
-        if task.prompt is not None:
-            return self._answer_prompt(task.prompt)
+        if self._prompt is not None:
+            return self._answer_prompt(self._prompt)
         return self._compact(task.compaction or Shortening())
+
+    async def _expand(self, defined: DefinedPrompt) -> AsyncGenerator[ev.Event, None]:
+        """Make the prompt that a file defines. Without one the submission ends here."""
+        state, own = self._state, self._own
+        for text in lend_rights(defined.definition, own.permissions):
+            yield ev.NoticeRaised(text=text, level="warning", code="definitions")
+        runner = loop_dependencies(state, self._controller).turn.runner
+        expansion = PromptExpansion(defined, runner, state.tool_context, self._signal)
+        async with aclosing(expansion.run()) as events:
+            async for event in events:
+                yield event
+        self._prompt, self._mentions = expansion.message, expansion.mentions
+        if expansion.message is not None:
+            return
+        # Without its prompt nothing else would show again what was typed.
+        own.store.record(ev.CommandEntered(text=defined.typed))
+        if self._signal.aborted:
+            yield ev.LoopEnded(terminal=EndReason.ABORTED_TOOLS.value, turns=0, text="")
+            return
+        yield ev.NoticeRaised(text=expansion.problem, level="error", code="command")
+        yield ev.LoopEnded(terminal=COMMAND_FAILED, turns=0, text=expansion.problem)
+
+    @contextmanager
+    def _model_of_definition(self) -> Iterator[list[ev.NoticeRaised]]:
+        """Use the model that a file names, for this submission only. Gives notices about it."""
+        settings, defined = self._state.settings, self._task.defined
+        wanted = defined.definition.model if defined is not None else ""
+        info = self._own.catalog.get(wanted or settings.profile.model)
+        before = settings.profile
+        if defined is None or wanted in ("", "inherit") or info.id == self._own.catalog.resolve(before.model):
+            yield []
+            return
+        effort = nearest_effort(info, before.effort)[0] if before.effort is not None else None
+        changed = replace(before, model=info.id, effort=effort)
+        note = self._state.context.price_of_change(changed).note
+        text = f"This prompt uses {info.id}, as {defined.definition.origin.label} says. {note}".rstrip()
+        settings.profile = changed
+        try:
+            yield [ev.NoticeRaised(text=text, code="definitions")]
+        finally:
+            # Unless the user has chosen another one meanwhile.
+            if settings.profile.model == info.id:
+                settings.profile = replace(settings.profile, model=before.model, effort=before.effort)
 
     async def _answer_prompt(self, prompt: Message) -> AsyncGenerator[ev.Event, None]:
         """Add what hooks, mentioned files and attachments have for a prompt, then run the loop."""
@@ -130,7 +197,7 @@ class Submission:
             yield ev.MessageAppended(message=Message("user", blocks, own.ids.new(), Origin.HOOK))
         mentions = mentions_for(own, state.questions)
         if mentions is not None:
-            text = prompt.text if self._task.mentions is None else self._task.mentions
+            text = prompt.text if self._mentions is None else self._mentions
             async with aclosing(mentions.attach(text, state.tool_context, signal)) as events:
                 async for event in events:
                     yield event
@@ -254,7 +321,7 @@ class Submission:
     def _complete_log(self) -> None:
         """However the submission ended, also when the consumer went away: the log has the prompt and a result for every
         call (I1), and the user's pending changes apply."""
-        log, prompt = self._state.log, self._task.prompt
+        log, prompt = self._state.log, self._prompt
         self._state.context.request_ended()
         if prompt is not None and not log.has(prompt.id):
             log.keep(ev.MessageAppended(message=prompt))

@@ -107,6 +107,7 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             notes=builder.notes,
             instruction_files=builder.files,
             definitions=definitions_for(env),
+            watches_definitions=options.interactive and env.settings.boolean("watchFiles"),
             late_system=sessions.late_system(session),
             watched=builder.changed if options.interactive and env.settings.boolean("watchFiles") else None,
             pipeline=pipeline_for(env.settings, results_dir, extensions.collapser),

@@ -110,16 +110,24 @@ COMMANDS: tuple[Command, ...] = (
 )
 
 
+_BUILT_IN = frozenset(name for command in COMMANDS for name in (command.name, *command.aliases))
+
+
+def reserve_names(engine: Engine) -> None:
+    """Let the definitions of a session know which names they cannot have."""
+    if engine.definitions is not None:
+        engine.definitions.reserved = _BUILT_IN
+
+
 def rows(engine: Engine | None) -> tuple[Command, ...]:
     """All commands of a session: the built-in ones, then commands and skills from files, each by name."""
     if engine is None or engine.definitions is None:
         return COMMANDS
     from agentcli.commands.from_files import rows_from_files
 
-    taken = {name for command in COMMANDS for name in (command.name, *command.aliases)}
     found: dict[str, Command] = {}
     for row in rows_from_files(engine.definitions):
-        if row.name not in taken:
+        if row.name not in _BUILT_IN:
             found.setdefault(row.name, row)
     return (*COMMANDS, *found.values())
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from agentcli.config.trust import content_digest
@@ -73,6 +74,9 @@ class Library:
         self.problems: tuple[DefinitionProblem, ...] = ()
         self.loaded = False
         """Whether `refresh` was called since the folders were set."""
+        self.reserved: frozenset[str] = frozenset()
+        """Names of built-in slash commands, which files cannot replace."""
+        self._refreshing = Lock()
 
     @property
     def places(self) -> DefinitionPlaces:
@@ -86,6 +90,10 @@ class Library:
 
     def refresh(self) -> bool:
         """Look at the folders again; returns whether a definition or a problem changed. Never raises."""
+        with self._refreshing:
+            return self._refresh()
+
+    def _refresh(self) -> bool:
         before = (self.commands, self.skills, self.agents, self.styles, self.problems)
         problems: list[DefinitionProblem] = []
         found: dict[Kind, dict[str, Definition]] = {}
@@ -102,12 +110,30 @@ class Library:
                     if one.definition is not None:
                         named.setdefault(one.definition.name, one.definition)
         self._read = seen
+        problems += self._shadowed(found)
         ordered: Any = {kind: dict(sorted(named.items())) for kind, named in found.items()}
         self.commands, self.skills = ordered["commands"], ordered["skills"]
         self.agents, self.styles = ordered["agents"], ordered["output-styles"]
         self.problems = tuple(problems)
         self.loaded = True
         return before != (self.commands, self.skills, self.agents, self.styles, self.problems)
+
+    def _shadowed(self, found: Mapping[Kind, Mapping[str, Definition]]) -> Iterator[DefinitionProblem]:
+        for kind in ("commands", "skills"):
+            for one in found[kind].values():
+                if one.name in self.reserved and getattr(one, "for_user", True):
+                    text = f"/{one.name} is a built-in command, so this {kind[:-1]} is not in the menu. Rename it."
+                    yield DefinitionProblem(one.origin.label, 1, text)
+
+    def untrusted_command(self, name: str) -> str:
+        """The project's file for a command that is not used because the folder is not trusted; "" if there is none."""
+        if self._places.trusted:
+            return ""
+        parts = name.lower().split(":")
+        for folder in self._places.project("commands"):
+            if folder.path.joinpath(*parts[:-1], f"{parts[-1]}.md").is_file():
+                return f"{folder.label}/{'/'.join(parts)}.md"
+        return ""
 
     def watched_folders(self) -> tuple[Path, ...]:
         """The folders in which a change can add, change or remove a definition."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agentcli.core import events as ev
 from agentcli.core.format import duration, elapsed, money, token_count
-from agentcli.core.messages import ATTACHED, NOTE, SUMMARY, Message, Origin
+from agentcli.core.messages import ATTACHED, EXPANDED, NOTE, SUMMARY, Message, Origin
 from agentcli.core.permission import PartFinding
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import counted
@@ -23,6 +23,7 @@ Outcome = Literal["done", "denied", "interrupted", "failed"]
 """Of a call that has ended."""
 
 INTERRUPTED = "Interrupted. Partial output is kept. What should be done instead?"
+
 SUMMARY_TITLE = "Summary of the conversation so far"
 ABORTED = ("aborted_streaming", "aborted_tools")
 
@@ -46,6 +47,15 @@ def message_line(message: Message) -> str:
     if "permission_mode" in message.meta or NOTE in message.meta:
         return ""
     return f"The model was notified: {first}"
+
+
+def expansion_line(message: Message) -> str:
+    """One line about the file that a prompt comes from; "" for a prompt that was typed."""
+    made_from = message.meta.get(EXPANDED)
+    if not isinstance(made_from, dict):
+        return ""
+    size = counted(message.text.count("\n") + 1, "line")
+    return plain_line(f"Prompt of the {made_from.get('kind')} {made_from.get('file')} ({size})", 300)
 
 
 def summary(message: Message) -> str:
