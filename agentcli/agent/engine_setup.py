@@ -89,6 +89,8 @@ class EngineSetup:
     instruction_files: InstructionFiles | None = None
     definitions: Library | None = None
     """Slash commands, skills, agents and output styles from files; None: none are used."""
+    output_style: str = ""
+    """Name of the output style in the system prompt; "" for the default one."""
     watches_definitions: bool = False
     """Whether changes of their files are noticed between submissions too."""
     watch: CacheWatch = field(default_factory=CacheWatch)

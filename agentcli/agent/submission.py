@@ -274,6 +274,9 @@ class Submission:
             api_key_source=own.api_key_source,
             effort=profile.effort or "",
             sandbox=state.tool_context.launcher.level,
+            commands=list(own.definitions.commands) if own.definitions is not None else [],
+            skills=list(own.definitions.skills) if own.definitions is not None else [],
+            output_style=own.output_style,
         )
 
     def _late_notices(self) -> Iterator[ev.Event]:

@@ -17,10 +17,10 @@ from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.loop.structured_output import RequireOutput
 from agentcli.agent.ports import Collapser, Extensions
 from agentcli.agent.updates.earlier_commands import resumed_shells
-from agentcli.assemble.attachments import AttachmentsBuilder
+from agentcli.assemble.attachments import AttachmentsBuilder, skill_listing
 from agentcli.assemble.auto_mode_offer import auto_mode_offer
 from agentcli.assemble.context_pipeline import collapser_for, pipeline_for
-from agentcli.assemble.definitions import definitions_for
+from agentcli.assemble.definitions import SessionSkills, definitions_for
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.lost_permissions import lost_permissions_notice
 from agentcli.assemble.model import ModelBuilder
@@ -58,7 +58,8 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
     bounds = models.bounds(profile)
     provider, key_source = models.provider()
     results_dir = session.store.results_dir()
-    rights = parts.build(results_dir, tuple(session.results_elsewhere))
+    definitions = definitions_for(env)
+    rights = parts.build(results_dir, tuple(session.results_elsewhere), SessionSkills(definitions, session.log))
 
     def reread() -> Policy:
         return RightsBuilder(Environment(replace(options, cwd=env.cwd))).policy(rights.registry)
@@ -70,8 +71,9 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
     system = sessions.system(session)
     builder = AttachmentsBuilder(env, session, rights.context.hides)
     extensions = _extensions(env, sessions, session)
+    skills = skill_listing(env, session, definitions, permissions, rights.registry)
     extensions = replace(
-        extensions, attachments=builder.attachments(permissions, shells, system, extensions.attachments)
+        extensions, attachments=builder.attachments(permissions, shells, system, skills, extensions.attachments)
     )
     cwd = _shell_folder(session, env)
     tool_context = replace(rights.context, cwd=cwd, reaches=permissions.reaches, shells=shells)
@@ -106,7 +108,7 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             instruction_notices=builder.news,
             notes=builder.notes,
             instruction_files=builder.files,
-            definitions=definitions_for(env),
+            definitions=definitions,
             watches_definitions=options.interactive and env.settings.boolean("watchFiles"),
             late_system=sessions.late_system(session),
             watched=builder.changed if options.interactive and env.settings.boolean("watchFiles") else None,

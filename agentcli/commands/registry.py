@@ -87,6 +87,7 @@ COMMANDS: tuple[Command, ...] = (
         pages=("",),
     ),
     Command("memory", "Show or edit the notes and instruction files of this project", "[edit] [name]", local=("edit",)),
+    Command("skills", "List skills with source, size and last use", "[search]", beside=True, pages=("",)),
     Command("cost", "Show tokens and cost of this conversation", aliases=("usage",), beside=True, pages=("",)),
     Command("budget", "Show, set or remove the budget of this session", "[dollars|off]", beside=True),
     Command("todos", "Show the task list", beside=True),

@@ -132,6 +132,10 @@ class Output:
     wanted_hosts: tuple[str, ...] | None = None
     """Not None: a command failed because it had no network access, to these hosts as far as known. The user may be
     offered to run it again with network access."""
+    allows: tuple[str, ...] = ()
+    """Allow rules that apply until the submission ends, from a skill that the user trusts."""
+    allows_from: str = ""
+    """The file that they come from."""
     cancel_siblings: bool = False
     """This failure makes the parallel calls pointless (T6)."""
     notices: tuple[str, ...] = ()
