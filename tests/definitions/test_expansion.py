@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.definitions.expansion import ShellPart, expand, fill_arguments, split_arguments
-from agentcli.definitions.files import Origin, parse_command
+from agentcli.definitions.files import DefinitionOrigin, parse_command
 from agentcli.definitions.frontmatter import parse_document
 
 
@@ -59,6 +59,6 @@ def test_a_command_in_an_argument_stays_text() -> None:
     ],
 )
 def test_rules_of_a_file_are_split_but_never_widened(written: str, rules: tuple[str, ...]) -> None:
-    origin = Origin(Path("x.md"), "user", "x.md")
+    origin = DefinitionOrigin(Path("x.md"), "user", "x.md")
     document = parse_document(f"---\nallowed-tools: {written}\n---\nText")
     assert parse_command("x", document, origin).allowed_tools == rules
