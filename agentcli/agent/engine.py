@@ -117,6 +117,11 @@ class Engine:
         """Commands, skills, agents and output styles from files; read again with every submission."""
         return self._state.conversation.definitions
 
+    @property
+    def output_style(self) -> str:
+        """The output style of this session; "" for the default one."""
+        return self._state.conversation.output_style
+
     async def wait_for_definitions(self) -> list[ev.NoticeRaised]:
         """Wait until files with commands, skills, agents or output styles have changed, and take them in; returns
         notices about what is wrong in them. Where they are not watched it never returns. Cancel it."""

@@ -68,7 +68,8 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
     if options.interactive and (lost := lost_permissions_notice(session.history, permissions.mode)):
         env.notices.append(NoticeRaised(text=lost, level="info", code="resumed_rights"))
     shells = resumed_shells(session.log, session.background)
-    system = sessions.system(session)
+    style = sessions.style(session, definitions)
+    system = sessions.system(session, style)
     builder = AttachmentsBuilder(env, session, rights.context.hides)
     extensions = _extensions(env, sessions, session)
     skills = skill_listing(env, session, definitions, permissions, rights.registry)
@@ -109,8 +110,9 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             notes=builder.notes,
             instruction_files=builder.files,
             definitions=definitions,
+            output_style=style.name if style is not None else "",
             watches_definitions=options.interactive and env.settings.boolean("watchFiles"),
-            late_system=sessions.late_system(session),
+            late_system=sessions.late_system(session, style),
             watched=builder.changed if options.interactive and env.settings.boolean("watchFiles") else None,
             pipeline=pipeline_for(env.settings, results_dir, extensions.collapser),
         )

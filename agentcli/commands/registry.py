@@ -12,8 +12,11 @@ from agentcli.commands.base import ALWAYS, Command
 from agentcli.core.permission import PermissionMode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from agentcli.agent.engine import Engine
     from agentcli.commands.front_end import FrontEnd
+    from agentcli.definitions.files import StyleFile
 
 _UNDO = (("keep", "in conflicts, keep your lines"), ("replace", "in conflicts, replace your lines"))
 
@@ -110,6 +113,16 @@ COMMANDS: tuple[Command, ...] = (
         local=ALWAYS,
         completes=lambda _engine, front_end: front_end.themes(),
     ),
+    Command(
+        "output-style",
+        "Choose how the model answers, from the next session on",
+        "[name]",
+        local=ALWAYS,
+        completes=lambda engine, _front_end: (
+            ("default", "Brief and concrete"),
+            *((style.name, style.description) for style in _styles(engine)),
+        ),
+    ),
     Command("config", "Show or change settings", local=ALWAYS),
     Command("login", "Connect a model: an API key or a server on this machine", local=ALWAYS),
     Command("logout", "Remove the stored API key", local=ALWAYS),
@@ -117,6 +130,12 @@ COMMANDS: tuple[Command, ...] = (
     Command("clear", "Start a new session with an empty context", aliases=("new",), local=ALWAYS),
     Command("exit", "Quit agentcli", aliases=("quit",), local=ALWAYS),
 )
+
+
+def _styles(engine: Engine) -> Iterable[StyleFile]:
+    from agentcli.definitions.builtin_styles import all_styles
+
+    return all_styles(engine.definitions).values()
 
 
 _BUILT_IN = frozenset(name for command in COMMANDS for name in (command.name, *command.aliases))
