@@ -1,4 +1,4 @@
-"""/tasks: commands in the background."""
+"""/tasks: commands and agents in the background."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
 
 MANUAL = Manual(
-    "Ctrl+B sends the running command to the background. All background commands end with the session.",
-    (("/tasks", "list background commands"),),
+    "Ctrl+B sends the running command to the background. All background commands and agents end with the session.",
+    (("/tasks", "list background commands and agents"),),
 )
 
 
@@ -23,7 +23,7 @@ async def run(engine: Engine, _arguments: str, front_end: FrontEnd) -> AsyncGene
         return
     tasks = engine.background.tasks
     if not tasks:
-        yield say("There are no commands in the background.")
+        yield say("Nothing runs in the background.")
         return
     lines = []
     for task in tasks:

@@ -47,6 +47,8 @@ class SessionDriver:
         self._beside: set[asyncio.Task[None]] = set()
         self._calls: dict[str, str] = {}
         """The agents of tool calls that run now, by the id of the call, in the order of their start."""
+        self._background_agents: set[str] = set()
+        """Their questions outlive the submission."""
         self._waiting = WaitingPrompts(view.show_queued)
         self._due: list[Sent] = []
         """Starts as soon as nothing runs and there is an engine."""
@@ -213,8 +215,12 @@ class SessionDriver:
 
     def answer(self, request_id: str, answer: Answer | None) -> None:
         """Answer a question; None: the user closed it, which interrupts the submission."""
+        of_background = self._questions.agent_of(request_id) in self._background_agents
         self._questions.remove(request_id)
-        if answer is None:
+        if answer is None and of_background and self._engine is not None:
+            # There is no submission to interrupt: closing the question refuses the call.
+            self._engine.answer(request_id, Answer("deny"))
+        elif answer is None:
             self.interrupt()
         elif self._engine is not None:
             self._engine.answer(request_id, answer)
@@ -261,6 +267,8 @@ class SessionDriver:
 
     def _show(self, event: ev.Event, *, beside: bool = False) -> None:
         self._track_call(event)
+        self._track_agent(event)
+        beside = beside or event.agent in self._background_agents
         self._view.show(event)
         match event:
             case ev.PermissionRequested() | ev.CompactionProposed():
@@ -278,6 +286,12 @@ class SessionDriver:
             self._calls[event.tool_use_id] = event.agent
         elif isinstance(event, ev.ToolFinished):
             self._calls.pop(event.tool_use_id, None)
+
+    def _track_agent(self, event: ev.Event) -> None:
+        if isinstance(event, ev.AgentStarted) and (event.background or event.parent in self._background_agents):
+            self._background_agents.add(event.agent)
+        elif isinstance(event, ev.AgentFinished):
+            self._background_agents.discard(event.agent)
 
     def _settle(self) -> None:
         """The submission has ended: continue with what is due."""
@@ -382,7 +396,7 @@ class SessionDriver:
         async def show_commands(engine: Engine) -> None:
             while True:
                 for event in await engine.background.wait_for_changes():
-                    self._view.show(event)
+                    self._show(event)
                 self._view.refresh_status()
 
         async def note_files(engine: Engine) -> None:

@@ -29,6 +29,11 @@ class PendingQuestions:
         elif self._questions:
             self._view.show_waiting(len(self._questions) - 1)
 
+    def agent_of(self, request_id: str) -> str:
+        """The agent that asks; "" is the main one."""
+        event = self._questions.get(request_id)
+        return event.agent if event is not None else ""
+
     def remove(self, request_id: str) -> None:
         """Forget a question that the user answered. The next one is asked by `ask_next`."""
         self._questions.pop(request_id, None)

@@ -101,6 +101,12 @@ class Printer:
             self._cost = 0.0
         if self._halted and event.agent != ev.USER_AGENT:
             return []
+        if ev.is_of_subagent(event):
+            if not wording.shown_of_subagent(event):
+                return []
+            text, level = wording.event_line(event)
+            self._last_call = ""
+            return self.note(f"{wording.whose(event)}{text}", level)
         pieces = self._show(event, now)
         if pieces and not isinstance(event, ev.ToolStarted):
             self._last_call = ""

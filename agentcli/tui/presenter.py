@@ -133,7 +133,20 @@ class Presenter:
     # --------------------------------------------------------------------------------------------------- events
 
     def show(self, event: ev.Event, now: float) -> list[Operation]:
+        if ev.is_of_subagent(event):
+            return self._of_subagent(event)
         return [] if self._halted and isinstance(event, _STREAMED) else self._show(event, now)
+
+    def _of_subagent(self, event: ev.Event) -> list[Operation]:
+        """A sub-agent's work is not part of the transcript; its start, its end and what concerns the session are."""
+        if isinstance(event, ev.PermissionRequested):
+            self._phase("waiting", "Waiting for your answer")
+        elif isinstance(event, ev.PermissionResolved):
+            self._phase("tools", "Working")
+        if not wording.shown_of_subagent(event):
+            return []
+        text, level = wording.event_line(event)
+        return self.note(f"{wording.whose(event)}{text}", level, type(event).__name__)
 
     def show_beside(self, event: ev.Event, now: float) -> list[Operation]:
         """An event of a shell line beside a submission, which outlives it and is shown after an interruption too."""
