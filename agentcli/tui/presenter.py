@@ -139,10 +139,9 @@ class Presenter:
 
     def _of_subagent(self, event: ev.Event) -> list[Operation]:
         """A sub-agent's work is not part of the transcript; its start, its end and what concerns the session are."""
-        if isinstance(event, ev.PermissionRequested):
-            self._phase("waiting", "Waiting for your answer")
-        elif isinstance(event, ev.PermissionResolved):
-            self._phase("tools", "Working")
+        if isinstance(event, ev.PermissionRequested | ev.PermissionResolved) and self.activity.phase:
+            asks = isinstance(event, ev.PermissionRequested)
+            self._phase(*("waiting", "Waiting for your answer") if asks else ("tools", "Working"))
         if not wording.shown_of_subagent(event):
             return []
         text, level = wording.event_line(event)
