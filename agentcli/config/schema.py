@@ -34,8 +34,7 @@ class Key:
     """Lists add up, strongest layer first; objects combine key by key, and in a `list map` the lists of a key add up.
     False: the strongest layer alone counts."""
     repository: RepositoryRight = "yes"
-    """`stricter`: only a value that allows no more than the user's own setting, or the default, does.
-    `inside`: only paths that lie in the repository itself."""
+    """`stricter`: only a value that allows no more than the user's own. `inside`: only paths in the repository."""
     environment: tuple[str, ...] = ()
     """Environment variables for it; the first that is set wins."""
     aliases: tuple[str, ...] = ()
