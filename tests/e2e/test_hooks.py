@@ -12,6 +12,7 @@ import pytest
 from tests.e2e.program import Program
 from tests.support.scripts import call, reply
 from tests.support.server import LoopbackServer
+from tests.support.terminal import app_with
 
 pytestmark = pytest.mark.anyio
 
@@ -134,3 +135,28 @@ async def test_the_example_of_the_readme_works(program: Program) -> None:
         assert "Use git rm." in json.dumps(server.requests[1].body["messages"])
     assert (program.work / "file").exists()
     assert (program.work / "formatted.txt").read_text() == "formatted\n"
+
+
+@pytest.mark.parametrize("mode", ["app", "plain"])
+async def test_a_project_is_trusted_without_a_restart(tmp_path: Path, mode: str) -> None:
+    path = tmp_path / "work" / ".agentcli" / "settings.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(hooks("UserPromptSubmit", "grep -q never && { echo 'Not that.' >&2; exit 2; } || true")))
+    plain = mode == "plain"
+    arguments = ["--plain"] if plain else []
+    async with app_with(tmp_path, reply("A first answer."), arguments=arguments) as (app, server):
+        await app.wait_for("Trust this folder?")
+        await app.wait_for("Answer:" if plain else "Continue without it")
+        await app.answer(*(("r", "enter") if plain else ("r",)))
+        if not plain:
+            await app.ready()
+        await app.submit("never mind")
+        await app.wait_for("A first answer.")
+        await app.submit("/trust")
+        await app.wait_for(lambda: app.text.count("Answer:") > 1 if plain else "Trust it: all of this" in app.text)
+        await app.answer(*(("t", "enter") if plain else ("t",)))
+        await app.wait_for("definitions apply now.")
+        await app.submit("never mind")
+        await app.wait_for("blocked: Not that.")
+        await app.wait_for("The prompt was not sent.")
+        assert len(server.requests) == 1
