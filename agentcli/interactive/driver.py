@@ -31,6 +31,8 @@ ABORT_GRACE_SECONDS = 3.0
 CANCEL_GRACE_SECONDS = 0.5
 """Time for a cancelled submission to end before it is cancelled again."""
 CANCEL_ATTEMPTS = 5
+IDLE_SECONDS = 60.0
+"""From the end of a submission to the Notification hooks for an idle session."""
 EVENT_SLICE_SECONDS = 0.008
 """Keys and frames get a turn after this much time of events without a pause."""
 
@@ -407,8 +409,14 @@ class SessionDriver:
             while True:
                 self.note(await engine.permissions.wait_for_notice())
 
+        async def notify_hooks(engine: Engine) -> None:
+            await asyncio.sleep(IDLE_SECONDS)
+            if engine.messages:
+                engine.hooks.attention_needed("idle_prompt", "agentcli is waiting for your input.")
+
         async def watch(engine: Engine) -> None:
-            await asyncio.gather(show_commands(engine), note_files(engine), note_rules(engine))
+            watches = (show_commands(engine), note_files(engine), note_rules(engine), notify_hooks(engine))
+            await asyncio.gather(*watches)
 
         if self._engine is not None and self._watching is None:
             self._watching = self._create_task(watch(self._engine))

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tests.bench.abort import abort
 from tests.bench.edits import edits_bench
+from tests.bench.hook import hook
 from tests.bench.imports import imports
 from tests.bench.index import index
 from tests.bench.iteration import iteration, memory
@@ -46,6 +47,7 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "iteration": (iteration, 3),
     "memory": (memory, 2),
     "tools": (tools, 15),
+    "hook": (hook, 60),
     "abort": (abort, 10),
     "imports": (imports, 9),
     "session": (session, 3),
