@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from tests.bench.abort import abort
+from tests.bench.definitions import definitions
 from tests.bench.edits import edits_bench
 from tests.bench.imports import imports
 from tests.bench.index import index
@@ -32,6 +33,7 @@ SMALL: dict[str, Callable[[int], Report]] = {
     "abort": partial(abort, stubborn_runs=0),
     "imports": imports,
     "session": partial(session, records=40),
+    "definitions": partial(definitions, warm_ups=0),
     "edits": edits_bench,
     "permissions": permissions,
     "snapshot": partial(snapshot, sizes=(100,)),
