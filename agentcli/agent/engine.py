@@ -17,6 +17,7 @@ from typing import Any, Self
 from agentcli.agent.context.compaction import Shortening
 from agentcli.agent.conversation_state import ConversationState
 from agentcli.agent.engine_setup import EngineSetup
+from agentcli.agent.ports import Hooks
 from agentcli.agent.profile import Profile
 from agentcli.agent.prompt_expansion import DefinedPrompt
 from agentcli.agent.prompt_queue import Priority, Prompt, QueuedPrompt, prompt_blocks
@@ -116,6 +117,11 @@ class Engine:
     def definitions(self) -> Library | None:
         """Commands, skills, agents and output styles from files; read again with every submission."""
         return self._state.conversation.definitions
+
+    @property
+    def hooks(self) -> Hooks:
+        """The active hooks."""
+        return self._state.hooks
 
     @property
     def output_style(self) -> str:
@@ -326,11 +332,23 @@ class Engine:
         own = self._state.conversation
         if own.definitions is not None and not own.definitions.loaded:
             await self.refresh_definitions()
+        self._state.begin_session()
         await own.provider.warm()
         await own.extensions.workspace.warm(self.working_dirs)
 
-    async def aclose(self) -> None:
-        """End what runs beside submissions, close connections and the session file."""
+    async def reread(self) -> None:
+        """Read settings, hooks, definitions and permission rules again, as trust allows them now."""
+        state, own = self._state, self._state.conversation
+        if own.reread is None:
+            return
+        before, hooks = state.hooks, await in_thread(own.reread)
+        state.use_hooks(hooks)
+        await before.aclose()
+        own.permissions.read_again()
+
+    async def aclose(self, reason: str = "other") -> None:
+        """End what runs beside submissions, close connections and the session file. `reason`: clear, resume, exit or
+        other, for SessionEnd hooks."""
         state, own = self._state, self._state.conversation
         self.abort(AbortReason.SHUTDOWN)
         state.user_shell.stop()
@@ -340,6 +358,7 @@ class Engine:
                 await self._open.aclose()
         try:
             await state.background.aclose()
+            await state.hooks.after_session(reason)
         finally:
             await state.aclose()
             await own.extensions.workspace.aclose()

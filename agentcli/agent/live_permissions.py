@@ -88,8 +88,7 @@ class LivePermissions:
         self.policy = self.policy.with_mode(mode)
 
     def leave_plan(self) -> PermissionMode:
-        """Out of plan mode, back to the mode before it; returns the active mode then. An answer may have left it
-        already, for another mode."""
+        """Leave plan mode for the mode before it; returns the active mode. An answer may have left it already."""
         if self.policy.mode is PermissionMode.PLAN:
             self.policy = self.policy.with_mode(self._before_plan)
         return self.policy.mode
@@ -189,10 +188,10 @@ class LivePermissions:
         gone = {rule.text for rule in parse_rules(remove)}
         if scope != "session":
             if self._files is None:
-                raise AgentError("There are no settings files here to keep rules in.")
+                raise AgentError("There is no settings file to save rules in.")
             where = self._files.change(scope, behavior, add=[rule.text for rule in added], remove=sorted(gone))
             self._forget(behavior, gone, where)
-            self._read_again()
+            self.read_again()
             return where
         missing = gone - {rule.text for kind, rule in self._session if kind == behavior}
         if missing:
@@ -221,7 +220,7 @@ class LivePermissions:
         if signature == self._seen:
             return False
         before = self.policy
-        self._read_again()
+        self.read_again()
         if text := _changes(before, self.policy):
             self._notices.append(text)
         return True
@@ -230,15 +229,15 @@ class LivePermissions:
         return self._notices.pop(0) if self._notices else None
 
     async def wait_for_notice(self) -> str:
-        """Wait until a settings file has changed the rules; returns how. For between submissions: a running submission
-        yields such notices itself. Cancel it."""
+        """Wait until a settings file has changed the rules; returns how. For between submissions; cancel it."""
         while True:
             self.refresh()
             if (text := self.take_notice()) is not None:
                 return text
             await asyncio.sleep(_POLL_SECONDS)
 
-    def _read_again(self) -> None:
+    def read_again(self) -> None:
+        """Take in the settings files, whether they have changed or not."""
         # Before reading: a change in between is then seen the next time.
         self._seen = self._signature()
         if self._reread is None:

@@ -15,10 +15,14 @@ from agentcli.agent.context.compaction import Compaction, Shortening
 from agentcli.agent.conversation_state import ConversationState
 from agentcli.agent.costs.account import Account
 from agentcli.agent.definition_rights import lend_rights
+from agentcli.agent.hook_call import HookCall
+from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.decide import budget_stop
+from agentcli.agent.loop.recover import hook_message
 from agentcli.agent.loop.run_loop import run_loop
 from agentcli.agent.loop_setup import ask_about_budget, loop_dependencies, mentions_for
 from agentcli.agent.loop_state import EndReason, LoopState, Stop
+from agentcli.agent.ports import PromptVerdict
 from agentcli.agent.prompt_expansion import DefinedPrompt, PromptExpansion
 from agentcli.agent.updates.undo_notes import COMMAND_FAILED
 from agentcli.context.normalise import MISSING_RESULT
@@ -29,6 +33,9 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock
 from agentcli.core.permission import PermissionMode
 from agentcli.providers.catalog import nearest_effort
+
+PROMPT_BLOCKED = "prompt_blocked"
+"""Terminal of a submission whose prompt a hook blocked."""
 
 
 @frozen
@@ -52,6 +59,10 @@ class Submission:
         self._task = task
         self._controller = AbortController()
         self._signal = self._controller.signal
+        self._hook_texts: tuple[str, ...] = ()
+        """What hooks have for the model beside the prompt."""
+        self._blocked: str | None = None
+        """Why hooks blocked the prompt."""
         self._prompt = task.prompt
         self._mentions = task.mentions
         """The text whose `@path` mentions are attached; None: the prompt's own."""
@@ -72,7 +83,7 @@ class Submission:
                         yield event
             except Exception as error:
                 logging.getLogger("agentcli").exception("the submission failed")
-                text = f"agentcli itself failed: {type(error).__name__}: {error}. The conversation can go on."
+                text = f"agentcli itself failed: {type(error).__name__}: {error}. You can continue the conversation."
                 account.ended = ev.LoopEnded(terminal=EndReason.MODEL_ERROR.value, turns=0, text=text)
         finally:
             self._complete_log()
@@ -109,12 +120,11 @@ class Submission:
 
     async def _work_on_prompt(self) -> AsyncGenerator[ev.Event, None]:
         state, own = self._state, self._own
-        if self._task.defined is not None:
-            async with aclosing(self._expand(self._task.defined)) as events:
-                async for event in events:
-                    yield event
-            if self._prompt is None:
-                return
+        async with aclosing(self._prepare_prompt()) as events:
+            async for event in events:
+                yield event
+                if isinstance(event, ev.LoopEnded):
+                    return
         prompt = self._prompt
         if prompt is not None and (note := await state.files.take_undo_note(state.log.messages)):
             state.user_notes.add(note)
@@ -134,6 +144,20 @@ class Submission:
                 yield event
                 for late in self._late_notices():
                     yield late
+
+    async def _prepare_prompt(self) -> AsyncGenerator[ev.Event, None]:
+        """Expand the prompt and ask the hooks about it. A `LoopEnded` means that it is not sent."""
+        if self._task.defined is not None:
+            async with aclosing(self._expand(self._task.defined)) as events:
+                async for event in events:
+                    yield event
+        if self._prompt is None:
+            return
+        async with aclosing(self._ask_hooks(self._prompt)) as events:
+            async for event in events:
+                yield event
+        if self._blocked is not None:
+            yield ev.LoopEnded(terminal=PROMPT_BLOCKED, turns=0, text=words.prompt_blocked(self._blocked))
 
     def _main_work(self) -> AsyncGenerator[ev.Event, None]:
         task = self._task
@@ -190,12 +214,8 @@ class Submission:
         """Add what hooks, mentioned files and attachments have for a prompt, then run the loop."""
         state, own, signal = self._state, self._own, self._signal
         await self._complete_system()
-        hook_texts: tuple[str, ...] = ()
-        with suppress(Aborted):
-            hook_texts = await signal.run(own.extensions.hooks.before_prompt(prompt.text))
-        if hook_texts:
-            blocks = tuple(TextBlock(text) for text in hook_texts)
-            yield ev.MessageAppended(message=Message("user", blocks, own.ids.new(), Origin.HOOK))
+        if self._hook_texts:
+            yield ev.MessageAppended(message=hook_message(self._hook_texts, own.ids.new()))
         mentions = mentions_for(own, state.questions)
         if mentions is not None:
             text = prompt.text if self._mentions is None else self._mentions
@@ -214,6 +234,28 @@ class Submission:
         async with aclosing(loop) as events:
             async for event in events:
                 yield event
+
+    async def _ask_hooks(self, prompt: Message) -> AsyncGenerator[ev.Event, None]:
+        """Run the hooks of the session's start, before its first prompt, and of this prompt."""
+        state, signal = self._state, self._signal
+        source = self._own.session_source
+        begun = HookCall[tuple[str, ...]](state.hooks, lambda hooks: hooks.before_session(source), signal, ())
+        asking = HookCall(state.hooks, lambda hooks: hooks.before_prompt(prompt.text), signal, PromptVerdict())
+        texts: tuple[str, ...] = ()
+        with suppress(Aborted):
+            if state.session_hooks is not None:
+                task, state.session_hooks = state.session_hooks, None
+                texts = await signal.run(task)
+            elif not state.session_begun:
+                state.session_begun = True
+                async with aclosing(begun.run()) as events:
+                    async for event in events:
+                        yield event
+            async with aclosing(asking.run()) as events:
+                async for event in events:
+                    yield event
+        self._hook_texts = (*texts, *begun.verdict, *asking.verdict.context)
+        self._blocked = asking.verdict.blocked
 
     async def _refresh_definitions(self) -> None:
         if self._own.definitions is not None:
@@ -328,11 +370,10 @@ class Submission:
                 self._own.store.sync()
 
     def _complete_log(self) -> None:
-        """However the submission ended, also when the consumer went away: the log has the prompt and a result for every
-        call (I1), and the user's pending changes apply."""
+        """However it ended: the log has the prompt and a result for every call (I1), and pending changes apply."""
         log, prompt = self._state.log, self._prompt
         self._state.context.request_ended()
-        if prompt is not None and not log.has(prompt.id):
+        if prompt is not None and self._blocked is None and not log.has(prompt.id):
             log.keep(ev.MessageAppended(message=prompt))
         last = log.messages[-1] if log.messages else None
         if last is None or not last.tool_uses:

@@ -205,8 +205,7 @@ class FeatureDropped(Event):
 
 @frozen(kw_only=True)
 class RequestRepaired(Event):
-    """The API refused part of the history; requests leave it out from here on. `through` is the last message
-    concerned."""
+    """The API refused part of the history; requests leave it out from here on, up to the message `through`."""
 
     repair: str
     """strip_thinking or drop_images."""
@@ -318,6 +317,45 @@ class AgentFinished(Event):
 
 
 @frozen(kw_only=True)
+class HookStarted(Event):
+    hook_id: str
+    event_name: str
+    """PreToolUse, Stop, …"""
+    name: str
+    """The command or the function's name, shortened."""
+    tool_use_id: str = ""
+    """The call that it is about; "" if it is not about one."""
+
+
+@frozen(kw_only=True)
+class HookFinished(Event):
+    """A hook has ended. Not sent for one that an abort stopped."""
+
+    hook_id: str
+    event_name: str
+    name: str
+    outcome: str
+    """success, allowed, asked, denied, blocked, stopped, failed, timed_out or crashed."""
+    duration_ms: int = 0
+    text: str = ""
+    """Its reason, or what went wrong."""
+    tool_use_id: str = ""
+    source: str = ""
+    """The settings file or plugin that it comes from."""
+    exit_code: int | None = None
+    """None for a function, and for a command that was stopped."""
+    output: str = ""
+    """The beginning of what it printed."""
+    errors: str = ""
+    """The beginning of what it printed to standard error."""
+
+    @property
+    def is_notable(self) -> bool:
+        """Whether it has stopped something or failed, so that the user should see it."""
+        return self.outcome not in ("success", "allowed", "asked")
+
+
+@frozen(kw_only=True)
 class DirectoryChanged(Event):
     """Later calls run in this folder."""
 
@@ -341,8 +379,7 @@ class PermissionRequested(Event):
     title: str
     reason: str
     suggestions: list[str] = field(default_factory=list)
-    """The allow rules, one per part of a compound command, that would make this question unnecessary; saved if the
-    answer is "always"."""
+    """The allow rules, one per part of a command, that would make this question unnecessary; saved by "always"."""
     rule_choices: list[Json] = field(default_factory=list)
     """Alternatives that "always" can save, narrowest first: `{"rules": […], "covers": "…", "note": "…"}`
     (`RuleChoice`). The first has the rules of `suggestions`. Empty if no rule can cover the call."""
@@ -550,8 +587,7 @@ class Result(Event):
     retryable: bool = False
     structured_output: Any = None
     background_tasks: list[Json] = field(default_factory=list)
-    """Background commands that were still running when the answer was complete: `task_id`, `command`, `status`,
-    `summary`."""
+    """Background commands that still ran when the answer was complete: `task_id`, `command`, `status`, `summary`."""
 
 
 EVENT_TYPES: Mapping[str, type[Event]] = {

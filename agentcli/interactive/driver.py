@@ -68,7 +68,6 @@ class SessionDriver:
 
     @property
     def submission(self) -> asyncio.Task[None] | None:
-        """The task of the submission that runs."""
         return self._running
 
     @property
@@ -103,15 +102,15 @@ class SessionDriver:
         self._holding = True
         if queued := self.withdraw_queued():
             self._view.give_back(queued)
-        await self.close()
+        await self.close("resume" if engine.messages else "clear")
         self._questions.clear()
         self._view.clear()
         self._due = [Sent(sent.draft, self._view.show_sent(sent.draft)) for sent in self._due]
         self._holding = False
         self.open(engine)
 
-    async def close(self) -> None:
-        """End all work and close the engine."""
+    async def close(self, reason: str = "exit") -> None:
+        """End all work and close the engine. `reason` as for `Engine.aclose`."""
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.abort(AbortReason.SHUTDOWN)
@@ -124,7 +123,7 @@ class SessionDriver:
             self.stuck = bool(pending)
         self._running = self._guard = self._watching = self._abort_reason = None
         if engine is not None:
-            await engine.aclose()
+            await engine.aclose(reason)
 
     def note(self, text: str, level: str = "info") -> None:
         """Show a line of the front end's own, which a resumed session shows again."""
@@ -249,12 +248,12 @@ class SessionDriver:
                         await asyncio.sleep(0)
                         slice_began = time.monotonic()
         except asyncio.CancelledError:
-            self.note("The work did not stop in time and was cut off.", "warning")
+            self.note("The task did not stop in time and was cancelled.", "warning")
         except Exception as error:  # a bug of ours ends this submission, not the session
             import logging
 
             logging.getLogger("agentcli").exception("the submission failed")
-            text = f"agentcli itself failed: {type(error).__name__}: {error}. The conversation can go on."
+            text = f"agentcli itself failed: {type(error).__name__}: {error}. You can continue the conversation."
             self.note(text, "error")
         finally:
             if asyncio.current_task() is self._running:

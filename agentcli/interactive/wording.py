@@ -20,12 +20,14 @@ _MOST_COMMANDS = 5
 
 Level = Literal["info", "warning", "error"]
 Outcome = Literal["done", "denied", "interrupted", "failed"]
-"""Of a call that has ended."""
+"""Of a finished call."""
 
 INTERRUPTED = "Interrupted. Partial output is kept. What should be done instead?"
 
 SUMMARY_TITLE = "Summary of the conversation so far"
 ABORTED = ("aborted_streaming", "aborted_tools")
+PROMPT_BLOCKED = "prompt_blocked"
+"""Terminal of a prompt that a hook blocked, which has a line of its own."""
 
 
 def message_line(message: Message) -> str:
@@ -85,7 +87,7 @@ def _restored(meta: Mapping[str, Any]) -> str:
 
 
 def retry(event: ev.RetryScheduled) -> str:
-    """What failed and which attempt is next, without the waiting time."""
+    """Why a request is retried and which attempt is next, without the waiting time."""
     status = f"{event.status} " if event.status else ""
     what = _RETRIED.get(event.kind) or plain_line(event.text.rstrip("."), 120) or event.kind
     return f"{status}{what}, attempt {event.attempt} of {event.max_attempts}"
@@ -95,8 +97,8 @@ _RETRIED = {
     "overloaded": "overloaded",
     "rate_limit": "rate limit",
     "server_error": "server error",
-    "timeout": "no answer in time",
-    "broken_stream": "the reply broke off",
+    "timeout": "timed out",
+    "broken_stream": "the reply was cut off",
     "conflict": "conflict",
 }
 
@@ -139,7 +141,7 @@ def event_line(event: ev.Event) -> tuple[str, Level]:
         case ev.SubmissionInterrupted():
             return INTERRUPTED, "warning"
         case ev.ReplyTombstoned():
-            return "The reply broke off. Its text so far is discarded.", "warning"
+            return "The reply was cut off. Its text is discarded.", "warning"
         case ev.RetryScheduled():
             return f"{retry(event)}, in {duration(event.wait_seconds)}", "warning"
         case ev.StreamWentQuiet():
@@ -161,8 +163,17 @@ def event_line(event: ev.Event) -> tuple[str, Level]:
             what = f"Background {event.task_id} {event.status}: {plain_line(event.command, 80)}"
             failed: Level = "warning" if event.status == "failed" else "info"
             return f"{what} ({event.summary})" if event.summary else what, failed
+        case _:
+            return _part_line(event)
+
+
+def _part_line(event: ev.Event) -> tuple[str, Level]:
+    """The lines about sub-agents, hooks and the context."""
+    match event:
         case ev.AgentStarted() | ev.AgentFinished():
             return _agent_line(event)
+        case ev.HookStarted() | ev.HookFinished():
+            return _hook_line(event)
         case _:
             return _context_line(event)
 
@@ -177,6 +188,28 @@ def _agent_line(event: ev.AgentStarted | ev.AgentFinished) -> tuple[str, Level]:
     what = f"Agent {plain_line(event.name)} {event.status}: {plain_line(event.description, 80)}"
     level: Level = "warning" if event.status == "failed" else "info"
     return f"{what} ({', '.join(parts)})", level
+
+
+_HOOK_VERBS = {
+    "denied": "denied the call",
+    "blocked": "blocked",
+    "stopped": "stopped the work",
+    "timed_out": "timed out",
+    "crashed": "failed",
+    "failed": "failed",
+    "asked": "asked for approval",
+    "allowed": "allowed the call",
+}
+
+
+def _hook_line(event: ev.HookStarted | ev.HookFinished) -> tuple[str, Level]:
+    if isinstance(event, ev.HookStarted):
+        return f"Running the hook {plain_line(event.name)}", "info"
+    source = f" ({plain_line(event.source, 120)})" if event.source else ""
+    who = f"{plain_line(event.event_name)} hook {plain_line(event.name)}{source}"
+    text = plain_line(plain_text(event.text), 500)
+    verb = _HOOK_VERBS.get(event.outcome, "ended")
+    return f"{who} {verb}: {text}" if text else f"{who} {verb}", "warning" if event.is_notable else "info"
 
 
 def _context_line(event: ev.Event) -> tuple[str, Level]:
@@ -202,7 +235,7 @@ def _context_line(event: ev.Event) -> tuple[str, Level]:
 
 
 def accepted_hunks(event: ev.ToolFinished) -> str:
-    """How much of a change the user accepted; "" when all of it."""
+    """How many hunks of a change the user accepted; "" if all."""
     match event.accepted_hunks:
         case [int(accepted), int(proposed)]:
             return f"you accepted {accepted} of {counted(proposed, 'hunk')}"
@@ -220,6 +253,8 @@ def result_line(event: ev.Result, reported: Collection[str] = ()) -> tuple[str, 
     the texts of failures that were shown already."""
     if event.terminal == "command_failed":
         return None
+    if event.terminal == PROMPT_BLOCKED:
+        return "The prompt was not sent.", "warning", ()
     if event.is_error:
         errors = tuple(plain_text(error) for error in event.errors if error not in reported)
         ending = _ENDINGS.get(event.terminal)
@@ -237,8 +272,8 @@ def result_line(event: ev.Result, reported: Collection[str] = ()) -> tuple[str, 
 
 
 _ENDINGS = {
-    "max_turns": "Stopped at the limit of turns. Send a prompt to continue.",
-    "max_budget_usd": "Stopped at the budget.",
+    "max_turns": "Stopped at the turn limit. Send a prompt to continue.",
+    "max_budget_usd": "Stopped: the budget is used up.",
 }
 
 
@@ -250,7 +285,7 @@ def ended_commands(tasks: Sequence[BackgroundTask]) -> str:
     shown = [f"{task.id} ({plain_line(task.command, _LONGEST_COMMAND)})" for task in running[:_MOST_COMMANDS]]
     if len(running) > len(shown):
         shown.append(f"{len(running) - len(shown)} more")
-    return f"Ended {counted(len(running), 'background command')}: {', '.join(shown)}"
+    return f"Stopped {counted(len(running), 'background command')}: {', '.join(shown)}"
 
 
 def approval_reason(event: ev.PermissionRequested) -> str:
@@ -268,7 +303,7 @@ def approval_findings(event: ev.PermissionRequested) -> list[PartFinding]:
 
 
 def question_of(event: ev.PermissionRequested) -> str:
-    """What is asked, in a few words, above what it is about."""
+    """The question above the command or change that needs approval."""
     match event.display.get("kind"):
         case "command" if "network" in event.display:
             return "Run it again with network?"
@@ -281,6 +316,6 @@ def question_of(event: ev.PermissionRequested) -> str:
         case "fetch":
             return "Fetch this address?"
         case "loop":
-            return "Go on?"
+            return "Continue?"
         case _:
             return f"Use {plain_line(event.name)}?"

@@ -144,6 +144,7 @@ async def test_where_there_are_no_pages_they_are_ordinary_commands(tmp_path: Pat
         "clear",
         "exit",
         "output-style",
+        "trust",
     }
     front_end.keys = "Enter sends"
     async with engine_on(tmp_path) as engine:
