@@ -130,13 +130,14 @@ class Engine:
         """The output style of this session; "" for the default one."""
         return self._state.conversation.output_style
 
-    async def wait_for_definitions(self) -> list[ev.NoticeRaised]:
-        """Wait until files with commands, skills, agents or output styles have changed, and take them in; returns
-        notices about what is wrong in them. Where they are not watched it never returns. Cancel it."""
+    async def wait_for_definitions(self, version: int) -> list[ev.NoticeRaised]:
+        """Wait until files with commands, skills, agents or output styles have changed since this version of the
+        library, and take them in; returns notices about what is wrong in them. Where they are not watched it never
+        returns. Cancel it."""
         if self.definitions is None or not self._state.conversation.watches_definitions:
             await asyncio.Event().wait()
         assert self.definitions is not None
-        await wait_for_definitions(self.definitions)
+        await wait_for_definitions(self.definitions, version)
         return self.take_definition_problems()
 
     def instruction_files(self) -> tuple[InstructionFile, ...]:

@@ -163,10 +163,11 @@ class LivePermissions:
                 self.policy = self.policy.with_rules(allow=[rule])
         return problems
 
-    def take_back(self) -> None:
-        """Remove the lent rules."""
-        if self._lent:
-            lent, self._lent = self._lent, []
+    def take_back(self, *, but_from: str = "") -> None:
+        """Remove the lent rules, but for those from one source."""
+        lent = [rule for rule in self._lent if not but_from or rule.source != but_from]
+        if lent:
+            self._lent = [rule for rule in self._lent if rule not in lent]
             self.policy = replace(self.policy, allow=tuple(rule for rule in self.policy.allow if rule not in lent))
 
     # ------------------------------------------------------------------------------------------------ the user's rules

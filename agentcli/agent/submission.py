@@ -362,6 +362,11 @@ class Submission:
         state.context.take(event)
         self._stop_at_budget(event)
         match event:
+            case ev.MessageAppended(message=message) if message.origin is Origin.QUEUED:
+                # Skills were loaded for the prompt before it; a command's own rights last as long as the submission.
+                defined = self._task.defined
+                own = defined.definition.origin.label if defined is not None else ""
+                self._own.permissions.take_back(but_from=own)
             case ev.DirectoryChanged():
                 state.tool_context = replace(state.tool_context, cwd=type(state.tool_context.cwd)(event.cwd))
             case ev.TodosChanged():

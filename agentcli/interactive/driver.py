@@ -388,9 +388,13 @@ class SessionDriver:
 
     async def _watch_definitions(self, engine: Engine) -> None:
         """Take in changed commands and skills at once, also beside a submission: menus show them."""
+        version = 0
         while True:
-            for notice in await engine.wait_for_definitions():
+            notices = await engine.wait_for_definitions(version)
+            version = engine.definitions.version if engine.definitions is not None else 0
+            for notice in notices:
                 self.note(notice.text, notice.level)
+            self._view.refresh_commands()
 
     def _watch_background(self) -> None:
         """Between submissions, show changes of background commands, files and rules."""

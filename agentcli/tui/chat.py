@@ -143,6 +143,9 @@ class ChatScreen(Screen[None]):
     def give_back(self, drafts: list[Draft]) -> None:
         self._put_before(*drafts)
 
+    def refresh_commands(self) -> None:
+        self.prompt.refresh_commands()
+
     def finished(self, result: ev.Result) -> None:
         self._host.work_ended(result, time.monotonic() - self._sent_at)
 

@@ -64,6 +64,8 @@ class SessionScreen(Protocol):
 
     def finished(self, result: ev.Result) -> None: ...
 
+    def refresh_commands(self) -> None: ...
+
 
 class TranscriptView:
     def __init__(
@@ -158,6 +160,9 @@ class TranscriptView:
 
     def take_due(self, draft: Draft) -> bool:
         return False
+
+    def refresh_commands(self) -> None:
+        self._screen.refresh_commands()
 
     def refresh_status(self) -> None:
         self.facts.refresh()

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tests.bench.abort import abort
+from tests.bench.definitions import definitions
 from tests.bench.edits import edits_bench
 from tests.bench.hook import hook
 from tests.bench.imports import imports
@@ -51,6 +52,7 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "abort": (abort, 10),
     "imports": (imports, 9),
     "session": (session, 3),
+    "definitions": (definitions, 15),
     "edits": (edits_bench, 5),
     "permissions": (permissions, 300),
     "questions": (questions, 1),

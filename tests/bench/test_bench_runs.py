@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from tests.bench.abort import abort
+from tests.bench.definitions import definitions
 from tests.bench.edits import edits_bench
 from tests.bench.hook import hook
 from tests.bench.imports import imports
@@ -34,6 +35,7 @@ SMALL: dict[str, Callable[[int], Report]] = {
     "hook": hook,
     "imports": imports,
     "session": partial(session, records=40),
+    "definitions": partial(definitions, warm_ups=0),
     "edits": edits_bench,
     "permissions": permissions,
     "snapshot": partial(snapshot, sizes=(100,)),

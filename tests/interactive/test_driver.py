@@ -88,6 +88,9 @@ class Record:
     def withdraw(self, request_id: str) -> None:
         self.log.append(f"withdraw {request_id}")
 
+    def refresh_commands(self) -> None:
+        self.log.append("commands")
+
     def refresh_status(self) -> None:
         self.log.append("status")
 
