@@ -24,6 +24,11 @@ class Event:
     agent: str = ""
 
 
+def is_of_subagent(event: Event) -> bool:
+    """Whether the event belongs to a sub-agent: neither to the main conversation nor to the user's shell."""
+    return bool(event.agent) and event.agent != USER_AGENT
+
+
 @frozen(kw_only=True)
 class SessionStarted(Event):
     """First event of every submission: the active configuration."""

@@ -51,6 +51,8 @@ class SessionDriver:
         self._due: list[Sent] = []
         """Starts as soon as nothing runs and there is an engine."""
         self._questions = PendingQuestions(view)
+        self._background_agents: set[str] = set()
+        """Agents that run beside submissions, and those that they have started."""
         self._abort_reason: AbortReason | None = None
         """Passed to the engine again with each event: at the first call the submission may not have started."""
         self._holding = False
@@ -101,6 +103,7 @@ class SessionDriver:
             self._view.give_back(queued)
         await self.close()
         self._questions.clear()
+        self._background_agents.clear()
         self._view.clear()
         self._due = [Sent(sent.draft, self._view.show_sent(sent.draft)) for sent in self._due]
         self._holding = False
@@ -209,9 +212,13 @@ class SessionDriver:
         return engine is not None and any(engine.background.detach(call) for call in reversed(self._calls))
 
     def answer(self, request_id: str, answer: Answer | None) -> None:
-        """Answer a question; None: the user closed it, which interrupts the submission."""
+        """Answer a question; None: the user closed it, which interrupts the submission, or stops the background agent
+        that asks."""
+        agent = self._questions.agent_beside(request_id)
         self._questions.remove(request_id)
-        if answer is None:
+        if answer is None and agent and self._engine is not None:
+            self._engine.answer(request_id, Answer("deny", interrupt=True))
+        elif answer is None:
             self.interrupt()
         elif self._engine is not None:
             self._engine.answer(request_id, answer)
@@ -258,16 +265,18 @@ class SessionDriver:
 
     def _show(self, event: ev.Event, *, beside: bool = False) -> None:
         self._track_call(event)
+        self._track_agent(event)
         self._view.show(event)
+        beside = beside or event.agent in self._background_agents
         match event:
             case ev.PermissionRequested() | ev.CompactionProposed():
                 if beside or not self.stopping:
                     self._questions.add(event, beside=beside)
             case ev.PermissionResolved():
                 self._questions.withdraw(event.request_id)
-            case ev.ContextCompacted() | ev.CompactionFailed():
+            case ev.ContextCompacted() | ev.CompactionFailed() if not event.agent:
                 self._questions.withdraw_compactions()
-            case ev.MessageAppended() if self._engine is not None:
+            case ev.MessageAppended() if self._engine is not None and not event.agent:
                 self._waiting.drop_taken(self._engine)
 
     def _track_call(self, event: ev.Event) -> None:
@@ -275,6 +284,12 @@ class SessionDriver:
             self._calls[event.tool_use_id] = event.agent
         elif isinstance(event, ev.ToolFinished):
             self._calls.pop(event.tool_use_id, None)
+
+    def _track_agent(self, event: ev.Event) -> None:
+        if isinstance(event, ev.AgentStarted) and (event.background or event.parent in self._background_agents):
+            self._background_agents.add(event.agent)
+        elif isinstance(event, ev.AgentFinished):
+            self._background_agents.discard(event.agent)
 
     def _settle(self) -> None:
         """The submission has ended: continue with what is due."""
@@ -368,12 +383,12 @@ class SessionDriver:
         self._view.refresh_status()
 
     def _watch_background(self) -> None:
-        """Between submissions, show changes of background commands, files and rules."""
+        """Between submissions, show changes of background commands, agents, files and rules."""
 
         async def show_commands(engine: Engine) -> None:
             while True:
                 for event in await engine.background.wait_for_changes():
-                    self._view.show(event)
+                    self._show(event, beside=True)
                 self._view.refresh_status()
 
         async def note_files(engine: Engine) -> None:

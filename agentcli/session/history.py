@@ -32,6 +32,9 @@ SHOWN_ONLY: tuple[type[ev.Event], ...] = (
 )
 """Events that are recorded only to be shown again."""
 
+AGENT_FRAME: tuple[type[ev.Event], ...] = (ev.AgentStarted, ev.AgentFinished)
+"""What is recorded of a sub-agent. All that it did is in its own session file."""
+
 TEXT_LIMIT = 64 * 1024
 """Bytes that are recorded of a text that is only shown, such as the output of `/diff`."""
 NOT_KEPT = "[The rest of this output is not kept in the session file.]"
@@ -40,7 +43,7 @@ NOT_KEPT = "[The rest of this output is not kept in the session file.]"
 def event_record(event: ev.Event) -> Json:
     """The event in the form of `event_to_dict`, without the fields that have their default value, and with the
     beginning of a very long text."""
-    if isinstance(event, ev.NoticeRaised):
+    if isinstance(event, ev.NoticeRaised | ev.AgentFinished):
         event = replace(event, text=_beginning(event.text))
     data = event_to_dict(event)
     for spec in fields(event):

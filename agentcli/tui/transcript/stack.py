@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
+from agentcli.tui.agent_progress import AgentItem
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.model import Item, NoticeItem, OutputItem, PromptItem, ToolItem
 
@@ -28,7 +29,9 @@ def gap(before: Item, after: Item) -> int:
         return 0
     if before.parent:
         return 1
-    if isinstance(before, ToolItem | NoticeItem) and type(before) is type(after):
+    if isinstance(before, ToolItem | AgentItem) and isinstance(after, ToolItem | AgentItem):
+        return 0
+    if isinstance(before, NoticeItem) and isinstance(after, NoticeItem):
         return 0
     if isinstance(before, PromptItem) and isinstance(after, OutputItem):
         return 0
@@ -163,6 +166,12 @@ class Stack:
         if appears:
             self._close_up(entry.index)
             self._close_up(entry.index + 1)
+
+    def close_up(self, entry: StackEntry) -> None:
+        """Its item is of another kind now: the gaps around it may differ."""
+        index = self.index(entry)
+        self._close_up(index)
+        self._close_up(index + 1)
 
     def index(self, entry: StackEntry) -> int:
         if entry.index >= self._numbered or self.entries[entry.index] is not entry:
