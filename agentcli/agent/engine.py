@@ -47,7 +47,9 @@ class Engine:
         self.files = state.files
         """File changes: diff, undo, redo."""
         self.background = state.background
-        """Background commands."""
+        """Background commands and agents."""
+        self.agents = state.agents
+        """Sub-agents: which there are, and which run."""
         self.permissions = conversation.permissions
         """Permission mode and rules."""
         self.queue = state.queue
@@ -308,7 +310,14 @@ class Engine:
             # "Already running": a consumer is reading it at this moment, and the abort ends it there.
             with suppress(RuntimeError):
                 await self._open.aclose()
+        if own.link is not None:
+            try:
+                await state.aclose()
+            finally:
+                own.store.close()
+            return
         try:
+            await state.agents.aclose()
             await state.background.aclose()
         finally:
             await state.aclose()

@@ -15,6 +15,7 @@ from agentcli.agent.loop.turn import TurnDependencies
 from agentcli.agent.profile import price_of
 from agentcli.agent.questions import Questions, UserQuestion
 from agentcli.agent.side_call import SideQuestions
+from agentcli.agent.subagents.agents import CallAgents, CallHooks
 from agentcli.agent.toolcalls.summaries import Summaries
 from agentcli.agent.toolcalls.toolcall import ToolRunner
 from agentcli.agent.updates.attachments import Composite
@@ -37,6 +38,7 @@ def loop_dependencies(state: ConversationState, controller: AbortController) -> 
         clock=own.clock,
         workspace=own.extensions.workspace,
         small_model=lambda emit: SideQuestions(own.provider, requests, price, emit, late),
+        agents=lambda emit: CallAgents(state.agents, emit, CallHooks(late, controller.abort)),
         on_interrupting_denial=controller.abort,
     )
     turn = TurnDependencies(
@@ -48,6 +50,7 @@ def loop_dependencies(state: ConversationState, controller: AbortController) -> 
         executor=own.tuning.executor,
         concurrency=own.tuning.concurrency,
         keep=state.log.keep,
+        beside=state.agents,
     )
     overhead = requests.overhead_tokens()
     compaction = CompactionDependencies(
@@ -62,7 +65,7 @@ def loop_dependencies(state: ConversationState, controller: AbortController) -> 
         pinned=own.pins,
         restore_from=restore_sources(own.registry.get("Read"), own.permissions, state.tool_context),
     )
-    attachments = Composite(state.user_notes, own.extensions.attachments)
+    attachments = Composite(state.user_notes, state.attachments)
     return LoopDependencies(
         turn=turn,
         compaction=compaction,

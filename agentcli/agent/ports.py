@@ -73,6 +73,14 @@ class Hooks:
     async def before_stop(self, state: LoopState) -> StopVerdict:
         return StopVerdict()
 
+    async def before_agent(self, agent: str, name: str, prompt: str) -> tuple[str, ...]:
+        """A sub-agent begins (SubagentStart); returns texts for it. `agent` is its id, `name` its definition."""
+        return ()
+
+    async def after_agent(self, agent: str, name: str, text: str) -> StopVerdict:
+        """A sub-agent is about to end with this report (SubagentStop)."""
+        return StopVerdict()
+
     async def after_failure(self, text: str) -> None:
         """StopFailure: runs beside, nothing waits for it."""
 

@@ -137,7 +137,7 @@ class Submission:
                     yield event
         attached: Sequence[Message] = ()
         with suppress(Aborted):
-            attached = await signal.run(own.extensions.attachments.collect(self._loop_state()))
+            attached = await signal.run(state.attachments.collect(self._loop_state()))
         for message in attached:
             yield ev.MessageAppended(message=message)
         tracking = replace(state.context.compact_tracking, turn_of_last=None)
@@ -225,10 +225,12 @@ class Submission:
         own, state = self._own, self._state
         while own.instruction_notices:
             yield warning(own.instruction_notices.pop(0), "instructions")
-        while (text := own.permissions.take_notice()) is not None:
-            yield ev.NoticeRaised(text=text, code="permissions")
         while (text := own.store.take_notice()) is not None:
             yield warning(text, "session")
+        if own.link is not None:
+            return  # The rest is about the whole session, which reports it itself.
+        while (text := own.permissions.take_notice()) is not None:
+            yield ev.NoticeRaised(text=text, code="permissions")
         while (text := own.extensions.workspace.take_notice()) is not None:
             yield warning(text, "undo")
         while (text := state.tool_context.launcher.take_notice()) is not None:
@@ -243,20 +245,28 @@ class Submission:
         """Take an event in before a consumer sees it: log, session file, totals, budget."""
         state = self._state
         self._account.take(event)
+        if ev.is_of_subagent(event):
+            # Its own engine has taken it in, and has charged its costs to this one.
+            self._stop_at_budget(event)
+            return
         self._own.watch.note(event)
         state.costs.take(event)
         state.log.keep(event)
         state.context.take(event)
+        self._stop_at_budget(event)
         match event:
-            case ev.UsageReported() if state.costs.is_budget_spent and not state.interactive:
-                # In an interactive session the reply continues, and the user is asked before the next request.
-                self._controller.abort(AbortReason.BUDGET)
             case ev.DirectoryChanged():
                 state.tool_context = replace(state.tool_context, cwd=type(state.tool_context.cwd)(event.cwd))
             case ev.TodosChanged():
                 state.todos = event.todos
             case ev.LoopContinued():
                 self._own.store.sync()
+
+    def _stop_at_budget(self, event: ev.Event) -> None:
+        """In an interactive session the reply continues, and the user is asked before the next request."""
+        state = self._state
+        if isinstance(event, ev.UsageReported) and state.costs.is_budget_spent and not state.interactive:
+            self._controller.abort(AbortReason.BUDGET)
 
     def _complete_log(self) -> None:
         """However the submission ended, also when the consumer went away: the log has the prompt and a result for every

@@ -3,6 +3,7 @@
 environment  folders, settings, variables         rights  tools, rules, sandbox
 sessions     the session file and its history     model   model, limits, provider
 attachments  instruction files and reminders      login   keys and addresses
+subagents    the engines of sub-agents
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from agentcli.assemble.model import ModelBuilder
 from agentcli.assemble.options import Options
 from agentcli.assemble.rights import STRUCTURED_OUTPUT, Rights, RightsBuilder
 from agentcli.assemble.sessions import OpenedSession, SessionBuilder
+from agentcli.assemble.subagents import SubagentBuilder
 from agentcli.config.settings import Settings
 from agentcli.core.events import NoticeRaised
 from agentcli.core.launch import Launcher
@@ -76,7 +78,9 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
     cwd = _shell_folder(session, env)
     tool_context = replace(rights.context, cwd=cwd, reaches=permissions.reaches, shells=shells)
     builder.recall(tool_context)
-    return Engine(
+    definitions = definitions_for(env)
+    subagents = SubagentBuilder(env, sessions, definitions)
+    return subagents.session_engine(
         EngineSetup(
             provider=provider,
             registry=rights.registry,
@@ -106,7 +110,8 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             instruction_notices=builder.news,
             notes=builder.notes,
             instruction_files=builder.files,
-            definitions=definitions_for(env),
+            definitions=definitions,
+            agents=subagents.setup(),
             late_system=sessions.late_system(session),
             watched=builder.changed if options.interactive and env.settings.boolean("watchFiles") else None,
             pipeline=pipeline_for(env.settings, results_dir, extensions.collapser),

@@ -47,12 +47,12 @@ class SessionDriver:
         self._beside: set[asyncio.Task[None]] = set()
         self._calls: dict[str, str] = {}
         """The agents of tool calls that run now, by the id of the call, in the order of their start."""
+        self._background_agents: set[str] = set()
+        """Agents beside submissions, and those that they have started: their questions outlive a submission."""
         self._waiting = WaitingPrompts(view.show_queued)
         self._due: list[Sent] = []
         """Starts as soon as nothing runs and there is an engine."""
         self._questions = PendingQuestions(view)
-        self._background_agents: set[str] = set()
-        """Agents that run beside submissions, and those that they have started."""
         self._abort_reason: AbortReason | None = None
         """Passed to the engine again with each event: at the first call the submission may not have started."""
         self._holding = False
@@ -214,9 +214,9 @@ class SessionDriver:
     def answer(self, request_id: str, answer: Answer | None) -> None:
         """Answer a question; None: the user closed it, which interrupts the submission, or stops the background agent
         that asks."""
-        agent = self._questions.agent_beside(request_id)
+        of_background = self._questions.agent_of(request_id) in self._background_agents
         self._questions.remove(request_id)
-        if answer is None and agent and self._engine is not None:
+        if answer is None and of_background and self._engine is not None:
             self._engine.answer(request_id, Answer("deny", interrupt=True))
         elif answer is None:
             self.interrupt()
@@ -266,8 +266,8 @@ class SessionDriver:
     def _show(self, event: ev.Event, *, beside: bool = False) -> None:
         self._track_call(event)
         self._track_agent(event)
-        self._view.show(event)
         beside = beside or event.agent in self._background_agents
+        self._view.show(event)
         match event:
             case ev.PermissionRequested() | ev.CompactionProposed():
                 if beside or not self.stopping:
@@ -388,7 +388,7 @@ class SessionDriver:
         async def show_commands(engine: Engine) -> None:
             while True:
                 for event in await engine.background.wait_for_changes():
-                    self._show(event, beside=True)
+                    self._show(event)
                 self._view.refresh_status()
 
         async def note_files(engine: Engine) -> None:

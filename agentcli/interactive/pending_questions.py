@@ -29,10 +29,10 @@ class PendingQuestions:
         elif self._questions:
             self._view.show_waiting(len(self._questions) - 1)
 
-    def agent_beside(self, request_id: str) -> str:
-        """The background agent that asks this question; "" if it is none."""
+    def agent_of(self, request_id: str) -> str:
+        """The agent that asks; "" is the main one."""
         event = self._questions.get(request_id)
-        return event.agent if event is not None and request_id in self._beside else ""
+        return event.agent if event is not None else ""
 
     def remove(self, request_id: str) -> None:
         """Forget a question that the user answered. The next one is asked by `ask_next`."""

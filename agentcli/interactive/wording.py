@@ -146,6 +146,21 @@ def event_line(event: ev.Event) -> tuple[str, Level]:
             return _context_line(event)
 
 
+def whose(event: ev.Event) -> str:
+    """`explore-1: ` before the line of a sub-agent's event; "" for all others, and where the line names the agent."""
+    named = isinstance(event, ev.AgentStarted | ev.AgentFinished)
+    return f"{plain_line(event.agent)}: " if ev.is_of_subagent(event) and not named else ""
+
+
+def shown_of_subagent(event: ev.Event) -> bool:
+    """Whether a line about this event of a sub-agent is shown where its work is not: its start and end, and what
+    concerns the whole session."""
+    if isinstance(event, ev.NoticeRaised):
+        return event.level != "info"
+    lasting = (ev.AgentStarted, ev.AgentFinished, ev.RulesLearned, ev.ModeChanged, ev.PermissionDenied)
+    return isinstance(event, lasting)
+
+
 def _agent_line(event: ev.AgentStarted | ev.AgentFinished) -> tuple[str, Level]:
     who = plain_line(event.agent or event.name)
     if isinstance(event, ev.AgentStarted):

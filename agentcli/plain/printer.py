@@ -123,8 +123,8 @@ class Printer:
         return pieces
 
     def _show_agent(self, event: ev.Event, now: float) -> list[Piece]:
-        """A line at its start and at its end, warnings, and with `--verbose` its calls. Its text is its report, not
-        part of the answer."""
+        """A line at its start and at its end, what concerns the session, and with `--verbose` its calls. Its text is
+        its report, not part of the answer."""
         pieces: list[Piece] = []
         match event:
             case ev.AgentStarted():
@@ -132,16 +132,15 @@ class Printer:
                 self._agent_calls.add(event.tool_use_id)
                 if event.background or event.parent in self._background:
                     self._background.add(event.agent)
-                pieces = self._show(event, now)
             case ev.AgentFinished():
                 self._agents.pop(event.agent, None)
-                pieces = self._show(event, now)
-            case ev.NoticeRaised() if event.level != "info":
-                pieces = self.note(f"{plain_line(event.agent)}: {event.text}", event.level)
             case ev.BlockFinished(block=ToolUseBlock()) | ev.ToolStarted() | ev.ToolFinished() if self._verbose:
                 calls = self._agents.get(event.agent)
                 pieces = calls.show(replace(event, agent=""), now) if calls is not None else []
                 pieces = [_after(f"[{plain_line(event.agent)}] ", piece) for piece in pieces]
+        if wording.shown_of_subagent(event):
+            text, level = wording.event_line(event)
+            pieces = self.note(f"{wording.whose(event)}{text}", level)
         is_halted = self._halted and event.agent not in self._background
         if isinstance(event, ev.AgentFinished):
             self._background.discard(event.agent)

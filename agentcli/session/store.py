@@ -54,6 +54,8 @@ class SessionStore(Store):
         self._journal = journal
         super().__init__(journal.path.stem)
         self._forked_from = ""
+        self._parent = ""
+        """Id of the session whose sub-agent this is."""
         self._system_context = loaded.system_context if loaded else None
         self._folders = loaded.folders if loaded else ()
         self._user_contexts = dict(loaded.user_contexts) if loaded else {}
@@ -71,8 +73,9 @@ class SessionStore(Store):
         """Events shown before the first record; they alone do not create a file."""
 
     @classmethod
-    def create(cls, workplace: SessionContext, session_id: str) -> SessionStore:
-        """A new session; nothing but the lock is on disk before the first record.
+    def create(cls, workplace: SessionContext, session_id: str, parent: str = "") -> SessionStore:
+        """A new session; nothing but the lock is on disk before the first record. `parent`: the session whose sub-agent
+        it is, which hides it from lists.
 
         Raises `UsageError` for an id that is not a UUID, `SessionExists`, `SessionBusy`.
         """
@@ -85,7 +88,9 @@ class SessionStore(Store):
             )
         journal = SessionJournal(path, workplace.clock)
         journal.start()
-        return cls(workplace, journal)
+        store = cls(workplace, journal)
+        store._parent = parent
+        return store
 
     @classmethod
     def resume(
@@ -434,6 +439,8 @@ class SessionStore(Store):
         fields: Json = {"format": FORMAT}
         if self._forked_from:
             fields["forkedFrom"] = self._forked_from
+        if self._parent:
+            fields["parentSession"] = self._parent
         if self._system_context is not None:
             fields |= {"systemContext": self._system_context, "folders": list(self._folders)}
         header = encode_line(self._line("session", self._workplace.ids.new(), None, fields))

@@ -26,7 +26,7 @@ from agentcli.core.plaintext import ControlStripper, plain_line, plain_text
 from agentcli.core.plural import counted
 from agentcli.interactive import wording
 from agentcli.tui.agent_progress import AgentItem, AgentProgress
-from agentcli.tui.agents import Agents
+from agentcli.tui.agent_presenters import AgentPresenters
 from agentcli.tui.answer_pieces import AnswerPieces
 from agentcli.tui.model import (
     Activity,
@@ -105,7 +105,7 @@ class Presenter:
         """Calls that an agent works for: its block stands in their place."""
         self._ended_tasks: dict[str, str] = {}
         """Items of Task calls that have ended, by call: a background agent may start after that."""
-        self.agents = Agents(self, lambda agent: Presenter(title_of, f"{prefix}{agent}:"))
+        self.agents = AgentPresenters(self, lambda agent: Presenter(title_of, f"{prefix}{agent}:"))
 
     # -------------------------------------------------------------------------------------------- from the person
 
@@ -150,7 +150,7 @@ class Presenter:
     def note_event(self, event: ev.Event) -> list[Operation]:
         """The line about an event."""
         text, level = wording.event_line(event)
-        return self.note(text, level, type(event).__name__)
+        return self.note(f"{wording.whose(event)}{text}", level, type(event).__name__)
 
     # --------------------------------------------------------------------------------------------------- events
 

@@ -142,7 +142,7 @@ def test_opened_it_shows_its_prompt_tools_and_text() -> None:
 def test_an_agent_inside_of_another_is_opened_with_it() -> None:
     session = running("general-1")
     session.show(task_call("inner", agent="general-1"), agent_start("explore-1", "inner", parent="general-1"))
-    session.show(list(agent_work("explore-1"))[0])
+    session.show(next(agent_work("explore-1")))
     assert screen(block_of(session, expanded=True)) == [
         "● general-1 Find the callers · running",
         "  │ explore: Find the callers",

@@ -52,6 +52,12 @@ class RequireOutput(Hooks):
             return StopVerdict(prevented=f"No call of {self._tool_name} after {MAX_TRIES} tries.", by="schema")
         return StopVerdict(errors=(f"Give your answer by calling the tool {self._tool_name}.",), by="schema")
 
+    async def before_agent(self, agent: str, name: str, prompt: str) -> tuple[str, ...]:
+        return await self._inner.before_agent(agent, name, prompt)
+
+    async def after_agent(self, agent: str, name: str, text: str) -> StopVerdict:
+        return await self._inner.after_agent(agent, name, text)
+
     async def after_failure(self, text: str) -> None:
         await self._inner.after_failure(text)
 

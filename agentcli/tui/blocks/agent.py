@@ -12,6 +12,7 @@ from agentcli.core.format import elapsed, money, token_count
 from agentcli.core.plural import counted
 from agentcli.tui.agent_progress import AgentItem, AgentProgress, AgentStatus
 from agentcli.tui.blocks.base import Block, BlockLine
+from agentcli.tui.blocks.gaps import gap
 from agentcli.tui.blocks.rows import MOST_ROWS, beside, decoration, gutter, shortened, size
 from agentcli.tui.model import AnswerItem, Item, ThinkingItem
 from agentcli.tui.theme.palette import Palette
@@ -115,8 +116,6 @@ class AgentBlock(Block):
         return [decoration([*before, (shown, style), (after, palette.faint)], width)]
 
     def _transcript(self, width: int, palette: Palette) -> list[BlockLine]:
-        from agentcli.tui.transcript.stack import gap
-
         progress = self.progress
         before = gutter(width, _gutter_style(progress, palette))
         inner = max(1, width - size(before))

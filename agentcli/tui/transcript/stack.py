@@ -9,9 +9,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
-from agentcli.tui.agent_progress import AgentItem
 from agentcli.tui.blocks.base import Block, BlockLine
-from agentcli.tui.model import Item, NoticeItem, OutputItem, PromptItem, ToolItem
+from agentcli.tui.blocks.gaps import gap
 
 INDENT = 2
 """Cells by which what stands under another block is moved to the right."""
@@ -21,21 +20,6 @@ _MIDDLE = 1 << 22
 """The number of the first block: those below it count up, those that are put above it later count down."""
 _ABOVE = 8
 """Rows of a gap have places too: this many at most."""
-
-
-def gap(before: Item, after: Item) -> int:
-    """Blank rows between two blocks that follow each other."""
-    if after.parent:
-        return 0
-    if before.parent:
-        return 1
-    if isinstance(before, ToolItem | AgentItem) and isinstance(after, ToolItem | AgentItem):
-        return 0
-    if isinstance(before, NoticeItem) and isinstance(after, NoticeItem):
-        return 0
-    if isinstance(before, PromptItem) and isinstance(after, OutputItem):
-        return 0
-    return 1
 
 
 class StackEntry:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 ENDED_KEPT = 10
 """Agents that have ended and keep their transcript in memory. Of those before, the report stays."""
+_OF_SESSION = (ev.RulesLearned, ev.ModeChanged)
+"""Events of an agent that concern the whole session."""
 
 
 @dataclass(slots=True)
@@ -38,7 +40,7 @@ class _Run:
     """Goes on when the submission ends: it, or the agent that started it, is a background agent."""
 
 
-class Agents:
+class AgentPresenters:
     def __init__(self, session: Presenter, new_presenter: Callable[[str], Presenter]) -> None:
         """`session`: the presenter of the main conversation. `new_presenter` makes one for an agent, by its id."""
         self._session = session
@@ -78,7 +80,10 @@ class Agents:
         before = progress.status
         progress.status = "waiting" if run.presenter.activity.phase == "waiting" else "running"
         self._touch(run)
-        return self._replaced(run) if progress.status != before else []
+        operations = self._replaced(run) if progress.status != before else []
+        if isinstance(event, _OF_SESSION):
+            operations += self._session.note_event(event)
+        return operations
 
     def stop_foreground(self, now: float) -> list[Operation]:
         """The submission was interrupted."""

@@ -1,0 +1,111 @@
+"""Builds the engines of sub-agents: what an agent has of its own, and what it shares with the session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from agentcli import __version__
+from agentcli.agent.engine import Engine
+from agentcli.agent.engine_setup import EngineSetup
+from agentcli.agent.ports import Extensions
+from agentcli.agent.profile import Bounds, Profile
+from agentcli.agent.subagents.hooks import AgentHooks
+from agentcli.agent.subagents.setup import MOST_AGENTS, AgentOrder, AgentSetup
+from agentcli.agent.subagents.specs import SMALL_MODEL, AgentSpec, spec_of, tools_of
+from agentcli.agent.subagents.workspace import AgentWorkspace
+from agentcli.assemble.attachments import AttachmentsBuilder
+from agentcli.assemble.context_pipeline import collapser_for, pipeline_for
+from agentcli.assemble.environment import Environment
+from agentcli.assemble.sessions import OpenedSession, SessionBuilder
+from agentcli.context.prompt import system_parts
+from agentcli.definitions.library import Library
+from agentcli.providers.catalog import nearest_effort
+from agentcli.session.base import SessionContext, Store
+from agentcli.tools.files.read_cache import ReadCache
+
+
+class SubagentBuilder:
+    def __init__(self, env: Environment, sessions: SessionBuilder, definitions: Library) -> None:
+        self._env = env
+        self._sessions = sessions
+        self._definitions = definitions
+        self._session: EngineSetup | None = None
+
+    def session_engine(self, setup: EngineSetup) -> Engine:
+        """The session's own engine, with which agents share most of what they have."""
+        self._session = setup
+        return Engine(setup)
+
+    def setup(self) -> AgentSetup:
+        return AgentSetup(self.build, self.defined, self._env.settings.integer("maxAgents") or MOST_AGENTS)
+
+    def defined(self) -> Mapping[str, AgentSpec]:
+        """Agents beyond the built-in ones."""
+        return {name: spec_of(file) for name, file in self._definitions.agents.items()}
+
+    def build(self, order: AgentOrder) -> Engine:
+        env, parent, spec = self._env, self._session, order.spec
+        assert parent is not None
+        session = OpenedSession(self._store(parent, order))
+        builder = AttachmentsBuilder(env, session, parent.tool_context.hides, memory=False)
+        collapser = collapser_for(env.settings, session.view)
+        extensions = Extensions(
+            hooks=AgentHooks(parent.extensions.hooks, order.link.agent, spec.name),
+            collapser=collapser,
+            attachments=builder.agent_attachments(parent.permissions),
+            workspace=AgentWorkspace(parent.extensions.workspace),
+        )
+        context = order.tool_context
+        bounds = Bounds(max_turns=spec.max_turns or parent.bounds.max_turns)
+        return Engine(
+            EngineSetup(
+                provider=parent.provider,
+                registry=tools_of(spec, order.registry, order.link.depth),
+                store=session.store,
+                permissions=parent.permissions,
+                profile=self._profile(parent, order),
+                tool_context=replace(context, read_cache=ReadCache()),
+                catalog=parent.catalog,
+                ids=parent.ids,
+                clock=parent.clock,
+                interactive=parent.interactive,
+                bounds=bounds,
+                tuning=parent.tuning,
+                extensions=extensions,
+                view=session.view,
+                pipeline=pipeline_for(env.settings, context.results_dir, collapser),
+                instruction_notices=builder.news,
+                environ=parent.environ,
+                instruction_files=builder.files,
+                agents=parent.agents,
+                link=order.link,
+            )
+        )
+
+    def _store(self, parent: EngineSetup, order: AgentOrder) -> Store:
+        """A session of its own, hidden from lists; kept if the parent's is."""
+        env = self._env
+        new_id, state_dir = parent.ids.new(), env.paths.state_dir
+        if parent.store.path is None or state_dir is None:
+            return Store(new_id)
+        from agentcli.session.store import SessionStore
+
+        place = SessionContext(state_dir, env.cwd, parent.clock, parent.ids, __version__)
+        store = SessionStore.create(place, new_id, order.session_id)
+        store.set_title(f"{order.link.agent}: {order.description}")
+        return store
+
+    def _profile(self, parent: EngineSetup, order: AgentOrder) -> Profile:
+        profile, catalog = order.profile, parent.catalog
+        wanted = order.model or order.spec.model
+        model = profile.model
+        if wanted == SMALL_MODEL:
+            model = profile.small_model
+        elif wanted and wanted != "inherit":
+            model = catalog.resolve(wanted)
+        effort = profile.effort
+        if effort is not None and model != profile.model:
+            effort, _change = nearest_effort(catalog.get(model), effort)
+        system = system_parts(order.spec.prompt, None, self._sessions.context(memory=False))
+        return replace(profile, model=model, effort=effort, system=system, task_budget=None, raw_events=False)
