@@ -24,7 +24,7 @@ from agentcli.agent.subagents.updates import AgentList, AgentReports
 from agentcli.agent.updates.attachments import Composite, UserNotes
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortSignal
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, in_thread
 from agentcli.core.messages import Json
 from agentcli.tools.planning.todowrite import todos_from
 
@@ -92,6 +92,16 @@ class ConversationState:
             return ()
         listed = AgentList(self.agents.defined, own.ids, own.view.messages)
         return (listed, AgentReports(lambda: self.agents.background_runs, own.ids))
+
+    async def refresh_definitions(self) -> None:
+        """Read definition files again. The first look reads all of them, in a thread; later ones cost a stat each."""
+        definitions = self.conversation.definitions
+        if definitions is None:
+            return
+        if definitions.loaded:
+            definitions.refresh()
+        else:
+            await in_thread(definitions.refresh)
 
     def take_notices(self) -> list[ev.NoticeRaised]:
         """Notices of the start, for whoever asks first: a front end, or the first submission."""

@@ -58,6 +58,7 @@ class Engine:
         """The shell for the commands that the user types behind a `!`; `shell` runs one."""
         self.question = state.question
         self.take_notices = state.take_notices
+        self.refresh_definitions = state.refresh_definitions
 
     # -------------------------------------------------------------------------------------------------------- facts
 
@@ -119,6 +120,11 @@ class Engine:
         files = self._state.conversation.instruction_files
         found = files.always().files if files is not None else ()
         return tuple(file for file in found if file.kind == "instructions")
+
+    def instruction_files_to_add_to(self) -> tuple[tuple[Path, str], ...]:
+        """The instruction files to which a user may add a line, and whose each is. Blocking."""
+        files = self._state.conversation.instruction_files
+        return files.to_add_to() if files is not None else ()
 
     @property
     def cwd(self) -> Path:
@@ -297,7 +303,7 @@ class Engine:
         """Do ahead of time what makes the first request and the first change slow."""
         own = self._state.conversation
         if own.definitions is not None and not own.definitions.loaded:
-            await in_thread(own.definitions.refresh)
+            await self.refresh_definitions()
         await own.provider.warm()
         await own.extensions.workspace.warm(self.working_dirs)
 

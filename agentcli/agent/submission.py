@@ -149,15 +149,9 @@ class Submission:
                 yield event
 
     async def _refresh_definitions(self) -> None:
-        """The first look reads all files, in a thread; later ones cost a stat for each."""
-        definitions = self._own.definitions
-        if definitions is None:
-            return
-        if definitions.loaded:
-            definitions.refresh()
-        else:
+        if self._own.definitions is not None:
             with suppress(Aborted):
-                await self._signal.run(in_thread(definitions.refresh))
+                await self._signal.run(self._state.refresh_definitions())
 
     def _loop_state(self) -> LoopState:
         return LoopState(tuple(self._state.log.messages), self._state.tool_context)

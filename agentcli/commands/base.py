@@ -58,10 +58,23 @@ class Command:
     """Runs also while the app is still starting, with None as the engine. So does every command with `ALWAYS`."""
     completes: ArgumentValues | Callable[[Engine, FrontEnd], ArgumentValues] = ()
     """What its arguments complete to. Values are whole lines of arguments."""
+    source: str = ""
+    """Where a command that is not built in comes from: `project`, `user`, `plugin`."""
+    sends_prompt: bool = False
+    """Sends a prompt to the model: it needs one, and the prompt shows what was typed."""
+    function: Callable[..., Any] | None = None
+    """What it runs; None: `run` of its module."""
+    help: Manual | None = None
+    """What `/help` shows beyond the row; None: `MANUAL` of its module."""
 
     @property
     def usage(self) -> str:
         return f"/{self.name} {self.argument_hint}".rstrip()
+
+    @property
+    def described(self) -> str:
+        """The summary for menus, with the source of a command that is not built in."""
+        return f"{self.summary} ({self.source})" if self.source else self.summary
 
     def is_local(self, arguments: str, front_end: FrontEnd) -> bool:
         """Whether the front end runs it itself: `load()` it and pass the front end."""
@@ -75,14 +88,14 @@ class Command:
     @property
     def _module(self) -> ModuleType:
         """Imported when it is first used: a start of the program pays for none of them."""
-        return import_module(f"agentcli.commands.{self.name}")
+        return import_module(f"agentcli.commands.{self.name.replace('-', '_')}")
 
     @property
     def manual(self) -> Manual:
-        return cast(Manual, self._module.MANUAL)
+        return self.help if self.help is not None else cast(Manual, self._module.MANUAL)
 
     def load(self) -> RunCommand:
-        run = self._module.run
+        run = self.function if self.function is not None else self._module.run
         return cast(RunCommand, run) if self.submits else partial(self._guarded, run)
 
     async def _guarded(

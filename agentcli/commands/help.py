@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import Command, Manual, fail, say
 from agentcli.commands.front_end import FrontEnd
-from agentcli.commands.registry import COMMANDS, find, near
+from agentcli.commands.registry import find, near, rows
 from agentcli.core.events import Event
 
 MANUAL = Manual(
@@ -27,19 +27,19 @@ COLUMNS = 79
 WIDEST_NAME = 21
 
 
-async def run(_engine: Engine | None, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+async def run(engine: Engine | None, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
     if not arguments and front_end.has_pages:
         if usage := await front_end.page("help"):
             front_end.prefill(f"{usage.split()[0]} ")
         return
     if not arguments:
-        lines = [*_table([(one.usage, one.summary) for one in COMMANDS]), "", *_table(READ_ON)]
+        lines = [*_table([(one.usage, one.described) for one in rows(engine)]), "", *_table(READ_ON)]
         yield say("\n".join([*lines, "", front_end.keys] if front_end.keys else lines))
         return
     name = arguments.removeprefix("/")
-    command = find(name)
+    command = find(name, engine)
     if command is None:
-        meant = near(name)
+        meant = near(name, engine)
         hint = f" Did you mean /{meant[0]}?" if meant else " /help lists them all."
         yield fail(f"There is no command /{name}.{hint}")
         return
@@ -49,7 +49,7 @@ async def run(_engine: Engine | None, arguments: str, front_end: FrontEnd) -> As
 def manual_lines(command: Command) -> list[str]:
     also = f" (also {', '.join(f'/{alias}' for alias in command.aliases)})" if command.aliases else ""
     manual = command.manual
-    width = max(len(typed) for typed, _text in manual.examples)
+    width = max((len(typed) for typed, _text in manual.examples), default=0)
     examples = (f"  {typed:<{width}}  {text}" for typed, text in manual.examples)
     return [f"{command.usage}{also}", f"{command.summary}.", manual.text, "", *examples]
 

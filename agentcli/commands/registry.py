@@ -1,4 +1,8 @@
-"""All slash commands, in the order of the menu, and how one is found by what was typed."""
+"""All slash commands, in the order of the menu, and how one is found by what was typed.
+
+`COMMANDS` are the built-in ones; `rows` adds those that a session has from files. A built-in name is never replaced.
+Without an engine (None) only the built-in ones are known.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ COMMANDS: tuple[Command, ...] = (
         beside=True,
         local=("",),
         without_engine=True,
-        completes=lambda _engine, _front_end: [(one.name, one.summary) for one in COMMANDS],
+        completes=lambda engine, _front_end: [(one.name, one.described) for one in rows(engine)],
     ),
     Command("status", "Show session, model, mode and folders", beside=True),
     Command("doctor", "Check this installation and suggest fixes", "[online]", beside=True, completes=("online",)),
@@ -82,7 +86,15 @@ COMMANDS: tuple[Command, ...] = (
         beside=True,
         pages=("",),
     ),
-    Command("memory", "Show or edit the notes and instruction files of this project", "[edit] [name]", local=("edit",)),
+    Command(
+        "init", "Write or improve AGENTS.md after a look at the project", "[wish]", submits=True, sends_prompt=True
+    ),
+    Command(
+        "memory",
+        "Show, edit or add to the notes and instruction files of this project",
+        "[edit|add] [name|text]",
+        local=("edit", "add"),
+    ),
     Command("cost", "Show tokens and cost of this conversation", aliases=("usage",), beside=True, pages=("",)),
     Command("budget", "Show, set or remove the budget of this session", "[dollars|off]", beside=True),
     Command("todos", "Show the task list", beside=True),
@@ -106,36 +118,51 @@ COMMANDS: tuple[Command, ...] = (
 )
 
 
-def names() -> tuple[str, ...]:
-    return tuple(command.name for command in COMMANDS)
+def rows(engine: Engine | None) -> tuple[Command, ...]:
+    """All commands of a session: the built-in ones, then commands and skills from files, each by name."""
+    if engine is None or engine.definitions is None:
+        return COMMANDS
+    from agentcli.commands.from_files import rows_from_files
+
+    taken = {name for command in COMMANDS for name in (command.name, *command.aliases)}
+    found: dict[str, Command] = {}
+    for row in rows_from_files(engine.definitions):
+        if row.name not in taken:
+            found.setdefault(row.name, row)
+    return (*COMMANDS, *found.values())
 
 
-def find(name: str) -> Command | None:
+def names(engine: Engine | None = None) -> tuple[str, ...]:
+    return tuple(command.name for command in rows(engine))
+
+
+def find(name: str, engine: Engine | None = None) -> Command | None:
     """The command of exactly this name or alias."""
     wanted = name.lower()
-    return next((one for one in COMMANDS if wanted == one.name or wanted in one.aliases), None)
+    known = next((one for one in COMMANDS if wanted == one.name or wanted in one.aliases), None)
+    return known or next((one for one in rows(engine)[len(COMMANDS) :] if wanted == one.name), None)
 
 
 def completions(name: str, engine: Engine | None, front_end: FrontEnd) -> list[tuple[str, str]]:
     """What the arguments of a command complete to, each with a description."""
-    command = find(name)
+    command = find(name, engine)
     return command.completions(engine, front_end) if command is not None and engine is not None else []
 
 
-def near(name: str) -> list[str]:
+def near(name: str, engine: Engine | None = None) -> list[str]:
     """Names that may have been meant, the likeliest first."""
     from difflib import get_close_matches
 
     wanted = name.lower()
-    spelled = [one for command in COMMANDS for one in (command.name, *command.aliases)]
+    spelled = [one for command in rows(engine) for one in (command.name, *command.aliases)]
     begun = [one for one in spelled if one.startswith(wanted)]
     return list(dict.fromkeys((*begun, *get_close_matches(wanted, spelled, n=3))))[:3]
 
 
-def matching(typed: str) -> list[Command]:
+def matching(typed: str, engine: Engine | None = None) -> list[Command]:
     """The menu for what was typed after the slash: best first, letters in order are enough."""
     ranked = []
-    for place, command in enumerate(COMMANDS):
+    for place, command in enumerate(rows(engine)):
         scores = [_score(typed.lower(), name) for name in (command.name, *command.aliases)]
         best = min((score for score in scores if score is not None), default=None)
         if best is not None:

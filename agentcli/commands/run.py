@@ -10,15 +10,21 @@ from agentcli.commands.registry import find, near
 from agentcli.core.events import Event
 
 
-def run_command(engine: Engine, name: str, arguments: str) -> AsyncGenerator[Event, None]:
-    command = find(name)
+def run_command(
+    engine: Engine, name: str, arguments: str, typed: str = "", added: str = ""
+) -> AsyncGenerator[Event, None]:
+    """For commands that send a prompt: `typed` is what the transcript shows, `added` is text behind the prompt in which
+    nothing is expanded."""
+    command = find(name, engine)
     if command is None:
-        return engine.perform(_unknown(name))
+        return engine.perform(_unknown(engine, name))
+    if command.sends_prompt:
+        return command.load()(engine, arguments, typed, added)
     work = command.load()(engine, arguments)
     return work if command.submits else engine.perform(work)
 
 
-async def _unknown(name: str) -> AsyncGenerator[Event, None]:
-    meant = near(name)
+async def _unknown(engine: Engine, name: str) -> AsyncGenerator[Event, None]:
+    meant = near(name, engine)
     hint = f" Did you mean {' or '.join(f'/{one}' for one in meant)}?" if meant else " /help lists them."
     yield fail(f"There is no command /{name}.{hint}")

@@ -48,6 +48,7 @@ class SkillFile:
     name: str
     description: str
     origin: DefinitionOrigin
+    body: str
     allowed_tools: tuple[str, ...] = ()
     model: str = ""
     argument_hint: str = ""
@@ -115,6 +116,7 @@ def parse_skill(name: str, document: Document, origin: DefinitionOrigin) -> Skil
         name=_valid_name(document.text("name") or name),
         description=description,
         origin=origin,
+        body=document.body,
         allowed_tools=document.texts("allowed-tools"),
         model=document.text("model"),
         argument_hint=plain_line(document.text("argument-hint"), 100),

@@ -96,7 +96,7 @@ class _StopPrinter:
                 self._tell(event)
 
     def _work(self) -> AsyncGenerator[ev.Event, None]:
-        line = parse_line(self._stop.line)
+        line = parse_line(self._stop.line, self._engine)
         if isinstance(line, CommandLine):
             return run_command(self._engine, line.name, line.arguments)
         return self._engine.submit(self._stop.line)

@@ -62,9 +62,9 @@ class HeadlessSession:
         is shown."""
         self.submitting, self.result = True, None
         try:
-            command = None if verbatim else command_in(prompt)
+            command = None if verbatim else await self._command(prompt, mentions)
             named = "" if verbatim else mentions
-            work = self._engine.submit(prompt, mentions=named) if command is None else self._run(command)
+            work = self._engine.submit(prompt, mentions=named) if command is None else command
             async with aclosing(work) as events:
                 async for event in events:
                     if is_last and isinstance(event, Result) and self._engine.background.tasks:
@@ -112,9 +112,21 @@ class HeadlessSession:
             for event in change.result():
                 await self._show(event)
 
-    def _run(self, line: CommandLine) -> AsyncGenerator[Event, None]:
+    async def _command(self, prompt: Prompt, own: str | None) -> AsyncGenerator[Event, None] | None:
+        """The events of a slash command; None if the prompt is not one. `own`: the prompt without piped input, which is
+        no argument of a command that sends a prompt."""
+        if command_in(prompt, self._engine) is None:
+            return None
+        await self._engine.refresh_definitions()
+        line = command_in(prompt, self._engine)
+        if line is None:
+            return None
         from agentcli.commands.run import run_command
 
+        sends_prompt = line.command is not None and line.command.sends_prompt
+        if sends_prompt and own and isinstance(prompt, str) and (typed := command_in(own, self._engine)) is not None:
+            added = prompt.removeprefix(own).strip()
+            return run_command(self._engine, typed.name, typed.arguments, added=added)
         return run_command(self._engine, line.name, line.arguments)
 
     async def _show(self, event: Event) -> None:
@@ -169,7 +181,7 @@ class HeadlessSession:
 
     def _take(self, line: UserLine) -> None:
         # A command is not for the model: it waits for the end of the submission.
-        for_model = line.verbatim or command_in(line.prompt) is None
+        for_model = line.verbatim or command_in(line.prompt, self._engine) is None
         if self.submitting and self._prompts.empty() and self._engine.running and for_model:
             self._engine.enqueue(line.prompt, mentions="" if line.verbatim else None)
         else:
@@ -186,8 +198,8 @@ class HeadlessSession:
         return {"type": "control_response", "response": response}
 
 
-def command_in(prompt: Prompt) -> CommandLine | None:
-    """The slash command in a prompt, if it is one."""
+def command_in(prompt: Prompt, engine: Engine | None = None) -> CommandLine | None:
+    """The slash command in a prompt, if it is one. Those from files are known with an engine."""
     if not isinstance(prompt, str):
         block = prompt[0] if len(prompt) == 1 else None
         prompt = block.text if isinstance(block, TextBlock) else ""
@@ -195,5 +207,5 @@ def command_in(prompt: Prompt) -> CommandLine | None:
         return None
     from agentcli.commands.line import CommandLine, parse_line
 
-    line = parse_line(prompt)
+    line = parse_line(prompt, engine)
     return line if isinstance(line, CommandLine) else None

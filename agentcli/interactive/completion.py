@@ -129,7 +129,7 @@ def _entry(command: Command, query: str) -> Candidate:
     return Candidate(
         label=f"/{command.name}",
         insert=f"/{command.name} " if hint else f"/{command.name}",
-        detail=command.summary,
+        detail=command.described,
         hint=hint,
         positions=tuple(at + 1 for at in found.positions) if found is not None else (),
         then="send" if complete else "go on",

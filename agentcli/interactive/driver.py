@@ -17,7 +17,7 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.permission import Answer
 from agentcli.interactive.pending_questions import PendingQuestions
-from agentcli.interactive.submission import is_prompt, submission_events
+from agentcli.interactive.submission import is_prompt, needs_model, submission_events
 from agentcli.interactive.view import Sent, View
 from agentcli.interactive.waiting_prompts import WaitingPrompts
 
@@ -150,7 +150,7 @@ class SessionDriver:
     def enqueue(self, draft: Draft) -> None:
         """Let a draft wait for the submission that runs."""
         assert self._engine is not None
-        self._waiting.add(self._engine, draft, for_model=is_prompt(draft))
+        self._waiting.add(self._engine, draft, for_model=is_prompt(draft, self._engine))
 
     def steer(self, draft: Draft | None = None) -> None:
         """Stop the submission and continue with the queued prompts, and with this one (abort reason `interrupt`)."""
@@ -177,7 +177,7 @@ class SessionDriver:
 
     def withdraw_due(self) -> list[Draft]:
         """Remove prompts that were sent before there was an engine. Commands stay due."""
-        prompts = [sent for sent in self._due if is_prompt(sent.draft)]
+        prompts = [sent for sent in self._due if needs_model(sent.draft, self._engine)]
         self._due = [sent for sent in self._due if sent not in prompts]
         self._view.remove_sent(prompts)
         if prompts and not self._due:
@@ -343,11 +343,11 @@ class SessionDriver:
 
     def _work_beside(self, engine: Engine, draft: Draft) -> Coroutine[Any, Any, None] | None:
         """The work of a draft that need not wait for the submission; None if it has to."""
-        if is_prompt(draft):
+        if is_prompt(draft, engine):
             return None
         from agentcli.commands.line import CommandLine, ShellLine, parse_line
 
-        match parse_line(draft.expanded()):
+        match parse_line(draft.expanded(), engine):
             case ShellLine() as line if engine.is_model_working:
                 # The user's shell lines wait for one another, not for the model.
                 return self._run_shell_line(engine, line.command)

@@ -14,6 +14,7 @@ from agentcli.core.aio import cancel_and_wait
 from agentcli.core.frozen import frozen
 
 if TYPE_CHECKING:
+    from agentcli.agent.engine import Engine
     from agentcli.commands.base import Command
     from agentcli.tools.search.file_index import FileIndex
 
@@ -42,10 +43,10 @@ ArgumentSource = Callable[[str], list[tuple[str, str]]]
 """What may be typed behind a command's name: values, and a few words on each. Empty for all other commands."""
 
 
-def registered_commands(typed: str) -> Sequence[Command]:
+def registered_commands(typed: str, engine: Engine | None = None) -> Sequence[Command]:
     from agentcli.commands.registry import matching
 
-    return matching(typed)
+    return matching(typed, engine)
 
 
 def no_choices(_command: str) -> list[tuple[str, str]]:

@@ -14,14 +14,24 @@ if TYPE_CHECKING:
     from agentcli.interactive.draft import Draft
 
 
-def is_prompt(draft: Draft) -> bool:
+def is_prompt(draft: Draft, engine: Engine | None) -> bool:
     """Whether a draft is for the model: neither a slash command nor a shell line."""
-    if not draft.text.lstrip().startswith(("/", "!")):
+    if not draft.text.lstrip().startswith(("/", "!", "# ")):
         # Importing the commands imports the engine, which a first prompt does not wait for.
         return True
     from agentcli.commands.line import PromptLine, parse_line
 
-    return isinstance(parse_line(draft.text), PromptLine)
+    return isinstance(parse_line(draft.text, engine), PromptLine)
+
+
+def needs_model(draft: Draft, engine: Engine | None) -> bool:
+    """Whether a draft is a prompt, or a command that sends one."""
+    if is_prompt(draft, engine):
+        return True
+    from agentcli.commands.line import CommandLine, parse_line
+
+    line = parse_line(draft.text, engine)
+    return isinstance(line, CommandLine) and line.command is not None and line.command.sends_prompt
 
 
 async def submission_events(engine: Engine, draft: Draft) -> AsyncGenerator[ev.Event, None]:
@@ -29,15 +39,18 @@ async def submission_events(engine: Engine, draft: Draft) -> AsyncGenerator[ev.E
     from agentcli.commands.line import CommandLine, PromptLine, ShellLine, parse_line
     from agentcli.commands.run import run_command
 
-    line = parse_line(draft.text)
+    if draft.text.lstrip().startswith("/"):
+        await engine.refresh_definitions()
+    line = parse_line(draft.text, engine)
     if not isinstance(line, PromptLine):
-        engine.record_shown(ev.CommandEntered(text=draft.text))
-        line = parse_line(draft.expanded())
+        if not needs_model(draft, engine):
+            engine.record_shown(ev.CommandEntered(text=draft.text))
+        line = parse_line(draft.expanded(), engine)
     match line:
         case ShellLine():
             work = engine.shell(line.command)
         case CommandLine():
-            work = run_command(engine, line.name, line.arguments)
+            work = run_command(engine, line.name, line.arguments, draft.text)
         case PromptLine():
             content = await asyncio.to_thread(draft.content) if draft.images else draft.expanded()
             work = engine.submit(content, draft.text, mentions=draft.text)

@@ -44,7 +44,7 @@ Shift+Tab changes the permission mode; Ctrl+B moves a command to the background"
         from agentcli.commands.line import CommandLine, parse_line
         from agentcli.core.events import NoticeRaised
 
-        line = parse_line("/help" if text.strip() == "?" else text)
+        line = parse_line("/help" if text.strip() == "?" else text, self._plain.session.engine)
         if not isinstance(line, CommandLine) or line.command is None:
             return False
         if not line.command.is_local(line.arguments, self):

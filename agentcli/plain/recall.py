@@ -12,7 +12,7 @@ from agentcli.core.shell import shown_command
 from agentcli.interactive.completion import Menu, argument_menu, command_menu, file_menu, target_at
 from agentcli.interactive.draft import Draft
 from agentcli.interactive.history import History
-from agentcli.interactive.sources import ArgumentSource, FileSource, registered_commands
+from agentcli.interactive.sources import ArgumentSource, CommandSource, FileSource
 
 _MOST_FILES = 20
 
@@ -34,8 +34,9 @@ class SharedHistory(ToolkitHistory):
 class PromptCompleter(Completer):
     """Commands behind a slash, what may follow them, and files behind an @."""
 
-    def __init__(self, files: Callable[[], FileSource], choices: ArgumentSource) -> None:
+    def __init__(self, files: Callable[[], FileSource], commands: CommandSource, choices: ArgumentSource) -> None:
         self._files = files
+        self._commands = commands
         self._choices = choices
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
@@ -55,9 +56,9 @@ class PromptCompleter(Completer):
             files.begin()
             menu = file_menu(target, await files.files(target.query, _MOST_FILES))
         elif target.kind == "command":
-            menu = command_menu(target, registered_commands)
+            menu = command_menu(target, self._commands)
         else:
-            menu = argument_menu(target, registered_commands, self._choices)
+            menu = argument_menu(target, self._commands, self._choices)
         for candidate in menu.candidates if menu is not None else ():
             yield Completion(
                 candidate.insert,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from agentcli.plain.writer import BareWriter, ColourWriter, Sink, to_terminal
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.assemble import Options
+    from agentcli.commands.base import Command
     from agentcli.interactive.drafts import DraftStore
     from agentcli.interactive.history import History
     from agentcli.interactive.sources import FileSource, IndexedFiles
@@ -114,7 +115,7 @@ class Plain:
 
         return PromptReader(
             SharedHistory(self._history),
-            PromptCompleter(self._indexed_files, self._completions),
+            PromptCompleter(self._indexed_files, self._commands, self._completions),
             self._mode,
             self._cycle_mode,
             self._keep_draft,
@@ -265,9 +266,9 @@ class Plain:
 
     async def _can_be_answered(self, text: str) -> bool:
         """Where no model can be reached, one is connected first; else the prompt stays in the next one."""
-        from agentcli.interactive.submission import is_prompt
+        from agentcli.interactive.submission import needs_model
 
-        if not self.welcoming.nobody_answers or not is_prompt(Draft(text)):
+        if not self.welcoming.nobody_answers or not needs_model(Draft(text), self.session.engine):
             return True
         assert self.options is not None
         try:
@@ -344,6 +345,11 @@ class Plain:
         from agentcli.interactive.sources import NoFiles
 
         return self._files or NoFiles()
+
+    def _commands(self, typed: str) -> Sequence[Command]:
+        from agentcli.interactive.sources import registered_commands
+
+        return registered_commands(typed, self.session.engine)
 
     def _completions(self, command: str) -> list[tuple[str, str]]:
         from agentcli.commands.registry import completions

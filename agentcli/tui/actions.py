@@ -11,6 +11,7 @@ from agentcli.core.errors import AgentError
 from agentcli.core.plaintext import is_lone_key, plain_text
 from agentcli.core.plural import counted
 from agentcli.interactive.draft import Draft
+from agentcli.interactive.submission import needs_model
 from agentcli.tui.front_end import AppFrontEnd
 
 if TYPE_CHECKING:
@@ -28,14 +29,15 @@ class Actions:
 
     def handle(self, draft: Draft) -> bool:
         """Start what runs outside of a submission; false for a line that the session takes."""
-        from agentcli.commands.line import CommandLine, PromptLine, parse_line
+        from agentcli.commands.line import CommandLine, parse_line
 
         if is_lone_key(draft.text):
             # Pasted into the wrong place: it is no prompt and must not be shown.
             self.start(self._app.welcoming.open(key=draft.text))
             return True
-        line = parse_line(draft.text)
-        if isinstance(line, PromptLine):
+        engine = self._chat.session.engine
+        line = parse_line(draft.text, engine)
+        if needs_model(draft, engine):
             # While no model can be reached, one has to be connected first.
             if self._app.welcoming.nobody_answers:
                 self.start(self._app.welcoming.open(draft))
@@ -104,11 +106,12 @@ class Actions:
             self.front_end.prefill(f"{usage.split()[0]} ")
 
     async def _palette(self) -> None:
-        from agentcli.commands.registry import COMMANDS, find
+        from agentcli.commands.registry import find, rows
 
-        rows = [Choice(command.name, command.usage, command.summary) for command in COMMANDS]
-        name = await self.front_end.choose("Commands", rows)
-        command = find(name) if name is not None else None
+        engine = self._chat.session.engine
+        choices = [Choice(command.name, command.usage, command.described) for command in rows(engine)]
+        name = await self.front_end.choose("Commands", choices)
+        command = find(name, engine) if name is not None else None
         if command is None:
             return
         if command.argument_hint.startswith("<"):

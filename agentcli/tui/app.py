@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -47,6 +48,7 @@ from agentcli.tui.theme.themes import ThemeError, apply_theme, begin_with_theme,
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.assemble import Options
+    from agentcli.commands.base import Command
     from agentcli.interactive.sources import FileHit, IndexedFiles
     from agentcli.tui.start import Start
     from agentcli.tui.startup.guide import Guide
@@ -87,6 +89,7 @@ class AgentApp(App[int], inherit_bindings=False):
             history=History(history_path(paths.state_dir, cwd)),
             drafts=self.drafts,
             files=self._files,
+            commands=self._commands,
             choices=self._completions,
             keymap=preferences.keymap or {},
             cwd=cwd,
@@ -303,6 +306,11 @@ class AgentApp(App[int], inherit_bindings=False):
             return tour.welcome
         where = shown_path(self.preferences.cwd)
         return (where, "/ commands · @ files · ! shell · ? keys · Esc interrupts")
+
+    def _commands(self, typed: str) -> Sequence[Command]:
+        from agentcli.interactive.sources import registered_commands
+
+        return registered_commands(typed, self.chat.session.engine)
 
     def _completions(self, command: str) -> list[tuple[str, str]]:
         from agentcli.commands.registry import completions

@@ -197,14 +197,15 @@ class AppFrontEnd(FrontEnd):
 
     async def _help(self, keys_first: bool = False) -> Any:
         from agentcli.commands.help import READ_ON, manual_lines
-        from agentcli.commands.registry import COMMANDS
+        from agentcli.commands.registry import rows
         from agentcli.tui.keys import help_rows
         from agentcli.tui.pages.help import HelpPage
 
         keymap = self._app.preferences.keymap or {}
-        commands = [("Commands", command.usage, command.summary) for command in COMMANDS]
+        known = rows(self._chat.session.engine)
+        commands = [("Commands", command.usage, command.described) for command in known]
         keys = [*help_rows(keymap), *(("Read on", where, text) for where, text in READ_ON)]
-        by_usage = {command.usage: command for command in COMMANDS}
+        by_usage = {command.usage: command for command in known}
 
         def more(usage: str) -> list[str]:
             return manual_lines(by_usage[usage]) if usage in by_usage else []

@@ -25,8 +25,8 @@ from agentcli.core.messages import (
 from agentcli.core.plaintext import ControlStripper, plain_line, plain_text
 from agentcli.core.plural import counted
 from agentcli.interactive import wording
-from agentcli.tui.agent_progress import AgentItem, AgentProgress
 from agentcli.tui.agent_presenters import AgentPresenters
+from agentcli.tui.agent_progress import AgentItem, AgentProgress
 from agentcli.tui.answer_pieces import AnswerPieces
 from agentcli.tui.model import (
     Activity,
@@ -96,6 +96,8 @@ class Presenter:
         self._reported: set[str] = set()
         """The texts of failures that this submission has shown."""
         self._echoed = 0
+        self._entered: list[str] = []
+        """Commands that were shown as sent: one that sends a prompt is not shown again with it."""
         self._halted = False
         """The person has been told of the interruption; what still streams in until the Result is not shown."""
         self._characters = 0
@@ -113,6 +115,8 @@ class Presenter:
         """What the person sent, to be shown at once; the engine's word of the same prompt is then not shown again. Of a
         command it has none."""
         self._echoed += not command
+        if command:
+            self._entered.append(plain_text(text))
         self.begin(now)
         return PromptItem(id=self._new("prompt"), text=plain_text(text), images=images)
 
@@ -195,6 +199,9 @@ class Presenter:
         message = event.message
         self._pieces.take(message)
         if message.is_copy:
+            return []
+        if message.origin is Origin.PROMPT and (typed := plain_text(message.typed)) in self._entered:
+            self._entered.remove(typed)
             return []
         if message.origin is Origin.PROMPT and self._echoed:
             self._echoed -= 1

@@ -131,13 +131,13 @@ class TranscriptView:
         self._screen.apply([Clear()])
 
     def show_sent(self, draft: Draft) -> str:
-        item = self.presenter.sent(draft.text, self._now(), draft.images, not is_prompt(draft))
+        item = self.presenter.sent(draft.text, self._now(), draft.images, not is_prompt(draft, self._engine))
         self._apply([Add(item)])
         return item.id
 
     def remove_sent(self, sent: Sequence[Sent]) -> None:
         self._apply([Remove(one.id) for one in sent])
-        self.presenter.forget_sent(sum(is_prompt(one.draft) for one in sent))
+        self.presenter.forget_sent(sum(is_prompt(one.draft, self._engine) for one in sent))
 
     def show_started(self) -> None:
         self.presenter.begin(self._now())

@@ -22,7 +22,7 @@ from agentcli.core.bounded_json import parse_json
 from agentcli.core.bounded_read import read_bounded
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.frozen import frozen
-from agentcli.core.own_programs import Finished, run_program, user_environment
+from agentcli.core.own_programs import FinishedProgram, run_program, user_environment
 from agentcli.core.plaintext import plain_line
 from agentcli.core.programs import find_program
 
@@ -170,7 +170,7 @@ class Worktrees:
                 (self._folder / f"{name}.lock").unlink(missing_ok=True)
             os.close(lock)
 
-    def _checked(self, *arguments: str) -> Finished:
+    def _checked(self, *arguments: str) -> FinishedProgram:
         done = self._run(*arguments)
         if done.code != 0:
             said = done.errors.decode("utf-8", "replace").strip().splitlines()
@@ -178,7 +178,7 @@ class Worktrees:
             raise AgentError(f"git {arguments[0]} {arguments[1]} failed: {why}")
         return done
 
-    def _run(self, *arguments: str, folder: Path | None = None) -> Finished:
+    def _run(self, *arguments: str, folder: Path | None = None) -> FinishedProgram:
         command = [self._program, "--no-pager"]
         for setting in _SETTINGS:
             command += ["-c", setting]

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from agentcli.core import events as ev
 from agentcli.core.messages import Message, Origin, TextBlock
 from agentcli.tui import agent_progress
-from agentcli.tui.agent_progress import AgentItem, AgentProgress
 from agentcli.tui.agent_presenters import ENDED_KEPT
+from agentcli.tui.agent_progress import AgentItem, AgentProgress
 from agentcli.tui.model import Activity, AnswerItem, NoticeItem, PromptItem, Replace, ThinkingItem, ToolItem
 from agentcli.tui.presenter import Presenter
 from agentcli.tui.resume import replayed

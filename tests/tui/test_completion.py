@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from agentcli.commands.base import Command
 from agentcli.interactive.completion import Target, argument_menu, command_menu, file_menu, mention_of, target_at
 from agentcli.interactive.editor import NotWritten, editor_command
 from agentcli.interactive.sources import FileHit, IndexedFiles, registered_commands
@@ -69,11 +70,7 @@ def test_a_folder_goes_on_and_a_file_is_the_end() -> None:
 
 
 def test_commands_that_need_an_argument_are_not_run_without() -> None:
-    class Command:
-        def __init__(self, name: str, argument_hint: str) -> None:
-            self.name, self.argument_hint, self.summary = name, argument_hint, "does it"
-
-    commands = [Command("plain", ""), Command("maybe", "[x]"), Command("must", "<x>")]
+    commands = [Command(name, "does it", hint) for name, hint in (("plain", ""), ("maybe", "[x]"), ("must", "<x>"))]
     menu = command_menu(Target("command", "", 0), lambda _typed: commands)
     assert [(one.insert, one.then) for one in menu.candidates] == [
         ("/plain", "send"),

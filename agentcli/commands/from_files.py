@@ -1,0 +1,48 @@
+"""Rows of slash commands for the commands and skills that users define in files."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator
+from functools import partial
+
+from agentcli.agent.engine import Engine
+from agentcli.commands.base import Command, Manual
+from agentcli.core.events import Event
+from agentcli.core.plaintext import plain_line
+from agentcli.definitions.expansion import fill_arguments
+from agentcli.definitions.files import CommandFile, SkillFile
+from agentcli.definitions.library import Library
+
+_LONGEST_SUMMARY = 120
+
+
+def rows_from_files(library: Library) -> Iterator[Command]:
+    """Commands first: where a skill has the same name, the command is used."""
+    for command in library.commands.values():
+        yield _row(command, "command")
+    for skill in library.skills.values():
+        if skill.for_user:
+            yield _row(skill, "skill")
+
+
+def _row(definition: CommandFile | SkillFile, kind: str) -> Command:
+    summary = plain_line(definition.description, _LONGEST_SUMMARY).rstrip(".") or f"Custom {kind}"
+    return Command(
+        definition.name,
+        summary,
+        definition.argument_hint,
+        submits=True,
+        source=definition.origin.scope,
+        sends_prompt=True,
+        function=partial(_send, definition),
+        help=Manual(f"This {kind} comes from {definition.origin.label}.", ()),
+    )
+
+
+def _send(
+    definition: CommandFile | SkillFile, engine: Engine, arguments: str, typed: str = "", added: str = ""
+) -> AsyncGenerator[Event, None]:
+    """`added`: text behind the prompt in which nothing is expanded, e.g. piped input."""
+    shown = typed or f"/{definition.name} {arguments}".rstrip()
+    prompt = fill_arguments(definition.body, arguments)
+    return engine.submit(f"{prompt}\n\n{added}" if added else prompt, shown, mentions=prompt)

@@ -1,0 +1,78 @@
+"""The text of a command or skill with its arguments filled in.
+
+`$ARGUMENTS` is all of them, `$1` to `$9` are single ones, split as a shell splits words. A text that uses neither gets
+them at its end. Everything is replaced in one pass, so an argument is never expanded again: a `!` command or a `$1` in
+it stays text.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from agentcli.core.frozen import frozen
+
+_SHELL = re.compile(r"(?<![\w`!\\])!`([^`\n]+)`")
+_ARGUMENT = re.compile(r"(\\?)\$(ARGUMENTS\b|[1-9](?!\d))")
+
+
+@frozen
+class ShellPart:
+    """A command between `` !` `` and `` ` ``, whose output takes its place."""
+
+    command: str
+    line: int
+    """In the body, counted from 1."""
+
+
+Part = str | ShellPart
+
+
+def split_arguments(text: str) -> list[str]:
+    """The words of an argument line. A quote that is not closed is an ordinary letter."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
+
+
+def uses_arguments(body: str) -> bool:
+    return any(not found.group(1) for found in _ARGUMENT.finditer(body))
+
+
+def fill_arguments(body: str, arguments: str) -> str:
+    """A body without `!` commands, filled in."""
+    filled = _fill(body, arguments)
+    return filled if uses_arguments(body) else _appended(filled, arguments)
+
+
+def expand(body: str, arguments: str) -> tuple[Part, ...]:
+    """The body in parts: texts, and the commands to run, both filled in."""
+    parts: list[Part] = []
+    end = 0
+    for found in _SHELL.finditer(body):
+        parts.append(_fill(body[end : found.start()], arguments))
+        parts.append(ShellPart(_fill(found.group(1), arguments).strip(), body.count("\n", 0, found.start()) + 1))
+        end = found.end()
+    parts.append(_fill(body[end:], arguments))
+    if not uses_arguments(body):
+        parts[-1] = _appended(str(parts[-1]), arguments)
+    return tuple(part for part in parts if part)
+
+
+def _appended(text: str, arguments: str) -> str:
+    return f"{text.rstrip()}\n\n{arguments}" if arguments else text
+
+
+def _fill(text: str, arguments: str) -> str:
+    words = split_arguments(arguments)
+
+    def value(found: re.Match[str]) -> str:
+        if found.group(1):
+            return found.group(0)[1:]
+        if found.group(2) == "ARGUMENTS":
+            return arguments
+        place = int(found.group(2)) - 1
+        return words[place] if place < len(words) else ""
+
+    return _ARGUMENT.sub(value, text)

@@ -1,0 +1,44 @@
+"""Arguments are filled into a text once, and never expanded themselves."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentcli.definitions.expansion import ShellPart, expand, fill_arguments, split_arguments
+
+
+@pytest.mark.parametrize(
+    ("body", "arguments", "filled"),
+    [
+        ("Fix $ARGUMENTS now", "a b", "Fix a b now"),
+        ("From $1 to $2.", '"a b" c', "From a b to c."),
+        ("Only $2", "one", "Only "),
+        ("Costs $100 and $0", "x", "Costs $100 and $0\n\nx"),
+        ("Plain", "", "Plain"),
+        ("Plain\n", "more words", "Plain\n\nmore words"),
+        (r"A literal \$1 and $1", "x", "A literal $1 and x"),
+        ("$ARGUMENTS_LIST", "x", "$ARGUMENTS_LIST\n\nx"),
+        ("$1|$2", "$2 $ARGUMENTS", "$2|$ARGUMENTS"),
+    ],
+)
+def test_arguments_are_filled_in(body: str, arguments: str, filled: str) -> None:
+    assert fill_arguments(body, arguments) == filled
+
+
+def test_an_unclosed_quote_is_a_letter() -> None:
+    assert split_arguments("it's here") == ["it's", "here"]
+
+
+def test_commands_are_parts_with_their_line_and_arguments() -> None:
+    body = "State:\n!`git diff $1`\nGo."
+    assert expand(body, "HEAD") == ("State:\n", ShellPart("git diff HEAD", 2), "\nGo.")
+
+
+@pytest.mark.parametrize("body", ["not!`a`", "``!`a```", "\\!`a`", "! `a`", "!`a\nb`"])
+def test_other_marks_are_no_commands(body: str) -> None:
+    assert expand(body, "") == (body,)
+
+
+def test_a_command_in_an_argument_stays_text() -> None:
+    assert expand("Say $1", "'!`rm x`'") == ("Say !`rm x`",)
+    assert expand("Say", "!`rm x`") == ("Say\n\n!`rm x`",)
