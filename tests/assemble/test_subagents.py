@@ -9,9 +9,11 @@ import pytest
 
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
+from agentcli.core.permission import PermissionMode
+from agentcli.session.find import list_sessions
 from tests.support.assembled import Assembled
 from tests.support.fakes import only, result_of
-from tests.support.scripts import call, reply
+from tests.support.scripts import call, pause, reply
 
 pytestmark = pytest.mark.anyio
 
@@ -51,3 +53,104 @@ async def test_an_agent_works_in_its_own_context_and_reports(project: Path) -> N
         assert len(first["messages"]) == 1
         assert main["tools"] == run.requests[-1]["tools"]
         assert set(run.engine.costs.spending.by_agent.by_model) == {"main", "explore-1"}
+
+
+async def test_the_transcript_of_an_agent_is_a_hidden_session_that_can_be_resumed(project: Path) -> None:
+    async with Assembled(project, [reply(task()), "Worked.", "Done."]) as run:
+        events = await run.run()
+        started = only(events, ev.AgentStarted)[0]
+        state_dir = project.parent / "home" / ".local" / "state" / "agentcli"
+        listed = [info.session_id for info in list_sessions(state_dir, project)]
+        assert listed == [run.engine.session_id]
+        everything = {info.session_id: info for info in list_sessions(state_dir, project, agents=True)}
+        assert everything[started.session_id].parent == run.engine.session_id
+        assert everything[started.session_id].title == "general-1: look around"
+    async with Assembled(project, ["Still here."], options={"resume": started.session_id}) as again:
+        assert [message.text for message in again.log][:2] == ["CHILD look", "Worked."]
+        await again.run("and now?")
+
+
+async def test_changes_of_agents_belong_to_the_prompt_and_are_undone_with_it(project: Path) -> None:
+    replies: list[Json | str] = [
+        reply(task("PART A"), task("PART B")),
+        reply(call("Write", file_path="one.txt", content="1\n"), match="PART A"),
+        reply(call("Write", file_path="two.txt", content="2\n"), match="PART B"),
+        reply("Written.", match="You work on one task", repeat=2),
+        "Done.",
+    ]
+    async with Assembled(project, replies) as run:
+        await run.run()
+        assert {event.agent for event in run.asked} == {"general-1", "general-2"}
+        assert (project / "one.txt").read_text() == "1\n"
+        changed = {Path(change.path).name for change in await run.engine.files.changes()}
+        assert changed == {"one.txt", "two.txt"}
+        report = await run.engine.files.undo()
+        assert report.done
+        assert not (project / "one.txt").exists()
+        assert not (project / "two.txt").exists()
+
+
+async def test_a_background_agent_that_works_on_is_undone_by_itself(project: Path) -> None:
+    replies: list[Json | str] = [
+        reply(task(run_in_background=True)),
+        reply(pause(0.3), call("Write", file_path="late.txt", content="1\n"), match="CHILD"),
+        reply("Written.", match="You work on one task"),
+        "Started.",
+    ]
+    async with Assembled(project, replies, options={"permission_mode": PermissionMode.ACCEPT_EDITS}) as run:
+        await run.run()
+        later: list[ev.Event] = []
+        while not only(later, ev.AgentFinished):
+            later += await run.engine.background.wait_for_changes()
+        assert (project / "late.txt").exists()
+        assert (await run.engine.files.undo()).done
+        assert not (project / "late.txt").exists()
+
+
+async def test_an_agent_defined_by_a_file(project: Path) -> None:
+    (project / ".agentcli" / "agents").mkdir(parents=True)
+    (project / ".agentcli" / "agents" / "reviewer.md").write_text(
+        "---\ndescription: Reviews changes.\ntools: Read, Grep\nmodel: opus\nmax-turns: 2\n---\nYou review.\n"
+    )
+    replies: list[Json | str] = [reply(task(subagent_type="reviewer")), reply("Fine.", match="You review"), "Done."]
+    async with Assembled(project, replies) as run:
+        await run.run()
+        main, child, _last = run.requests
+        assert "- reviewer: Reviews changes." in str(main["messages"])
+        assert [tool["name"] for tool in child["tools"]] == ["Read", "Grep"]
+        assert "opus" in child["model"]
+        assert child["system"][0]["text"].startswith("You review.")
+        assert str(project) in str(child["system"])
+        assert run.results == ["Fine."]
+
+
+async def test_a_read_only_agent_runs_only_commands_that_read(project: Path) -> None:
+    replies: list[Json | str] = [
+        reply(task(subagent_type="explore")),
+        reply(call("Bash", command="cat a.txt"), call("Bash", command="touch b.txt")),
+        "Read it.",
+        "Done.",
+    ]
+    async with Assembled(project, replies) as run:
+        events = await run.run()
+        read, refused = (one.result.text for one in only(events, ev.ToolFinished) if one.agent)
+        assert "alpha" in read
+        assert "This agent changes nothing" in refused
+        assert run.asked == []
+        assert not (project / "b.txt").exists()
+
+
+async def test_instruction_files_reach_agents_and_their_reads_are_their_own(project: Path) -> None:
+    (project / "AGENTS.md").write_text("Use tabs.\n")
+    replies: list[Json | str] = [
+        reply(call("Read", file_path="a.txt")),
+        reply(task()),
+        reply(call("Write", file_path="a.txt", content="beta\n")),
+        "It was not read.",
+        "Done.",
+    ]
+    async with Assembled(project, replies) as run:
+        events = await run.run()
+        assert "Use tabs." in str(run.requests[2]["messages"])
+        assert only(events, ev.ToolFinished)[1].result.is_error
+        assert (project / "a.txt").read_text() == "alpha\n"
