@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from agentcli.core import events as ev
 from agentcli.core.messages import Origin
 from agentcli.core.plaintext import plain_line
-from agentcli.tui.agent_progress import AgentItem, AgentProgress
+from agentcli.tui.agent_progress import STARTING, AgentItem, AgentProgress
 from agentcli.tui.model import Operation, Replace
 
 if TYPE_CHECKING:
@@ -25,6 +25,14 @@ ENDED_KEPT = 10
 """Agents that have ended and keep their transcript in memory. Of those before, the report stays."""
 _OF_SESSION = (ev.RulesLearned, ev.ModeChanged)
 """Events of an agent that concern the whole session."""
+_BETWEEN = ("", "Working", "Waiting for the model")
+"""What an agent does between two things worth showing: the last one says more."""
+
+
+def _doing(event: ev.Event, activity: str, before: str) -> str:
+    if isinstance(event, ev.PermissionRequested):
+        return plain_line(event.title, 200)
+    return before if activity in _BETWEEN and before != STARTING else activity or before
 
 
 @dataclass(slots=True)
@@ -74,9 +82,7 @@ class AgentPresenters:
         self._count(event, run)
         progress = run.progress
         progress.apply(run.presenter.show_own(event, now))
-        progress.doing = run.presenter.activity.text or progress.doing
-        if isinstance(event, ev.PermissionRequested):
-            progress.doing = plain_line(event.title, 200)
+        progress.doing = _doing(event, run.presenter.activity.text, progress.doing)
         before = progress.status
         progress.status = "waiting" if run.presenter.activity.phase == "waiting" else "running"
         self._touch(run)

@@ -5,7 +5,7 @@ Its own transcript is kept within limits: the last items, each with a limited te
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Literal
 
@@ -21,6 +21,9 @@ KEPT_CHARACTERS = 100_000
 """Characters of all of them together."""
 LONGEST_TEXT = 16_000
 """Characters of one text; while it grows, up to twice as many."""
+
+STARTING = "Starting"
+"""What an agent does before its first request."""
 
 AgentStatus = Literal["running", "waiting", "done", "failed", "stopped"]
 """waiting: for the user's answer."""
@@ -39,7 +42,7 @@ class AgentProgress:
         self.session_id = plain_line(started.session_id)
         self.worktree = plain_line(started.worktree, 500)
         self.status: AgentStatus = "running"
-        self.doing = "Starting"
+        self.doing = STARTING
         """Its last tool or what it does besides, while it runs."""
         self.turns = 0
         self.tokens = 0
@@ -75,6 +78,13 @@ class AgentProgress:
             self._items[id] = _with_text(self._items[id], "".join(pieces))
         self._grown.clear()
         return list(self._items.values())
+
+    def with_agents_inside(self) -> Iterator[AgentProgress]:
+        """This agent, and those that it has started."""
+        yield self
+        for item in self._items.values():
+            if isinstance(item, AgentItem):
+                yield from item.progress.with_agents_inside()
 
     def apply(self, operations: Iterable[Operation]) -> None:
         for operation in operations:

@@ -470,7 +470,7 @@ def test_background_commands_show_how_they_are_doing() -> None:
     )
     for width in (120, 80, 40):
         empty = look(TasksPage([], lambda _id: []), size=(width, 24)).split("\n")
-        assert empty[1:] == ["   No commands in the background.", " Esc back"]
+        assert empty[1:] == ["   No agents, no background commands.", " Esc back"]
 
 
 def test_k_stops_a_running_command_and_says_that_another_has_ended() -> None:

@@ -112,7 +112,7 @@ def facts_of(engine: Engine, branch: str, agents: int = 0) -> Facts:
         sandbox=engine.sandbox,
         is_sandboxed=engine.is_sandboxed,
         session=engine.session_id,
-        tasks=sum(task.status == "running" for task in engine.background.tasks),
+        tasks=sum(task.status == "running" for task in engine.background.commands),
         agents=agents,
         todos=len(engine.todos),
         todos_done=done,
