@@ -459,7 +459,7 @@ class Presenter:
         elif running:
             self._phase("tools", plain_line(running[-1].title, 80), tool_began=running[-1].began)
         elif agents:
-            self._phase("tools", f"Waiting for {counted(agents, 'agent')}")
+            self._phase("tools", f"{counted(agents, 'agent')} running")
         else:
             self._phase("tools", "Working")
 

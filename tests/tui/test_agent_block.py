@@ -75,7 +75,7 @@ def test_a_running_agent_says_what_it_does_and_took_so_far(width: int, rows: lis
         ),
         (
             "stopped",
-            "",
+            "The agent explore-1 was stopped before it was done.",
             ["■ explore-1 Find the callers · stopped · 14 s", "  │ 24k tokens · $0.05 · 2 turns"],
         ),
     ],
@@ -127,6 +127,7 @@ def test_opened_it_shows_its_prompt_tools_and_text() -> None:
     session = working()
     session.show(list(agent_work("explore-1"))[-1])
     assert screen(block_of(session, expanded=True))[2:] == [
+        "  │",
         "  │ ❯ Find all callers.",
         "  │",
         "  │ ▸ Thought for 1 s",
@@ -136,6 +137,7 @@ def test_opened_it_shows_its_prompt_tools_and_text() -> None:
         "  │ ✓ Grep head · 2 matches",
         "  │   │ a.py:1",
         "  │   │ b.py:2",
+        "",
     ]
 
 
@@ -146,9 +148,13 @@ def test_an_agent_inside_of_another_is_opened_with_it() -> None:
     assert screen(block_of(session, expanded=True)) == [
         "● general-1 Find the callers · running",
         "  │ explore: Find the callers",
+        "  │",
         "  │ ● explore-1 Find the callers · running",
         "  │   │ Starting",
+        "  │   │",
         "  │   │ ❯ Find all callers.",
+        "  │",
+        "",
     ]
 
 
@@ -161,6 +167,7 @@ def test_of_an_agent_whose_transcript_is_gone_the_report_and_the_session_are_sho
         "  │ Its transcript is in session s-explore-1",
         "  │",
         "  │ ◆ Three callers.",
+        "",
     ]
 
 
@@ -222,4 +229,4 @@ def test_growing_text_is_not_laid_out_again_from_its_beginning(monkeypatch: pyte
         assert block.tick(1.0)
         block.layout(80, PALETTE)
     assert not replaced
-    assert screen(block)[-1].endswith("more more more more more")
+    assert screen(block)[-2].endswith("more more more more more")

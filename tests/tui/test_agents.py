@@ -91,7 +91,7 @@ def test_events_of_an_agent_need_no_operation_but_when_its_state_changes() -> No
     assert session.activity.text == "Waiting for your answer"
     resolved = ev.PermissionResolved(agent="explore-1", request_id="q", tool_use_id="x", behavior="allow")
     assert [type(operation) for operation in session.presenter.show(resolved, 3.0)] == [Replace]
-    assert session.activity.text == "Waiting for 1 agent"
+    assert session.activity.text == "1 agent running"
 
 
 def test_what_an_agent_does_and_took_is_counted() -> None:
@@ -126,9 +126,9 @@ def test_an_agent_inside_of_another_is_shown_there_and_counted_in_both() -> None
 
 def test_the_activity_says_how_many_agents_the_work_waits_for() -> None:
     session = running("explore-1", "explore-2", "explore-3")
-    assert (session.activity.text, session.activity.agents) == ("Waiting for 3 agents", 3)
+    assert (session.activity.text, session.activity.agents) == ("3 agents running", 3)
     session.show(agent_end("explore-1", "t-explore-1"), task_end("t-explore-1"))
-    assert (session.activity.text, session.activity.agents) == ("Waiting for 2 agents", 2)
+    assert (session.activity.text, session.activity.agents) == ("2 agents running", 2)
 
 
 def test_a_task_that_fails_before_its_agent_starts_stays_a_call() -> None:

@@ -71,7 +71,8 @@ class AgentBlock(Block):
             self._children.clear()
         header = self._header(width, palette)
         below = self._transcript(width, palette) if self.expanded else []
-        return [header, *self._summary(width, palette), *below]
+        # Blank rows set an open block apart from the next one.
+        return [header, *self._summary(width, palette), *below, *([_blank(width)] if below else [])]
 
     def _state(self) -> object:
         progress = self.progress
@@ -102,7 +103,9 @@ class AgentBlock(Block):
     def _summary(self, width: int, palette: Palette) -> list[BlockLine]:
         """What it does now, or the beginning of its report, and what it took so far."""
         progress = self.progress
-        text = progress.doing if progress.is_running else _first_line(progress.report)
+        text = progress.doing if progress.is_running else ""
+        if progress.status in ("done", "failed"):
+            text = _first_line(progress.report)
         facts = [f"{token_count(progress.tokens)} tokens"] if progress.tokens else []
         facts += [money(progress.cost_usd)] if progress.cost_usd else []
         facts += [counted(progress.turns, "turn")] if progress.turns and not progress.is_running else []
@@ -124,8 +127,8 @@ class AgentBlock(Block):
         lines = [decoration([(text, palette.muted)], inner) for text in _about(progress, bool(items))]
         above: Item | None = None
         for item in [*items, *_report(progress, items)]:
-            if lines and (above is None or gap(above, item)):
-                lines.append(decoration([("", palette.text)], inner))
+            if above is None or gap(above, item):
+                lines.append(_blank(inner))
             lines += self._lines(self._children.get(item.id) or self._child(item), inner, palette)
             above = item
         if len(lines) > MOST_ROWS:
@@ -179,6 +182,10 @@ def _update(block: Block, before: Item, now: Item) -> None:
             block.item = now
             return
     block.replace(now)
+
+
+def _blank(width: int) -> BlockLine:
+    return decoration([], width)
 
 
 def _about(progress: AgentProgress, has_items: bool) -> Iterator[str]:

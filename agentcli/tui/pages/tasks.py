@@ -25,7 +25,8 @@ Stop = tuple[Literal["stop"], str]
 
 _SIGNS = {"running": "●", "completed": "✓", "failed": "✗", "killed": "■"}
 _AGENT_SIGNS: dict[AgentStatus, str] = {"running": "●", "waiting": "?", "done": "✓", "failed": "✗", "stopped": "■"}
-_PREVIEW_CELLS = 60
+_PREVIEW_CELLS = 46
+_ID_CELLS = 7
 
 
 class TasksPage(ListSheet[str, Stop]):
@@ -61,8 +62,9 @@ class TasksPage(ListSheet[str, Stop]):
         # A background agent is a task of the engine, too.
         self._tasks = {task.id: task for task in tasks if task.id not in self._agents}
         group = "Background commands" if agents else ""
-        commands = task_rows(list(self._tasks.values()), group)
-        return [*agent_rows(self._agents, self._clock()), *commands]
+        widest = max((_ID_CELLS, *map(len, self._agents)))
+        commands = task_rows(list(self._tasks.values()), group, widest)
+        return [*agent_rows(self._agents, self._clock(), widest), *commands]
 
     def choose(self, row: Row[str]) -> None:
         progress = self._agents.get(row.value)
@@ -118,9 +120,8 @@ def _named(agents: Sequence[AgentProgress]) -> Iterator[tuple[str, AgentProgress
         yield progress.id if last[progress.id] == place else f"{progress.id} ({place + 1})", progress
 
 
-def agent_rows(agents: dict[str, AgentProgress], now: float) -> list[Row[str]]:
+def agent_rows(agents: dict[str, AgentProgress], now: float, widest: int) -> list[Row[str]]:
     rows = []
-    widest = max((len(name) for name in agents), default=0)
     for name, progress in agents.items():
         seconds = now - progress.began if progress.is_running else progress.seconds
         facts = [f"{token_count(progress.tokens)} tokens"] if progress.tokens else []
@@ -132,10 +133,10 @@ def agent_rows(agents: dict[str, AgentProgress], now: float) -> list[Row[str]]:
     return rows
 
 
-def task_rows(tasks: Sequence[BackgroundTask], group: str = "") -> list[Row[str]]:
+def task_rows(tasks: Sequence[BackgroundTask], group: str, widest: int) -> list[Row[str]]:
     rows = []
     for task in tasks:
         ended = f"  {safe(task.summary, 80)}" if task.summary and task.summary != task.status else ""
-        detail = f"{task.id:<7} {task.status:<9} {elapsed(task.seconds):>11}{ended}"
+        detail = f"{task.id:<{widest}} {task.status:<9} {elapsed(task.seconds):>11}{ended}"
         rows.append(Row(task.id, " ".join(safe(task.command).split()), detail, _SIGNS[task.status], group=group))
     return rows
