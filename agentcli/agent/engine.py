@@ -19,7 +19,7 @@ from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.profile import Profile
 from agentcli.agent.prompt_queue import Priority, Prompt, QueuedPrompt, prompt_blocks
 from agentcli.agent.shell_line import ShellInvocation
-from agentcli.agent.submission import Submission, Task
+from agentcli.agent.submission import Submission, SubmissionWork
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.aio import in_thread
@@ -256,16 +256,16 @@ class Engine:
         message = Message("user", prompt_blocks(prompt), self._state.conversation.ids.new(), Origin.PROMPT)
         if typed and typed != message.text:
             message = replace(message, meta={TYPED: typed})
-        return self._submission(Task(prompt=message, mentions=mentions))
+        return self._submission(SubmissionWork(prompt=message, mentions=mentions))
 
     def compact(self, focus: str = "", review: bool = False) -> AsyncGenerator[ev.Event, None]:
         """Shorten the conversation now (`/compact`). Also ends with one `Result`. `review`: in an interactive session a
         `CompactionProposed` waits for an `answer` before anything changes."""
-        return self._submission(Task(compaction=Shortening(focus, review)))
+        return self._submission(SubmissionWork(compaction=Shortening(focus, review)))
 
     def perform(self, work: AsyncGenerator[ev.Event, None]) -> AsyncGenerator[ev.Event, None]:
         """Run a command's own work as a submission. Its notices (code `command`) are the text of the `Result`."""
-        return self._submission(Task(command=work))
+        return self._submission(SubmissionWork(command=work))
 
     def shell(self, command: str) -> AsyncGenerator[ev.Event, None]:
         """Run a command that the user typed; the model learns of it with the next prompt or tool results. Beside a
@@ -273,7 +273,7 @@ class Engine:
         line = self._shell_line(command)
         return self._recorded(line) if self.running else self.perform(line)
 
-    async def _submission(self, task: Task) -> AsyncGenerator[ev.Event, None]:
+    async def _submission(self, task: SubmissionWork) -> AsyncGenerator[ev.Event, None]:
         work = Submission(self._state, task).run()
         if not self.running:
             self._open = work

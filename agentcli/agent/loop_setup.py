@@ -21,7 +21,7 @@ from agentcli.agent.toolcalls.toolcall import ToolRunner
 from agentcli.agent.updates.attachments import Composite
 from agentcli.agent.updates.mentions import Mentions
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortController, AbortReason
+from agentcli.core.abort import AbortController, Aborted, AbortReason
 from agentcli.core.messages import Json
 
 
@@ -99,8 +99,15 @@ async def ask_about_budget(state: ConversationState, controller: AbortController
         return state.question(title, reason, display, input, controller.signal)
 
     question = state.costs.budget_question(ask)
-    async with aclosing(question.run()) as events:
-        async for event in events:
-            yield event
+    try:
+        await controller.signal.run(state.costs.budget_lock.acquire())
+    except Aborted:
+        return
+    try:
+        async with aclosing(question.run()) as events:
+            async for event in events:
+                yield event
+    finally:
+        state.costs.budget_lock.release()
     if question.stops:
         controller.abort(AbortReason.BUDGET)

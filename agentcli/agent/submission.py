@@ -29,7 +29,7 @@ from agentcli.core.permission import PermissionMode
 
 
 @frozen
-class Task:
+class SubmissionWork:
     """The work of a submission: one of `prompt`, `compaction` and `command`."""
 
     prompt: Message | None = None
@@ -40,7 +40,7 @@ class Task:
 
 
 class Submission:
-    def __init__(self, state: ConversationState, task: Task) -> None:
+    def __init__(self, state: ConversationState, task: SubmissionWork) -> None:
         own = state.conversation
         self._state = state
         self._own = own
@@ -208,6 +208,7 @@ class Submission:
             api_key_source=own.api_key_source,
             effort=profile.effort or "",
             sandbox=state.tool_context.launcher.level,
+            agents=sorted(state.agents.available()),
         )
 
     def _late_notices(self) -> Iterator[ev.Event]:

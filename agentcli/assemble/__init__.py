@@ -18,6 +18,7 @@ from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.loop.structured_output import RequireOutput
 from agentcli.agent.ports import Collapser, Extensions
 from agentcli.agent.updates.earlier_commands import resumed_shells
+from agentcli.assemble.agent_flags import as_agent
 from agentcli.assemble.attachments import AttachmentsBuilder
 from agentcli.assemble.auto_mode_offer import auto_mode_offer
 from agentcli.assemble.context_pipeline import collapser_for, pipeline_for
@@ -44,7 +45,7 @@ def build_engine(options: Options) -> Engine:
     Raises `AgentError` (`UsageError`, `CredentialError`) with a message that names the fix. Uses no network. Starts
     only git, for a new session in a trusted repository, and the sandbox test, once after each boot.
     """
-    env = Environment(options)
+    env = Environment(as_agent(options))
     sessions = SessionBuilder(env)
     session = sessions.open()
     try:

@@ -14,6 +14,7 @@ from agentcli.agent.subagents.hooks import AgentHooks
 from agentcli.agent.subagents.setup import MOST_AGENTS, AgentOrder, AgentSetup
 from agentcli.agent.subagents.specs import SMALL_MODEL, AgentSpec, spec_of, tools_of
 from agentcli.agent.subagents.workspace import AgentWorkspace
+from agentcli.assemble.agent_flags import agents_from_flag
 from agentcli.assemble.attachments import AttachmentsBuilder
 from agentcli.assemble.context_pipeline import collapser_for, pipeline_for
 from agentcli.assemble.environment import Environment
@@ -30,6 +31,7 @@ class SubagentBuilder:
         self._env = env
         self._sessions = sessions
         self._definitions = definitions
+        self._from_flag = agents_from_flag(env.options.agents)
         self._session: EngineSetup | None = None
 
     def session_engine(self, setup: EngineSetup) -> Engine:
@@ -42,7 +44,7 @@ class SubagentBuilder:
 
     def defined(self) -> Mapping[str, AgentSpec]:
         """Agents beyond the built-in ones."""
-        return {name: spec_of(file) for name, file in self._definitions.agents.items()}
+        return {name: spec_of(file) for name, file in self._definitions.agents.items()} | dict(self._from_flag)
 
     def build(self, order: AgentOrder) -> Engine:
         env, parent, spec = self._env, self._session, order.spec
@@ -107,5 +109,5 @@ class SubagentBuilder:
         effort = profile.effort
         if effort is not None and model != profile.model:
             effort, _change = nearest_effort(catalog.get(model), effort)
-        system = system_parts(order.spec.prompt, None, self._sessions.context(memory=False))
+        system = system_parts(order.spec.system, None, self._sessions.context(memory=False))
         return replace(profile, model=model, effort=effort, system=system, task_budget=None, raw_events=False)

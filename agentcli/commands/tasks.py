@@ -25,7 +25,7 @@ async def run(engine: Engine, _arguments: str, front_end: FrontEnd) -> AsyncGene
         return
     tasks = engine.background.tasks
     if not tasks:
-        yield say("There are no commands and no agents in the background.")
+        yield say("Nothing runs in the background.")
         return
     lines = []
     for task in tasks:

@@ -42,6 +42,8 @@ class SessionStarted(Event):
     effort: str = ""
     sandbox: str = ""
     """State of the sandbox: `bubblewrap, network on`, `off`, `not available`."""
+    agents: list[str] = field(default_factory=list)
+    """Names of the sub-agents that can be started."""
 
 
 @frozen(kw_only=True)

@@ -260,7 +260,7 @@ def _init_fields(event: SessionStarted) -> Json:
         "version": __version__,
         "claude_code_version": PROTOCOL_VERSION,
         "output_style": "default",
-        "agents": [],
+        "agents": event.agents,
         "skills": [],
         "plugins": [],
     }

@@ -390,3 +390,28 @@ def test_background_agents_can_be_stopped_and_end_with_the_session() -> None:
 
     run_virtual(lambda: main(close=False))
     run_virtual(lambda: main(close=True))
+
+
+def test_agents_that_reach_the_budget_together_ask_once() -> None:
+    async def main() -> None:
+        dear = worker(pause(1), call("Look"), usage={"output_tokens": 200_000}, repeat=3)
+        b, _children = agent_bench(
+            reply(task(), task(), task()),
+            "Done.",
+            dear,
+            worker("Found.", repeat=3),
+            tools=[FakeTool("Look")],
+            bounds=Bounds(max_budget_usd=1.0),
+            interactive=True,
+        )
+        asked: list[ev.PermissionRequested] = []
+        async with b.engine, aclosing(b.engine.submit("go")) as stream:
+            async for event in stream:
+                if isinstance(event, ev.PermissionRequested):
+                    asked.append(event)
+                    b.engine.costs.set_budget(None)
+                    b.engine.answer(event.request_id, Answer("deny"))
+            assert results(b) == ["Found."] * 3
+        assert len(asked) == 1
+
+    run_virtual(main)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agentcli.commands.run import run_command
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
@@ -154,3 +155,21 @@ async def test_instruction_files_reach_agents_and_their_reads_are_their_own(proj
         assert "Use tabs." in str(run.requests[2]["messages"])
         assert only(events, ev.ToolFinished)[1].result.is_error
         assert (project / "a.txt").read_text() == "alpha\n"
+
+
+async def test_the_definition_in_the_readme_works(project: Path) -> None:
+    readme = (Path(__file__).parent.parent.parent / "README.md").read_text(encoding="utf-8")
+    section = readme.partition("### Sub-agents")[2]
+    definition = section.partition("```markdown\n")[2].partition("```")[0]
+    (project / ".agentcli" / "agents").mkdir(parents=True)
+    (project / ".agentcli" / "agents" / "reviewer.md").write_text(definition)
+    replies: list[Json | str] = [reply(task(subagent_type="reviewer")), reply("Fine.", match="You review"), "Done."]
+    async with Assembled(project, replies) as run:
+        await run.run()
+        assert run.results == ["Fine."]
+        assert [tool["name"] for tool in run.requests[1]["tools"]] == ["Read", "Bash", "Glob", "Grep"]
+        assert run.engine.definitions is not None
+        assert run.engine.definitions.problems == ()
+        said = await run.follow(run_command(run.engine, "agents", ""))
+        assert "reviewer  Reviews a change for bugs before it is committed" in result_of(said).text
+        assert ".agentcli/agents/reviewer.md · Read, Grep, Glob, Bash · model inherit" in result_of(said).text

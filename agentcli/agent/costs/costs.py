@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 from agentcli.agent.cache.watch import CacheWatch
@@ -92,6 +93,11 @@ class Costs:
     def take_budget_warning(self) -> str | None:
         """A warning when most of the budget is spent; once per budget."""
         return self._budget.take_warning(self.totals, interactive=self._interactive)
+
+    @property
+    def budget_lock(self) -> asyncio.Lock:
+        """Held while the user is asked about the budget."""
+        return self._budget.asking
 
     def budget_question(self, ask: Ask) -> BudgetQuestion:
         """The question that is asked before a request when the budget is spent."""

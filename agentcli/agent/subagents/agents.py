@@ -10,7 +10,8 @@ from dataclasses import replace
 from agentcli.agent.costs.costs import Costs
 from agentcli.agent.profile import Profile
 from agentcli.agent.questions import Questions
-from agentcli.agent.subagents.run import AgentRun, Emit
+from agentcli.agent.side_call import EmitEvent
+from agentcli.agent.subagents.run import AgentRun
 from agentcli.agent.subagents.setup import AgentGroup, AgentOrder, AgentSetup, ParentLink
 from agentcli.agent.subagents.specs import BUILTIN, DEEPEST, AgentSpec
 from agentcli.core import events as ev
@@ -122,7 +123,7 @@ class Agents:
             return f"There is no agent called {plain_line(task.agent, 80)!r}. There are: {', '.join(sorted(known))}."
         return None
 
-    async def start(self, task: AgentTask, signal: AbortSignal, emit: Emit, call: CallHooks) -> Output:
+    async def start(self, task: AgentTask, signal: AbortSignal, emit: EmitEvent, call: CallHooks) -> Output:
         """Run a task to its end; in the background only start it. `emit` takes the events of a foreground agent."""
         setup, spec = self._setup, self.available().get(task.agent)
         if setup is None or spec is None:
@@ -158,7 +159,7 @@ class Agents:
         )
         return AgentRun(agent_id, spec.name, task, host.clock, setup.build(order), self._parent)
 
-    async def _run_foreground(self, run: AgentRun, signal: AbortSignal, emit: Emit, call: CallHooks) -> Output:
+    async def _run_foreground(self, run: AgentRun, signal: AbortSignal, emit: EmitEvent, call: CallHooks) -> Output:
         self._foreground[run.id] = run
         ended = False
         try:
@@ -265,7 +266,7 @@ class CallAgents:
     """Implements `AgentStarter` for one call."""
 
     agents: Agents
-    emit: Emit
+    emit: EmitEvent
     call: CallHooks
 
     def problem(self, task: AgentTask) -> str | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
+from agentcli.agent.side_call import EmitEvent
 from agentcli.agent.subagents.setup import ChildEngine
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
@@ -15,7 +15,6 @@ from agentcli.core.messages import Origin
 from agentcli.core.plural import counted
 from agentcli.tools.base import AgentTask, Output
 
-Emit = Callable[[ev.Event], Awaitable[None]]
 MOST_FOUND = 20_000
 """Characters of what an agent that failed has said."""
 _NOT_FORWARDED = (ev.SessionStarted, ev.LoopEnded, ev.Result, ev.RawStreamed)
@@ -52,7 +51,7 @@ class AgentRun:
     model: str = ""
     _result: ev.Result | None = None
 
-    async def run(self, signal: AbortSignal, emit: Emit) -> None:
+    async def run(self, signal: AbortSignal, emit: EmitEvent) -> None:
         """Never raises but for cancellation, which also ends the agent."""
         engine, self.began = self.engine, self.clock.monotonic()
         assert engine is not None
@@ -76,7 +75,7 @@ class AgentRun:
         if self.engine is not None:
             self.engine.abort()
 
-    async def _follow(self, engine: ChildEngine, signal: AbortSignal, emit: Emit) -> None:
+    async def _follow(self, engine: ChildEngine, signal: AbortSignal, emit: EmitEvent) -> None:
         async with aclosing(engine.submit(self.task.prompt, mentions="")) as events:
             async for event in events:
                 if signal.reason is not None:

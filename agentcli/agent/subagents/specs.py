@@ -20,6 +20,13 @@ _ONLY_MAIN = frozenset({"AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "Str
 """Tools that address the user, or the caller of the session."""
 
 
+_REPORT = (
+    "Your last message is your report: it goes to the agent that gave you the task, not to the user. Report what was "
+    "asked for, with absolute paths and line numbers where they help, and say what you could not find out. "
+    "You cannot ask back: take the sensible reading and name your assumptions."
+)
+
+
 @frozen
 class AgentSpec:
     name: str
@@ -38,12 +45,11 @@ class AgentSpec:
     source: str = "built in"
     """The file, for the user."""
 
+    @property
+    def system(self) -> str:
+        """Its system prompt as a sub-agent."""
+        return f"{self.prompt}\n\n{_REPORT}"
 
-_REPORT = (
-    "Your last message is your report: it goes to the agent that gave you the task, not to the user. Report what was "
-    "asked for, with absolute paths and line numbers where they help, and say what you could not find out. "
-    "You cannot ask back: take the sensible reading and name your assumptions."
-)
 
 BUILTIN: Mapping[str, AgentSpec] = {
     spec.name: spec
@@ -53,7 +59,7 @@ BUILTIN: Mapping[str, AgentSpec] = {
             "Searches and reads files and the web, changes nothing. Fast and cheap.",
             "You explore a code base to answer a question. You change nothing: read, search, and run only commands "
             "that read. Search broadly first, several calls at a time, then read the parts that matter. Stop as soon "
-            f"as the question is answered.\n\n{_REPORT}",
+            "as the question is answered.",
             tools=_READING,
             model=SMALL_MODEL,
             read_only=True,
@@ -62,16 +68,14 @@ BUILTIN: Mapping[str, AgentSpec] = {
             "general",
             "Works on any task with all tools.",
             "You work on one task from start to end, with the tools you have. Do what was asked for and nothing "
-            "beyond it. Prefer changing existing files to adding new ones, and check your changes where you can."
-            f"\n\n{_REPORT}",
+            "beyond it. Prefer changing existing files to adding new ones, and check your changes where you can.",
         ),
         AgentSpec(
             "plan",
             "Reads the code and writes a plan for a change, changes nothing.",
             "You plan a change to a code base. You change nothing: read, search, and run only commands that read. "
             "Find the code that the change touches and the conventions it has to follow. Then write the plan: the "
-            "steps in order, the files and functions of each, what could go wrong, and how to check the result."
-            f"\n\n{_REPORT}",
+            "steps in order, the files and functions of each, what could go wrong, and how to check the result.",
             tools=_READING,
             read_only=True,
         ),
@@ -83,7 +87,7 @@ def spec_of(file: AgentFile) -> AgentSpec:
     return AgentSpec(
         name=file.name,
         description=file.description,
-        prompt=f"{file.prompt.strip()}\n\n{_REPORT}",
+        prompt=file.prompt.strip(),
         tools=file.tools,
         disallowed_tools=file.disallowed_tools,
         model=file.model,
