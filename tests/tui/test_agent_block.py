@@ -230,3 +230,13 @@ def test_growing_text_is_not_laid_out_again_from_its_beginning(monkeypatch: pyte
         block.layout(80, PALETTE)
     assert not replaced
     assert screen(block)[-2].endswith("more more more more more")
+
+
+def test_a_report_that_the_transcript_ends_with_is_not_shown_twice() -> None:
+    load_parser()
+    session = running("explore-1")
+    for index, text in enumerate(("The first part. ", "The second part.")):
+        session.show(ev.TextStreamed(agent="explore-1", message_id="m", index=index, text=text))
+    session.show(agent_end("explore-1", "t-explore-1", text="The first part. The second part."))
+    opened = "\n".join(screen(block_of(session, expanded=True))[2:])
+    assert opened.count("second part") == 1

@@ -200,11 +200,11 @@ def _about(progress: AgentProgress, has_items: bool) -> Iterator[str]:
 
 
 def _report(progress: AgentProgress, items: Sequence[Item]) -> list[Item]:
-    """The report, where the transcript does not end with it."""
-    last = next((item for item in reversed(items) if isinstance(item, AnswerItem)), None)
-    if not progress.report or (last is not None and last.text.strip() == progress.report.strip()):
-        return []
-    return [AnswerItem(id=f"{progress.id}:report", text=progress.report, done=True)]
+    """The report, unless the transcript ends with it; of an agent that did not finish, why."""
+    text = progress.report
+    if any(isinstance(item, AnswerItem) for item in items):
+        text = "" if progress.status == "done" else _first_line(text)
+    return [AnswerItem(id=f"{progress.id}:report", text=text, done=True)] if text else []
 
 
 def _gutter_style(progress: AgentProgress, palette: Palette) -> Style:
