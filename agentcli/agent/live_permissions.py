@@ -93,7 +93,9 @@ class LivePermissions:
         return self.policy.mode
 
     def decide(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> Decision:
-        decision = self.preview(name, input, needs, context)
+        return self._counted(self.preview(name, input, needs, context))
+
+    def _counted(self, decision: Decision) -> Decision:
         if decision.rule:
             key = (decision.behavior, decision.rule, decision.source)
             self._uses[key] = (self._uses.get(key, (0, 0.0))[0] + 1, self._now())

@@ -55,6 +55,8 @@ class AgentTask:
     model: str = ""
     """"": the definition's, else the session's."""
     background: bool = False
+    worktree: bool = False
+    """Work in a git worktree of its own."""
 
 
 class AgentStarter(Protocol):
@@ -66,6 +68,14 @@ class AgentStarter(Protocol):
 
     async def start(self, task: AgentTask, signal: AbortSignal) -> Output:
         """Run a task to its end, or only start it if it runs in the background."""
+        ...
+
+    def has_background(self, agent_id: str) -> bool:
+        """Whether there is a background agent of this id."""
+        ...
+
+    async def stop(self, agent_id: str) -> str:
+        """Stop a background agent; returns its report."""
         ...
 
 

@@ -15,7 +15,7 @@ _UNAVAILABLE = "Agents are not available here. Do the work yourself."
 
 class Task(BuiltinTool):
     name = "Task"
-    subject = "description"
+    subject = "subagent_type"
     input_schema = object_schema(
         ["description", "prompt"],
         {
@@ -24,6 +24,7 @@ class Task(BuiltinTool):
             "subagent_type": {"type": "string", "description": f"The agent's name; default {DEFAULT_AGENT}"},
             "model": {"type": "string", "description": "Another model for this task; default: the agent's own"},
             "run_in_background": {"type": "boolean", "description": "Continue without waiting for the report"},
+            "isolation": {"enum": ["worktree"], "description": "Work in a git worktree of its own"},
         },
     )
 
@@ -64,4 +65,5 @@ def _task(input: Json, context: ToolContext) -> AgentTask:
         prompt=str(input.get("prompt", "")),
         model=str(input.get("model") or ""),
         background=bool(input.get("run_in_background")),
+        worktree=input.get("isolation") == "worktree",
     )

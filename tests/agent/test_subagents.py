@@ -16,6 +16,7 @@ from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.permissions.rules.rule import parse_rules
+from agentcli.tools.shell.killshell import KillShell
 from tests.support.fakes import Bench, FakeTool, kinds, only, result_of
 from tests.support.scripts import call, fails, fault, pause, reply
 from tests.support.subagents import WORKER, Children, agent_bench, task
@@ -413,5 +414,26 @@ def test_agents_that_reach_the_budget_together_ask_once() -> None:
                     b.engine.answer(event.request_id, Answer("deny"))
             assert results(b) == ["Found."] * 3
         assert len(asked) == 1
+
+    run_virtual(main)
+
+
+def test_the_model_can_stop_a_background_agent() -> None:
+    async def main() -> None:
+        b, _children = background_bench(
+            reply(call("KillShell", bash_id="general-1")),
+            "Stopped it.",
+            worker("Half.", pause(100), "The report."),
+            tools=[KillShell()],
+        )
+        async with b.engine:
+            await b.run()
+            await asyncio.sleep(5)
+            await b.run()
+            assert "was stopped before it was done" in results(b)[-1]
+            assert "Half." in results(b)[-1]
+            assert b.engine.agents.running == []
+            # Its report was the result.
+            assert not [message for message in b.engine.messages if "has ended" in message.text]
 
     run_virtual(main)

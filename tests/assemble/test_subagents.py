@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -173,3 +174,45 @@ async def test_the_definition_in_the_readme_works(project: Path) -> None:
         said = await run.follow(run_command(run.engine, "agents", ""))
         assert "reviewer  Reviews a change for bugs before it is committed" in result_of(said).text
         assert ".agentcli/agents/reviewer.md · Read, Grep, Glob, Bash · model inherit" in result_of(said).text
+
+
+def git(folder: Path, *arguments: str) -> None:
+    identity = ("-c", "user.name=u", "-c", "user.email=u@example.org")
+    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+async def test_an_agent_can_work_in_a_worktree_that_is_kept_if_it_has_changes(project: Path) -> None:
+    git(project, "init", "-q", "-b", "main")
+    git(project, "add", ".")
+    git(project, "commit", "-qm", "one")
+    replies: list[Json | str] = [
+        reply(task("CHANGE it", isolation="worktree"), task("READ it", isolation="worktree")),
+        reply(call("Write", file_path="b.txt", content="new\n"), call("Bash", command="cat b.txt"), match="CHANGE"),
+        reply(call("Read", file_path="a.txt"), match="READ"),
+        reply("Ended.", match="You work on one task", repeat=2),
+        "Done.",
+    ]
+    async with Assembled(project, replies) as run:
+        events = await run.run()
+        started = {one.agent: Path(one.worktree) for one in only(events, ev.AgentStarted)}
+        kept = {one.agent: one.worktree for one in only(events, ev.AgentFinished)}
+        changed, read = started["general-1"], started["general-2"]
+        assert kept == {"general-1": str(changed), "general-2": ""}
+        assert not (project / "b.txt").exists()
+        assert (changed / "b.txt").read_text() == "new\n"
+        assert not read.exists()
+        assert f"[Its changes are in the worktree {changed}, branch agentcli/" in run.results[0]
+        assert run.results[1] == "Ended."
+        # One question, about the write; the user's answer and the mode are the session's.
+        assert [(one.agent, one.name) for one in run.asked] == [("general-1", "Write")]
+        assert str(changed) in next(
+            str(body["system"]) for body in run.requests if "CHANGE" in str(body["messages"][0])
+        )
+        assert not (await run.engine.files.undo()).done
+
+
+async def test_without_a_repository_there_is_no_worktree(project: Path) -> None:
+    async with Assembled(project, [reply(task(isolation="worktree")), "Done."]) as run:
+        await run.run()
+        assert "needs a git repository" in run.results[0]
+        assert run.engine.agents.running == []

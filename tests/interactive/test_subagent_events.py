@@ -90,6 +90,17 @@ def test_the_app_shows_no_reply_of_an_agent_as_the_main_one() -> None:
     assert "Let me look." not in texts
 
 
+def test_a_question_between_submissions_starts_no_activity() -> None:
+    presenter = Presenter()
+    asked = ev.PermissionRequested(
+        agent="general-1", request_id="r", tool_use_id="t", name="Bash", input={}, title="Bash make", reason=""
+    )
+    presenter.show(asked, 0.0)
+    resolved = ev.PermissionResolved(agent="general-1", request_id="r", tool_use_id="t", behavior="allow")
+    presenter.show(resolved, 0.0)
+    assert presenter.activity.phase == ""
+
+
 def test_notices_of_an_agent_say_whose_they_are() -> None:
     retry = ev.RetryScheduled(
         agent="explore-1", attempt=1, max_attempts=3, wait_seconds=1, kind="overloaded", text="", status=529

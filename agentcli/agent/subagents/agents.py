@@ -12,11 +12,11 @@ from agentcli.agent.profile import Profile
 from agentcli.agent.questions import Questions
 from agentcli.agent.side_call import EmitEvent
 from agentcli.agent.subagents.run import AgentRun
-from agentcli.agent.subagents.setup import AgentGroup, AgentOrder, AgentSetup, ParentLink
+from agentcli.agent.subagents.setup import AgentGroup, AgentOrder, AgentSetup, AgentWorktree, ParentLink
 from agentcli.agent.subagents.specs import BUILTIN, DEEPEST, AgentSpec
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortReason, AbortSignal
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, in_thread
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock
@@ -113,6 +113,11 @@ class Agents:
         one = self._background.get(agent_id)
         return "" if one is None else one.run.text or "\n\n".join(one.run.said)
 
+    def mark_reported(self, agent_id: str) -> None:
+        """The model has got the report of a background agent as a result."""
+        if (one := self._background.get(agent_id)) is not None:
+            one.run.is_reported = True
+
     # --------------------------------------------------------------------------------------------------- starting one
 
     def problem(self, task: AgentTask) -> str | None:
@@ -135,17 +140,28 @@ class Agents:
             # Whoever waits for a slot must not hold one.
             return failure(f"{self._group.most} agents are at work, which is the limit. Do the work yourself.")
         await signal.run(slots.acquire())
+        agent_id = self._group.new_id(spec.name)
+        opened: list[AgentWorktree] = []
         try:
-            run = self._built(setup, spec, task)
-        except (AgentError, OSError) as error:
+            if task.worktree or spec.worktree:
+                # A list, since a cancellation waits for the thread but gets no result.
+                await in_thread(lambda: opened.append(_worktree_from(setup)))
+            run = self._built(agent_id, setup, spec, task, opened[0] if opened else None)
+        except BaseException as error:
             slots.release()
-            return failure(f"The agent could not be started: {error}")
+            for worktree in opened:
+                await in_thread(worktree.close)
+            if isinstance(error, AgentError | OSError):
+                return failure(f"The agent could not be started: {error}")
+            raise
         if task.background:
             return self._start_background(run)
         return await self._run_foreground(run, signal, emit, call)
 
-    def _built(self, setup: AgentSetup, spec: AgentSpec, task: AgentTask) -> AgentRun:
-        host, agent_id = self._host, self._group.new_id(spec.name)
+    def _built(
+        self, agent_id: str, setup: AgentSetup, spec: AgentSpec, task: AgentTask, worktree: AgentWorktree | None
+    ) -> AgentRun:
+        host = self._host
         link = ParentLink(agent_id, self._depth + 1, host.questions, host.costs, self._group)
         order = AgentOrder(
             link=link,
@@ -156,8 +172,9 @@ class Agents:
             registry=host.registry,
             profile=host.profile(),
             tool_context=host.tool_context(),
+            worktree=worktree,
         )
-        return AgentRun(agent_id, spec.name, task, host.clock, setup.build(order), self._parent)
+        return AgentRun(agent_id, spec.name, task, host.clock, setup.build(order), self._parent, worktree)
 
     async def _run_foreground(self, run: AgentRun, signal: AbortSignal, emit: EmitEvent, call: CallHooks) -> Output:
         self._foreground[run.id] = run
@@ -184,7 +201,7 @@ class Agents:
         one.working = asyncio.get_running_loop().create_task(self._work(one), name=f"agent {run.id}")
         text = (
             f"The agent {run.id} works in the background. Its report comes in a later message: continue with other "
-            "work, and do not guess what it will say."
+            "work, and do not guess what it will say. KillShell stops it by this id."
         )
         shown = {"kind": "text", "background": True}
         structured = {"status": "running", "agentId": run.id}
@@ -251,6 +268,12 @@ class Agents:
         await asyncio.gather(*(self.stop(id, AbortReason.SHUTDOWN) for id in ids))
 
 
+def _worktree_from(setup: AgentSetup) -> AgentWorktree:
+    if setup.open_worktree is None:
+        raise AgentError("There are no git worktrees here.")
+    return setup.open_worktree()
+
+
 @frozen
 class CallHooks:
     """How an agent reaches the loop of the call that started it."""
@@ -274,3 +297,11 @@ class CallAgents:
 
     async def start(self, task: AgentTask, signal: AbortSignal) -> Output:
         return await self.agents.start(task, signal, self.emit, self.call)
+
+    def has_background(self, agent_id: str) -> bool:
+        return any(task.id == agent_id for task in self.agents.tasks)
+
+    async def stop(self, agent_id: str) -> str:
+        await self.agents.stop(agent_id)
+        self.agents.mark_reported(agent_id)
+        return self.agents.output(agent_id)

@@ -6,9 +6,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from agentcli.agent.side_call import EmitEvent
-from agentcli.agent.subagents.setup import ChildEngine
+from agentcli.agent.subagents.setup import AgentWorktree, ChildEngine
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import in_thread
+from agentcli.core.errors import AgentError
 from agentcli.core.format import elapsed, money, token_count
 from agentcli.core.ids import Clock
 from agentcli.core.messages import Origin
@@ -33,6 +35,9 @@ class AgentRun:
     """None when it has ended."""
     parent: str = ""
     """The id of the agent that started it."""
+    worktree: AgentWorktree | None = None
+    kept: str = ""
+    """Its worktree, if that has changes and was kept."""
     status: str = "running"
     """running, completed, failed or stopped."""
     text: str = ""
@@ -42,6 +47,8 @@ class AgentRun:
     cost_usd: float | None = 0.0
     began: float = 0.0
     seconds: float = 0.0
+    is_reported: bool = False
+    """The model has its report as a result."""
     declined: bool = False
     """The user refused one of its calls and asked to stop."""
     said: list[str] = field(default_factory=list)
@@ -68,6 +75,20 @@ class AgentRun:
             if self.status == "running":
                 self.status, self.text = "stopped", f"The agent {self.id} was cut off. {self._found()}"
             await engine.aclose()
+            await self._leave_worktree()
+
+    async def _leave_worktree(self) -> None:
+        worktree = self.worktree
+        if worktree is None:
+            return
+        try:
+            kept = await in_thread(worktree.close)
+        except AgentError as error:
+            self.text += f"\n\n[Its worktree {worktree.path} was not removed: {error}]"
+            kept = True
+        if kept:
+            self.kept = str(worktree.path)
+            self.text += f"\n\n[Its changes are in the worktree {worktree.path}, branch {worktree.branch}.]"
 
     def stop(self) -> None:
         """Stop this agent alone; its report says so, and whoever started it goes on."""
@@ -133,6 +154,7 @@ class AgentRun:
             background=self.task.background,
             session_id=self.session_id,
             parent=self.parent,
+            worktree="" if self.worktree is None else str(self.worktree.path),
         )
 
     def finished(self) -> ev.AgentFinished:
@@ -148,6 +170,7 @@ class AgentRun:
             duration_ms=int(self.seconds * 1000),
             text=self.text,
             background=self.task.background,
+            worktree=self.kept,
         )
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from asyncio import Semaphore
 from collections.abc import AsyncGenerator, Callable, Mapping
+from pathlib import Path
 from typing import Protocol
 
 from agentcli.agent.costs.costs import Costs
@@ -58,6 +59,18 @@ class ChildEngine(Protocol):
     async def aclose(self) -> None: ...
 
 
+class AgentWorktree(Protocol):
+    """A git worktree for one agent."""
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def branch(self) -> str: ...
+    def close(self) -> bool:
+        """Remove it if nothing in it has changed; returns whether it was kept. Blocking; raises `AgentError`."""
+        ...
+
+
 @frozen
 class AgentOrder:
     """One agent to be built."""
@@ -72,6 +85,8 @@ class AgentOrder:
     registry: Registry
     profile: Profile
     tool_context: ToolContext
+    worktree: AgentWorktree | None = None
+    """Where it works; None: where its parent does."""
 
 
 @frozen
@@ -83,3 +98,5 @@ class AgentSetup:
     defined: Callable[[], Mapping[str, AgentSpec]] = dict
     """Agents beyond the built-in ones, as they are now; one of the same name takes the place of a built-in one."""
     most: int = MOST_AGENTS
+    open_worktree: Callable[[], AgentWorktree] | None = None
+    """Makes a git worktree. Blocking; raises `AgentError`. None: there are none here."""

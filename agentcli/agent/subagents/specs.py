@@ -40,6 +40,8 @@ class AgentSpec:
     """A model, an alias, `small` for the small model, or "" and `inherit` for the session's own."""
     max_turns: int | None = None
     background: bool = False
+    worktree: bool = False
+    """It works in a git worktree of its own."""
     read_only: bool = False
     """Only calls that change nothing are run, whatever the tool."""
     source: str = "built in"
@@ -93,6 +95,7 @@ def spec_of(file: AgentFile) -> AgentSpec:
         model=file.model,
         max_turns=file.max_turns,
         background=file.background,
+        worktree=file.worktree,
         source=file.origin.label,
     )
 

@@ -53,7 +53,7 @@ class AgentReports(Attachments):
         """By the id of the agent, the message with its report."""
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
-        ended = [run for run in self._runs() if run.status != "running"]
+        ended = [run for run in self._runs() if run.status != "running" and not run.is_reported]
         if not ended:
             return ()
         # A message that an abort kept out of the log is given again.
