@@ -353,7 +353,8 @@ class Submission:
         state = self._state
         self._account.take(event)
         if ev.is_of_subagent(event):
-            # Its own engine has taken it in, and has charged its costs to this one.
+            # Its own engine has taken it in, and has charged its costs to this one. The session file gets its frame.
+            self._own.store.record(event)
             self._stop_at_budget(event)
             return
         self._own.watch.note(event)

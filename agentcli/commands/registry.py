@@ -104,7 +104,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("cost", "Show tokens and cost of this conversation", aliases=("usage",), beside=True, pages=("",)),
     Command("budget", "Show, set or remove the budget of this session", "[dollars|off]", beside=True),
     Command("todos", "Show the task list", beside=True),
-    Command("tasks", "List background commands and agents", beside=True, pages=("",)),
+    Command("tasks", "List sub-agents and background commands", beside=True, pages=("",)),
     Command("agents", "List sub-agents: those there are and those that run", beside=True),
     Command("rename", "Name this session", "<name>"),
     Command("copy", "Copy the last answer, the N-th last, or one of its code blocks", "[N|code [N]]", local=ALWAYS),

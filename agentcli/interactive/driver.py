@@ -50,7 +50,7 @@ class SessionDriver:
         self._calls: dict[str, str] = {}
         """The agents of tool calls that run now, by the id of the call, in the order of their start."""
         self._background_agents: set[str] = set()
-        """Their questions outlive the submission."""
+        """Agents beside submissions, and those that they have started: their questions outlive a submission."""
         self._waiting = WaitingPrompts(view.show_queued)
         self._due: list[Sent] = []
         """Starts as soon as nothing runs and there is an engine."""
@@ -108,6 +108,7 @@ class SessionDriver:
             self._view.give_back(queued)
         await self.close("resume" if engine.messages else "clear")
         self._questions.clear()
+        self._background_agents.clear()
         self._view.clear()
         self._due = [Sent(sent.draft, self._view.show_sent(sent.draft)) for sent in self._due]
         self._holding = False
@@ -216,12 +217,12 @@ class SessionDriver:
         return engine is not None and any(engine.background.detach(call) for call in reversed(self._calls))
 
     def answer(self, request_id: str, answer: Answer | None) -> None:
-        """Answer a question; None: the user closed it, which interrupts the submission."""
+        """Answer a question; None: the user closed it, which interrupts the submission, or stops the background agent
+        that asks."""
         of_background = self._questions.agent_of(request_id) in self._background_agents
         self._questions.remove(request_id)
         if answer is None and of_background and self._engine is not None:
-            # There is no submission to interrupt: closing the question refuses the call.
-            self._engine.answer(request_id, Answer("deny"))
+            self._engine.answer(request_id, Answer("deny", interrupt=True))
         elif answer is None:
             self.interrupt()
         elif self._engine is not None:
@@ -278,9 +279,9 @@ class SessionDriver:
                     self._questions.add(event, beside=beside)
             case ev.PermissionResolved():
                 self._questions.withdraw(event.request_id)
-            case ev.ContextCompacted() | ev.CompactionFailed():
+            case ev.ContextCompacted() | ev.CompactionFailed() if not event.agent:
                 self._questions.withdraw_compactions()
-            case ev.MessageAppended() if self._engine is not None:
+            case ev.MessageAppended() if self._engine is not None and not event.agent:
                 self._waiting.drop_taken(self._engine)
 
     def _track_call(self, event: ev.Event) -> None:
@@ -397,7 +398,7 @@ class SessionDriver:
             self._view.refresh_commands()
 
     def _watch_background(self) -> None:
-        """Between submissions, show changes of background commands, files and rules."""
+        """Between submissions, show changes of background commands, agents, files and rules."""
 
         async def show_commands(engine: Engine) -> None:
             while True:

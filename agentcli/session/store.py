@@ -22,7 +22,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, Json, Message, Origin, ToolUseBlock, block_to_dict, is_thinking, usage_to_dict
 from agentcli.session.base import SessionContext, Store
 from agentcli.session.errors import SessionExists, SessionTooNew
-from agentcli.session.history import SHOWN_ONLY, end_fields, event_record, result_fields
+from agentcli.session.history import AGENT_FRAME, SHOWN_ONLY, end_fields, event_record, result_fields
 from agentcli.session.journal import SessionJournal
 from agentcli.session.line_format import FORMAT, encode_line, whole_message_fields
 from agentcli.session.load import LoadedSession, load_session, read_records
@@ -157,7 +157,7 @@ class SessionStore(Store):
     def record(self, event: ev.Event) -> None:
         if isinstance(event, ev.HookFinished) and not event.is_notable:
             return
-        if event.agent == ev.USER_AGENT or (not event.agent and isinstance(event, SHOWN_ONLY)):
+        if event.agent == ev.USER_AGENT or isinstance(event, AGENT_FRAME if event.agent else SHOWN_ONLY):
             self._record_shown(event)
             return
         if event.agent:
@@ -369,7 +369,7 @@ class SessionStore(Store):
 
     def _record_shown(self, event: ev.Event) -> None:
         """Record an event that is only shown again; it waits until another record creates the file."""
-        if not isinstance(event, (*SHOWN_ONLY, ev.ToolFinished)):
+        if not isinstance(event, (*SHOWN_ONLY, *AGENT_FRAME, ev.ToolFinished)):
             return
         if self._opening is not None:
             self._early.append(event)

@@ -34,6 +34,7 @@ from tests.bench.session import session
 from tests.bench.snapshot import snapshot
 from tests.bench.suite import PROBES
 from tests.bench.tools import tools
+from tests.bench.tui_agents import tui_agents
 from tests.bench.tui_keys import tui_keys
 from tests.bench.tui_long import tui_idle, tui_memory, tui_resume
 from tests.bench.tui_loop import tui_loop
@@ -62,6 +63,7 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "prepare": (prepare, 5),
     "tui-start": (tui_start, 10),
     "tui-keys": (tui_keys, 3),
+    "agents": (tui_agents, 3),
     "tui-stream": (tui_stream, 5),
     "tui-escape": (tui_escape, 5),
     "tui-memory": (tui_memory, 3),

@@ -250,7 +250,10 @@ class Agents:
     # ------------------------------------------------------------------------------------------------------- stopping
 
     async def stop(self, agent_id: str, reason: AbortReason = AbortReason.USER_CANCEL) -> bool:
-        """Stop a background agent; false if there is no such agent."""
+        """Stop an agent that this engine has started; false if there is no such agent."""
+        if (run := self._foreground.get(agent_id)) is not None:
+            run.stop()
+            return True
         one = self._background.get(agent_id)
         if one is None or one.working is None:
             return False
