@@ -23,8 +23,12 @@ class BackgroundCommands:
     @property
     def tasks(self) -> list[BackgroundTask]:
         """All background commands, then all background agents, the oldest first, also those that have ended."""
-        commands = [shell.task for shell in self._shells.known()] if self._shells is not None else []
-        return [*commands, *self._agents.tasks]
+        return [*self.commands, *self._agents.tasks]
+
+    @property
+    def commands(self) -> list[BackgroundTask]:
+        """The background commands alone."""
+        return [shell.task for shell in self._shells.known()] if self._shells is not None else []
 
     def output(self, task_id: str) -> str:
         """The output so far; the middle of a long one is left out."""

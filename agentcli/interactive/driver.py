@@ -31,6 +31,8 @@ ABORT_GRACE_SECONDS = 3.0
 CANCEL_GRACE_SECONDS = 0.5
 """Time for a cancelled submission to end before it is cancelled again."""
 CANCEL_ATTEMPTS = 5
+IDLE_SECONDS = 60.0
+"""From the end of a submission to the Notification hooks for an idle session."""
 EVENT_SLICE_SECONDS = 0.008
 """Keys and frames get a turn after this much time of events without a pause."""
 
@@ -48,7 +50,7 @@ class SessionDriver:
         self._calls: dict[str, str] = {}
         """The agents of tool calls that run now, by the id of the call, in the order of their start."""
         self._background_agents: set[str] = set()
-        """Their questions outlive the submission."""
+        """Agents beside submissions, and those that they have started: their questions outlive a submission."""
         self._waiting = WaitingPrompts(view.show_queued)
         self._due: list[Sent] = []
         """Starts as soon as nothing runs and there is an engine."""
@@ -70,7 +72,6 @@ class SessionDriver:
 
     @property
     def submission(self) -> asyncio.Task[None] | None:
-        """The task of the submission that runs."""
         return self._running
 
     @property
@@ -82,11 +83,15 @@ class SessionDriver:
 
     def open(self, engine: Engine) -> None:
         """Show the engine's conversation and start what was sent before there was an engine."""
+        from agentcli.commands.registry import reserve_names
+
         self._engine = engine
+        reserve_names(engine)
         self._view.show_opened(engine)
         for notice in engine.take_notices():
             self._view.show(notice)
         self._watch_background()
+        self._create_task(self._watch_definitions(engine))
         self._start_next()
 
     def hold(self, holding: bool) -> None:
@@ -101,15 +106,16 @@ class SessionDriver:
         self._holding = True
         if queued := self.withdraw_queued():
             self._view.give_back(queued)
-        await self.close()
+        await self.close("resume" if engine.messages else "clear")
         self._questions.clear()
+        self._background_agents.clear()
         self._view.clear()
         self._due = [Sent(sent.draft, self._view.show_sent(sent.draft)) for sent in self._due]
         self._holding = False
         self.open(engine)
 
-    async def close(self) -> None:
-        """End all work and close the engine."""
+    async def close(self, reason: str = "exit") -> None:
+        """End all work and close the engine. `reason` as for `Engine.aclose`."""
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.abort(AbortReason.SHUTDOWN)
@@ -122,7 +128,7 @@ class SessionDriver:
             self.stuck = bool(pending)
         self._running = self._guard = self._watching = self._abort_reason = None
         if engine is not None:
-            await engine.aclose()
+            await engine.aclose(reason)
 
     def note(self, text: str, level: str = "info") -> None:
         """Show a line of the front end's own, which a resumed session shows again."""
@@ -211,12 +217,12 @@ class SessionDriver:
         return engine is not None and any(engine.background.detach(call) for call in reversed(self._calls))
 
     def answer(self, request_id: str, answer: Answer | None) -> None:
-        """Answer a question; None: the user closed it, which interrupts the submission."""
+        """Answer a question; None: the user closed it, which interrupts the submission, or stops the background agent
+        that asks."""
         of_background = self._questions.agent_of(request_id) in self._background_agents
         self._questions.remove(request_id)
         if answer is None and of_background and self._engine is not None:
-            # There is no submission to interrupt: closing the question refuses the call.
-            self._engine.answer(request_id, Answer("deny"))
+            self._engine.answer(request_id, Answer("deny", interrupt=True))
         elif answer is None:
             self.interrupt()
         elif self._engine is not None:
@@ -251,12 +257,12 @@ class SessionDriver:
                         await asyncio.sleep(0)
                         slice_began = time.monotonic()
         except asyncio.CancelledError:
-            self.note("The work did not stop in time and was cut off.", "warning")
+            self.note("The task did not stop in time and was cancelled.", "warning")
         except Exception as error:  # a bug of ours ends this submission, not the session
             import logging
 
             logging.getLogger("agentcli").exception("the submission failed")
-            text = f"agentcli itself failed: {type(error).__name__}: {error}. The conversation can go on."
+            text = f"agentcli itself failed: {type(error).__name__}: {error}. You can continue the conversation."
             self.note(text, "error")
         finally:
             if asyncio.current_task() is self._running:
@@ -273,9 +279,9 @@ class SessionDriver:
                     self._questions.add(event, beside=beside)
             case ev.PermissionResolved():
                 self._questions.withdraw(event.request_id)
-            case ev.ContextCompacted() | ev.CompactionFailed():
+            case ev.ContextCompacted() | ev.CompactionFailed() if not event.agent:
                 self._questions.withdraw_compactions()
-            case ev.MessageAppended() if self._engine is not None:
+            case ev.MessageAppended() if self._engine is not None and not event.agent:
                 self._waiting.drop_taken(self._engine)
 
     def _track_call(self, event: ev.Event) -> None:
@@ -381,8 +387,18 @@ class SessionDriver:
                 self._show(event, beside=True)
         self._view.refresh_status()
 
+    async def _watch_definitions(self, engine: Engine) -> None:
+        """Take in changed commands and skills at once, also beside a submission: menus show them."""
+        version = 0
+        while True:
+            notices = await engine.wait_for_definitions(version)
+            version = engine.definitions.version if engine.definitions is not None else 0
+            for notice in notices:
+                self.note(notice.text, notice.level)
+            self._view.refresh_commands()
+
     def _watch_background(self) -> None:
-        """Between submissions, show changes of background commands, files and rules."""
+        """Between submissions, show changes of background commands, agents, files and rules."""
 
         async def show_commands(engine: Engine) -> None:
             while True:
@@ -398,8 +414,14 @@ class SessionDriver:
             while True:
                 self.note(await engine.permissions.wait_for_notice())
 
+        async def notify_hooks(engine: Engine) -> None:
+            await asyncio.sleep(IDLE_SECONDS)
+            if engine.messages:
+                engine.hooks.attention_needed("idle_prompt", "agentcli is waiting for your input.")
+
         async def watch(engine: Engine) -> None:
-            await asyncio.gather(show_commands(engine), note_files(engine), note_rules(engine))
+            watches = (show_commands(engine), note_files(engine), note_rules(engine), notify_hooks(engine))
+            await asyncio.gather(*watches)
 
         if self._engine is not None and self._watching is None:
             self._watching = self._create_task(watch(self._engine))

@@ -11,7 +11,7 @@ class PendingQuestions:
         self._view = view
         self._questions: dict[str, Question] = {}
         self._beside: set[str] = set()
-        """Ids of questions that commands beside the submission asked."""
+        """Ids of questions that commands or agents beside the submission asked."""
         self._open = ""
         """The id of the question that the user sees."""
 
@@ -53,7 +53,7 @@ class PendingQuestions:
                 self.withdraw(request_id)
 
     def end_submission(self) -> None:
-        """Close the submission's questions; those of commands beside it stay."""
+        """Close the submission's questions; those of commands and agents beside it stay."""
         for request_id in [id for id in self._questions if id not in self._beside]:
             self.remove(request_id)
             self._view.withdraw(request_id)

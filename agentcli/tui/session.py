@@ -35,11 +35,11 @@ _CHANGES_STATUS = (
     ev.ContextCompacted,
     ev.Result,
 )
+_AGENT_CHANGES_STATUS = (ev.UsageReported,)
+"""The same for events of a sub-agent."""
 
 
 class SessionScreen(Protocol):
-    """What the session needs of a screen. Every call is cheap and returns at once."""
-
     def apply(self, operations: Iterable[Operation]) -> None: ...
 
     def show_activity(self, activity: Activity) -> None: ...
@@ -66,10 +66,10 @@ class SessionScreen(Protocol):
 
     def finished(self, result: ev.Result) -> None: ...
 
+    def refresh_commands(self) -> None: ...
+
 
 class TranscriptView:
-    """Implements `interactive.view.View`."""
-
     def __init__(
         self, screen: SessionScreen, now: Callable[[], float], read_branch: Callable[[Path], str] | None
     ) -> None:
@@ -80,7 +80,6 @@ class TranscriptView:
         self.presenter = Presenter(self._title_of)
         self.facts = FactsFeed(screen.show_facts, read_branch)
         self.past: Sequence[Item] | None = None
-        """The items of the conversation that is opened next, where they exist already."""
 
     def _title_of(self, name: str, input: Json) -> str:
         return self._engine.title_of(name, input) if self._engine is not None else ""
@@ -124,6 +123,7 @@ class TranscriptView:
 
     def clear(self) -> None:
         self.presenter = Presenter(self._title_of)
+        self._show_agents()
         self._previewed = []
         self._screen.apply([Clear()])
 
@@ -144,7 +144,8 @@ class TranscriptView:
         self._apply(self.presenter.show(event, self._now()))
         if isinstance(event, ev.Result):
             self._screen.finished(event)
-        if isinstance(event, _CHANGES_STATUS):
+        self._show_agents()
+        if isinstance(event, _AGENT_CHANGES_STATUS if ev.is_of_subagent(event) else _CHANGES_STATUS):
             self.facts.refresh()
         if isinstance(event, ev.ToolFinished | ev.DirectoryChanged | ev.Result):
             self.facts.look_at_branch()
@@ -157,12 +158,23 @@ class TranscriptView:
 
     def show_interrupted(self, steering: bool) -> None:
         self._apply(self.presenter.interrupted(self._now(), steering))
+        self._show_agents()
 
     def show_settled(self) -> None:
         self._apply(self.presenter.settled(self._now()))
+        self._show_agents()
+
+    def _show_agents(self) -> None:
+        """Show in the status line how many agents run."""
+        if self.facts.agents != self.presenter.activity.agents:
+            self.facts.agents = self.presenter.activity.agents
+            self.facts.refresh()
 
     def take_due(self, draft: Draft) -> bool:
         return False
+
+    def refresh_commands(self) -> None:
+        self._screen.refresh_commands()
 
     def refresh_status(self) -> None:
         self.facts.refresh()
@@ -187,11 +199,9 @@ class TuiSession(SessionDriver):
         self._transcript.preview(items)
 
     def refresh_facts(self) -> None:
-        """Show the status line again: something it shows may have changed."""
         self._transcript.refresh_status()
 
     def open(self, engine: Engine, past: Sequence[Item] | None = None) -> None:
-        """As the driver's; `past` are the items of the conversation, if they exist already."""
         self._transcript.past = past if past is not None else self._transcript.past
         super().open(engine)
 
@@ -199,6 +209,6 @@ class TuiSession(SessionDriver):
         self._transcript.past = past
         await super().replace(engine)
 
-    async def close(self) -> None:
+    async def close(self, reason: str = "exit") -> None:
         await self._transcript.facts.aclose()
-        await super().close()
+        await super().close(reason)

@@ -290,7 +290,7 @@ class Watching(Hooks):
         self.seen.append(("before", agent, name, prompt))
         return ("Mind the gap.",)
 
-    async def after_agent(self, agent: str, name: str, text: str) -> StopVerdict:
+    async def after_agent(self, agent: str, name: str, text: str, *, is_active: bool = False) -> StopVerdict:
         self.seen.append(("after", agent, name, text))
         return StopVerdict(errors=("Look again.",)) if len(self.seen) == 2 else StopVerdict()
 

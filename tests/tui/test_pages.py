@@ -20,16 +20,20 @@ from textual.selection import Selection
 from textual.widgets import Static
 
 from agentcli.agent.context.report import Category, ContextItem
+from agentcli.commands.hooks import HookRow
 from agentcli.config.schema import BY_NAME, KEYS
 from agentcli.config.settings import SettingRow as Setting
 from agentcli.core.usage import Totals, Usage
 from agentcli.tools.shell.background import BackgroundTask
+from agentcli.tui.agent_progress import AgentItem, AgentProgress
 from agentcli.tui.app import AgentApp
 from agentcli.tui.chat import ChatScreen
 from agentcli.tui.keys import SCREEN_KEYS, app_bindings, help_rows, screen_bindings
+from agentcli.tui.pages.agent import AgentPage
 from agentcli.tui.pages.context import ContextPage, shared_out
 from agentcli.tui.pages.cost import CostNotes, CostPage
 from agentcli.tui.pages.help import HelpPage
+from agentcli.tui.pages.hooks import HooksPage
 from agentcli.tui.pages.settings import SettingChange, SettingScope, SettingsPage
 from agentcli.tui.pages.tasks import TasksPage
 from agentcli.tui.prompt.box import PromptBox
@@ -40,7 +44,9 @@ from agentcli.tui.sheets.runs import safe
 from agentcli.tui.sheets.scroller import rows_of
 from agentcli.tui.sheets.sheet import Sheet
 from agentcli.tui.theme.palette import Palette
+from tests.support.agent_events import agent_end, agent_work
 from tests.tui.sheet_host import PAUSE, UNANSWERED, Host, answer, look, play, press, through_all_sizes
+from tests.tui.test_agents import running
 
 # ---------------------------------------------------------------------------------------------------------------- text
 
@@ -185,8 +191,8 @@ def test_a_price_that_is_not_known_is_said_and_not_counted_as_nothing() -> None:
     wide, narrow = look(CostPage(totals), size=(100, 24)), look(CostPage(totals), size=(50, 30))
     assert "not known" in next(line for line in wide.splitlines() if "my-model" in line)
     assert "$1.24 + ?" in next(line for line in wide.splitlines() if "together" in line)
-    assert "Session  $1.24  and 1 request whose price is not known" in wide
-    assert "my-model  price not known" in narrow
+    assert "Session  $1.24  and 1 request of unknown price" in wide
+    assert "my-model  unknown price" in narrow
 
 
 def test_a_narrow_cost_page_stacks_its_numbers() -> None:
@@ -292,7 +298,7 @@ def test_every_kind_of_item_that_the_engine_knows_has_a_letter_of_its_own() -> N
 
 def test_a_context_beyond_its_window_and_an_empty_one_are_said() -> None:
     full = [ContextItem(id="x", category="answers", label="much", tokens=30_000)]
-    assert "! more than the window holds" in look(ContextPage(full, 20_000, 16_000))
+    assert "! exceeds the context window" in look(ContextPage(full, 20_000, 16_000))
     assert "The context is empty" in look(ContextPage([], 20_000))
 
 
@@ -432,14 +438,14 @@ def test_what_a_project_cannot_set_is_only_saved_for_the_user() -> None:
 @pytest.mark.parametrize(
     ("rows", "files", "query", "said"),
     [
-        (settings(), FILES, "permissions.allow", "holds several values. Edit it in ~/.config"),
+        (settings(), FILES, "permissions.allow", "has several values. Edit it in ~/.config"),
         (
             settings(effort=("high", "environment variable AGENTCLI_EFFORT")),
             FILES,
             "effort",
-            "counts more than any file",
+            "overrides all settings files",
         ),
-        (settings(), {}, "effort", "This page is for reading only."),
+        (settings(), {}, "effort", "Settings cannot be changed here."),
     ],
 )
 def test_what_cannot_be_changed_here_says_why(
@@ -470,7 +476,28 @@ def test_background_commands_show_how_they_are_doing() -> None:
     )
     for width in (120, 80, 40):
         empty = look(TasksPage([], lambda _id: []), size=(width, 24)).split("\n")
-        assert empty[1:] == ["   No commands in the background.", " Esc back"]
+        assert empty[1:] == ["   No agents, no background commands.", " Esc back"]
+
+
+def test_hooks_are_listed_by_event_found_by_typing_and_shown_whole() -> None:
+    hooks = [
+        HookRow("PreToolUse", "Bash", "check.sh", ".agentcli/settings.json", "denied, 0.1 s"),
+        HookRow("Stop", "", "run-tests", "~/.claude/settings.json", ""),
+    ]
+    assert look(HooksPage(hooks)) == (
+        "─── Hooks ──────────────────────────────────────────────────────────────────────\n"
+        " ⌕ type to search\n"
+        " PreToolUse Bash\n"
+        " ❯ check.sh   .agentcli/settings.json  denied, 0.1 s\n"
+        " Stop\n"
+        "   run-tests  ~/.claude/settings.json\n"
+        " type search · ↑↓ move · Enter show · Esc back"
+    )
+    found = look(HooksPage(hooks), *"tests")
+    assert "run-tests" in found
+    assert "check.sh" not in found
+    assert "Last run: denied, 0.1 s" in look(HooksPage(hooks), "enter")
+    play(HooksPage(hooks), through_all_sizes)
 
 
 def test_k_stops_a_running_command_and_says_that_another_has_ended() -> None:
@@ -501,9 +528,72 @@ def test_tasks_that_change_keep_the_cursor() -> None:
     play(TasksPage(TASKS), steps)
 
 
+def agents() -> list[AgentProgress]:
+    session = running("general-1", "explore-1")
+    session.show(agent_work("explore-1"), agent_end("explore-1", "t-explore-1"))
+    return [item.progress for item in session.shown.of(AgentItem)]
+
+
+def test_agents_stand_beside_background_commands() -> None:
+    assert look(TasksPage(TASKS, lambda _id: [], agents=agents(), clock=lambda: 65.0)) == (
+        "─── Agents and background commands ─────────────────────────────────────────────\n"
+        " Agents\n"
+        " ❯ ● Find the callers  general-1 running         1 min  Starting\n"
+        "   ✓ Find the callers  explore-1 done             14 s  24k tokens · $0.05\n"
+        " Background commands\n"
+        "   ● npm run dev       bash_1    running    1 min 15 s\n"
+        "   ✗ pytest -q         bash_2    failed           12 s  exit code 1\n"
+        " / search · ↑↓ move · k stop · Enter open · Esc back"
+    )
+
+
+def test_an_agent_is_found_by_its_id_opened_and_stopped() -> None:
+    found = look(TasksPage(TASKS, agents=agents()), "/", *"explore")
+    assert "explore-1" in found
+    assert "bash_1" not in found
+    opened = look(TasksPage(TASKS, agents=agents()), "down", "enter")
+    assert "─── explore-1: Find the callers" in opened
+    assert "│ ❯ Find all callers." in opened
+    assert "✓ Grep head · 2 matches" in opened
+    assert answer(TasksPage(TASKS, agents=agents()), "k") == ("stop", "general-1")
+    assert answer(TasksPage(TASKS, agents=agents()), "enter", PAUSE, "s") == ("stop", "general-1")
+    assert "explore-1 has ended already." in look(TasksPage(TASKS, agents=agents()), "down", "k")
+
+
+def test_an_id_that_comes_again_in_a_resumed_session_is_the_newest_agent_s() -> None:
+    old, new = agents()[1], agents()[1]
+    rows = look(TasksPage([], agents=[old, new]))
+    assert "explore-1 (1)" in rows
+    assert answer(TasksPage([], agents=[old, agents()[0]]), "down", "k") == ("stop", "general-1")
+
+
+def test_the_page_of_an_agent_is_live_and_follows_its_end() -> None:
+    session = running("explore-1")
+    now = [0.0]
+
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        assert "Starting" in host.shown
+        session.show(agent_work("explore-1", turns=20))
+        now[0] = 90.0
+        host.sheet._refresh_lines()
+        await pilot.pause()
+        assert "Grep head" in host.shown
+        await press(host, pilot, "home")
+        await pilot.pause()
+        session.show(agent_end("explore-1", "t-explore-1"))
+        host.sheet._refresh_lines()
+        await pilot.pause()
+        assert "✓ explore-1 Find the callers · done · 14 s" in host.shown
+        assert "s stop" not in host.shown
+
+    play(AgentPage(session.progress(), clock=lambda: now[0]), steps)
+
+
 @pytest.mark.parametrize(
     "page",
     [
+        lambda: AgentPage(agents()[1]),
+        lambda: TasksPage(TASKS, agents=agents()),
         lambda: TextPage("x", ["some text"] * 30),
         lambda: CostPage(USED),
         lambda: ContextPage(ITEMS, 20_000, 16_000),

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from agentcli.agent.costs.costs import Costs
+from agentcli.agent.ports import EmitEvent
 from agentcli.agent.profile import Profile
 from agentcli.agent.questions import Questions
-from agentcli.agent.side_call import EmitEvent
 from agentcli.agent.subagents.run import AgentRun
 from agentcli.agent.subagents.setup import AgentGroup, AgentOrder, AgentSetup, AgentWorktree, ParentLink
 from agentcli.agent.subagents.specs import BUILTIN, DEEPEST, AgentSpec
@@ -264,7 +264,10 @@ class Agents:
     # ------------------------------------------------------------------------------------------------------- stopping
 
     async def stop(self, agent_id: str, reason: AbortReason = AbortReason.USER_CANCEL) -> bool:
-        """Stop a background agent; false if there is no such agent."""
+        """Stop an agent that this engine has started; false if there is no such agent."""
+        if (run := self._foreground.get(agent_id)) is not None:
+            run.stop()
+            return True
         one = self._background.get(agent_id)
         if one is None or one.working is None:
             return False

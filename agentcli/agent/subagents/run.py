@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
-from agentcli.agent.side_call import EmitEvent
+from agentcli.agent.ports import EmitEvent
 from agentcli.agent.subagents.setup import AgentWorktree, ChildEngine
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
@@ -52,6 +52,8 @@ class AgentRun:
     declined: bool = False
     """The user refused one of its calls and asked to stop."""
     said: list[str] = field(default_factory=list)
+    is_stopped: bool = False
+    """The user stopped it alone."""
     session_id: str = ""
     model: str = ""
     _result: ev.Result | None = None
@@ -88,12 +90,20 @@ class AgentRun:
             self.kept = str(worktree.path)
             self.text += f"\n\n[Its changes are in the worktree {worktree.path}, branch {worktree.branch}.]"
 
+    def stop(self) -> None:
+        """Stop this agent alone; its report says so, and whoever started it goes on."""
+        self.is_stopped = True
+        if self.engine is not None:
+            self.engine.abort()
+
     async def _follow(self, engine: ChildEngine, signal: AbortSignal, emit: EmitEvent) -> None:
         async with aclosing(engine.submit(self.task.prompt, mentions="")) as events:
             async for event in events:
                 if signal.reason is not None:
                     # The abort may have come before there was a submission to stop.
                     engine.abort(signal.reason)
+                elif self.is_stopped:
+                    engine.abort()
                 self._note(event)
                 if not isinstance(event, _NOT_FORWARDED):
                     await emit(event if event.agent else replace(event, agent=self.id))
@@ -120,7 +130,7 @@ class AgentRun:
             self.text = result.text.strip() or "The agent ended without a report."
             return
         aborted = result.terminal in _ABORTED
-        self.declined = aborted and not signal.aborted
+        self.declined = aborted and not signal.aborted and not self.is_stopped
         self.status = "stopped" if aborted else "failed"
         why = "was stopped before it was done" if aborted else f"failed: {'; '.join(result.errors)}"
         self.text = f"The agent {self.id} {why.rstrip('.')}. {self._found()}"

@@ -64,8 +64,6 @@ Form = list[Run]
 
 @frozen
 class StatusPart:
-    """One thing in the line, from its longest form to its shortest; an empty form leaves it out."""
-
     name: str
     forms: Sequence[Form]
     right: bool = False
@@ -87,6 +85,7 @@ _SHORTEN = (
     ("place", 4),
     ("effort", 2),
     ("tasks", 1),
+    ("agents", 1),
     ("sandbox", 1),
     ("cost", 2),
     ("model", 2),
@@ -99,7 +98,6 @@ _SHORTEN = (
 
 
 def fit(facts: Facts, width: int, palette: Palette) -> list[Run]:
-    """The line for these facts, at most `width` cells wide."""
     margin = 2 if width >= 60 else 1 if width >= 30 else 0
     parts = _parts(facts, palette)
     step = {part.name: 0 for part in parts}
@@ -153,6 +151,7 @@ def _parts(facts: Facts, palette: Palette) -> list[StatusPart]:
     cached = "" if facts.cached_share is None else f"{percent(min(1.0, facts.cached_share))} cached"
     todos = f"todos {facts.todos_done}/{facts.todos}" if 0 <= facts.todos_done < facts.todos else ""
     tasks = counted(facts.tasks, "task") if facts.tasks > 0 else ""
+    agents = counted(facts.agents, "agent") if facts.agents > 0 else ""
     unsandboxed = not facts.is_sandboxed
     parts = (
         _model(facts, palette),
@@ -162,6 +161,7 @@ def _parts(facts: Facts, palette: Palette) -> list[StatusPart]:
         _cost(facts, palette),
         _words("cached", (cached,), muted) if cached else None,
         _words("todos", (todos,), muted) if todos else None,
+        _words("agents", (agents,), palette.accent, right=True) if agents else None,
         _words("tasks", (tasks,), palette.accent, right=True) if tasks else None,
         _words("sandbox", ("no sandbox", "bare"), palette.warning, right=True) if unsandboxed else None,
         _place(facts, palette),
@@ -170,7 +170,6 @@ def _parts(facts: Facts, palette: Palette) -> list[StatusPart]:
 
 
 def _words(name: str, texts: Sequence[str], style: Style, *, right: bool = False) -> StatusPart:
-    """A part of one style that can be left out."""
     return StatusPart(name, [*([(text, style)] for text in texts), []], right)
 
 
@@ -266,7 +265,6 @@ class StatusLine(Widget):
         self._feed: StatusFeed | None = None
         self._facts = Facts()
         self._said: list[Run] = []
-        """What the command said."""
         self._problem = ""
         self._made: tuple[int, Strip] | None = None
 

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from agentcli.tui.blocks.base import Block, BlockLine
-from agentcli.tui.model import Item, NoticeItem, OutputItem, PromptItem, ToolItem
+from agentcli.tui.blocks.gaps import gap
 
 INDENT = 2
 """Cells by which what stands under another block is moved to the right."""
@@ -22,22 +22,7 @@ _ABOVE = 8
 """Rows of a gap have places too: this many at most."""
 
 
-def gap(before: Item, after: Item) -> int:
-    """Blank rows between two blocks that follow each other."""
-    if after.parent:
-        return 0
-    if before.parent:
-        return 1
-    if isinstance(before, ToolItem | NoticeItem) and type(before) is type(after):
-        return 0
-    if isinstance(before, PromptItem) and isinstance(after, OutputItem):
-        return 0
-    return 1
-
-
 class StackEntry:
-    """One block and where it stands."""
-
     __slots__ = (
         "_children",
         "alive",
@@ -61,9 +46,7 @@ class StackEntry:
         """Without the gap; an estimate as long as `stale`."""
         self.stale = True
         self.lines: Sequence[BlockLine] | None = None
-        """The lines of the last layout; None when they were dropped."""
         self.version = 0
-        """Of the lines: how often they were made."""
         self.gap = 0
         self.alive = True
         self.index = 0
@@ -164,6 +147,12 @@ class Stack:
             self._close_up(entry.index)
             self._close_up(entry.index + 1)
 
+    def close_up(self, entry: StackEntry) -> None:
+        """Its item is of another kind now: the gaps around it may differ."""
+        index = self.index(entry)
+        self._close_up(index)
+        self._close_up(index + 1)
+
     def index(self, entry: StackEntry) -> int:
         if entry.index >= self._numbered or self.entries[entry.index] is not entry:
             for index in range(self._numbered, len(self.entries)):
@@ -173,7 +162,6 @@ class Stack:
 
     @property
     def height(self) -> int:
-        """All rows."""
         self._count()
         return self._height
 
@@ -200,7 +188,6 @@ class Stack:
         return entry
 
     def _end_of(self, entry: StackEntry) -> int:
-        """The index behind everything that stands under an entry."""
         index = self.index(entry) + 1
         while index < len(self.entries) and self.entries[index].depth > entry.depth:
             index += 1
@@ -248,8 +235,7 @@ class Stack:
 
 
 def place(entry: StackEntry, row: int) -> int:
-    """A number for a row of a block that grows down the conversation and stays when blocks above change: what a
-    selection holds on to."""
+    """A number for a row that grows down the conversation and stays when blocks above change, for selections."""
     return (entry.order << _BITS) + row + _ABOVE
 
 
