@@ -153,7 +153,7 @@ def test_anything_in_any_order(data: st.DataObject) -> None:
         run_virtual(main(Path(folder)))
 
 
-def test_words_that_are_nowhere_would_be_missed() -> None:
+def test_a_lost_prompt_would_be_detected() -> None:
     """The check itself."""
     last = Message("user", (TextBlock("the very last words"),), "p", Origin.PROMPT)
 

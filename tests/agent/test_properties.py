@@ -253,7 +253,7 @@ def test_an_abort_at_any_point_leaves_a_valid_conversation(setup: Setup, point: 
 
 @CHECKS
 @given(setups, st.integers(0, 200), st.booleans())
-def test_a_consumer_that_goes_away_leaves_nothing_behind(setup: Setup, after: int, cancelled: bool) -> None:
+def test_a_consumer_that_leaves_leaves_nothing_running(setup: Setup, after: int, cancelled: bool) -> None:
     """L3: closing the generator, or cancelling the task that reads it, ends the work; the next prompt works, and the
     session file says the same as the log."""
 
@@ -295,7 +295,7 @@ def test_a_consumer_that_goes_away_leaves_nothing_behind(setup: Setup, after: in
 
 @CHECKS
 @given(setups)
-def test_totals_equal_what_the_responses_said(setup: Setup) -> None:
+def test_totals_equal_the_usage_of_all_responses(setup: Setup) -> None:
     """I8, against a tally taken where the responses arrive."""
 
     async def main() -> None:

@@ -16,7 +16,7 @@ MODEL = "local/tiny-7b"
 NO_COMPACTION = Tuning(auto_compact=False)
 
 
-def test_a_window_that_becomes_known_holds_at_once_also_for_what_runs() -> None:
+def test_a_newly_known_context_window_applies_at_once_even_to_a_running_submission() -> None:
     async def main() -> None:
         catalog = Catalog()
         b = bench(profile=Profile(model=MODEL, small_model="x"), catalog=catalog)
