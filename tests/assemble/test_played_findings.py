@@ -132,7 +132,7 @@ async def test_hooks_of_the_user_still_run_for_a_commit(contained: Project) -> N
     assert (contained.path / "hooked.txt").exists()
 
 
-async def test_what_a_background_command_plants_is_found_by_the_next_one_too(contained: Project) -> None:
+async def test_files_planted_by_a_background_command_are_found_by_the_next_command(contained: Project) -> None:
     plant = contained.path / "plant.sh"
     plant.write_text(
         "git init -q docs/n && git -C docs/n config core.fsmonitor /bin/false\n"
@@ -149,7 +149,7 @@ async def test_what_a_background_command_plants_is_found_by_the_next_one_too(con
     assert not (contained.path / "docs" / "n" / ".git").exists()
 
 
-async def test_a_word_about_git_settings_does_not_approve_what_other_parts_change(contained: Project) -> None:
+async def test_approving_git_settings_does_not_approve_changes_by_other_parts(contained: Project) -> None:
     (contained.path / "p.sh").write_text("git config core.fsmonitor /bin/false\n")
     rules = ("Bash(git remote *)", "Bash(sh *)")
     command = "git remote -v && sh p.sh"
@@ -204,7 +204,7 @@ async def test_files_are_copied_into_a_folder_that_the_same_command_makes(contai
     assert (contained.path / "out" / "app.py").exists()
 
 
-async def test_a_file_with_hard_links_elsewhere_is_not_edited_unasked(contained: Project) -> None:
+async def test_a_file_with_hard_links_elsewhere_is_not_edited_without_approval(contained: Project) -> None:
     outside = contained.root / "outside.txt"
     outside.write_text("theirs\n")
     (contained.path / "linked.txt").hardlink_to(outside)
