@@ -92,7 +92,7 @@ def test_no_object_from_the_wire_is_fatal_and_none_is_lost(data: dict[str, Any])
 
 
 @pytest.mark.parametrize("text", ["a\x00b", "a\ud800b", "\udfff"])
-def test_what_cannot_be_sent_is_replaced(text: str) -> None:
+def test_unencodable_characters_are_replaced(text: str) -> None:
     cleaned = clean_text(text)
     assert "\x00" not in cleaned
     cleaned.encode()
