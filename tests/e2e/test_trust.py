@@ -25,7 +25,7 @@ async def denied(program: Program, server: LoopbackServer) -> list[str]:
     return [denial["tool_input"].get("command", "Read") for denial in json.loads(ended.out)["permission_denials"]]
 
 
-async def test_nothing_is_obeyed_but_what_forbids_until_the_folder_is_trusted(program: Program) -> None:
+async def test_only_restrictions_apply_until_the_folder_is_trusted(program: Program) -> None:
     settings = program.work / ".agentcli" / "settings.json"
     settings.parent.mkdir()
     settings.write_text(json.dumps(SETTINGS))
