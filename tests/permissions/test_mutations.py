@@ -56,7 +56,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(line=safe_lines, insertion=st.sampled_from(ALWAYS_DANGEROUS), more=safe_lines)
-def test_what_is_added_to_a_safe_line_is_seen(project: Path, line: str, insertion: str, more: str) -> None:
+def test_additions_to_a_safe_line_are_detected(project: Path, line: str, insertion: str, more: str) -> None:
     if "#" in line + more:
         line = more = "ls"
     assert not only_reads(f"{line}{insertion}", project)
@@ -70,7 +70,7 @@ def test_what_is_added_to_a_safe_line_is_seen(project: Path, line: str, insertio
     bad=st.sampled_from([*NOT_PROVEN, *COMPOUND_NOT_PROVEN]),
     joint=st.sampled_from(["; ", " && ", " || ", "\n", " | "]),
 )
-def test_one_bad_part_spoils_the_whole(project: Path, line: str, bad: str, joint: str) -> None:
+def test_one_unsafe_part_makes_the_whole_command_unsafe(project: Path, line: str, bad: str, joint: str) -> None:
     if not bad.strip() or bad.startswith("#") or "#" in line or "dash" in bad or "folder" in bad or "link" in bad:
         return
     # These lead out of another tree, or depend on its file names, or on what is piped into them, or on where a cd before them has led.
@@ -104,7 +104,7 @@ def test_a_line_broken_at_random_never_passes_with_other_programs(project: Path,
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(text=st.text(st.sampled_from(" abrm'\"\\$`(){};&|<>\n#!*~[]=-/.x1"), max_size=40))
-def test_no_text_makes_the_walks_fail(text: str) -> None:
+def test_any_text_can_be_walked(text: str) -> None:
     plain_commands(text)
     loose_segments(text)
     loose_words(text)

@@ -44,7 +44,7 @@ def behavior(command: str, project: Path, allow: str, mode: PermissionMode = Per
         ("Bash(python3 -m json.tool *)", "cat a.txt | python3 -m json.tool"),
     ],
 )
-def test_a_rule_covers_what_models_write(rule: str, command: str, tree: Path) -> None:
+def test_a_rule_covers_commands_as_models_write_them(rule: str, command: str, tree: Path) -> None:
     assert behavior(command, tree, rule) == "allow"
 
 
