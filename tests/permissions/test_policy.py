@@ -215,9 +215,7 @@ def test_control_characters_in_a_command_are_refused(mode: PermissionMode, proje
         "cat list | xargs -n1 rm",
     ],
 )
-def test_removing_a_top_level_folder_asks_even_in_bypass_mode(
-    mode: PermissionMode, command: str, project: Path
-) -> None:
+def test_removing_everything_asks_even_in_bypass_mode(mode: PermissionMode, command: str, project: Path) -> None:
     assert bash(policy(mode, allow="Bash"), command, project).behavior == "ask"
 
 

@@ -160,7 +160,7 @@ def test_the_history_is_read_only_where_it_is_shown(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_of_a_very_long_output_of_a_command_the_beginning_is_printed_again(tmp_path: Path) -> None:
+def test_the_beginning_of_a_very_long_command_output_is_printed_again(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
 
     async def lengthy() -> AsyncGenerator[ev.Event, None]:
