@@ -74,7 +74,7 @@ async def test_the_session_shows_what_its_prompts_changed_and_nothing_that_the_u
     assert {path: code(file) for path, file in last.items()} == {"c.txt": ["+d"]}
 
 
-async def test_what_was_undone_or_changed_back_is_no_change(project: Path, tmp_path: Path) -> None:
+async def test_undone_or_reverted_changes_are_not_shown(project: Path, tmp_path: Path) -> None:
     async with working(tmp_path / "state", project) as work:
         async with work.submission():
             (project / "a.txt").write_text("else\n")
@@ -139,7 +139,7 @@ async def test_the_work_tree_against_head_has_every_kind_of_change(project: Path
     assert git(project, "status", "--porcelain") == status
 
 
-async def test_comparing_with_head_obeys_nothing_of_the_repository(project: Path, tmp_path: Path) -> None:
+async def test_comparing_with_head_runs_nothing_from_the_repository(project: Path, tmp_path: Path) -> None:
     committed(project)
     planted = tmp_path / "planted"
     script = project / ".git" / "evil.sh"
@@ -178,7 +178,7 @@ async def test_a_further_work_tree_and_a_folder_inside_of_it_are_compared_with_i
         assert set(await files_of(work, "all")) == {"a.txt", "inner/x.txt"}
 
 
-async def test_a_broken_index_is_made_again_from_head(project: Path, tmp_path: Path) -> None:
+async def test_a_broken_index_is_rebuilt_from_head(project: Path, tmp_path: Path) -> None:
     committed(project)
     (project / ".git" / "index").write_bytes(b"broken")
     (project / "a.txt").write_text("changed\n")

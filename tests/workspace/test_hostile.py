@@ -90,7 +90,7 @@ def armed(monkeypatch: pytest.MonkeyPatch, trap: Path, tmp_path: Path) -> None:
         monkeypatch.setenv(name, value)
 
 
-async def test_nothing_of_a_repository_runs_and_its_git_folder_stays_byte_for_byte(
+async def test_nothing_from_a_repository_runs_and_its_git_folder_is_unchanged(
     tmp_path: Path, trap: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = hostile(tmp_path / "project", trap)
