@@ -174,7 +174,7 @@ async def drag(pilot: Pilot[None], start: tuple[int, int], end: tuple[int, int])
 
 
 @on_screen()
-async def test_blocks_stand_below_each_other_with_gaps_and_children_are_indented(app: Host, pilot: Pilot[None]) -> None:
+async def test_blocks_are_stacked_with_gaps_and_children_are_indented(app: Host, pilot: Pilot[None]) -> None:
     put(
         app,
         Add(PromptItem(id="p", text="hello")),
@@ -202,7 +202,7 @@ async def test_every_row_is_as_wide_as_the_screen_with_any_text(app: Host, pilot
 
 
 @on_screen(size=(1, 4))
-async def test_a_screen_of_one_cell_is_survived(app: Host, pilot: Pilot[None]) -> None:
+async def test_a_screen_of_one_cell_works(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(5))
     app.transcript.page_up()
     app.transcript.find("line")
@@ -212,9 +212,7 @@ async def test_a_screen_of_one_cell_is_survived(app: Host, pilot: Pilot[None]) -
 
 
 @on_screen()
-async def test_ids_that_are_not_known_are_ignored_and_known_ones_are_not_added_twice(
-    app: Host, pilot: Pilot[None]
-) -> None:
+async def test_unknown_ids_are_ignored_and_known_ones_are_not_added_twice(app: Host, pilot: Pilot[None]) -> None:
     nobody = NoticeItem(id="nobody", text="x")
     put(app, *notices(1), Grow("nobody", "x"), Replace(nobody), Remove("nobody"), *notices(1))
     assert app.rows()[:2] == ["> line 0", ""]
@@ -226,7 +224,7 @@ async def test_ids_that_are_not_known_are_ignored_and_known_ones_are_not_added_t
 
 
 @on_screen()
-async def test_what_a_block_does_wrong_is_one_line_and_the_others_are_shown(app: Host, pilot: Pilot[None]) -> None:
+async def test_a_failing_block_shows_one_line_and_the_others_are_shown(app: Host, pilot: Pilot[None]) -> None:
     logging.getLogger("agentcli").setLevel(logging.CRITICAL)
     try:
         put(app, *notices(1), Add(NoticeItem(id="bad", text="raise")), *notices(1, first=1))
@@ -250,7 +248,7 @@ async def test_a_new_palette_repaints_what_is_shown(app: Host, pilot: Pilot[None
 
 
 @on_screen()
-async def test_another_theme_is_taken_over(app: Host, pilot: Pilot[None]) -> None:
+async def test_another_theme_is_applied(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(1))
     backgrounds = []
     for theme in ("textual-dark", "textual-light"):
@@ -263,7 +261,7 @@ async def test_another_theme_is_taken_over(app: Host, pilot: Pilot[None]) -> Non
 
 
 @on_screen()
-async def test_sources_are_there_for_copying_and_export(app: Host, pilot: Pilot[None]) -> None:
+async def test_sources_are_available_for_copying_and_export(app: Host, pilot: Pilot[None]) -> None:
     put(
         app,
         Add(PromptItem(id="p", text="question")),
@@ -291,9 +289,7 @@ async def test_the_view_follows_the_end_while_it_grows(app: Host, pilot: Pilot[N
 
 
 @on_screen()
-async def test_scrolled_up_it_stays_while_the_end_grows_and_says_that_there_is_more(
-    app: Host, pilot: Pilot[None]
-) -> None:
+async def test_a_scrolled_up_view_stays_while_the_end_grows_and_shows_a_hint(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(20))
     app.transcript.scroll_rows(-4)
     before = app.rows()
@@ -308,7 +304,7 @@ async def test_scrolled_up_it_stays_while_the_end_grows_and_says_that_there_is_m
 
 
 @on_screen()
-async def test_blocks_above_that_change_leave_what_one_looks_at_in_its_place(app: Host, pilot: Pilot[None]) -> None:
+async def test_changing_blocks_above_do_not_move_the_view(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(30))
     app.transcript.scroll_rows(-4)
     before = app.rows()
@@ -319,7 +315,7 @@ async def test_blocks_above_that_change_leave_what_one_looks_at_in_its_place(app
 
 
 @on_screen()
-async def test_a_block_that_is_removed_under_ones_eyes_gives_way_to_the_next(app: Host, pilot: Pilot[None]) -> None:
+async def test_a_visible_block_that_is_removed_is_replaced_by_the_next(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(30))
     app.transcript.scroll_rows(-10)
     first = app.rows()[0]
@@ -328,7 +324,7 @@ async def test_a_block_that_is_removed_under_ones_eyes_gives_way_to_the_next(app
 
 
 @on_screen()
-async def test_at_the_end_it_follows_again_by_wheel_key_or_the_hint(app: Host, pilot: Pilot[None]) -> None:
+async def test_reaching_the_end_by_wheel_key_or_hint_follows_again(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(20))
     transcript = app.transcript
     transcript.home()
@@ -486,7 +482,7 @@ async def test_another_width_lays_out_the_view_at_once_and_the_rest_in_slices(ap
 
 
 @on_screen()
-async def test_another_width_leaves_the_block_one_looks_at_at_the_top(app: Host, pilot: Pilot[None]) -> None:
+async def test_another_width_keeps_the_top_block_at_the_top(app: Host, pilot: Pilot[None]) -> None:
     put(app, *(Add(NoticeItem(id=f"n{n}", text=f"line {n} with words to wrap")) for n in range(60)))
     app.transcript.scroll_rows(-20)
     top = app.rows()[0]
@@ -519,7 +515,7 @@ async def test_lines_far_from_the_view_are_dropped_and_heights_are_kept(app: Hos
 
 
 @on_screen()
-async def test_nothing_beats_when_nothing_happens(app: Host, pilot: Pilot[None]) -> None:
+async def test_no_timer_runs_when_idle(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(40))
     async with asyncio.timeout(20):
         while not app.transcript.is_idle:
@@ -560,7 +556,7 @@ async def test_a_click_opens_a_folded_block_in_its_place_and_another_folds_it(ap
 
 
 @on_screen()
-async def test_details_open_and_fold_everything_and_the_view_stays(app: Host, pilot: Pilot[None]) -> None:
+async def test_the_details_key_opens_and_folds_everything_and_the_view_stays(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(20), folded("o"), *notices(20, first=20))
     app.transcript.scroll_rows(-6)
     before = app.rows()[0]
@@ -579,7 +575,7 @@ async def test_details_open_and_fold_everything_and_the_view_stays(app: Host, pi
 
 
 @on_screen()
-async def test_a_selection_copies_source_text_and_survives_what_streams_below(app: Host, pilot: Pilot[None]) -> None:
+async def test_a_selection_copies_source_text_and_survives_streaming_below(app: Host, pilot: Pilot[None]) -> None:
     text = "one two three four five six seven"
     put(app, Add(AnswerItem(id="a", text=text)), Add(AnswerItem(id="b", text="next")))
     await drag(pilot, (6, 0), (4, 3))
@@ -591,7 +587,7 @@ async def test_a_selection_copies_source_text_and_survives_what_streams_below(ap
 
 
 @on_screen()
-async def test_the_view_stands_still_while_something_is_selected(app: Host, pilot: Pilot[None]) -> None:
+async def test_the_view_does_not_move_during_a_selection(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(20))
     await drag(pilot, (2, 1), (7, 2))
     before = app.rows()
@@ -608,7 +604,7 @@ async def test_the_view_stands_still_while_something_is_selected(app: Host, pilo
 
 
 @on_screen()
-async def test_a_drag_goes_on_over_what_is_scrolled_into_view(app: Host, pilot: Pilot[None]) -> None:
+async def test_a_drag_continues_over_rows_scrolled_into_view(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(40))
     await pilot.mouse_down(Transcript, offset=(2, 4))
     await pilot.hover(Transcript, offset=(2, 3))
@@ -692,7 +688,7 @@ async def test_a_search_shows_the_nearest_match_above_and_steps_through_all(app:
 
 
 @on_screen()
-async def test_what_is_folded_away_is_found_and_opened(app: Host, pilot: Pilot[None]) -> None:
+async def test_folded_text_is_found_and_opened(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(5), folded("o", rows=40), *notices(30, first=5))
     assert app.transcript.find("o row 33") == 1
     await pilot.pause()
@@ -724,7 +720,7 @@ async def test_a_long_conversation_is_searched_in_slices_and_matches_that_come_l
 
 
 @on_screen()
-async def test_a_search_for_nothing_or_without_matches_leaves_the_view(app: Host, pilot: Pilot[None]) -> None:
+async def test_an_empty_search_or_one_without_matches_keeps_the_view(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(30))
     before = app.rows()
     assert app.transcript.find("") == 0
@@ -736,7 +732,7 @@ async def test_a_search_for_nothing_or_without_matches_leaves_the_view(app: Host
 
 
 @on_screen()
-async def test_the_current_match_is_not_carried_away_by_what_streams_in(app: Host, pilot: Pilot[None]) -> None:
+async def test_streaming_text_does_not_move_the_current_match(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(30))
     app.transcript.find("line 28")
     before = app.rows()
