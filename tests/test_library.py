@@ -1,4 +1,4 @@
-"""The library surface: what programs import from `agentcli`, and that its own texts use nothing else."""
+"""The library surface: what programs import from `agentcli`, and that its own documentation uses nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes are started in one module, so that its rules (absolute path, clean environment) hold for every program."""
+"""Processes are started in one module, so that its rules (absolute path, clean environment) apply to all programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user gets who installs: the wheel and the sdist are built here, without a network, and looked into."""
+"""What users install: the wheel and the sdist are built here, without a network, and inspected."""
 
 from __future__ import annotations
 

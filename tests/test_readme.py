@@ -1,4 +1,4 @@
-"""What the README promises is so."""
+"""The README's promises: commands, flags, links and examples work."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Whatever is done to a conversation, in whatever order: the request is valid, what must stay is in it, and the log has
-everything."""
+"""Any actions on a conversation in any order: requests stay valid and complete, and the log keeps everything."""
 
 from __future__ import annotations
 

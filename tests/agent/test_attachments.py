@@ -1,4 +1,4 @@
-"""What the model is told beside prompts and results: each thing once per change, read from the conversation itself."""
+"""Notices that the model gets beside prompts and results: once per change, derived from the conversation."""
 
 from __future__ import annotations
 

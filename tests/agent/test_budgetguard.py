@@ -1,4 +1,4 @@
-"""At the budget's cap somebody is asked, before a request and never inside one; what they say decides."""
+"""At the budget's cap the user is asked, before a request and never inside one; the answer decides."""
 
 from __future__ import annotations
 

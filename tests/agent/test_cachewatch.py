@@ -1,4 +1,4 @@
-"""The cache watch: which block broke the prefix, why, and what that was billed; quiet as long as nothing breaks."""
+"""The cache watch: which block broke the prefix, why, and its cost; no notice while nothing breaks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that somebody else changed: told once, as capped diffs, never for our own writes, and Edit stays strict."""
+"""Files changed by others: reported once, as capped diffs, never for our own writes; Edit stays strict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the person changes while a request is under way: it holds from the next one on, and everybody knows why."""
+"""Context changes by the user during a request apply from the next request on, with a known reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Old exchanges are summarised beside the work and give way when room is needed: in the engine, whatever goes wrong."""
+"""Old exchanges are summarised during work and replaced when space is needed: in the engine, with failures."""
 
 from __future__ import annotations
 

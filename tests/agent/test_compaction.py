@@ -1,4 +1,4 @@
-"""Compaction in the engine: the bytes it sends, what it leaves, looking at it, taking it back, breaking it off."""
+"""Compaction in the engine: the bytes it sends, what it keeps, preview, undo and abort."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A compaction that is broken off, at every step of the event loop: nothing has changed then, or everything."""
+"""A compaction aborted at any step of the event loop is either complete or has changed nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people see of a compaction on the assembled engine: numbers that add up, each file once, no internal text."""
+"""What the user sees of a compaction: numbers that add up, each file once, no internal text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What work needs at once after a compaction: files as they are now and may be read, tasks, plan, running commands."""
+"""Content restored after a compaction: current files that may be read, tasks, plan, running commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A compaction that is taken back, and what of one a session's file brings back."""
+"""Undoing a compaction, in one process and from a session file."""
 
 from __future__ import annotations
 

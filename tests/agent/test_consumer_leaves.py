@@ -1,4 +1,4 @@
-"""A consumer that goes away in the middle: what the session file says is what the conversation in memory is."""
+"""A consumer that leaves in the middle: session file and log in memory agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drops: what goes with what, what cannot go, what it costs, and that the next request is smaller by that."""
+"""Drops: what is removed together, what cannot be dropped, the price, and the smaller next request."""
 
 from __future__ import annotations
 

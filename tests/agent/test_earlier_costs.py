@@ -1,4 +1,4 @@
-"""What a session had cost before it was resumed is told, and no budget of now counts it."""
+"""Costs from before a resume are shown, and the current budget does not count them."""
 
 from __future__ import annotations
 

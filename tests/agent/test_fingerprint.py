@@ -1,4 +1,4 @@
-"""What is kept of how requests begin: digests only, from which a later process tells what has changed."""
+"""The stored fingerprint of system prompt and tools: digests that tell a later process what changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compacting by itself that does not help is given up, the person is told once, and what they change lets it go on."""
+"""Auto-compaction that does not help is given up with one notice, and tried again after a change by the user."""
 
 from __future__ import annotations
 

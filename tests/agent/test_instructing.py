@@ -1,4 +1,4 @@
-"""Instruction files in a conversation: told when they are needed, once per change, and the front stays as it is."""
+"""Instruction files in a conversation: sent when needed, once per change, with an unchanged prefix."""
 
 from __future__ import annotations
 

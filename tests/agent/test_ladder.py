@@ -1,4 +1,4 @@
-"""A server that says that the prompt is too long at any point of the ladder: nothing that matters is ever lost."""
+"""A server that refuses a prompt as too long at any step of the recovery: nothing important is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a compaction must never lose: the user's last words and what is pinned, however often it is done in a row."""
+"""What a compaction must never lose: the last prompt and pinned content, however often it runs."""
 
 from __future__ import annotations
 

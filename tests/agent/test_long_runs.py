@@ -1,4 +1,4 @@
-"""Long conversations against a small window, on a model that counts what it is sent: nothing that matters gets lost."""
+"""Long conversations with a small context window, on a model that counts its input: nothing important is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop guard: what counts as going round in circles, who is asked, and what becomes of the answer."""
+"""The loop guard: what counts as a loop, who is asked, and what the answer does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person and a program are told about a decision: the events carry reason, parts and rules."""
+"""Permission events carry reason, parts and rules, for the user and for programs."""
 
 from __future__ import annotations
 

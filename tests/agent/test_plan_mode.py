@@ -1,5 +1,5 @@
-"""Plan mode and questions through the whole engine: nothing mutating runs, whatever the model tries; only a person's
-word ends it. The real tools and the real policy; only the model is scripted."""
+"""Plan mode and questions through the whole engine: nothing mutating runs, and only the user's approval ends it. The
+real tools and the real policy; only the model is scripted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a refusal with nobody there says, in words and in the assembled program."""
+"""The text of refusals in non-interactive runs, alone and in the assembled program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Going on with a session: elsewhere, with another model, with settings the model cannot follow."""
+"""Resuming a session: in another folder, with another model, with options that the model does not support."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The room there is in a context, while it becomes known."""
+"""The space for input and output in a context window that becomes known or changes."""
 
 from __future__ import annotations
 

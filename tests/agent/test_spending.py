@@ -1,4 +1,4 @@
-"""Where the money went: per prompt, agent and tool; what of it is known; and the budget that ends it."""
+"""Costs per prompt, agent and tool, unknown prices, and the budget that stops the work."""
 
 from __future__ import annotations
 

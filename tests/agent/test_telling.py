@@ -1,4 +1,4 @@
-"""Instruction files in a session as it is assembled: the same bytes at the front, also in another process."""
+"""Instruction files in an assembled session: the same bytes at the beginning of each request, in every process."""
 
 from __future__ import annotations
 

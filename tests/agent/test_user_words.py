@@ -1,4 +1,4 @@
-"""What the user says when they decline or answer reaches the model as the user's words, and stays word for word."""
+"""Text that the user gives with a denial or an answer reaches the model verbatim and is kept."""
 
 from __future__ import annotations
 

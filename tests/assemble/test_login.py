@@ -1,4 +1,4 @@
-"""What a login does: for which address, where it goes, and what is in its way."""
+"""Logging in: for which address a key is saved, where it is sent, and what overrides it."""
 
 from __future__ import annotations
 

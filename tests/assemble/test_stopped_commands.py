@@ -1,4 +1,4 @@
-"""What the model reads of commands that were stopped, of plan mode, and of files that it has not read."""
+"""Messages to the model about stopped commands, plan mode and unread files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every bench runs and measures something; how fast anything is, is not a matter of tests."""
+"""Every bench runs and measures something; speed itself is not tested here."""
 
 from __future__ import annotations
 

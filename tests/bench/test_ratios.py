@@ -1,4 +1,4 @@
-"""How a run is compared with the baseline: numbers in, verdicts out. What is measured is no matter of tests."""
+"""Comparing a run with the baseline: numbers in, verdicts out, nothing measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What shells are offered: by the function that knows, and in real shells where they are installed."""
+"""Shell completions: from the function that computes them, and in real shells where they are installed."""
 
 from __future__ import annotations
 

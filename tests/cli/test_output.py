@@ -1,4 +1,4 @@
-"""Whatever a stranger named something, no command prints what a terminal would obey or hide."""
+"""No command prints control or invisible characters, whatever names it meets."""
 
 from __future__ import annotations
 

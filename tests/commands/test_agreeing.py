@@ -1,4 +1,4 @@
-"""A change of model, effort or thinking: its price is said before it is made, where somebody is there to say no."""
+"""A change of model, effort or thinking shows its price first and, in interactive sessions, asks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every slash command on a real engine: what it says, what it changes, and one `Result` at its end."""
+"""Every slash command on a real engine: its answer, its effect, and one `Result` at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/compact on a real engine: with a focus, taken back, refused."""
+"""/compact on a real engine: with a focus, undone, refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What any command says is for people: no value as Python would write it."""
+"""No command prints values in Python notation."""
 
 from __future__ import annotations
 

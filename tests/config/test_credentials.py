@@ -1,4 +1,4 @@
-"""Kept keys: where they are, who can read them, and what is not believed."""
+"""Saved keys: where they are stored, who can read them, and which files are rejected."""
 
 from __future__ import annotations
 

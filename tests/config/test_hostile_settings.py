@@ -1,4 +1,4 @@
-"""Settings files that only want to cost time: all of it is bounded, and no deny rule is lost in silence."""
+"""Hostile settings files take bounded time, and no deny rule is lost silently."""
 
 from __future__ import annotations
 

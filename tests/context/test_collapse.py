@@ -1,4 +1,4 @@
-"""Which old exchanges may give way to a summary, what stands in their place, and when: for any conversation."""
+"""Which old exchanges may be replaced by a summary, with what and when: for any conversation."""
 
 from __future__ import annotations
 

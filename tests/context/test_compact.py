@@ -1,4 +1,4 @@
-"""What a compaction leaves: the user's words, the last exchange, what is pinned; and which boundaries count."""
+"""What a compaction keeps: user messages, the last exchange, pins; and which boundaries count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Edits over a log: what they show, as the same bytes each time, and that nothing in the log changes."""
+"""Edits over a log: the same bytes each time, and the log itself never changes."""
 
 from __future__ import annotations
 

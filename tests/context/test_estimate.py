@@ -1,4 +1,4 @@
-"""The estimate: by kinds of characters, near what the API counted, and nearer once responses have told the truth."""
+"""The token estimate: by kinds of characters, close to the API's count, and closer after responses."""
 
 from __future__ import annotations
 

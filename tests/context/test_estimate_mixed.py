@@ -1,4 +1,4 @@
-"""The estimate over a long conversation of all kinds of text, against servers that count by rules of their own."""
+"""The token estimate over a long mixed conversation, against servers that count differently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Microcompact: old results that can be had again are cleared, in batches, when there is a reason to."""
+"""Microcompact: old results that can be produced again are cleared in batches when it pays off."""
 
 from __future__ import annotations
 

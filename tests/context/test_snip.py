@@ -1,4 +1,4 @@
-"""Snip: only what is provably superseded goes, and a line says why."""
+"""Snip: only provably superseded content is removed, with a line that says why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A frozen class behaves as the frozen, slotted dataclass that it stands for."""
+"""A frozen class behaves like the frozen, slotted dataclass that it replaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fuzzy matcher against every alignment there is."""
+"""The fuzzy matcher, compared with every possible alignment."""
 
 from __future__ import annotations
 

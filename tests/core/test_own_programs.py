@@ -1,4 +1,4 @@
-"""How programs of our own are started: where they are looked for, what they see, and that nothing of them is left."""
+"""How agentcli starts its own programs: where they are found, what they see, and that nothing is left running."""
 
 from __future__ import annotations
 

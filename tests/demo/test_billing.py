@@ -1,4 +1,4 @@
-"""The usage that the demo reports: sizes that fit the request, and a cache that works like the true one."""
+"""The usage that the demo reports: sizes that fit the request, and a cache that works like the real one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The director as a function: whatever the person does, the next reply fits, and every request on the way is one that
-the API accepts."""
+"""The director as a function: the next reply fits any user action, and the API would accept every request."""
 
 from __future__ import annotations
 

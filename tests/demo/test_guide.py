@@ -1,4 +1,4 @@
-"""The tour on the screen, in-process: what stands in the box, and that nothing of it gets in the person's way."""
+"""The tour on the screen, in-process: its suggestions, and that they never get in the user's way."""
 
 from __future__ import annotations
 

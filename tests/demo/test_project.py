@@ -1,4 +1,4 @@
-"""The temporary project: its test fails for the right reason, passes with the fix, and nothing stays behind."""
+"""The temporary project: its test fails for the right reason, passes with the fix, and is removed afterwards."""
 
 from __future__ import annotations
 

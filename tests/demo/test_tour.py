@@ -1,4 +1,4 @@
-"""The stops of the tour: each only while it makes sense."""
+"""The steps of the tour: each only while it makes sense."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The app in a real terminal, talking HTTP to a loopback server: what a person does with it all day."""
+"""The app in a real terminal, talking HTTP to a loopback server: everyday use."""
 
 from __future__ import annotations
 

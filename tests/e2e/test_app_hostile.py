@@ -1,4 +1,4 @@
-"""Nothing that somebody else wrote is ever obeyed by the terminal: asserted on every byte that reached it."""
+"""No control sequence from untrusted text reaches the terminal: asserted on every byte written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys that stop, queue, steer and leave, whatever is going on."""
+"""Keys that stop, queue, steer and quit, during any activity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a conversation costs against an API with a prompt cache: nothing that was sent once is billed in full again.
+"""Costs of a conversation with a prompt cache: no content is billed in full twice.
 
 Real tools, real HTTP, both transports; the server says what it would bill. Claude Code reads 97.6 % of its input from
 the cache with a prompt many times larger than ours, which makes that easier for it.

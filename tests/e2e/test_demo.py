@@ -1,4 +1,4 @@
-"""`agentcli demo` as a person has it, in a terminal and without one: nothing but the program itself is needed."""
+"""`agentcli demo` as a user runs it, in a terminal and without one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stays on the normal screen when the app has left, in a real terminal."""
+"""What stays on the normal screen after the app has quit, in a real terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first run in a real terminal without a key: the welcome, each of its ways, and no dead end."""
+"""The first run in a real terminal without a key: the welcome, each of its choices, and no dead end."""
 
 from __future__ import annotations
 

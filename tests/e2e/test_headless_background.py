@@ -1,4 +1,4 @@
-"""What becomes of background commands when a headless run ends, and what a resumed session says of them."""
+"""Background commands at the end of a headless run, and what a resumed session reports about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program in a folder that only wants to keep it busy: it answers, and what it stored can be resumed."""
+"""The program in a folder made to block it: it answers, and its session can be resumed."""
 
 from __future__ import annotations
 

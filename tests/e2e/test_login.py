@@ -1,4 +1,4 @@
-"""login, logout and status as a person and a script have them: real processes, a real terminal, real HTTP."""
+"""login, logout and status as users and scripts run them: real processes, a real terminal, real HTTP."""
 
 from __future__ import annotations
 

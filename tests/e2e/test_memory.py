@@ -1,4 +1,4 @@
-"""Memory on the assembled program: notes that the agent writes in one session and has in the next."""
+"""Memory on the assembled program: notes that the agent writes in one session and reads in the next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the model is told, and offered, where nobody can answer it."""
+"""System prompt and tools in non-interactive runs."""
 
 from __future__ import annotations
 

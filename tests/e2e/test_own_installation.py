@@ -1,4 +1,4 @@
-"""agentcli installed in the project's own `.venv`, as the README does it, and a model that wants to get into it.
+"""agentcli installed in the project's own `.venv`, as in the README, and a model that tries to change it.
 
 What runs agentcli runs outside of the sandbox: a module, a `.pth` file or a program that a tool could put there would
 be run at the next PDF, search or start.

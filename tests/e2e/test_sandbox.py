@@ -1,4 +1,4 @@
-"""The sandbox as a whole run has it: said in the first frame, refusals explained to the model, strict or nothing."""
+"""The sandbox in a whole run: reported in the first frame, refusals explained to the model, strict or nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stranger's repository: its rules and variables take effect only after it was trusted, and only as it was then."""
+"""An untrusted repository: its rules and variables apply only after it was trusted, and only as they were then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events as lines at standard error: what is said, and how important it is."""
+"""Events as lines on standard error: their text and their level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The session driver over a view that only writes down what it is told: a new front end needs nothing else."""
+"""The session driver with a view that only records its calls: a new front end needs nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connecting a model: every answer leads somewhere, and the work behind it is done over real HTTP and real files."""
+"""Connecting a model: every answer leads to a next step, over real HTTP and real files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command in which later parts meet what earlier ones have changed."""
+"""Commands whose later parts depend on changes by earlier parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is allowed without asking is run in a real shell: nothing in the folder or around it may change."""
+"""Commands allowed without asking are run in a real shell: nothing in the folder or around it may change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands with which agents look at a project, put to the assembled policy on a real repository."""
+"""Read-only commands that agents run in a project, with the assembled policy on a real repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs agentcli needs approval before it is written, whatever the mode and the rules say."""
+"""Writing to agentcli's own installation needs approval in every mode and despite any rule."""
 
 from __future__ import annotations
 

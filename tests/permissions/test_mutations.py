@@ -1,4 +1,4 @@
-"""Safe lines with something dangerous put into them: none may pass unless it still provably only reads."""
+"""Safe lines with something dangerous inserted: none may pass unless it is still provably read-only."""
 
 # ruff: noqa: E501
 

@@ -1,4 +1,4 @@
-"""What a read-only program starts or loads in turn, and which files choose it."""
+"""Programs and files that a read-only program starts or loads in turn, and which files choose it."""
 
 from __future__ import annotations
 

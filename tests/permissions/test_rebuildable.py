@@ -1,4 +1,4 @@
-"""Which folders auto mode lets be removed because a tool makes them again."""
+"""Which folders auto mode allows to remove because a tool creates them again."""
 
 from __future__ import annotations
 

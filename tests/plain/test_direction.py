@@ -1,4 +1,4 @@
-"""What turns the direction of text is shown as what it is, in whichever way it comes."""
+"""Characters that change the direction of text are made visible, however they arrive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The quick guess whether plain mode is chosen: when in doubt it reads the settings."""
+"""The quick check whether plain mode is selected: when in doubt it reads the settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events in, text out: what the line front end prints, as text alone and with its looks."""
+"""What plain mode prints for each event, with and without styles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked in lines, and what an answer means."""
+"""Questions in plain mode, and what each answer means."""
 
 from __future__ import annotations
 

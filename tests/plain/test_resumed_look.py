@@ -1,4 +1,4 @@
-"""A session that is resumed in plain mode prints what it printed when it was there.
+"""A session resumed in plain mode prints what it printed originally.
 
 Truly of the moment, and therefore not in the comparison: how full the context is (at the end of the last line of a
 submission), questions while they wait for an answer, and blank lines, which depend on what was printed before.

@@ -1,4 +1,4 @@
-"""The session in lines drives a real engine on a scripted model: what is printed, asked, queued and interrupted."""
+"""The plain mode session on a real engine with a scripted model: printing, questions, queue, interruptions."""
 
 from __future__ import annotations
 

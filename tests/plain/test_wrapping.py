@@ -1,4 +1,4 @@
-"""Sentences go on between words; everything else is printed as it is."""
+"""Prose is wrapped at word boundaries; everything else is printed verbatim."""
 
 from __future__ import annotations
 

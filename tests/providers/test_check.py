@@ -1,4 +1,4 @@
-"""Whether a key is good, found out over real HTTP."""
+"""Checking whether a key is accepted, over real HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers on this machine are found by what they answer, and strangers are not believed."""
+"""Servers on this machine are recognised by their responses; other programs are not."""
 
 from __future__ import annotations
 

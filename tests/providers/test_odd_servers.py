@@ -1,4 +1,4 @@
-"""Servers that answer, but not as the Messages API does; and what is remembered about an overloaded one."""
+"""Servers that do not answer like the Messages API, and the cooldown of an overloaded model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A key and a conversation go to the address they are for, whatever that address answers."""
+"""A key and a conversation go only to their own address, whatever it answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only the SDK transport has: platforms, and an import that must not be paid for by those who do not use it."""
+"""Only in the SDK transport: platforms, and an import that is deferred until it is used."""
 
 from __future__ import annotations
 

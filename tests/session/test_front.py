@@ -1,4 +1,4 @@
-"""How requests begin, as the session file keeps it: one line for each change, and older readers skip it."""
+"""The fingerprint of requests in the session file: one line per change, which older readers skip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is loaded equals what the engine held: whole files, files cut anywhere, and after going on from there."""
+"""A loaded session equals the engine's log: whole files, files cut anywhere, and after continuing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AskUserQuestion, alone: what is shown, what an answer may look like, and what the model hears."""
+"""AskUserQuestion, alone: its dialog, its answers, and the result for the model."""
 
 from __future__ import annotations
 

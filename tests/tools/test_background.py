@@ -1,4 +1,4 @@
-"""Commands in the background, and what tries to get away from its command. With real processes."""
+"""Background commands, and processes that try to escape from their command. With real processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One replacement in a text: what is found, what is kept, and what is said when nothing is found."""
+"""One replacement in a text: what matches, what is kept, and the report when nothing matches."""
 
 from __future__ import annotations
 

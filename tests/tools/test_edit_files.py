@@ -1,4 +1,4 @@
-"""Changes of real files: what the model must know, links planted meanwhile, all or nothing, and what people see."""
+"""Changes of real files: stale content, links planted meanwhile, all or nothing, and the preview."""
 
 from __future__ import annotations
 

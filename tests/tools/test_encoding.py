@@ -1,4 +1,4 @@
-"""Bytes to text and back: which encoding is seen, and that nothing is ever lost on the way."""
+"""Bytes to text and back: which encoding is detected, and that nothing is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding files by name while it is typed."""
+"""Finding files by name while the user types."""
 
 from __future__ import annotations
 

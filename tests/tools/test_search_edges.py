@@ -1,4 +1,4 @@
-"""Glob and Grep where it is easy to miss something: long lines, line breaks in names and patterns, what is ignored."""
+"""Edge cases of Glob and Grep: long lines, line breaks in names and patterns, ignored files."""
 
 from __future__ import annotations
 

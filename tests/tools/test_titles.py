@@ -1,4 +1,4 @@
-"""What people read about a call."""
+"""The titles of calls that the user sees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The task list: what the model writes, what people see, and how it is found again."""
+"""The task list: what the model writes, what the user sees, and how it is found again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked before anything is fetched: the real policy and the real tools in an engine, a site on the loopback."""
+"""Approval before a fetch: the real policy and tools in an engine, and a site on the loopback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line that says what goes on: its words at every width, and that it rests when nothing does."""
+"""The activity line: its text at every width, and no timer while idle."""
 
 from __future__ import annotations
 

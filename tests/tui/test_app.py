@@ -1,4 +1,4 @@
-"""The whole app with a real engine on a script, headless: what stands on the screen at every size, and what keys do."""
+"""The whole app with a real engine on a script, headless: the screen at every size, and what keys do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An answer that comes in one go: shown bit by bit, so that nothing else waits for it, and whole in the end."""
+"""An answer that arrives at once is shown bit by bit, so that nothing else waits, and completely in the end."""
 
 from __future__ import annotations
 

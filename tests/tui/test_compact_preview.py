@@ -1,4 +1,4 @@
-"""What a compaction would do is shown first: read, changed, accepted or not; on the dialog, the session and the app."""
+"""The preview of a compaction: read, edited, accepted or not; in the dialog, the session and the app."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be completed where, with what, and how the menu says it."""
+"""What can be completed where, and how the menu shows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions of agentcli's own in the app: a change of model is confirmed, also beside work; the budget is raised."""
+"""agentcli's own questions in the app: confirming a model change, even during work, and raising the budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be done to the context on its page: pin, drop with the price said first, bring back, read."""
+"""Actions on the context page: pin, drop after showing the price, restore, read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drafts that survive a crash, and the form in which drafts are kept."""
+"""Drafts that survive a crash, and their file format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which theme is on: by name, by the terminal's background, and what happens when it cannot be read."""
+"""Which theme is active: by name, by the terminal's background, and when a theme cannot be read."""
 
 from __future__ import annotations
 

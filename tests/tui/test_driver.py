@@ -1,4 +1,4 @@
-"""The driver in a real terminal: keys in, frames out, and the terminal is always put back in order."""
+"""The driver in a real terminal: keys in, frames out, and the terminal is always restored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text that the app leaves behind: capped, wrapped, and nothing that a terminal would obey."""
+"""The text that the app leaves behind: capped, wrapped, and without control sequences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the status line is told how things stand: at once, not too often, and when the cache runs out by itself."""
+"""When the status line is updated: at once, not too often, and when the cache expires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a query means, where it is on painted rows, and what a selection of cells copies."""
+"""What a query means, where its matches are on painted rows, and what a selection of cells copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that only want to cost time: each look at them costs a bounded piece of work."""
+"""Answers made to cost time: each frame does a bounded amount of work."""
 
 from __future__ import annotations
 

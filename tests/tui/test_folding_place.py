@@ -1,4 +1,4 @@
-"""Opening and folding everything leaves the line one looks at where it is, whichever end a block folds to."""
+"""Opening and folding everything keeps the top line in place, whichever end a block folds to."""
 
 from __future__ import annotations
 

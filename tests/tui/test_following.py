@@ -1,4 +1,4 @@
-"""The view follows the end until somebody scrolls: whatever becomes taller or lower around it, and in which order."""
+"""The view follows the end until the user scrolls, through any order of size changes."""
 
 from __future__ import annotations
 

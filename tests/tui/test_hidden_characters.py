@@ -1,4 +1,4 @@
-"""What somebody says yes to shows all of itself: commands, diffs and inputs in dialogs."""
+"""Approval dialogs show every character of commands, diffs and inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code as styled runs: nothing of it is lost, kinds have their styles, growing code is lexed once, imports wait."""
+"""Code as styled runs: no text is lost, tokens have styles, growing code is lexed once, imports are deferred."""
 
 from __future__ import annotations
 

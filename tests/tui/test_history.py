@@ -1,4 +1,4 @@
-"""The prompt history: what is kept, what is found, and what happens when files are torn or shared."""
+"""The prompt history: what is kept, what is found, and torn or shared files."""
 
 from __future__ import annotations
 

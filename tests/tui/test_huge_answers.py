@@ -1,4 +1,4 @@
-"""Answers that are huge in one way or another: what is shown of them, and that no look at them does too much."""
+"""Huge answers: what is shown of them, and that no frame does too much work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merging some of a change's hunks, and the review in which a person picks them."""
+"""Applying some hunks of a change, and the review in which the user picks them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes of the terminal: keys, pastes and replies are told apart, and garbage is never typed."""
+"""Terminal input: keys, pastes and replies are distinguished, and garbage is never typed."""
 
 from __future__ import annotations
 

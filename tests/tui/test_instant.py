@@ -1,4 +1,4 @@
-"""The prompt before the app: it looks right, loses nothing and leaves the terminal as it was."""
+"""The prompt before the app: it looks right, loses nothing and restores the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markdown as lines: how each construct looks, what copying gives, and that growing ends as laying out at once does."""
+"""Markdown as lines: how each construct looks, what copying gives, and that growing equals laying out at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of a burst act in the order they were pressed, and a key that takes long does not stop the others."""
+"""Keys of a burst act in the order they were pressed, and a slow key does not block the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing is allowed before all of it was on the screen, and "always" saves what was chosen or typed."""
+"""Nothing is allowed before all of it was visible, and "always" saves the chosen or typed rule."""
 
 from __future__ import annotations
 

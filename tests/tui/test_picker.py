@@ -1,4 +1,4 @@
-"""The list to choose from that all pickers are, and finding in it."""
+"""The list that all pickers use, and searching in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dialog for a plan: approved as it is or as the person made it, or sent back with what to change."""
+"""The dialog for a plan: approved unchanged or edited, or returned with feedback."""
 
 from __future__ import annotations
 

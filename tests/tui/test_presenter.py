@@ -1,4 +1,4 @@
-"""Events become items: hostile text, taken-back replies, retries, whole random conversations and their replay."""
+"""Events become items: hostile text, withdrawn replies, retries, random conversations and their replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The editor: whole characters, chips, cutting and yanking, undo, pastes, and a cursor that stands where it should."""
+"""The editor: whole characters, chips, cutting and yanking, undo, pastes, and the cursor's place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing in one's own editor, and a long random walk over all keys."""
+"""Writing in the user's own editor, and a long random walk over all keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dialog for the model's questions: options, several of them, free text, a review, and what is sent."""
+"""The dialog for the model's questions: options, multiple picks, free text, a review, and the answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A conversation that is gone on with: its end at once, what was before above it, everything in its place."""
+"""A resumed conversation: its end at once, earlier items above it, everything in its place."""
 
 from __future__ import annotations
 

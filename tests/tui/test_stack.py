@@ -1,4 +1,4 @@
-"""Where blocks stand: order, gaps, rows, and places that outlive changes."""
+"""The stack of blocks: order, gaps, rows, and positions that survive changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the terminal can do is read from the environment, and no text that goes into a sequence can leave it."""
+"""Terminal features are detected from the environment, and no text can break out of a sequence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Themes: what is shipped can be read by everybody, what users write is checked, and Textual paints what was meant."""
+"""Themes: the built-in ones are readable, those of users are checked, and Textual paints the right colours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The transcript on a screen: following, staying, folding, searching, selecting, and what blocks may do wrong."""
+"""The transcript on a screen: following, staying, folding, searching, selecting, and failing blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The question whether a folder is trusted: everything it brings is shown, and Enter alone does not trust it."""
+"""The question whether to trust a folder: all its settings are shown, and Enter alone does not trust it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows are in view, against a plain model: all rows of all blocks in one list, and a window on it."""
+"""Which rows are in view, compared with a plain model: all rows in one list, and a window on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Esc gets through while a callback blocks the event loop."""
+"""Esc works while a callback blocks the event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dialog that connects a model: what it shows at every size, what keys and pastes do, and that no key is seen."""
+"""The dialog that connects a model: its text at every size, its keys and pastes, and that no key is shown."""
 
 from __future__ import annotations
 

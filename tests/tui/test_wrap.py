@@ -1,4 +1,4 @@
-"""Text as cells: widths, wrapping, what copying gives back, and what can never be in a strip."""
+"""Text as cells: widths, wrapping, what copying gives, and what can never be in a strip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Output never holds up the app: a slow terminal misses frames and gets a whole one, a dead one is noticed."""
+"""Output never delays the app: a slow terminal misses frames and gets a whole one, a dead one is noticed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Undo through the engine: snapshots before calls that may write, the note to the model, and what it forgets."""
+"""Undo through the engine: snapshots before calls that may write, and the notice to the model."""
 
 from __future__ import annotations
 

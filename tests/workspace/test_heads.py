@@ -1,4 +1,4 @@
-"""What is known of commits: read from files, whatever these hold."""
+"""Commits are read from the files of the repository, whatever these contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A hostile repository: nothing of it runs because of a snapshot, and nothing of the user's own git is touched."""
+"""A hostile repository: a snapshot runs nothing from it and leaves the user's git untouched."""
 
 from __future__ import annotations
 

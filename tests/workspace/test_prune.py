@@ -1,4 +1,4 @@
-"""Old copies are thrown away, new ones never."""
+"""Old copies are deleted, new ones never."""
 
 from __future__ import annotations
 

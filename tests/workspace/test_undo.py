@@ -1,4 +1,4 @@
-"""Undo and redo of what was done to files, with the real git."""
+"""Undo and redo of file changes, with the real git."""
 
 from __future__ import annotations
 

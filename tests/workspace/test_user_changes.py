@@ -1,4 +1,4 @@
-"""Undo beside a user who edits: what they did while a prompt ran, and after it, stays."""
+"""Undo with a user who edits too: their changes during and after a prompt stay."""
 
 from __future__ import annotations
 

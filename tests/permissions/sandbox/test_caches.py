@@ -1,4 +1,4 @@
-"""Caches inside of the sandbox: writable, shared by the worktrees of a repository, and by nobody else."""
+"""Caches inside the sandbox: writable, shared by the worktrees of a repository and not beyond."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which sandbox a session gets, how that is found out, and the profile for macOS as text."""
+"""Which sandbox a session gets, how that is detected, and the profile for macOS as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everyday commands in a real sandbox: what should work works, and what is refused is explained."""
+"""Everyday commands in a real sandbox: they work, and refusals are explained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A planted repository among more folders than are searched at the end of a command is found all the same."""
+"""A planted repository hidden among more folders than the first search covers is still found."""
 
 from __future__ import annotations
 

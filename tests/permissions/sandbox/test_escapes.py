@@ -1,4 +1,4 @@
-"""Ways out of the sandbox, tried for real. Each of these would be a hole if it worked."""
+"""Attempts to escape from a real sandbox. Each would be a vulnerability if it worked."""
 
 from __future__ import annotations
 

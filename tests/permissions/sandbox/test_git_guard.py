@@ -1,4 +1,4 @@
-"""Ways to have git, or a shell, run something later by what a sandboxed command leaves in the project."""
+"""Attempts to make git or a shell run something later through files that a sandboxed command leaves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands plant for other programs is moved into quarantine and reported, and nothing else appears anywhere."""
+"""Files that commands plant for other programs are quarantined and reported; nothing else appears."""
 
 from __future__ import annotations
 

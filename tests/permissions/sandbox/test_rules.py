@@ -1,4 +1,4 @@
-"""What a sandbox covers and protects before anything is mounted: names, git, denied files, the words of refusals."""
+"""What a sandbox covers and protects before anything is mounted: names, git, denied files, refusal texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The private folder of a session: gone with it, and after a kill with the next start; nobody else's is touched."""
+"""A session's private folder is removed with it or by the next start; other folders are left alone."""
 
 from __future__ import annotations
 
