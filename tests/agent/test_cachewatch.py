@@ -175,8 +175,8 @@ def test_the_reason_comes_from_an_event_since_the_last_request() -> None:
 
 
 def test_rebilled_tokens_are_those_sent_again_and_not_read() -> None:
-    """9,000 of the 10,000 tokens are the large result. Once it is cleared nobody pays for it any more; what is behind
-    it is paid for again, the new tail is not counted."""
+    """9,000 of the 10,000 tokens are the large result. Once it is cleared it is no longer billed; content
+    after it is billed again, and the new tail is not counted."""
     watch = watched()
     cleared = replace(REQUEST, messages=(*MESSAGES[:2], result("t1", "-"), *MESSAGES[3:]))
     watch.look(cleared, 2.0)
@@ -202,7 +202,7 @@ def test_a_cold_cache_is_reported_with_the_idle_time() -> None:
 
 
 def test_a_change_while_the_cache_is_cold_is_no_break() -> None:
-    """Old results are cleared just then, because it costs nothing."""
+    """Old results are cleared at that time because it costs nothing."""
     watch = watched()
     watch.note(ev.ContextEdited(edits=[], step="microcompact", text="cleared 1 old result"))
     assert watch.look(replace(REQUEST, messages=(*MESSAGES[:3], text("assistant", "-"), *MORE)), 1_201.0) is not None

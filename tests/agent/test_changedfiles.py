@@ -274,7 +274,7 @@ async def test_an_abort_in_the_middle_loses_nothing(desk: Desk) -> None:
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(["other", "edit", "told", "lost", "read", "gone"]), max_size=12), st.integers(0, 9))
 async def test_the_model_never_edits_content_it_has_not_seen(tmp_path: Path, acts: list[str], seed: int) -> None:
-    """Whatever happens in whichever order: an edit works only on content that the model was shown or has made."""
+    """In any order of events an edit works only on content that the model has seen or written."""
     desk, chance = Desk(tmp_path), random.Random(seed)
     content = known = "".join(f"{n}\n" for n in range(8))
     await desk.read("a", content)
@@ -413,7 +413,7 @@ async def test_the_watch_detects_changes_while_the_session_is_idle(desk: Desk) -
     await looked.wait()
     async with asyncio.timeout(20):
         while not waiting.done():
-            # Over again: the watch begins in a thread, at a moment that nobody tells.
+            # Repeated, because the watch starts in a thread at an unknown moment.
             desk.put("other.py", "x")
             desk.put("a.py", "two\n")
             await asyncio.wait({waiting}, timeout=1)

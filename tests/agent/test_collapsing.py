@@ -171,7 +171,7 @@ def test_the_cost_of_summaries_is_counted() -> None:
 
 
 def test_a_long_conversation_never_needs_a_compaction() -> None:
-    """And what is sent changes in batches only: between two of them each request begins with the one before it."""
+    """Requests change in batches only: between two batches each request begins with the previous one."""
 
     async def main() -> None:
         s = Stage(SUMMARY, *PARTS, most=WINDOW)
@@ -407,7 +407,7 @@ def test_an_abort_at_any_point_stages_nothing_incomplete(how: str) -> None:
     assert len(counts) > 1, "before the first, and between two"
 
 
-# -------------------------------------------------------------------------------------------- what the person wants
+# ------------------------------------------------------------------------------------------------ the user's edits
 
 
 def staging_of(s: Stage, **rest: Any) -> Staging:

@@ -43,7 +43,7 @@ def without_marks(body: Json) -> list[Any]:
 
 @pytest.mark.parametrize("trigger", ["manual", "auto"])
 def test_the_compaction_request_shares_its_prefix_with_the_previous_request(trigger: str) -> None:
-    """Also what decides about the cache besides the messages: model, tools, system, thinking, effort."""
+    """Including everything else that the cache depends on: model, tools, system, thinking, effort."""
 
     async def main() -> None:
         profile = Profile(
@@ -114,7 +114,7 @@ def test_a_request_that_is_too_long_leaves_out_the_oldest_until_it_fits() -> Non
 
 
 def test_a_prompt_that_was_too_long_alone_does_not_block_the_next() -> None:
-    """There is no exchange that a request for a summary could leave out; so the middle of the prompt is."""
+    """No exchange can be left out of the summary request, so the middle of the prompt is."""
     most = 100_000
 
     def too_long(body: Json) -> str | None:

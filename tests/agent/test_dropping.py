@@ -270,7 +270,7 @@ def _renamed(message: Message, ids: dict[str, str]) -> Message:
 
 @pytest.mark.parametrize(("back", "least"), [(2, 0.0), (12, 0.9)])
 def test_the_price_of_an_early_drop_covers_everything_no_longer_cached(back: int, least: float) -> None:
-    """It looks for what it has only some blocks back from the end."""
+    """The cache is searched only some blocks back from the end."""
 
     async def main() -> None:
         b, cache = cached_bench(*["Part of a long story. " * 60] * 21)

@@ -317,7 +317,7 @@ async def test_instructions_of_at_most_twenty_folders_are_sent_at_once(project: 
 
 
 async def test_the_prefix_is_identical_in_every_request(tmp_path: Path) -> None:
-    """Also while the model works on the instructions, and somebody else too."""
+    """Even while the model and the user edit the instruction files."""
     (tmp_path / ".git").mkdir()
     (tmp_path / "AGENTS.md").write_text("be brief\n")
     (tmp_path / "web").mkdir()

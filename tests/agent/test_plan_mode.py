@@ -101,7 +101,7 @@ MUTATING: list[Json] = [
 
 @pytest.mark.parametrize("before", [mode for mode in PermissionMode if mode is not PermissionMode.AUTO], ids=str)
 async def test_nothing_that_changes_something_runs_in_plan_mode(project: Path, before: PermissionMode) -> None:
-    """Whatever the mode was before it, whatever the rules allow, and however willing the person is."""
+    """For every earlier mode, every rule, and a user who approves everything."""
     kept = contents(project)
     allowed = ("Write", "Edit", "MultiEdit", "NotebookEdit", "Bash", "deploy", "Bash(touch *)", "Edit(/**)", "*")
     session = Session(
@@ -278,7 +278,7 @@ async def test_declining_plan_mode_continues_without_it(project: Path, interacti
     assert (project / "b.txt").exists()
 
 
-# ------------------------------------------------------------------------------------------ what the model is told
+# ------------------------------------------------------------------------------------------ notices to the model
 
 
 def told(engine: Engine) -> list[str]:

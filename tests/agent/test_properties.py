@@ -410,7 +410,7 @@ def replies_of(log: Sequence[Message]) -> list[Json]:
 @CHECKS
 @given(plain_scripts, st.sampled_from([Executor, BatchExecutor]))
 def test_replaying_replies_and_results_yields_the_same_log(script: list[Json], executor: Any) -> None:
-    """I9: the log is a function of what the model said and what the tools answered."""
+    """I9: the log is a function of the model's replies and the tool results."""
 
     async def main() -> None:
         counter = iter(range(1000))

@@ -189,7 +189,7 @@ async def test_a_resume_does_not_read_unchanged_files_again(home: Home, monkeypa
 
 
 async def test_context_edits_before_leaving_apply_after_a_resume(home: Home) -> None:
-    """What is expected to be cached, and why it was not, are as they would be had the process gone on."""
+    """The cache estimate and the reasons for misses are the same as in a process that kept running."""
     story = "Part of a long story with words in it. " * 300
     cache = PromptCache()
 

@@ -30,7 +30,7 @@ def test_a_newly_known_context_window_applies_at_once_even_to_a_running_submissi
 
 
 def test_a_smaller_model_that_is_chosen_in_the_middle_of_a_submission_has_its_own_limits() -> None:
-    """Else the next request would be one that it cannot take."""
+    """Otherwise the next request would be too large for it."""
     full = {"input_tokens": 300_000, "output_tokens": 10}
 
     async def main() -> None:

@@ -381,7 +381,7 @@ def test_a_table_is_aligned_for_any_content() -> None:
 
 
 def test_the_sum_over_tools_is_within_what_the_requests_cost() -> None:
-    """On an API with a cache: what results are said to have cost is less than all that was billed for input."""
+    """On an API with a cache the cost attributed to results is less than the whole input cost."""
 
     async def main() -> None:
         cache = PromptCache(clock=lambda: 0.0, least=0)

@@ -304,7 +304,7 @@ async def test_an_abort_withdraws_the_question() -> None:
 
 @played
 async def test_a_stream_that_breaks_while_a_question_is_open_withdraws_it_and_retries() -> None:
-    """Nothing has begun, so nothing keeps the reply: the question belongs to a reply that is void."""
+    """No call has started, so the reply is not kept and its question is void."""
     asking = Asking(reply(call("Change"), pause(5), fault("drop")), "Done.", answer=None)
     events = await asking.run()
     assert [e.behavior for e in only(events, ev.PermissionResolved)] == ["withdrawn"]

@@ -105,7 +105,7 @@ async def test_after_its_directory_is_removed_the_shell_returns_to_the_root(proj
 
 
 async def test_rules_apply_to_the_file_that_the_tool_opens(project: Path) -> None:
-    """A rule for docs/note.txt is about that file after a `cd docs` too, and about no other."""
+    """A rule for docs/note.txt matches that file after a `cd docs` too, and no other."""
     replies = [
         reply(call("Bash", command="cd docs")),
         reply(call("Read", file_path="note.txt"), call("Read", file_path="docs/note.txt")),

@@ -213,7 +213,7 @@ def test_only_one_module_of_the_command_line_writes(path: Path) -> None:
 
 @pytest.mark.parametrize("to_terminal", [True, False], ids=["terminal", "pipe"])
 def test_an_answer_never_brings_control_characters(hostile_world: Path, to_terminal: bool) -> None:
-    """On a terminal it brings nothing that misleads a reader either; in a pipe such characters are data."""
+    """On a terminal it has no misleading characters either; in a pipe such characters are data."""
     script = hostile_world / "script.json"
     script.write_text(json.dumps({"version": 1, "replies": [HOSTILE]}))
     reading, writing = os.openpty() if to_terminal else os.pipe()

@@ -182,7 +182,7 @@ def test_another_conversation_is_read_from_the_start() -> None:
 
 
 def test_lines_are_recognised_as_read_shows_them(tmp_path: Path) -> None:
-    """The form belongs to the tool: this fails when it changes."""
+    """Fails when the tool changes its output format."""
     (tmp_path / "long.txt").write_text("".join(f"word {number}\n" for number in range(3_000)))
 
     async def read(**input: int) -> str:

@@ -195,7 +195,7 @@ async def test_a_command_shows_live_output_and_ctrl_b_moves_it_to_the_background
         assert "sleep 300" in app.text
         await app.press("escape")
         await app.wait_for("─── Background commands", gone=True)
-        assert await app.leave() == 0  # nobody is left after that
+        assert await app.leave() == 0  # no process is left after that
 
 
 # ----------------------------------------------------------------------------------------------------------- leaving

@@ -220,7 +220,7 @@ GARBAGE = (
     b"\xff\xfe\x80",  # no UTF-8
     b"\x1b[<0;5;5M\x1b[<0;5;5m\x1b[<64;999;999M",  # mouse, in and out of the screen
     b"\x1b[I\x1b[O",  # focus comes and goes: what is dropped on a window without it counts as well
-    b"\x1b[12;40R\x1b[?62;22c\x1b[?2048;0$y",  # answers to questions of somebody else
+    b"\x1b[12;40R\x1b[?62;22c\x1b[?2048;0$y",  # replies to queries of another program
     b"\x1bP1+r544e=78\x1b\\",
     b"\x1b]11;rgb:1e1e/1e1e/1e1e\x07",
 )

@@ -254,8 +254,8 @@ def snips(events: Sequence[ev.Event]) -> list[ev.ContextEdited]:
 
 
 async def test_nothing_is_rewritten_unless_it_saves_more_than_the_broken_cache_costs(tmp_path: Path) -> None:
-    """A short file that is read twice at the beginning of a short run: leaving the first reading out would save some
-    hundred tokens in the few requests that are left, and have about as many written to the cache anew."""
+    """A short file that is read twice at the beginning of a short run: leaving out the first read would save some
+    hundred tokens in the few remaining requests, and write about as many to the cache again."""
     read = reply(call("Read", file_path="one.py", limit=40))
     turns = [read, read, *(reply(call("Bash", command=f"echo {number}")) for number in range(4)), "Done."]
     async with CacheServer(*turns) as server, engine_on(server.url, tmp_path, "wire", max_turns=8) as engine:

@@ -159,7 +159,7 @@ async def test_a_sandboxed_command_cannot_change_what_runs_agentcli(installed: I
 
 
 async def test_helpers_load_nothing_that_was_planted_in_site_packages(installed: Installed) -> None:
-    """Planted earlier, by whatever means: the interpreters that agentcli starts do not look."""
+    """Files planted earlier by any means: the interpreters that agentcli starts do not load them."""
     (installed.work / "a.pdf").write_bytes(pdf_of("Text of the page"))
     installed.plant_module("zz.pth")
     installed.plant_module("sitecustomize.py")

@@ -226,7 +226,7 @@ async def test_text_typed_before_a_question_does_not_answer_it(tmp_path: Path) -
         await app.submit("n")
         await app.wait_for("of the context")
         assert not (app.work / "it").exists()
-        await app.wait_for(lambda: app.text.rstrip().endswith("❯ y"))  # it stands in the next prompt
+        await app.wait_for(lambda: app.text.rstrip().endswith("❯ y"))  # it is kept in the next prompt
         await app.press("ctrl+u")
         assert await leave(app) == 0
 

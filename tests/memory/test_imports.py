@@ -53,7 +53,7 @@ def test_mentions_of_people_and_packages_are_not_reported_as_missing(path: str, 
 @given(st.text(alphabet="`~@ab.\n <!->/\\", max_size=300))
 def test_any_text_can_be_searched_for_imports(text: str) -> None:
     for path, *_shorter in imported(text):
-        # A code span within the path is left out, so what is found stands in the text in this order, with gaps.
+        # A code span within the path is left out, so the results are in the text in this order, with gaps.
         rest = iter(text[text.index("@") :])
         assert path
         assert all(character in rest for character in path)

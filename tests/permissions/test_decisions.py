@@ -371,7 +371,7 @@ def test_a_very_long_path_gets_a_decision(command: str, tree: Path) -> None:
 
 
 def test_a_mandatory_question_names_a_rule_so_that_no_hook_can_answer_it(tree: Path) -> None:
-    """A hook's word counts only where no rule has decided."""
+    """A hook's decision counts only where no rule has decided."""
     assert bash(policy("bypassPermissions"), "rm -rf /", tree).rule == "always asks"
     # A hook may bring the answer to a question along.
     assert need(policy(), "AskUserQuestion", "question", "x", tree).rule == ""

@@ -89,7 +89,7 @@ def test_one_unsafe_part_makes_the_whole_command_unsafe(project: Path, line: str
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(data=st.data())
 def test_a_line_broken_at_random_never_passes_with_other_programs(project: Path, data: st.DataObject) -> None:
-    """If it passes, every byte of it is words and operators that the strict walk knows, and nothing writes."""
+    """If a line passes, the strict walk knows all its words and operators, and nothing writes."""
     line = data.draw(st.sampled_from(ALL_READ_ONLY))
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(line)))

@@ -96,7 +96,7 @@ SILENT: tuple[type[ev.Event], ...] = (
     ev.PermissionRequested,  # asked by `questions`
     ev.PermissionResolved,
     ev.PermissionDecided,
-    ev.PermissionDenied,  # the result says so
+    ev.PermissionDenied,  # the result reports it
     ev.ContextPinned,
     ev.CompactionProposed,  # asked by `questions`
     ev.ContextCompacted,  # its boundary is a message

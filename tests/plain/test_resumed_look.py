@@ -185,7 +185,7 @@ def test_the_beginning_of_a_very_long_command_output_is_printed_again(tmp_path: 
 
 
 def test_only_the_end_of_a_long_session_is_formatted(tmp_path: Path) -> None:
-    """The same rows as if all of it were, with the cost of the session so far."""
+    """The rows equal those of formatting everything, with the cost of the session so far."""
     (tmp_path / "project").mkdir()
     titles: list[str] = []
 

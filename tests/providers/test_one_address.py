@@ -79,7 +79,7 @@ def test_local_addresses_are_recognised(url: str, here: bool) -> None:
 
 @pytest.mark.parametrize("transport", [WireTransport, SdkTransport])
 async def test_an_endless_error_response_is_not_read_completely(transport: type[WireTransport | SdkTransport]) -> None:
-    """The body promises more than is ever sent: who waits for all of it waits for ever."""
+    """The body announces more than is ever sent, so reading all of it would never end."""
     async with Listener() as server:
         server.raw = b"HTTP/1.1 400 No\r\nContent-Length: 99999999999\r\n\r\nno " + b"x" * (2 * MAX_ERROR_BYTES)
         provider = provider_on(transport(Credentials(server.url, api_key=KEY)))

@@ -355,7 +355,7 @@ async def test_a_daemon_ends_when_its_command_is_stopped(way: str, tmp_path: Pat
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-    # Killed, though perhaps not dead in the same instant: nobody can wait for a process that is not its child.
+    # Killed, though perhaps not dead in the same instant: only a parent can wait for a process.
     await until(lambda: not alive(pid))
 
 

@@ -101,7 +101,7 @@ def test_indentation_is_shown_but_not_guessed() -> None:
     assert "2: [-····-]{+\\t+}return 1" in text
 
 
-# ----------------------------------------------------------------------------------------------------- what is said
+# ---------------------------------------------------------------------------------------------------- error messages
 
 
 def test_a_miss_marks_the_difference_to_the_character() -> None:
@@ -266,7 +266,7 @@ def test_bytes_outside_an_edit_are_unchanged_in_any_encoding(
 @thoroughly
 @given(TEXT, TEXT, st.data())
 def test_a_loose_match_makes_the_intended_edit(text: str, new: str, data: st.DataObject) -> None:
-    """What comes of it is the replaced text in all but the characters that were overlooked."""
+    """The result equals the replaced text except for the ignored characters."""
     lines = text.replace("\r\n", "\n").split("\n")
     first = data.draw(st.integers(0, len(lines) - 1))
     old = "\n".join(plain(line) for line in lines[first : first + 2])

@@ -533,7 +533,7 @@ async def test_a_preview_is_escaped_and_marked_when_truncated(context: ToolConte
 async def test_swapping_a_folder_for_a_link_never_writes_outside(
     context: ToolContext, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The race itself, not a staged moment of it: whatever the timing, a write lands inside or is refused."""
+    """The real race: with any timing a write lands inside or is refused."""
     outside = tmp_path_factory.mktemp("outside")
     folder, parked = tmp_path / "sub", tmp_path / "parked"
     folder.mkdir()
@@ -541,7 +541,7 @@ async def test_swapping_a_folder_for_a_link_never_writes_outside(
 
     def swap() -> None:
         while not done.is_set():
-            # A write may make the folder anew while it is away; then this round of swapping fails half way.
+            # A write may create the folder again while it is moved away; then this round of swapping fails half way.
             for step in (
                 lambda: folder.rename(parked),
                 lambda: folder.symlink_to(outside),

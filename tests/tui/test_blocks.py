@@ -53,7 +53,7 @@ def numbered(count: int, word: str = "line") -> str:
     return "\n".join(f"{word} {number}" for number in range(1, count + 1))
 
 
-# ------------------------------------------------------------------------------------------------------- the person
+# --------------------------------------------------------------------------------------------------------- the user
 
 
 def test_a_prompt_has_a_mark_and_a_hanging_indent() -> None:

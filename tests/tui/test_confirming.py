@@ -38,7 +38,7 @@ def asked(**display: str) -> PermissionRequested:
 
 
 def dialog(**display: str) -> ConfirmDialog:
-    # As of the clock of the tests nobody has typed for long.
+    # By the tests' clock the user has not typed for a long time.
     return ConfirmDialog(asked(**display), Palette(), clock=iter(range(10_000)).__next__)  # type: ignore[arg-type]
 
 

@@ -203,7 +203,7 @@ def test_an_app_whose_terminal_is_gone_ends_soon_and_cleanly(tmp_path: Path) -> 
         os.close(program.slave)
         os.close(program.fd)
         program.fd = program.slave = -1
-        # It is ended after two seconds if it does not end by itself.
+        # It is killed after two seconds if it does not end on its own.
         assert program.process.wait(timeout=10) == 128 + signal.SIGHUP
         assert left.exists()
 

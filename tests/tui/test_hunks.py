@@ -75,7 +75,7 @@ def test_rejecting_the_rest_later_gives_the_same_as_rejecting_it_at_once(pair: t
 
 @given(texts(), st.data())
 def test_a_narrowed_edit_does_the_accepted_hunks_only(pair: tuple[str, str], data: st.DataObject) -> None:
-    """Whatever stands around the piece that is replaced, and however often; for the tool itself does it."""
+    """With any text around any number of replaced pieces, since the tool itself makes the change."""
     old, new = pair
     above, below = (data.draw(st.sampled_from(["", "top\n", "a\nb\n", "\nb"])) for _ in range(2))
     present = above + old + below
@@ -96,7 +96,7 @@ def test_a_narrowed_edit_does_the_accepted_hunks_only(pair: tuple[str, str], dat
     try:
         found = narrowed(name, input, present, hunks, accepted)
     except ValueError:
-        # There are choices that no edit can say, in texts that repeat themselves; the review then says so.
+        # In repetitive texts some choices cannot be expressed as an edit; the review then reports that.
         assert 0 < len(accepted) < len(hunks)
         return
     if accepted == {hunk.number for hunk in hunks}:

@@ -182,7 +182,7 @@ def test_closing_an_inner_sheet_keeps_the_outer_and_twice_quits(tmp_path: Path) 
 
 
 def test_no_kind_of_dialog_defines_its_own_closing_keys() -> None:
-    """Whoever adds one inherits the rule, and it may close only with a refusal."""
+    """A new dialog inherits the rule and may close only with a refusal."""
     for module in pkgutil.walk_packages(tui.__path__, f"{tui.__name__}."):
         importlib.import_module(module.name)
     kinds = {kind for base in (Dialog, Sheet) for kind in descendants(base)} - BASES

@@ -483,7 +483,7 @@ def test_text_in_the_body_can_be_found() -> None:
     assert play(dialog(event), script).answers == [None]
 
 
-# ------------------------------------------------------------------------------------- answers nobody has given
+# --------------------------------------------------------------------------------------- unintended answers
 
 
 def test_typing_when_the_dialog_opens_neither_answers_nor_loses_text() -> None:

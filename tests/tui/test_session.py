@@ -312,7 +312,7 @@ async def test_work_that_cannot_be_cancelled_is_reported_with_advice() -> None:
 
 @played
 async def test_a_shell_line_beside_the_work_continues_after_it_and_esc_ends_it() -> None:
-    """Esc stops the model's work first; the user's own command goes on until the next Esc."""
+    """Esc stops the model's work first; the user's own command continues until the next Esc."""
     stopped: list[str] = []
 
     async def shell(_command: str) -> Any:

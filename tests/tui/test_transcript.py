@@ -746,7 +746,7 @@ async def test_streaming_text_does_not_move_the_current_match(app: Host, pilot: 
 
 
 def test_tests_read_the_transcript_through_its_public_names() -> None:
-    """What is private there may change without any test."""
+    """Private names may change without breaking a test."""
     names = ("transcript", "_conversation", "_finder", "_canvas")
     for path in Path(__file__).parents[1].rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):

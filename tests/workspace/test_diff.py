@@ -65,7 +65,7 @@ async def test_the_session_shows_what_its_prompts_changed_and_nothing_that_the_u
         found = await work.history.diff("session", work.folders)
         last = await files_of(work, "prompt")
     files = parse_files(found.folders[0].text)
-    # The user's line came between: each stretch stands for itself, so that it is in none.
+    # The user's line came between two stretches, which are compared separately, so it is in neither.
     assert [(file.path, code(file)) for file in files] == [
         ("a.txt", ["-two", "+TWO"]),
         ("c.txt", ["+c", "+d"]),

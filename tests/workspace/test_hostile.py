@@ -140,7 +140,7 @@ async def test_the_users_own_settings_and_environment_do_not_reach_it(tmp_path: 
 
 
 async def test_a_repository_made_by_the_agent_cannot_run_anything_either(tmp_path: Path, trap: Path) -> None:
-    """What the agent plants in the middle of a submission is met by the snapshot at its end."""
+    """Files planted during a submission are present when the snapshot at its end is taken."""
     project = tmp_path / "project"
     (project / "lib").mkdir(parents=True)
     (project / "lib" / "a.txt").write_text("1")
