@@ -253,7 +253,7 @@ def test_a_change_with_an_unknown_price_is_confirmed_and_not_shown_as_free() -> 
 # -------------------------------------------------------------------------------------------------------- what was lost
 
 
-def test_breaks_and_expiries_are_counted_with_what_they_cost() -> None:
+def test_breaks_and_expiries_are_counted_with_their_cost() -> None:
     async def main() -> None:
         b, cache = big_bench("One.", "Two.", "Three.")
         async with b.engine:

@@ -74,7 +74,7 @@ def test_a_tool_never_costs_more_than_the_requests_that_carried_its_results() ->
     assert row.cost_usd <= sum(event.cost_usd or 0.0 for event in requests) + 1e-9
 
 
-def test_each_prompt_has_what_was_spent_for_it() -> None:
+def test_each_prompt_has_its_own_cost() -> None:
     spending = after(
         prompt("first"),
         used(Usage(input_tokens=1_000)),
@@ -380,7 +380,7 @@ def test_a_table_is_aligned_for_any_content() -> None:
     assert table([("a", "b", ""), ("1", "22", "some words")], last_is_text=True) == "a   b\n1  22  some words"
 
 
-def test_the_sum_over_tools_is_within_what_the_requests_cost() -> None:
+def test_the_sum_over_tools_is_within_the_cost_of_requests() -> None:
     """On an API with a cache the cost attributed to results is less than the whole input cost."""
 
     async def main() -> None:

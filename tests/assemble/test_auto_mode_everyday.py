@@ -58,7 +58,7 @@ def library(project: Path) -> Path:
     return folder
 
 
-async def test_file_tools_read_outside_what_a_sandboxed_command_can_read(contained: Project) -> None:
+async def test_file_tools_read_files_outside_that_a_sandboxed_command_can_read(contained: Project) -> None:
     folder = library(contained.root)
     calls = [
         call("Read", file_path=str(folder / "source.py")),
@@ -73,7 +73,7 @@ async def test_file_tools_read_outside_what_a_sandboxed_command_can_read(contain
     assert "source.py" in results[2]
 
 
-async def test_file_tools_ask_for_what_a_sandboxed_command_cannot_read(contained: Project) -> None:
+async def test_file_tools_ask_for_files_that_a_sandboxed_command_cannot_read(contained: Project) -> None:
     (contained.home / ".ssh").mkdir()
     (contained.home / ".ssh" / "id").write_text("secret")
     (contained.home / ".npmrc").write_text("token=secret")

@@ -45,7 +45,7 @@ async def test_a_file_that_the_command_did_not_write_is_not_left_behind(containe
     assert not (contained.root / "a.txt").exists()
 
 
-async def test_a_rule_opens_what_it_names(contained: Project) -> None:
+async def test_a_rule_makes_the_paths_it_names_writable(contained: Project) -> None:
     other = contained.root / "other"
     other.mkdir()
     rules = (f"Edit(/{other}/**)", "Bash(echo *)")

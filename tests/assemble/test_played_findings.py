@@ -15,7 +15,7 @@ from tests.support.scripts import call
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_script_in_auto_mode_cannot_change_what_builds_and_hooks_obey(contained: Project) -> None:
+async def test_a_script_in_auto_mode_cannot_change_files_that_builds_and_hooks_obey(contained: Project) -> None:
     workflows = contained.path / ".github" / "workflows"
     workflows.mkdir(parents=True)
     (workflows / "ci.yml").write_text("on: push\n")
@@ -86,7 +86,7 @@ async def test_commands_behind_the_proxy_end_quietly_when_a_pipe_closes(containe
     assert text.splitlines()[:2] == ["y", "141 0"]
 
 
-async def test_a_missing_module_is_not_taken_for_a_missing_network(contained: Project) -> None:
+async def test_a_missing_module_is_not_mistaken_for_a_missing_network(contained: Project) -> None:
     async with contained.commands("python3 -c 'import nomod'") as session:
         (text,) = await session.run()
         assert session.asked == []

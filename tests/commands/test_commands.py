@@ -180,7 +180,7 @@ async def test_permissions_lists_rules_with_their_sources(tmp_path: Path) -> Non
     assert "\nflags\n  deny   WebFetch\n  allow  Bash(ls)" in text
 
 
-async def test_cost_counts_what_was_used(tmp_path: Path) -> None:
+async def test_cost_counts_the_used_tokens(tmp_path: Path) -> None:
     async with engine_on(tmp_path, "Hello.") as engine:
         assert await said(engine, "/cost") == "Nothing has been used yet."
         await collect(engine.submit("hi"))

@@ -203,7 +203,7 @@ def test_a_byte_order_mark_and_an_empty_file_are_fine(world: World) -> None:
     assert (found.text("model"), found.problems, found.rights_uncertain) == ("x", (), False)
 
 
-def test_unknown_keys_warn_with_a_near_name_and_wrong_types_with_what_is_right(world: World) -> None:
+def test_unknown_keys_warn_with_a_similar_name_and_wrong_types_with_the_right_one(world: World) -> None:
     world.write(
         "user",
         {

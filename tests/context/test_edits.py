@@ -117,7 +117,7 @@ def test_a_block_is_identified_by_its_message_and_index() -> None:
     assert block_id(LOG[1], 1) == "a0:1"
 
 
-def test_a_collapse_or_an_undo_whose_end_was_lost_hides_nothing_of_what_follows() -> None:
+def test_a_collapse_or_an_undo_whose_end_was_lost_hides_no_later_messages() -> None:
     edits = Edits()
     edits.add(ContextEdit(kind="collapse", target="p1", through="gone", text="x"))
     assert edits.shown(LOG) == tuple(LOG)

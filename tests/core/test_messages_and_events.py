@@ -128,7 +128,7 @@ def test_every_event_makes_the_round_trip_through_json(kind: type[ev.Event], dat
     assert event_from_dict(json.loads(json.dumps(event_to_dict(event)))) == event
 
 
-def test_events_of_a_newer_version_lose_only_what_is_new() -> None:
+def test_events_of_a_newer_version_lose_only_new_fields() -> None:
     data = {**event_to_dict(ev.NoticeRaised(text="x")), "added_later": 1}
     assert event_from_dict(data) == ev.NoticeRaised(text="x")
     with pytest.raises(ValueError, match="Invented"):

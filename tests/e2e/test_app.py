@@ -40,7 +40,7 @@ async def test_text_typed_before_the_first_frame_is_in_the_box_in_order(tmp_path
         assert await app.leave() == 0
 
 
-async def test_a_prompt_and_enter_sent_blindly_run_and_what_follows_stays_in_the_box(tmp_path: Path) -> None:
+async def test_a_prompt_sent_during_startup_runs_and_later_text_stays_in_the_box(tmp_path: Path) -> None:
     async with app_with(tmp_path, reply("an answer"), fresh=True) as (app, server):
         await app.submit("a question")
         await app.type("and more")

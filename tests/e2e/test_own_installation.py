@@ -108,7 +108,7 @@ def installed(tmp_path: Path) -> Installed:
 
 
 @pytest.mark.parametrize("mode", ["acceptEdits", "bypassPermissions", "dontAsk"])
-async def test_no_mode_lets_a_tool_write_to_what_runs_agentcli(installed: Installed, mode: str) -> None:
+async def test_no_mode_lets_a_tool_write_to_the_installation(installed: Installed, mode: str) -> None:
     installed.work.joinpath("link").symlink_to(installed.site)
     before = installed.state()
     site = str(installed.site.relative_to(installed.work))
@@ -132,7 +132,7 @@ async def test_a_tool_may_still_write_beside_it(installed: Installed) -> None:
     assert (installed.work / "lib/module.py").read_text() == "x = 1\n"
 
 
-async def test_a_sandboxed_command_cannot_change_what_runs_agentcli(installed: Installed) -> None:
+async def test_a_sandboxed_command_cannot_change_the_installation(installed: Installed) -> None:
     if not (ability := probe(os.environ, (), None)).works:
         pytest.skip(f"no sandbox here: {ability.problem}")
     before = installed.state()

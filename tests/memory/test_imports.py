@@ -37,7 +37,7 @@ from agentcli.memory.imports import MOST_IMPORTS, imported, is_meant
         ("`a`@b.md", []),
     ],
 )
-def test_what_counts_as_an_import(text: str, paths: list[tuple[str, ...]]) -> None:
+def test_imports_are_recognised(text: str, paths: list[tuple[str, ...]]) -> None:
     assert imported(text) == paths
 
 

@@ -306,7 +306,7 @@ def test_a_long_command_does_not_hide_what_it_removes(project: Path) -> None:
 # --------------------------------------------------------------------------------------------------------- paths
 
 
-def test_the_question_says_where_a_link_leads(project: Path) -> None:
+def test_the_question_names_the_target_of_a_link(project: Path) -> None:
     outside = project.parent / "outside.txt"
     (project / "lo").symlink_to(outside)
     wanted = f"{project}/lo leads to {outside}, which is outside the working directories"

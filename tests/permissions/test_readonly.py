@@ -148,7 +148,7 @@ def test_an_interpreter_without_arguments_is_never_proven(program: str) -> None:
 
 
 @pytest.mark.parametrize("names", [("HEAD",), ("commondir",), ("objects", "refs")])
-def test_whatever_git_could_take_for_a_repository_makes_it_ask(names: tuple[str, ...], tree: Path) -> None:
+def test_anything_that_git_could_treat_as_a_repository_makes_it_ask(names: tuple[str, ...], tree: Path) -> None:
     trap = tree / "src" / "trap"
     (trap / ".git").mkdir(parents=True)
     for name in names:

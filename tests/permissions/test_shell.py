@@ -157,7 +157,7 @@ def test_a_deny_rule_matches_a_command_in_any_wrapper(command: str) -> None:
         "printf '%s' 'rm x' > notes.txt",
     ],
 )
-def test_a_deny_rule_does_not_take_text_for_a_command(command: str) -> None:
+def test_a_deny_rule_does_not_mistake_text_for_a_command(command: str) -> None:
     assert not parse_rule("Bash(rm *)").matches_somewhere(command)
 
 

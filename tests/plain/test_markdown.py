@@ -18,7 +18,7 @@ def blocks(text: str) -> list[str]:
     return [part.text for part in cut(text) if part.kind in ("block", "item")]
 
 
-def test_an_empty_line_ends_a_block_unless_what_follows_is_indented() -> None:
+def test_an_empty_line_ends_a_block_unless_the_next_line_is_indented() -> None:
     assert blocks("a\nb\n\nc") == ["a\nb", "c"]
     assert blocks("- a\n\n  more of a\n\nc") == ["- a\n\n  more of a", "c"]
 

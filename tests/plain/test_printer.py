@@ -208,7 +208,7 @@ def test_a_diff_is_printed_unless_the_question_showed_it() -> None:
     assert "+b" not in printed.show(edit)
 
 
-def test_a_diff_as_the_answer_of_a_command_and_in_output_is_coloured_by_what_its_lines_are() -> None:
+def test_a_diff_in_an_answer_or_output_is_coloured_by_line() -> None:
     text = "1 file:\n\ndiff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,2 +1,1 @@\n--- old\n-a\n+b"
     looks = {row: look for one in diff_output(text) for row, look in one.runs}
     assert (looks["1 file:"], looks["--- a/x"], looks["--- old"], looks["+b"]) == ("text", "strong", "removed", "added")
@@ -352,7 +352,7 @@ def test_markdown_is_rendered_with_style_codes_only() -> None:
     assert all(row == row.rstrip() for row in bare(shown).split("\n")), "no blanks at the ends of lines"
 
 
-def test_what_looks_like_markup_of_the_renderer_stays_text() -> None:
+def test_text_that_looks_like_renderer_markup_stays_text() -> None:
     assert "[bold red]x[/] :smile: [link=http://x]y[/link]" in bare(
         coloured(AnswerText("[bold red]x[/] :smile: [link=http://x]y[/link]"), AnswerEnd(), width=100)
     )

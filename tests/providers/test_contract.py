@@ -214,7 +214,7 @@ async def test_a_server_without_a_key_gets_no_authorization(rig: MakeRig) -> Non
 
 
 @over_all
-async def test_429_with_retry_after_waits_what_the_server_asks_for(rig: MakeRig) -> None:
+async def test_429_with_retry_after_waits_as_long_as_requested(rig: MakeRig) -> None:
     made = await rig(fails(429, headers={"retry-after": "0.01"}), fails(429, headers={"retry-after-ms": "20"}), "x")
     waits = [item for item in await made.ask() if isinstance(item, Waiting)]
     assert [wait.seconds for wait in waits] == [pytest.approx(0.0105), pytest.approx(0.021)]

@@ -43,7 +43,7 @@ async def test_a_base_url_works_with_and_without_v1_and_needs_no_key(url: str) -
     assert await found.headers() == {}
 
 
-async def test_without_a_key_the_public_endpoint_is_refused_with_what_to_do() -> None:
+async def test_without_a_key_the_public_endpoint_is_refused_with_advice() -> None:
     with pytest.raises(CredentialError, match=r"Run `agentcli login`, set ANTHROPIC_API_KEY.*`agentcli demo`"):
         resolve_credentials({})
 

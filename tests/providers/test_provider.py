@@ -195,7 +195,7 @@ def test_an_error_event_counts_as_the_status_of_its_type() -> None:
     assert kinds(play(provider_for(reply("a", invalid))))[-2:] == ["Broken", "Failed"]
 
 
-def test_retries_end_after_ten_and_the_message_says_so() -> None:
+def test_retries_end_after_ten_with_a_message() -> None:
     transport = transport_for(fails(500, repeat=True))
     events = play(provider_on(transport))
     assert len(transport.requests) == 11

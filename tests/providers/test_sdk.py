@@ -61,7 +61,7 @@ async def test_two_first_requests_share_one_client() -> None:
     await transport.aclose()
 
 
-def test_no_transport_imports_what_it_needs_before_it_is_used() -> None:
+def test_no_transport_imports_its_packages_before_it_is_used() -> None:
     program = (
         "import sys, agentcli.providers.wire, agentcli.providers.sdk, agentcli.providers.provider;"
         "print(sorted({'anthropic', 'httpx2', 'httpcore2', 'pydantic', 'importlib.metadata'} & set(sys.modules)))"

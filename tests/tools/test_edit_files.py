@@ -574,9 +574,7 @@ async def test_invisible_and_bidirectional_characters_are_visible_in_the_diff(co
     assert "+if x: # <U+202E> } <U+2066> begin<U+200B>" in output.display["diff"]
 
 
-async def test_the_preview_of_a_change_through_a_link_names_what_is_written(
-    context: ToolContext, tmp_path: Path
-) -> None:
+async def test_the_preview_of_a_change_through_a_link_names_the_target(context: ToolContext, tmp_path: Path) -> None:
     hidden = tmp_path / "elsewhere.txt"
     hidden.write_text("a\n")
     link = context.cwd / "notes.txt"

@@ -205,7 +205,7 @@ async def test_hidden_files_do_not_show_up_in_a_search(mode: str, tmp_path: Path
 # ------------------------------------------------------------------------------------------------- which, how many
 
 
-async def test_a_glob_does_not_bring_back_what_is_ignored(context: ToolContext) -> None:
+async def test_a_glob_does_not_include_ignored_files(context: ToolContext) -> None:
     found = hits_of(await run(Grep(), context, pattern="needle", glob="*.py")).splitlines()
     assert found == [".hidden.py", "a b.py", "src/deep/old.py", "src/new.py"]
 

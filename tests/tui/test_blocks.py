@@ -94,7 +94,7 @@ def test_pictures_are_counted_unless_the_text_names_them() -> None:
     assert shown(PromptItem(id="p", text="", images=1)) == "❯ + 1 picture"
 
 
-def test_copying_a_prompt_gives_what_was_typed() -> None:
+def test_copying_a_prompt_gives_the_typed_text() -> None:
     text = "one\n\n\tindented  with blanks and long enough to be wrapped twice at this width"
     assert copied(make_block(PromptItem(id="p", text=text)).layout(24, PALETTE)) == text + "\n"
 
@@ -202,7 +202,7 @@ def test_endless_output_uses_bounded_memory() -> None:
     assert "… 4,999,992 more lines above" in screen(block)
 
 
-def test_an_interrupted_call_keeps_what_it_had_written() -> None:
+def test_an_interrupted_call_keeps_its_output() -> None:
     block = make_block(tool("Bash make", status="running"))
     block.grow("half\n")
     block.replace(tool("Bash make", status="interrupted", output="<tool_use_error>Interrupted.</tool_use_error>"))

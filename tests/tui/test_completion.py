@@ -79,7 +79,7 @@ def test_commands_that_need_an_argument_are_not_run_without() -> None:
     ]
 
 
-def test_the_menu_of_commands_is_the_registry_with_what_matched_marked() -> None:
+def test_the_menu_of_commands_is_the_registry_with_matches_marked() -> None:
     menu = command_menu(Target("command", "sta", 0), registered_commands)
     first = menu.candidates[0]
     assert (first.label, first.positions) == ("/status", (1, 2, 3))

@@ -63,11 +63,11 @@ def on_screen(test: Callable[[Host], Coroutine[Any, Any, None]]) -> Callable[[],
             await pilot.pause()
             await test(app)
 
-    def test_compositing_works_in_an_app() -> None:
+    def test_in_an_app() -> None:
         asyncio.run(run())
 
-    test_compositing_works_in_an_app.__name__ = test.__name__
-    return test_compositing_works_in_an_app
+    test_in_an_app.__name__ = test.__name__
+    return test_in_an_app
 
 
 def cells(strip: Strip) -> list[tuple[str, str]]:

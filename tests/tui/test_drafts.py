@@ -171,7 +171,7 @@ def test_it_is_written_a_moment_after_the_last_change_and_not_on_the_loop(tmp_pa
     asyncio.run(main())
 
 
-def test_a_late_write_does_not_bring_back_what_was_sent(tmp_path: Path) -> None:
+def test_a_late_write_does_not_restore_a_sent_prompt(tmp_path: Path) -> None:
     async def main() -> None:
         store = DraftStore(tmp_path)
         store.changed(lambda: FULL)

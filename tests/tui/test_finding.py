@@ -71,7 +71,7 @@ def test_the_gutter_itself_is_not_found() -> None:
     assert spots("text", "│", gutter="│ ") == []
 
 
-def test_a_block_that_folds_says_when_more_matches_are_folded_away() -> None:
+def test_a_folded_block_reports_hidden_matches() -> None:
     block = Folding(NoticeItem(id="n", text="word\nword\nother"))
     assert hidden_in(block, query("word"), 1)
     assert not hidden_in(block, query("word"), 2)

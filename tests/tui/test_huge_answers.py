@@ -20,7 +20,7 @@ def shown(text: str, width: int = 80) -> list[str]:
     return [line.strip.text.rstrip() for line in render_markdown(text, width, Palette())]
 
 
-def test_a_table_of_thousands_of_columns_shows_the_first_and_says_how_many_more() -> None:
+def test_a_table_of_thousands_of_columns_shows_the_first_and_counts_the_rest() -> None:
     rows = shown(table(2_000, 2))
     assert rows[0] == "c0: v0.0"
     assert rows[59] == "c59: v0.59"

@@ -223,7 +223,7 @@ def test_a_write_of_a_new_file_is_one_hunk() -> None:
     assert len(split(*texts_of("Write", {"file_path": "f", "content": OLD}, ""))) == 1
 
 
-def test_an_edit_that_does_not_find_its_place_says_so() -> None:
+def test_an_edit_without_a_match_is_reported() -> None:
     for present, old in (("a\na\n", "a"), ("b", "a"), ("b", "")):
         with pytest.raises(ValueError, match=r"old_string is empty|not there as it was"):
             texts_of("Edit", {"old_string": old, "new_string": "c"}, present)

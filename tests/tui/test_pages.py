@@ -45,7 +45,7 @@ from tests.tui.sheet_host import PAUSE, UNANSWERED, Host, answer, look, play, pr
 # ---------------------------------------------------------------------------------------------------------------- text
 
 
-def test_a_text_page_is_as_high_as_its_text_and_scrolls_what_is_longer() -> None:
+def test_a_text_page_is_as_high_as_its_text_and_scrolls_a_longer_one() -> None:
     assert look(TextPage("Short", ["one", "two"]), size=(40, 24)) == (
         "─── Short ──────────────────────────────\n one\n two\n / search · Esc close"
     )

@@ -225,7 +225,7 @@ def test_a_wide_edit_is_shown_side_by_side() -> None:
     assert "│" in row
 
 
-def test_the_question_covers_only_what_it_needs_and_the_transcript_stays_above_it() -> None:
+def test_the_question_covers_only_the_rows_it_needs_and_the_transcript_stays_above() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         rows = [strip.text for strip in host.screen._compositor.render_strips()]
         assert len(rows) == 40

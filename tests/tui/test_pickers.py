@@ -35,7 +35,7 @@ def test_the_model_picker_shows_windows_prices_and_the_current_model() -> None:
     assert "Active now." in seen
 
 
-def test_a_change_of_model_shows_what_is_billed_again() -> None:
+def test_a_change_of_model_shows_the_tokens_billed_again() -> None:
     prices = {"claude-sonnet-5-5": ChangePrice(123_456, 0.309)}
     picker = ModelPicker(Catalog(), "opus", 123_456, price_of_change=lambda model: prices[model])
     seen = look(picker, "down", size=(120, 40))

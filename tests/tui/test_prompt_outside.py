@@ -45,7 +45,7 @@ def told(host: Host) -> list[str]:
     return [note.message for note in host._notifications]
 
 
-def test_the_editor_gets_the_text_privately_and_what_it_writes_is_in_the_box(tmp_path: Path) -> None:
+def test_the_editor_gets_a_private_file_and_its_text_is_in_the_box(tmp_path: Path) -> None:
     look = 'ls -ld "$1" "$(dirname "$1")" | cut -c1-10; echo "$1"'
     body = f'({look}) > {tmp_path}/seen; printf "%s" " more" >> "$1"'
 

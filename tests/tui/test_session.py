@@ -150,7 +150,7 @@ async def test_a_queued_prompt_can_be_withdrawn_and_esc_returns_all() -> None:
 
 
 @played
-async def test_steering_stops_what_runs_without_an_interruption_message() -> None:
+async def test_steering_stops_the_running_work_without_an_interruption_message() -> None:
     async with Desk(reply(say("Going on and on", chunk=3), pause(60)), "Steered.") as desk:
         desk.send("first")
         await desk.until(lambda: bool(desk.shown.of(AnswerItem)))
@@ -162,7 +162,7 @@ async def test_steering_stops_what_runs_without_an_interruption_message() -> Non
 
 
 @played
-async def test_an_empty_enter_steers_with_what_is_queued() -> None:
+async def test_an_empty_enter_steers_with_the_queued_prompts() -> None:
     async with Desk(reply(pause(60)), "Steered.") as desk:
         desk.send("first")
         await asyncio.sleep(1)

@@ -238,7 +238,7 @@ async def test_a_failing_block_shows_one_line_and_the_others_are_shown(app: Host
 
 
 @on_screen()
-async def test_a_new_palette_repaints_what_is_shown(app: Host, pilot: Pilot[None]) -> None:
+async def test_a_new_palette_repaints_the_visible_rows(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(1))
     app.transcript.set_palette(Palette(text=Style(color="#ff0000")))
     app.transcript.frame()
@@ -387,7 +387,7 @@ async def test_dragging_the_scrollbar_moves_the_view(app: Host, pilot: Pilot[Non
 
 
 @on_screen()
-async def test_a_short_conversation_stands_at_the_top_and_does_not_scroll(app: Host, pilot: Pilot[None]) -> None:
+async def test_a_short_conversation_is_at_the_top_and_does_not_scroll(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(2))
     app.transcript.scroll_rows(-3)
     app.transcript.scroll_rows(3)
@@ -400,7 +400,7 @@ async def test_a_short_conversation_stands_at_the_top_and_does_not_scroll(app: H
 
 
 @on_screen()
-async def test_operations_lay_nothing_out_and_a_frame_lays_out_what_is_in_view(app: Host, pilot: Pilot[None]) -> None:
+async def test_operations_lay_nothing_out_and_a_frame_lays_out_visible_blocks(app: Host, pilot: Pilot[None]) -> None:
     TextBlock.layouts = 0
     app.transcript.apply(notices(500))
     assert TextBlock.layouts == 0

@@ -49,9 +49,7 @@ def code(file: FileDiff) -> list[str]:
     return [f"{line.sign}{line.text}" for hunk in file.hunks for line in hunk.lines if line.sign in ("+", "-")]
 
 
-async def test_the_session_shows_what_its_prompts_changed_and_nothing_that_the_user_changed(
-    project: Path, tmp_path: Path
-) -> None:
+async def test_the_session_shows_changes_of_its_prompts_and_none_of_the_user(project: Path, tmp_path: Path) -> None:
     async with working(tmp_path / "state", project) as work:
         async with work.submission():
             (project / "a.txt").write_text("one\nTWO\nthree\n")
