@@ -22,20 +22,6 @@ _ABOVE = 8
 """Maximum number of gap rows, which have positions too."""
 
 
-||||||| base
-def gap(before: Item, after: Item) -> int:
-    """Blank rows between two blocks that follow each other."""
-    if after.parent:
-        return 0
-    if before.parent:
-        return 1
-    if isinstance(before, ToolItem | NoticeItem) and type(before) is type(after):
-        return 0
-    if isinstance(before, PromptItem) and isinstance(after, OutputItem):
-        return 0
-    return 1
-
-
 class StackEntry:
     __slots__ = (
         "_children",
