@@ -204,7 +204,9 @@ def test_a_missing_structured_output_is_not_blamed_on_a_hook(
     result = json.loads(out.splitlines()[-1])
     assert result["subtype"] == "error_max_structured_output_retries"
     assert result["terminal_reason"] == "no_structured_output"
-    assert "hook" not in (out + err).lower()
+    # The first line names /hooks among the commands.
+    told = "\n".join([*out.splitlines()[1:], err])
+    assert "hook" not in told.lower()
 
 
 @pytest.mark.parametrize("rules", [[], ["Bash(rm -rf work)"]])
