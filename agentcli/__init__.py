@@ -32,6 +32,8 @@ if TYPE_CHECKING:
         DirectoryChanged,
         Event,
         FeatureDropped,
+        HookFinished,
+        HookStarted,
         LoopContinued,
         LoopEnded,
         LoopSuspected,
@@ -70,6 +72,7 @@ if TYPE_CHECKING:
     from agentcli.core.messages import ImageBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
     from agentcli.core.permission import Answer, PermissionMode
     from agentcli.core.usage import Usage
+    from agentcli.hooks.rules import HookRule
     from agentcli.sdk import query
     from agentcli.tools.base import Output, Progress, Tool, ToolContext
     from agentcli.tools.function import tool
@@ -95,6 +98,9 @@ __all__ = [
     "Engine",
     "Event",
     "FeatureDropped",
+    "HookFinished",
+    "HookRule",
+    "HookStarted",
     "ImageBlock",
     "LoopContinued",
     "LoopEnded",
@@ -173,6 +179,7 @@ _NAMES = {
         "PermissionMode",
     ),
     "agentcli.core.usage": ("Usage",),
+    "agentcli.hooks.rules": ("HookRule",),
     "agentcli.sdk": ("query",),
     "agentcli.tools.base": (
         "Output",

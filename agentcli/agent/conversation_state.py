@@ -13,7 +13,7 @@ from agentcli.agent.costs.costs import Costs
 from agentcli.agent.costs.spending import Spending
 from agentcli.agent.engine_setup import EngineSetup, resume_watch
 from agentcli.agent.file_changes import FileChanges
-from agentcli.agent.ports import Attachments
+from agentcli.agent.ports import Attachments, Hooks
 from agentcli.agent.profile import ConversationRequests, ModelSettings, price_of
 from agentcli.agent.prompt_queue import PromptQueue
 from agentcli.agent.questions import Questions, UserQuestion
@@ -35,6 +35,12 @@ class ConversationState:
         self.conversation = own
         self.tool_context = own.tool_context
         """With the working directory of the next command."""
+        self.hooks = Hooks()
+        """`use_hooks` replaces them."""
+        self.session_hooks: asyncio.Task[tuple[str, ...]] | None = None
+        """The SessionStart hooks, where they began before the first prompt."""
+        self.session_begun = False
+        """Whether the SessionStart hooks were started."""
         self.late_system = own.late_system
         """Completes the system prompt; None once that is done."""
         self.controller: AbortController | None = None
@@ -71,6 +77,8 @@ class ConversationState:
                 clock=own.clock,
                 profile=lambda: self.settings.profile,
                 tool_context=lambda: self.tool_context,
+                messages=lambda: self.log.messages,
+                view=own.view,
                 questions=self.questions,
                 costs=self.costs,
             )
@@ -84,7 +92,23 @@ class ConversationState:
         self.denials: list[dict[str, Any]] = []
         self.todos: list[Json] = todos_from(own.log)
         self._notices = list(own.notices)
+        self.use_hooks(own.extensions.hooks)
+        self._reported_problems: set[str] = set()
         self._detached: set[asyncio.Task[None]] = set()
+
+    def use_hooks(self, hooks: Hooks) -> None:
+        before, self.hooks = self.hooks, hooks
+        hooks.bind(self._describe, before.listing())
+
+    def _describe(self) -> Json:
+        """The fields that all hooks get."""
+        own = self.conversation
+        return {
+            "session_id": own.store.session_id,
+            "transcript_path": str(own.store.path or ""),
+            "cwd": str(self.tool_context.cwd),
+            "permission_mode": own.permissions.mode.value,
+        }
 
     def _agent_updates(self) -> tuple[Attachments, ...]:
         own = self.conversation
@@ -103,6 +127,15 @@ class ConversationState:
         else:
             await in_thread(definitions.refresh)
 
+    def take_definition_problems(self) -> list[ev.NoticeRaised]:
+        """What is wrong in definition files, each problem once."""
+        definitions = self.conversation.definitions
+        found = [str(problem) for problem in definitions.problems] if definitions is not None else []
+        new = [text for text in found if text not in self._reported_problems]
+        # One that was mended and comes back is reported again.
+        self._reported_problems = set(found)
+        return [ev.NoticeRaised(text=text, level="warning", code="definitions") for text in new]
+
     def take_notices(self) -> list[ev.NoticeRaised]:
         """Notices of the start, for whoever asks first: a front end, or the first submission."""
         notices, self._notices = self._notices, []
@@ -111,8 +144,7 @@ class ConversationState:
     def question(
         self, title: str, reason: str, display: Json, input: Json | None = None, signal: AbortSignal | None = None
     ) -> UserQuestion | None:
-        """A question of agentcli itself, shown like a permission request; None: the session is non-interactive.
-        `signal`: withdraws it; without one the end of the command that asks does."""
+        """A question of agentcli itself, like a permission request; None: non-interactive. `signal` withdraws it."""
         if not self.interactive:
             return None
         question = ev.PermissionRequested(
@@ -137,8 +169,18 @@ class ConversationState:
         self._detached.add(task)
         task.add_done_callback(self._detached.discard)
 
+    def begin_session(self) -> None:
+        """Start the SessionStart hooks, if there are hooks. The first prompt waits for them."""
+        if not self.session_begun and type(self.hooks) is not Hooks:
+            self.session_begun = True
+            work = self.hooks.before_session(self.conversation.session_source)
+            self.session_hooks = asyncio.get_running_loop().create_task(work)
+
     async def aclose(self) -> None:
         try:
             await self.agents.aclose()
         finally:
+            if self.session_hooks is not None:
+                await cancel_and_wait([self.session_hooks])
             await cancel_and_wait(list(self._detached))
+            await self.hooks.aclose()

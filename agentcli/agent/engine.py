@@ -7,6 +7,7 @@ any time. Everything with a subject of its own is an object of its own: `engine.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import replace
@@ -16,10 +17,13 @@ from typing import Any, Self
 from agentcli.agent.context.compaction import Shortening
 from agentcli.agent.conversation_state import ConversationState
 from agentcli.agent.engine_setup import EngineSetup
+from agentcli.agent.ports import Hooks
 from agentcli.agent.profile import Profile
+from agentcli.agent.prompt_expansion import DefinedPrompt
 from agentcli.agent.prompt_queue import Priority, Prompt, QueuedPrompt, prompt_blocks
 from agentcli.agent.shell_line import ShellInvocation
 from agentcli.agent.submission import Submission, SubmissionWork
+from agentcli.agent.updates.definition_watch import wait_for_definitions
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.aio import in_thread
@@ -59,6 +63,7 @@ class Engine:
         self.question = state.question
         self.take_notices = state.take_notices
         self.refresh_definitions = state.refresh_definitions
+        self.take_definition_problems = state.take_definition_problems
 
     # -------------------------------------------------------------------------------------------------------- facts
 
@@ -114,6 +119,26 @@ class Engine:
     def definitions(self) -> Library | None:
         """Commands, skills, agents and output styles from files; read again with every submission."""
         return self._state.conversation.definitions
+
+    @property
+    def hooks(self) -> Hooks:
+        """The active hooks."""
+        return self._state.hooks
+
+    @property
+    def output_style(self) -> str:
+        """The output style of this session; "" for the default one."""
+        return self._state.conversation.output_style
+
+    async def wait_for_definitions(self, version: int) -> list[ev.NoticeRaised]:
+        """Wait until files with commands, skills, agents or output styles have changed since this version of the
+        library, and take them in; returns notices about what is wrong in them. Where they are not watched it never
+        returns. Cancel it."""
+        if self.definitions is None or not self._state.conversation.watches_definitions:
+            await asyncio.Event().wait()
+        assert self.definitions is not None
+        await wait_for_definitions(self.definitions, version)
+        return self.take_definition_problems()
 
     def instruction_files(self) -> tuple[InstructionFile, ...]:
         """The instruction files that apply everywhere in the project, as they are now. Blocking."""
@@ -258,6 +283,11 @@ class Engine:
             message = replace(message, meta={TYPED: typed})
         return self._submission(SubmissionWork(prompt=message, mentions=mentions))
 
+    def submit_defined(self, prompt: DefinedPrompt) -> AsyncGenerator[ev.Event, None]:
+        """Run the prompt of a command or skill from a file. Its `!` commands run first; if one may not run, nothing is
+        sent."""
+        return self._submission(SubmissionWork(defined=prompt))
+
     def compact(self, focus: str = "", review: bool = False) -> AsyncGenerator[ev.Event, None]:
         """Shorten the conversation now (`/compact`). Also ends with one `Result`. `review`: in an interactive session a
         `CompactionProposed` waits for an `answer` before anything changes."""
@@ -304,11 +334,23 @@ class Engine:
         own = self._state.conversation
         if own.definitions is not None and not own.definitions.loaded:
             await self.refresh_definitions()
+        self._state.begin_session()
         await own.provider.warm()
         await own.extensions.workspace.warm(self.working_dirs)
 
-    async def aclose(self) -> None:
-        """End what runs beside submissions, close connections and the session file."""
+    async def reread(self) -> None:
+        """Read settings, hooks, definitions and permission rules again, as trust allows them now."""
+        state, own = self._state, self._state.conversation
+        if own.reread is None:
+            return
+        before, hooks = state.hooks, await in_thread(own.reread)
+        state.use_hooks(hooks)
+        await before.aclose()
+        own.permissions.read_again()
+
+    async def aclose(self, reason: str = "other") -> None:
+        """End what runs beside submissions, close connections and the session file. `reason`: clear, resume, exit or
+        other, for SessionEnd hooks."""
         state, own = self._state, self._state.conversation
         self.abort(AbortReason.SHUTDOWN)
         state.user_shell.stop()
@@ -325,6 +367,7 @@ class Engine:
         try:
             await state.agents.aclose()
             await state.background.aclose()
+            await state.hooks.after_session(reason)
         finally:
             await state.aclose()
             await own.extensions.workspace.aclose()

@@ -9,7 +9,7 @@ from agentcli.agent.cache.fingerprint import Front
 from agentcli.agent.cache.watch import CacheWatch, Setup
 from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.live_permissions import LivePermissions
-from agentcli.agent.ports import Extensions
+from agentcli.agent.ports import Extensions, Hooks
 from agentcli.agent.profile import (
     Bounds,
     ConversationRequests,
@@ -38,7 +38,7 @@ LateSystem = Callable[[], Callable[[], tuple[str, ...]]]
 """Gathers what a system prompt needs (blocking, for a thread); the result makes and records the prompt."""
 
 
-CHANGED_BEFORE = "old content was dropped, restored or shortened before the session was left"
+CHANGED_BEFORE = "old content was dropped, restored or shortened before the session was closed"
 
 
 @frozen
@@ -83,13 +83,21 @@ class EngineSetup:
     environ: Mapping[str, str] = field(default_factory=dict)
     """The user's own, whole, for the commands that they type themselves."""
     late_system: LateSystem | None = None
-    """Gives the system prompt when the first prompt is sent, in place of the profile's: part of it is gathered while
-    the program starts. None: the profile's applies."""
+    """Makes the system prompt with the first prompt, partly gathered during the start. None: the profile's applies."""
     notes: Notes | None = None
     """The project's memory; None: it is off."""
     instruction_files: InstructionFiles | None = None
     definitions: Library | None = None
     """Slash commands, skills, agents and output styles from files; None: none are used."""
+    session_source: str = "startup"
+    """startup, resume or clear: for SessionStart hooks."""
+    reread: Callable[[], Hooks] | None = None
+    """Read the settings again, move the definitions to where trust allows them, and make the hooks again. Blocking.
+    None: settings are read once."""
+    output_style: str = ""
+    """Name of the output style in the system prompt; "" for the default one."""
+    watches_definitions: bool = False
+    """Whether changes of their files are noticed between submissions too."""
     agents: AgentSetup | None = None
     """How sub-agents are started; None: there are none."""
     link: ParentLink | None = None

@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from agentcli.core.errors import AgentError
+from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.grant import Approval, Grant
 from agentcli.core.messages import Json
 from agentcli.core.permission import Behavior, Decision, Need, PermissionMode, RuleChoice, SaveTo
 from agentcli.permissions.policy import Policy
-from agentcli.permissions.rules.rule import Rule, RuleScope, parse_rules
+from agentcli.permissions.rules.rule import Rule, RuleScope, parse_rule, parse_rules
 from agentcli.tools.base import ToolContext
 
 BEHAVIORS: tuple[Behavior, ...] = ("deny", "ask", "allow")
@@ -72,6 +72,8 @@ class LivePermissions:
         self._before_plan = PermissionMode.DEFAULT if policy.mode is PermissionMode.PLAN else policy.mode
         self._session: list[tuple[Behavior, Rule]] = []
         """Rules of this session only, which survive that the files are read again."""
+        self._lent: list[Rule] = []
+        """Allow rules of commands and skills that are in use."""
         self._uses: dict[tuple[str, str, str], tuple[int, float]] = {}
         self._notices: list[str] = []
         self._seen = self._signature()
@@ -86,8 +88,7 @@ class LivePermissions:
         self.policy = self.policy.with_mode(mode)
 
     def leave_plan(self) -> PermissionMode:
-        """Out of plan mode, back to the mode before it; returns the active mode then. An answer may have left it
-        already, for another mode."""
+        """Leave plan mode for the mode before it; returns the active mode. An answer may have left it already."""
         if self.policy.mode is PermissionMode.PLAN:
             self.policy = self.policy.with_mode(self._before_plan)
         return self.policy.mode
@@ -145,6 +146,30 @@ class LivePermissions:
         self.policy = self.policy.with_rules(allow=learned)
         return where
 
+    # ---------------------------------------------------------------------------------- rules of commands and skills
+
+    def lend(self, texts: Sequence[str], source: str) -> list[str]:
+        """Add allow rules until `take_back`; deny and ask rules are still looked at before them. Returns why texts are
+        no rules."""
+        problems = []
+        for text in texts:
+            try:
+                rule = parse_rule(text, source)
+            except UsageError as error:
+                problems.append(str(error))
+                continue
+            if rule not in self._lent:
+                self._lent.append(rule)
+                self.policy = self.policy.with_rules(allow=[rule])
+        return problems
+
+    def take_back(self, *, but_from: str = "") -> None:
+        """Remove the lent rules, but for those from one source."""
+        lent = [rule for rule in self._lent if not but_from or rule.source != but_from]
+        if lent:
+            self._lent = [rule for rule in self._lent if rule not in lent]
+            self.policy = replace(self.policy, allow=tuple(rule for rule in self.policy.allow if rule not in lent))
+
     # ------------------------------------------------------------------------------------------------ the user's rules
 
     def entries(self) -> list[RuleEntry]:
@@ -165,10 +190,10 @@ class LivePermissions:
         gone = {rule.text for rule in parse_rules(remove)}
         if scope != "session":
             if self._files is None:
-                raise AgentError("There are no settings files here to keep rules in.")
+                raise AgentError("There is no settings file to save rules in.")
             where = self._files.change(scope, behavior, add=[rule.text for rule in added], remove=sorted(gone))
             self._forget(behavior, gone, where)
-            self._read_again()
+            self.read_again()
             return where
         missing = gone - {rule.text for kind, rule in self._session if kind == behavior}
         if missing:
@@ -197,7 +222,7 @@ class LivePermissions:
         if signature == self._seen:
             return False
         before = self.policy
-        self._read_again()
+        self.read_again()
         if text := _changes(before, self.policy):
             self._notices.append(text)
         return True
@@ -206,15 +231,15 @@ class LivePermissions:
         return self._notices.pop(0) if self._notices else None
 
     async def wait_for_notice(self) -> str:
-        """Wait until a settings file has changed the rules; returns how. For between submissions: a running submission
-        yields such notices itself. Cancel it."""
+        """Wait until a settings file has changed the rules; returns how. For between submissions; cancel it."""
         while True:
             self.refresh()
             if (text := self.take_notice()) is not None:
                 return text
             await asyncio.sleep(_POLL_SECONDS)
 
-    def _read_again(self) -> None:
+    def read_again(self) -> None:
+        """Take in the settings files, whether they have changed or not."""
         # Before reading: a change in between is then seen the next time.
         self._seen = self._signature()
         if self._reread is None:
@@ -228,7 +253,7 @@ class LivePermissions:
         hidden = self.policy.hidden_from_commands if set(fresh.deny) <= set(self.policy.deny) else None
         policy = replace(
             self.policy,
-            allow=fresh.allow,
+            allow=(*fresh.allow, *self._lent),
             ask=fresh.ask,
             deny=fresh.deny,
             trusted=fresh.trusted,

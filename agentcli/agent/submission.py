@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import replace
 
 from agentcli.agent.context.compaction import Compaction, Shortening
 from agentcli.agent.conversation_state import ConversationState
 from agentcli.agent.costs.account import Account
+from agentcli.agent.definition_rights import lend_rights
+from agentcli.agent.hook_call import HookCall
+from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.decide import budget_stop
+from agentcli.agent.loop.recover import hook_message
 from agentcli.agent.loop.run_loop import run_loop
 from agentcli.agent.loop_setup import ask_about_budget, loop_dependencies, mentions_for
 from agentcli.agent.loop_state import EndReason, LoopState, Stop
+from agentcli.agent.ports import PromptVerdict
+from agentcli.agent.prompt_expansion import DefinedPrompt, PromptExpansion
 from agentcli.agent.updates.undo_notes import COMMAND_FAILED
 from agentcli.context.normalise import MISSING_RESULT
 from agentcli.core import events as ev
@@ -26,13 +32,19 @@ from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock
 from agentcli.core.permission import PermissionMode
+from agentcli.providers.catalog import nearest_effort
+
+PROMPT_BLOCKED = "prompt_blocked"
+"""Terminal of a submission whose prompt a hook blocked."""
 
 
 @frozen
 class SubmissionWork:
-    """The work of a submission: one of `prompt`, `compaction` and `command`."""
+    """The work of a submission: one of `prompt`, `defined`, `compaction` and `command`."""
 
     prompt: Message | None = None
+    defined: DefinedPrompt | None = None
+    """Becomes the prompt when the submission has begun."""
     mentions: str | None = None
     """The text whose `@path` mentions are attached; None: the prompt's own."""
     compaction: Shortening | None = None
@@ -47,7 +59,14 @@ class Submission:
         self._task = task
         self._controller = AbortController()
         self._signal = self._controller.signal
-        wants_structured = own.wants_structured and task.prompt is not None
+        self._hook_texts: tuple[str, ...] = ()
+        """What hooks have for the model beside the prompt."""
+        self._blocked: str | None = None
+        """Why hooks blocked the prompt."""
+        self._prompt = task.prompt
+        self._mentions = task.mentions
+        """The text whose `@path` mentions are attached; None: the prompt's own."""
+        wants_structured = own.wants_structured and (task.prompt is not None or task.defined is not None)
         self._account = Account(own.clock, wants_structured, began=own.clock.monotonic())
 
     async def run(self) -> AsyncGenerator[ev.Event, None]:
@@ -64,7 +83,7 @@ class Submission:
                         yield event
             except Exception as error:
                 logging.getLogger("agentcli").exception("the submission failed")
-                text = f"agentcli itself failed: {type(error).__name__}: {error}. The conversation can go on."
+                text = f"agentcli itself failed: {type(error).__name__}: {error}. You can continue the conversation."
                 account.ended = ev.LoopEnded(terminal=EndReason.MODEL_ERROR.value, turns=0, text=text)
         finally:
             self._complete_log()
@@ -73,6 +92,7 @@ class Submission:
             finally:
                 state.controller = None
                 state.is_model_working = False
+                own.permissions.take_back()
         result = account.result(state.costs.totals, own.catalog, own.store.session_id, own.ids.new())
         running = [task.report() for task in state.background.tasks if task.status == "running"]
         result = replace(result, background_tasks=running)
@@ -87,11 +107,25 @@ class Submission:
 
     async def _work(self) -> AsyncGenerator[ev.Event, None]:
         """Everything between the start of the submission and its Result."""
-        state, own, prompt = self._state, self._own, self._task.prompt
         await self._refresh_definitions()
         yield self._started()
-        for notice in state.take_notices():
+        for notice in (*self._state.take_notices(), *self._state.take_definition_problems()):
             yield notice
+        with self._model_of_definition() as notices:
+            for notice in notices:
+                yield notice
+            async with aclosing(self._work_on_prompt()) as events:
+                async for event in events:
+                    yield event
+
+    async def _work_on_prompt(self) -> AsyncGenerator[ev.Event, None]:
+        state, own = self._state, self._own
+        async with aclosing(self._prepare_prompt()) as events:
+            async for event in events:
+                yield event
+                if isinstance(event, ev.LoopEnded):
+                    return
+        prompt = self._prompt
         if prompt is not None and (note := await state.files.take_undo_note(state.log.messages)):
             state.user_notes.add(note)
         for message in state.user_notes.take():
@@ -111,27 +145,80 @@ class Submission:
                 for late in self._late_notices():
                     yield late
 
+    async def _prepare_prompt(self) -> AsyncGenerator[ev.Event, None]:
+        """Expand the prompt and ask the hooks about it. A `LoopEnded` means that it is not sent."""
+        if self._task.defined is not None:
+            async with aclosing(self._expand(self._task.defined)) as events:
+                async for event in events:
+                    yield event
+        if self._prompt is None:
+            return
+        async with aclosing(self._ask_hooks(self._prompt)) as events:
+            async for event in events:
+                yield event
+        if self._blocked is not None:
+            yield ev.LoopEnded(terminal=PROMPT_BLOCKED, turns=0, text=words.prompt_blocked(self._blocked))
+
     def _main_work(self) -> AsyncGenerator[ev.Event, None]:
         task = self._task
         if task.command is not None:
             return self._run_command(task.command)
-        if task.prompt is not None:
-            return self._answer_prompt(task.prompt)
+        if self._prompt is not None:
+            return self._answer_prompt(self._prompt)
         return self._compact(task.compaction or Shortening())
+
+    async def _expand(self, defined: DefinedPrompt) -> AsyncGenerator[ev.Event, None]:
+        """Make the prompt that a file defines. Without one the submission ends here."""
+        state, own = self._state, self._own
+        for text in lend_rights(defined.definition, own.permissions):
+            yield ev.NoticeRaised(text=text, level="warning", code="definitions")
+        runner = loop_dependencies(state, self._controller).turn.runner
+        expansion = PromptExpansion(defined, runner, state.tool_context, self._signal)
+        async with aclosing(expansion.run()) as events:
+            async for event in events:
+                yield event
+        self._prompt, self._mentions = expansion.message, expansion.mentions
+        if expansion.message is not None:
+            return
+        # Without its prompt nothing else would show again what was typed.
+        own.store.record(ev.CommandEntered(text=defined.typed))
+        if self._signal.aborted:
+            yield ev.LoopEnded(terminal=EndReason.ABORTED_TOOLS.value, turns=0, text="")
+            return
+        yield ev.NoticeRaised(text=expansion.problem, level="error", code="command")
+        yield ev.LoopEnded(terminal=COMMAND_FAILED, turns=0, text=expansion.problem)
+
+    @contextmanager
+    def _model_of_definition(self) -> Iterator[list[ev.NoticeRaised]]:
+        """Use the model that a file names, for this submission only. Gives notices about it."""
+        settings, defined = self._state.settings, self._task.defined
+        wanted = defined.definition.model if defined is not None else ""
+        info = self._own.catalog.get(wanted or settings.profile.model)
+        before = settings.profile
+        if defined is None or wanted in ("", "inherit") or info.id == self._own.catalog.resolve(before.model):
+            yield []
+            return
+        effort = nearest_effort(info, before.effort)[0] if before.effort is not None else None
+        changed = replace(before, model=info.id, effort=effort)
+        note = self._state.context.price_of_change(changed).note
+        text = f"This prompt uses {info.id}, as {defined.definition.origin.label} says. {note}".rstrip()
+        settings.profile = changed
+        try:
+            yield [ev.NoticeRaised(text=text, code="definitions")]
+        finally:
+            # Unless the user has chosen another one meanwhile.
+            if settings.profile.model == info.id:
+                settings.profile = replace(settings.profile, model=before.model, effort=before.effort)
 
     async def _answer_prompt(self, prompt: Message) -> AsyncGenerator[ev.Event, None]:
         """Add what hooks, mentioned files and attachments have for a prompt, then run the loop."""
         state, own, signal = self._state, self._own, self._signal
         await self._complete_system()
-        hook_texts: tuple[str, ...] = ()
-        with suppress(Aborted):
-            hook_texts = await signal.run(own.extensions.hooks.before_prompt(prompt.text))
-        if hook_texts:
-            blocks = tuple(TextBlock(text) for text in hook_texts)
-            yield ev.MessageAppended(message=Message("user", blocks, own.ids.new(), Origin.HOOK))
+        if self._hook_texts:
+            yield ev.MessageAppended(message=hook_message(self._hook_texts, own.ids.new()))
         mentions = mentions_for(own, state.questions)
         if mentions is not None:
-            text = prompt.text if self._task.mentions is None else self._task.mentions
+            text = prompt.text if self._mentions is None else self._mentions
             async with aclosing(mentions.attach(text, state.tool_context, signal)) as events:
                 async for event in events:
                     yield event
@@ -147,6 +234,28 @@ class Submission:
         async with aclosing(loop) as events:
             async for event in events:
                 yield event
+
+    async def _ask_hooks(self, prompt: Message) -> AsyncGenerator[ev.Event, None]:
+        """Run the hooks of the session's start, before its first prompt, and of this prompt."""
+        state, signal = self._state, self._signal
+        source = self._own.session_source
+        begun = HookCall[tuple[str, ...]](state.hooks, lambda hooks: hooks.before_session(source), signal, ())
+        asking = HookCall(state.hooks, lambda hooks: hooks.before_prompt(prompt.text), signal, PromptVerdict())
+        texts: tuple[str, ...] = ()
+        with suppress(Aborted):
+            if state.session_hooks is not None:
+                task, state.session_hooks = state.session_hooks, None
+                texts = await signal.run(task)
+            elif not state.session_begun:
+                state.session_begun = True
+                async with aclosing(begun.run()) as events:
+                    async for event in events:
+                        yield event
+            async with aclosing(asking.run()) as events:
+                async for event in events:
+                    yield event
+        self._hook_texts = (*texts, *begun.verdict, *asking.verdict.context)
+        self._blocked = asking.verdict.blocked
 
     async def _refresh_definitions(self) -> None:
         if self._own.definitions is not None:
@@ -208,6 +317,9 @@ class Submission:
             api_key_source=own.api_key_source,
             effort=profile.effort or "",
             sandbox=state.tool_context.launcher.level,
+            commands=list(own.definitions.commands) if own.definitions is not None else [],
+            skills=list(own.definitions.skills) if own.definitions is not None else [],
+            output_style=own.output_style,
             agents=sorted(state.agents.available()),
         )
 
@@ -251,6 +363,11 @@ class Submission:
         state.context.take(event)
         self._stop_at_budget(event)
         match event:
+            case ev.MessageAppended(message=message) if message.origin is Origin.QUEUED:
+                # Skills were loaded for the prompt before it; a command's own rights last as long as the submission.
+                defined = self._task.defined
+                own = defined.definition.origin.label if defined is not None else ""
+                self._own.permissions.take_back(but_from=own)
             case ev.DirectoryChanged():
                 state.tool_context = replace(state.tool_context, cwd=type(state.tool_context.cwd)(event.cwd))
             case ev.TodosChanged():
@@ -265,11 +382,10 @@ class Submission:
             self._controller.abort(AbortReason.BUDGET)
 
     def _complete_log(self) -> None:
-        """However the submission ended, also when the consumer went away: the log has the prompt and a result for every
-        call (I1), and the user's pending changes apply."""
-        log, prompt = self._state.log, self._task.prompt
+        """However it ended: the log has the prompt and a result for every call (I1), and pending changes apply."""
+        log, prompt = self._state.log, self._prompt
         self._state.context.request_ended()
-        if prompt is not None and not log.has(prompt.id):
+        if prompt is not None and self._blocked is None and not log.has(prompt.id):
             log.keep(ev.MessageAppended(message=prompt))
         last = log.messages[-1] if log.messages else None
         if last is None or not last.tool_uses:

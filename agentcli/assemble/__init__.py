@@ -8,6 +8,9 @@ subagents    the engines of sub-agents
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,23 +19,25 @@ from agentcli.agent.engine import Engine
 from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.loop.structured_output import RequireOutput
-from agentcli.agent.ports import Collapser, Extensions
+from agentcli.agent.ports import Collapser, Extensions, Hooks
 from agentcli.agent.updates.earlier_commands import resumed_shells
 from agentcli.assemble.agent_flags import as_agent
-from agentcli.assemble.attachments import AttachmentsBuilder
-from agentcli.assemble.auto_mode_offer import auto_mode_offer
+from agentcli.assemble.attachments import AttachmentsBuilder, skill_listing
 from agentcli.assemble.context_pipeline import collapser_for, pipeline_for
-from agentcli.assemble.definitions import definitions_for
+from agentcli.assemble.definitions import SessionSkills, definition_places, definitions_for
 from agentcli.assemble.environment import Environment
-from agentcli.assemble.lost_permissions import lost_permissions_notice
+from agentcli.assemble.hooks import hooks_for
 from agentcli.assemble.model import ModelBuilder
 from agentcli.assemble.options import Options
 from agentcli.assemble.rights import STRUCTURED_OUTPUT, Rights, RightsBuilder
 from agentcli.assemble.sessions import OpenedSession, SessionBuilder
 from agentcli.assemble.subagents import SubagentBuilder
 from agentcli.config.settings import Settings
+from agentcli.core import events as ev
 from agentcli.core.events import NoticeRaised
 from agentcli.core.launch import Launcher
+from agentcli.core.permission import PermissionMode
+from agentcli.core.plural import counted
 from agentcli.permissions.policy import Policy
 from agentcli.workspace.base import Workspace
 
@@ -61,7 +66,8 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
     bounds = models.bounds(profile)
     provider, key_source = models.provider()
     results_dir = session.store.results_dir()
-    rights = parts.build(results_dir, tuple(session.results_elsewhere))
+    definitions = definitions_for(env)
+    rights = parts.build(results_dir, tuple(session.results_elsewhere), SessionSkills(definitions, session.log))
 
     def reread() -> Policy:
         return RightsBuilder(Environment(replace(options, cwd=env.cwd))).policy(rights.registry)
@@ -70,16 +76,26 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
     if options.interactive and (lost := lost_permissions_notice(session.history, permissions.mode)):
         env.notices.append(NoticeRaised(text=lost, level="info", code="resumed_rights"))
     shells = resumed_shells(session.log, session.background)
-    system = sessions.system(session)
+    style = sessions.style(session, definitions)
+    system = sessions.system(session, style)
     builder = AttachmentsBuilder(env, session, rights.context.hides)
     extensions = _extensions(env, sessions, session)
+    skills = skill_listing(env, session, definitions, permissions, rights.registry)
     extensions = replace(
-        extensions, attachments=builder.attachments(permissions, shells, system, extensions.attachments)
+        extensions, attachments=builder.attachments(permissions, shells, system, skills, extensions.attachments)
     )
     cwd = _shell_folder(session, env)
     tool_context = replace(rights.context, cwd=cwd, reaches=permissions.reaches, shells=shells)
     builder.recall(tool_context)
-    definitions = definitions_for(env)
+
+    def reread_project() -> Hooks:
+        fresh = Environment(replace(options, cwd=env.cwd))
+        definitions.move(definition_places(fresh))
+        definitions.refresh()
+        hooks = _hooks(fresh)
+        builder.news.extend(notice.text for notice in fresh.notices if notice.code == "hooks")
+        return hooks
+
     subagents = SubagentBuilder(env, sessions, definitions)
     return subagents.session_engine(
         EngineSetup(
@@ -112,8 +128,12 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             notes=builder.notes,
             instruction_files=builder.files,
             definitions=definitions,
+            output_style=style.name if style is not None else "",
+            watches_definitions=options.interactive and env.settings.boolean("watchFiles"),
+            session_source="resume" if session.log else "clear" if options.after_clear else "startup",
+            reread=reread_project,
             agents=subagents.setup(),
-            late_system=sessions.late_system(session),
+            late_system=sessions.late_system(session, style),
             watched=builder.changed if options.interactive and env.settings.boolean("watchFiles") else None,
             pipeline=pipeline_for(env.settings, results_dir, extensions.collapser),
         )
@@ -128,14 +148,18 @@ def _shell_folder(session: OpenedSession, env: Environment) -> Path:
 
 def _extensions(env: Environment, sessions: SessionBuilder, session: OpenedSession) -> Extensions:
     """The caller's extensions, with the default implementations where it gave none."""
-    options, extensions = env.options, env.options.extensions
-    if options.json_schema is not None:
-        extensions = replace(extensions, hooks=RequireOutput(extensions.hooks, STRUCTURED_OUTPUT))
+    extensions = replace(env.options.extensions, hooks=_hooks(env))
     if type(extensions.workspace) is Workspace:
         extensions = replace(extensions, workspace=sessions.workspace(session))
     if type(extensions.collapser) is Collapser:
         extensions = replace(extensions, collapser=collapser_for(env.settings, session.view))
     return extensions
+
+
+def _hooks(env: Environment) -> Hooks:
+    """The caller's hooks and the configured ones; those that ask for structured output around them."""
+    hooks = hooks_for(env)
+    return hooks if env.options.json_schema is None else RequireOutput(hooks, STRUCTURED_OUTPUT)
 
 
 def settings_for(options: Options) -> Settings:
@@ -153,3 +177,43 @@ def sandbox_for(options: Options) -> tuple[Launcher, str]:
     `UsageError` as `build_engine` does."""
     rights = RightsBuilder(Environment(options)).build()
     return rights.context.launcher, " ".join(rights.sandbox_problems)
+
+
+MARKER = "auto-mode-offered"
+OFFER = (
+    "Auto mode is available: project edits and sandboxed commands run without approval. Network access, paths outside "
+    "the project and loss of git history still need approval. Switch with Shift+Tab or /mode auto."
+)
+
+
+def auto_mode_offer(env: Environment, launcher: Launcher) -> Callable[[], str]:
+    """A function that returns the notice the first time it is called for this user, else nothing."""
+    options, folder = env.options, env.paths.state_dir
+    chosen = options.permission_mode is not None or bool(env.settings.each("permissions.defaultMode"))
+    if not (options.offer_auto_mode and options.interactive) or chosen or launcher.uncontained or folder is None:
+        return lambda: ""
+    return lambda: OFFER if _first_time(folder / MARKER) else ""
+
+
+def _first_time(marker: Path) -> bool:
+    """Whether this call created the marker. If it cannot be created, the notice is never shown."""
+    with contextlib.suppress(OSError):
+        marker.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(marker, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        return True
+    return False
+
+
+def lost_permissions_notice(history: Iterable[ev.Event], mode: PermissionMode) -> str:
+    """One line for the user; empty if the session file records no lost mode or rule."""
+    earlier, rules = "", set[str]()
+    for event in history:
+        if isinstance(event, ev.ModeChanged):
+            earlier = event.mode
+        elif isinstance(event, ev.RulesLearned) and event.where == "session":
+            rules.update(event.rules)
+    lost = [f"mode {earlier}"] if earlier and earlier != mode.value else []
+    lost += [counted(len(rules), "session rule")] if rules else []
+    if not lost:
+        return ""
+    return f"Not restored from the earlier session: {' and '.join(lost)}. The mode is now {mode.value}."

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentcli.agent.updates.skills import ModelSkills
+from agentcli.assemble.definitions import SessionSkills
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.model import key_store
-from agentcli.assemble.unknown_tools import unknown_tools
 from agentcli.config.paths import own_parts, project_folder
 from agentcli.config.save import RuleKeeper
 from agentcli.config.settings import Layer
@@ -22,12 +23,14 @@ from agentcli.core.installation import installation_paths
 from agentcli.core.launch import BareLauncher, Launcher
 from agentcli.core.permission import PermissionMode
 from agentcli.permissions.commands.command_parts import runs_beside_others
-from agentcli.permissions.granting import known_credentials
+from agentcli.permissions.granting import CREDENTIALS, NETWORK, known_credentials
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules.rule import READING_TOOLS, Rule, RuleScope, parse_rule, parse_rules
 from agentcli.tools.base import ToolContext
-from agentcli.tools.registry import Registry, builtin_tools
+from agentcli.tools.registry import BUILTIN_NAMES, Registry, builtin_tools
 from agentcli.tools.shell.environment import PassedVariables, child_environment
+from agentcli.tools.skill import NAME as SKILL
+from agentcli.tools.skill import Skill
 
 if TYPE_CHECKING:
     from agentcli.permissions.denied_files import DeniedFiles
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
     from agentcli.permissions.sandbox.plan import SandboxRules
 
 STRUCTURED_OUTPUT = "StructuredOutput"
+_OTHERS = frozenset({"Task", "Agent", "Skill", STRUCTURED_OUTPUT, NETWORK, CREDENTIALS})
+"""Names that rules may use although the session may have no such tool."""
 _SCOPES: Mapping[Layer, RuleScope] = {
     Layer.MANAGED: "managed",
     Layer.FLAGS: "flags",
@@ -67,21 +72,28 @@ class RightsBuilder:
         self._installation = installation_paths(env.working_dirs, env.home)
         self._sandbox_problems: list[str] = []
 
-    def build(self, results_dir: Path | None = None, results_elsewhere: tuple[Path, ...] = ()) -> Rights:
-        """Build policy, tools, sandbox and folders. `results_elsewhere`: other folders with stored tool results of
-        this conversation."""
-        registry = self._registry()
+    def build(
+        self,
+        results_dir: Path | None = None,
+        results_elsewhere: tuple[Path, ...] = (),
+        skills: SessionSkills | None = None,
+    ) -> Rights:
+        """Build policy, tools, sandbox and folders. `results_elsewhere`: other folders with stored tool results."""
+        registry = self._registry(skills)
         policy = self.policy(registry)
         registry = registry.without(tool.name for tool in registry if policy.refuses_always(tool.name))
         notes = [folder for folder in policy.memory if folder.is_dir()]
         readable = (*((results_dir,) if results_dir else ()), *results_elsewhere, *notes)
         denied = self._denied_files(policy)
-        sandbox_rules = self._sandbox_rules(policy, readable, denied)
+        skill_folders = skills.folders if skills is not None else tuple
+        skill_roots = skills.roots() if skills is not None else ()
+        sandbox_rules = self._sandbox_rules(policy, (*readable, *skill_roots), denied)
         launcher = self._launcher(sandbox_rules)
         policy = replace(
             policy,
             mode=self._usable_mode(policy.mode, launcher),
             readable=readable,
+            skill_folders=skill_folders,
             scratch=() if launcher.temp_folder is None else (launcher.temp_folder,),
             locate=partial(_locate, launcher),
             temp=launcher.temp_folder or policy.temp,
@@ -107,11 +119,15 @@ class RightsBuilder:
         notices = tuple(notice.text for notice in self._env.notices)
         return Rights(policy, registry, context, notices, tuple(self._sandbox_problems))
 
-    def _registry(self) -> Registry:
+    def _registry(self, skills: SessionSkills | None) -> Registry:
         options = self._env.options
         registry = Registry(builtin_tools(runs_beside_others))
+        loads_skills = skills is not None and skills.has_tool
         if options.tools is not None:
-            registry = registry.selected(options.tools)
+            registry = registry.selected(name for name in options.tools if name != SKILL)
+            loads_skills = loads_skills and SKILL in options.tools
+        if skills is not None and loads_skills:
+            registry = registry.adding([Skill(ModelSkills(skills.library))])
         if not self._env.can_ask:
             # Tools that only ask the user are not offered in non-interactive runs.
             registry = registry.without(tool.name for tool in registry if hasattr(tool, "unanswered"))
@@ -314,3 +330,20 @@ def _locate(launcher: Launcher, command: str, path: str) -> str:
 
 def _at_home(text: str, home: Path | None) -> Path:
     return home / text[2:] if home is not None and text.startswith("~/") else Path(text)
+
+
+def unknown_tools(rules: Iterable[Rule], custom: Iterable[str]) -> Iterator[str]:
+    """One message for each rule that matches no tool. `custom`: names of tools that are not built in.
+
+    Rules for MCP tools pass: their names are unknown until the server runs."""
+    known = _OTHERS.union(BUILTIN_NAMES, custom)
+    for rule in dict.fromkeys(rules):
+        if rule.tool.startswith("mcp__") or any(map(rule.names, known)):
+            continue
+        from difflib import get_close_matches  # only a mistake pays for it
+
+        folded = {name.casefold(): name for name in known}
+        near = get_close_matches(rule.tool.casefold().rstrip("*"), folded, n=1, cutoff=0.6)
+        hint = f" Did you mean {folded[near[0]]}?" if near else ""
+        where = f"{rule.source}: " if rule.source else ""
+        yield f"{where}There is no tool named {rule.tool}, so the rule {rule.text} has no effect.{hint}"

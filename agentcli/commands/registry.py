@@ -12,8 +12,11 @@ from agentcli.commands.base import ALWAYS, Command
 from agentcli.core.permission import PermissionMode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from agentcli.agent.engine import Engine
     from agentcli.commands.front_end import FrontEnd
+    from agentcli.definitions.files import StyleFile
 
 _UNDO = (("keep", "in conflicts, keep your lines"), ("replace", "in conflicts, replace your lines"))
 
@@ -78,6 +81,8 @@ COMMANDS: tuple[Command, ...] = (
         beside=True,
         pages=("",),
     ),
+    Command("hooks", "List hooks with their files and last outcome", "[search]", beside=True, pages=("",)),
+    Command("trust", "Review and trust this project's settings, hooks and commands", local=ALWAYS),
     Command("quarantine", "List, restore or delete quarantined files", "[restore|rm ID]"),
     Command(
         "context",
@@ -95,6 +100,7 @@ COMMANDS: tuple[Command, ...] = (
         "[edit|add] [name|text]",
         local=("edit", "add"),
     ),
+    Command("skills", "List skills with source, size and last use", "[search]", beside=True, pages=("",)),
     Command("cost", "Show tokens and cost of this conversation", aliases=("usage",), beside=True, pages=("",)),
     Command("budget", "Show, set or remove the budget of this session", "[dollars|off]", beside=True),
     Command("todos", "Show the task list", beside=True),
@@ -110,6 +116,16 @@ COMMANDS: tuple[Command, ...] = (
         local=ALWAYS,
         completes=lambda _engine, front_end: front_end.themes(),
     ),
+    Command(
+        "output-style",
+        "Choose how the model answers, from the next session on",
+        "[name]",
+        local=ALWAYS,
+        completes=lambda engine, _front_end: (
+            ("default", "Brief and concrete"),
+            *((style.name, style.description) for style in _styles(engine)),
+        ),
+    ),
     Command("config", "Show or change settings", local=ALWAYS),
     Command("login", "Connect a model: an API key or a server on this machine", local=ALWAYS),
     Command("logout", "Remove the stored API key", local=ALWAYS),
@@ -119,16 +135,30 @@ COMMANDS: tuple[Command, ...] = (
 )
 
 
+def _styles(engine: Engine) -> Iterable[StyleFile]:
+    from agentcli.definitions.builtin_styles import all_styles
+
+    return all_styles(engine.definitions).values()
+
+
+_BUILT_IN = frozenset(name for command in COMMANDS for name in (command.name, *command.aliases))
+
+
+def reserve_names(engine: Engine) -> None:
+    """Let the definitions of a session know which names they cannot have."""
+    if engine.definitions is not None:
+        engine.definitions.reserved = _BUILT_IN
+
+
 def rows(engine: Engine | None) -> tuple[Command, ...]:
     """All commands of a session: the built-in ones, then commands and skills from files, each by name."""
     if engine is None or engine.definitions is None:
         return COMMANDS
     from agentcli.commands.from_files import rows_from_files
 
-    taken = {name for command in COMMANDS for name in (command.name, *command.aliases)}
     found: dict[str, Command] = {}
     for row in rows_from_files(engine.definitions):
-        if row.name not in taken:
+        if row.name not in _BUILT_IN:
             found.setdefault(row.name, row)
     return (*COMMANDS, *found.values())
 

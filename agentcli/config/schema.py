@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from agentcli.core.frozen import frozen
 
-Kind = Literal["text", "integer", "number", "boolean", "texts", "object", "text map"]
+Kind = Literal["text", "integer", "number", "boolean", "texts", "object", "text map", "list map"]
 RepositoryRight = Literal["yes", "no", "stricter", "inside"]
 
 PERMISSION_MODES = ("plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions")
@@ -31,10 +31,10 @@ class Key:
     minimum: float | None = None
     maximum: float | None = None
     merge: bool = False
-    """Lists add up, strongest layer first; objects combine key by key. False: the strongest layer alone counts."""
+    """Lists add up, strongest layer first; objects combine key by key, and in a `list map` the lists of a key add up.
+    False: the strongest layer alone counts."""
     repository: RepositoryRight = "yes"
-    """`stricter`: only a value that allows no more than the user's own setting, or the default, does.
-    `inside`: only paths that lie in the repository itself."""
+    """`stricter`: only a value that allows no more than the user's own. `inside`: only paths in the repository."""
     environment: tuple[str, ...] = ()
     """Environment variables for it; the first that is set wins."""
     aliases: tuple[str, ...] = ()
@@ -326,8 +326,25 @@ KEYS: tuple[Key, ...] = (
         minimum=0,
         repository="no",
     ),
+    Key(
+        "hooks",
+        "list map",
+        'Commands to run at fixed points of a session: `{"PreToolUse": [{"matcher": "Bash", "hooks": '
+        '[{"type": "command", "command": "…"}]}]}`.',
+        default={},
+        merge=True,
+    ),
+    Key(
+        "claudeHooks",
+        "boolean",
+        "Also use the hooks of `~/.claude/settings.json` and of the project's `.claude/settings.json` and "
+        "`.claude/settings.local.json`.",
+        default=True,
+        repository="no",
+    ),
     Key("systemPrompt", "text", "Replaces the default system prompt."),
     Key("appendSystemPrompt", "text", "Text added to the system prompt."),
+    Key("outputStyle", "text", "How the model answers: an output style's name; empty for the default.", default=""),
     Key("maxTurns", "integer", "Maximum number of model replies per prompt.", minimum=1, repository="stricter"),
     Key(
         "maxBudgetUsd",

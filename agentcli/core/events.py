@@ -11,17 +11,17 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
+from agentcli.core.event_base import Event as Event
+from agentcli.core.extension_events import AgentFinished as AgentFinished
+from agentcli.core.extension_events import AgentStarted as AgentStarted
+from agentcli.core.extension_events import HookFinished as HookFinished
+from agentcli.core.extension_events import HookStarted as HookStarted
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, Json, Message, ToolResultBlock
 from agentcli.core.usage import Usage
 
 USER_AGENT = "person"
 """Agent of events about a shell command that the user typed after `!`."""
-
-
-@frozen(kw_only=True)
-class Event:
-    agent: str = ""
 
 
 def is_of_subagent(event: Event) -> bool:
@@ -42,6 +42,11 @@ class SessionStarted(Event):
     effort: str = ""
     sandbox: str = ""
     """State of the sandbox: `bubblewrap, network on`, `off`, `not available`."""
+    commands: list[str] = field(default_factory=list)
+    """Names of slash commands from files."""
+    skills: list[str] = field(default_factory=list)
+    output_style: str = ""
+    """Name of the output style; "" for the default one."""
     agents: list[str] = field(default_factory=list)
     """Names of the sub-agents that can be started."""
 
@@ -207,8 +212,7 @@ class FeatureDropped(Event):
 
 @frozen(kw_only=True)
 class RequestRepaired(Event):
-    """The API refused part of the history; requests leave it out from here on. `through` is the last message
-    concerned."""
+    """The API refused part of the history; requests leave it out from here on, up to the message `through`."""
 
     repair: str
     """strip_thinking or drop_images."""
@@ -281,45 +285,6 @@ class BackgroundChanged(Event):
 
 
 @frozen(kw_only=True)
-class AgentStarted(Event):
-    """A sub-agent begins; `agent` is its id, which all of its events carry until its `AgentFinished`."""
-
-    tool_use_id: str
-    """The Task call that started it."""
-    name: str
-    """explore, general, plan, or the name of a definition."""
-    description: str
-    """Its task in a few words."""
-    model: str
-    background: bool = False
-    session_id: str = ""
-    """Its transcript is a session of its own."""
-    parent: str = ""
-    """Id of the agent that started it; "" is the main one."""
-    worktree: str = ""
-    """The git worktree it works in; "" for the session's own folder."""
-
-
-@frozen(kw_only=True)
-class AgentFinished(Event):
-    tool_use_id: str
-    name: str
-    description: str
-    status: str
-    """completed, failed or stopped."""
-    turns: int = 0
-    tokens: int = 0
-    cost_usd: float | None = None
-    """None: the price of a model is unknown."""
-    duration_ms: int = 0
-    text: str = ""
-    """Its report; if it failed, why."""
-    background: bool = False
-    worktree: str = ""
-    """The worktree that was kept because it has changes; "" if there is none."""
-
-
-@frozen(kw_only=True)
 class DirectoryChanged(Event):
     """Later calls run in this folder."""
 
@@ -343,8 +308,7 @@ class PermissionRequested(Event):
     title: str
     reason: str
     suggestions: list[str] = field(default_factory=list)
-    """The allow rules, one per part of a compound command, that would make this question unnecessary; saved if the
-    answer is "always"."""
+    """The allow rules, one per part of a command, that would make this question unnecessary; saved by "always"."""
     rule_choices: list[Json] = field(default_factory=list)
     """Alternatives that "always" can save, narrowest first: `{"rules": […], "covers": "…", "note": "…"}`
     (`RuleChoice`). The first has the rules of `suggestions`. Empty if no rule can cover the call."""
@@ -552,8 +516,7 @@ class Result(Event):
     retryable: bool = False
     structured_output: Any = None
     background_tasks: list[Json] = field(default_factory=list)
-    """Background commands that were still running when the answer was complete: `task_id`, `command`, `status`,
-    `summary`."""
+    """Background commands that still ran when the answer was complete: `task_id`, `command`, `status`, `summary`."""
 
 
 EVENT_TYPES: Mapping[str, type[Event]] = {

@@ -22,12 +22,17 @@ COPY_OF = "copy_of"
 TYPED = "typed"
 """In a prompt's meta: the text as typed, with placeholders for pasted text."""
 
+EXPANDED = "expanded"
+"""In a prompt's meta: the command or skill that its text comes from (`kind`, `name`, `file`)."""
+
+SKILLS = "skills"
+"""In the meta of an attachment: the skills that it tells the model of (`listed`, `gone`, `first`, `tool`)."""
+
 SAID = "said"
 """In a message's meta: the user's words alone, if its text also explains them to the model."""
 
 ATTACHED = "attached"
-"""In a message's meta: the file that the user attached with `@path` (`path`, `name`, `summary`, `part`); empty for one
-that could not be attached."""
+"""In a message's meta: the file attached with `@path` (`path`, `name`, `summary`, `part`); empty if it failed."""
 
 NOTE = "note"
 """In a message's meta: an attachment about something that the user has seen. `about` is shell, undo or background;

@@ -41,6 +41,8 @@ def notice(event: Event) -> tuple[int, str] | None:
         # The output of a command is the answer itself.
         important = VERBOSE if event.level == "info" else ALWAYS
         return None if event.code == "command" else (important, _line(f"{whose(event)}{event.text}"))
+    if isinstance(event, ev.HookFinished):
+        return (ALWAYS, _line(event_line(event)[0])) if event.is_notable else None
     importance = _IMPORTANCE.get(type(event))
     if importance is None:
         return None

@@ -26,6 +26,8 @@ from agentcli.core.events import (
     ContextEdited,
     Event,
     FeatureDropped,
+    HookFinished,
+    HookStarted,
     LoopSuspected,
     MessageAppended,
     ModeChanged,
@@ -74,11 +76,12 @@ _ERROR_NAMES = {
 
 
 class Frames:
-    """One per run. `replay` echoes prompts when they become part of the conversation."""
+    """One per run. `replay` echoes prompts when they become part of the conversation, `hooks` reports every hook."""
 
-    def __init__(self, ids: Ids, replay: bool = False) -> None:
+    def __init__(self, ids: Ids, replay: bool = False, hooks: bool = False) -> None:
         self._ids = ids
         self._replay = replay
+        self._hooks = hooks
         self.session_id = ""
         self._shown_blocks: dict[str, list[Block]] = {}
         self._shown_results: set[str] = set()
@@ -95,7 +98,6 @@ class Frames:
         """Data about calls without a result frame yet, for clients that show them."""
 
     def frames(self, event: Event) -> Iterator[Json]:
-        """The frames to send for this event, in order."""
         if event.agent:
             # A sub-agent replies beside the main one, whose frame may still be held.
             yield from self._made(event)
@@ -155,18 +157,24 @@ class Frames:
             case Result():
                 self.session_id = event.session_id or self.session_id
                 yield result_frame(event)
+            case HookStarted() | HookFinished() if self._hooks:
+                about = _hook(event)
+                yield self._system(about.pop("subtype"), event, **about)
             case _:
-                if isinstance(event, AgentStarted):
-                    self._agent_calls[event.agent] = event.tool_use_id
-                if (fields := _system_fields(event)) is not None:
-                    yield self._system(fields.pop("subtype"), event, **fields)
-                if isinstance(event, ReplyTombstoned):
-                    yield self._tombstone(event)
-                if isinstance(event, ContextCompacted):
-                    yield self._system("status", event, status=None)
-                if isinstance(event, ToolBatchSummarised):
-                    ids = event.tool_use_ids
-                    yield self._frame("tool_use_summary", event, summary=event.text, preceding_tool_use_ids=ids)
+                yield from self._others(event)
+
+    def _others(self, event: Event) -> Iterator[Json]:
+        if isinstance(event, AgentStarted):
+            self._agent_calls[event.agent] = event.tool_use_id
+        if (fields := _system_fields(event)) is not None:
+            yield self._system(fields.pop("subtype"), event, **fields)
+        if isinstance(event, ReplyTombstoned):
+            yield self._tombstone(event)
+        if isinstance(event, ContextCompacted):
+            yield self._system("status", event, status=None)
+        if isinstance(event, ToolBatchSummarised):
+            ids = event.tool_use_ids
+            yield self._frame("tool_use_summary", event, summary=event.text, preceding_tool_use_ids=ids)
 
     def _appended(self, event: Event, message: Message) -> Iterator[Json]:
         if message.is_copy:
@@ -253,15 +261,15 @@ def _init_fields(event: SessionStarted) -> Json:
         "mcp_servers": [],
         "model": event.model,
         "permissionMode": event.permission_mode,
-        "slash_commands": list(command_names()),
+        "slash_commands": list(dict.fromkeys((*command_names(), *event.commands, *event.skills))),
         "apiKeySource": event.api_key_source,
         "effort": event.effort,
         "sandbox": event.sandbox,
         "version": __version__,
         "claude_code_version": PROTOCOL_VERSION,
-        "output_style": "default",
+        "output_style": event.output_style or "default",
         "agents": event.agents,
-        "skills": [],
+        "skills": event.skills,
         "plugins": [],
     }
 
@@ -368,6 +376,24 @@ def _denied(event: PermissionDenied) -> Json:
     }
 
 
+def _hook(event: HookStarted | HookFinished) -> Json:
+    about = {"hook_id": event.hook_id, "hook_name": event.name, "hook_event": event.event_name}
+    if isinstance(event, HookStarted):
+        return {"subtype": "hook_started", **about, "tool_use_id": event.tool_use_id or None}
+    return {
+        "subtype": "hook_response",
+        **about,
+        "tool_use_id": event.tool_use_id or None,
+        "outcome": event.outcome,
+        "reason": event.text,
+        "source": event.source,
+        "exit_code": event.exit_code,
+        "stdout": event.output,
+        "stderr": event.errors,
+        "duration_ms": event.duration_ms,
+    }
+
+
 def _notice(text: str, level: str = "info", code: str = "") -> Json:
     return {"subtype": "notice", "level": level, "text": text, "code": code}
 
@@ -392,6 +418,7 @@ _SYSTEM_FIELDS: Mapping[type[Event], Callable[[Any], Json | None]] = {
     AgentFinished: _agent_finished,
     ModeChanged: _mode,
     NoticeRaised: lambda event: _notice(event.text, event.level, event.code),
+    HookFinished: lambda event: _notice(*event_line(event), "hook") if event.is_notable else None,
     FeatureDropped: lambda event: _notice(*event_line(event), "feature_dropped"),
     RequestRepaired: lambda event: _notice(*event_line(event), event.repair),
     LoopSuspected: lambda event: _notice(*event_line(event), "loop_suspected"),

@@ -31,6 +31,8 @@ ABORT_GRACE_SECONDS = 3.0
 CANCEL_GRACE_SECONDS = 0.5
 """Time for a cancelled submission to end before it is cancelled again."""
 CANCEL_ATTEMPTS = 5
+IDLE_SECONDS = 60.0
+"""From the end of a submission to the Notification hooks for an idle session."""
 EVENT_SLICE_SECONDS = 0.008
 """Keys and frames get a turn after this much time of events without a pause."""
 BACKGROUND_PAUSE_SECONDS = 0.03
@@ -72,7 +74,6 @@ class SessionDriver:
 
     @property
     def submission(self) -> asyncio.Task[None] | None:
-        """The task of the submission that runs."""
         return self._running
 
     @property
@@ -84,11 +85,15 @@ class SessionDriver:
 
     def open(self, engine: Engine) -> None:
         """Show the engine's conversation and start what was sent before there was an engine."""
+        from agentcli.commands.registry import reserve_names
+
         self._engine = engine
+        reserve_names(engine)
         self._view.show_opened(engine)
         for notice in engine.take_notices():
             self._view.show(notice)
         self._watch_background()
+        self._create_task(self._watch_definitions(engine))
         self._start_next()
 
     def hold(self, holding: bool) -> None:
@@ -103,7 +108,7 @@ class SessionDriver:
         self._holding = True
         if queued := self.withdraw_queued():
             self._view.give_back(queued)
-        await self.close()
+        await self.close("resume" if engine.messages else "clear")
         self._questions.clear()
         self._background_agents.clear()
         self._view.clear()
@@ -111,8 +116,8 @@ class SessionDriver:
         self._holding = False
         self.open(engine)
 
-    async def close(self) -> None:
-        """End all work and close the engine."""
+    async def close(self, reason: str = "exit") -> None:
+        """End all work and close the engine. `reason` as for `Engine.aclose`."""
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.abort(AbortReason.SHUTDOWN)
@@ -125,7 +130,7 @@ class SessionDriver:
             self.stuck = bool(pending)
         self._running = self._guard = self._watching = self._abort_reason = None
         if engine is not None:
-            await engine.aclose()
+            await engine.aclose(reason)
 
     def note(self, text: str, level: str = "info") -> None:
         """Show a line of the front end's own, which a resumed session shows again."""
@@ -254,12 +259,12 @@ class SessionDriver:
                         await asyncio.sleep(0)
                         slice_began = time.monotonic()
         except asyncio.CancelledError:
-            self.note("The work did not stop in time and was cut off.", "warning")
+            self.note("The task did not stop in time and was cancelled.", "warning")
         except Exception as error:  # a bug of ours ends this submission, not the session
             import logging
 
             logging.getLogger("agentcli").exception("the submission failed")
-            text = f"agentcli itself failed: {type(error).__name__}: {error}. The conversation can go on."
+            text = f"agentcli itself failed: {type(error).__name__}: {error}. You can continue the conversation."
             self.note(text, "error")
         finally:
             if asyncio.current_task() is self._running:
@@ -384,6 +389,16 @@ class SessionDriver:
                 self._show(event, beside=True)
         self._view.refresh_status()
 
+    async def _watch_definitions(self, engine: Engine) -> None:
+        """Take in changed commands and skills at once, also beside a submission: menus show them."""
+        version = 0
+        while True:
+            notices = await engine.wait_for_definitions(version)
+            version = engine.definitions.version if engine.definitions is not None else 0
+            for notice in notices:
+                self.note(notice.text, notice.level)
+            self._view.refresh_commands()
+
     def _watch_background(self) -> None:
         """Between submissions, show changes of background commands, agents, files and rules."""
 
@@ -403,8 +418,14 @@ class SessionDriver:
             while True:
                 self.note(await engine.permissions.wait_for_notice())
 
+        async def notify_hooks(engine: Engine) -> None:
+            await asyncio.sleep(IDLE_SECONDS)
+            if engine.messages:
+                engine.hooks.attention_needed("idle_prompt", "agentcli is waiting for your input.")
+
         async def watch(engine: Engine) -> None:
-            await asyncio.gather(show_commands(engine), note_files(engine), note_rules(engine))
+            watches = (show_commands(engine), note_files(engine), note_rules(engine), notify_hooks(engine))
+            await asyncio.gather(*watches)
 
         if self._engine is not None and self._watching is None:
             self._watching = self._create_task(watch(self._engine))

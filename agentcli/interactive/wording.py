@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agentcli.core import events as ev
 from agentcli.core.format import duration, elapsed, money, token_count
-from agentcli.core.messages import ATTACHED, NOTE, SUMMARY, Message, Origin
+from agentcli.core.messages import ATTACHED, EXPANDED, NOTE, SKILLS, SUMMARY, Message, Origin
 from agentcli.core.permission import PartFinding
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import counted
@@ -20,11 +20,14 @@ _MOST_COMMANDS = 5
 
 Level = Literal["info", "warning", "error"]
 Outcome = Literal["done", "denied", "interrupted", "failed"]
-"""Of a call that has ended."""
+"""Of a finished call."""
 
 INTERRUPTED = "Interrupted. Partial output is kept. What should be done instead?"
+
 SUMMARY_TITLE = "Summary of the conversation so far"
 ABORTED = ("aborted_streaming", "aborted_tools")
+PROMPT_BLOCKED = "prompt_blocked"
+"""Terminal of a prompt that a hook blocked, which has a line of its own."""
 
 
 def message_line(message: Message) -> str:
@@ -41,6 +44,8 @@ def message_line(message: Message) -> str:
         return plain_line(f"Attached {file['name']} ({file['summary']}{file['part']})", 300) if "name" in file else ""
     if "restored" in message.meta:
         return _restored(message.meta)
+    if isinstance(news := message.meta.get(SKILLS), Mapping):
+        return _skills(news)
     if "task_list" in message.meta:
         return "The model was reminded of its task list"
     if "permission_mode" in message.meta or NOTE in message.meta:
@@ -48,15 +53,33 @@ def message_line(message: Message) -> str:
     return f"The model was notified: {first}"
 
 
+def expansion_line(message: Message) -> str:
+    """One line about the file that a prompt comes from; "" for a prompt that was typed."""
+    made_from = message.meta.get(EXPANDED)
+    if not isinstance(made_from, dict):
+        return ""
+    size = counted(message.text.count("\n") + 1, "line")
+    return plain_line(f"Prompt of the {made_from.get('kind')} {made_from.get('file')} ({size})", 300)
+
+
 def summary(message: Message) -> str:
     """The summary that replaces compacted messages, without what is added for the model."""
     return plain_text(str(message.meta.get(SUMMARY, message.text)))
+
+
+def _skills(news: Mapping[str, Any]) -> str:
+    """Skills that came, changed or went while the session ran; "" for the list at its start."""
+    if news.get("first"):
+        return ""
+    parts = [f"+{name}" for name in news.get("listed", ())] + [f"−{name}" for name in news.get("gone", ())]
+    return plain_line(f"The model was notified of changed skills: {', '.join(parts)}", 300)
 
 
 def _restored(meta: Mapping[str, Any]) -> str:
     """What a compaction has put back into the context, in one line."""
     files = [str(path) for path in meta.get("files") or ()]
     named = {"tasks": "the task list", "plan": "the approved plan", "background": "running background commands"}
+    named["skills"] = "skills in use"
     kinds = [str(kind) for kind in meta.get("restored") or ()]
     parts = [named[kind] for kind in kinds if kind in named]
     parts += ["pinned items"] if "pinned" in kinds else []
@@ -64,7 +87,7 @@ def _restored(meta: Mapping[str, Any]) -> str:
 
 
 def retry(event: ev.RetryScheduled) -> str:
-    """What failed and which attempt is next, without the waiting time."""
+    """Why a request is retried and which attempt is next, without the waiting time."""
     status = f"{event.status} " if event.status else ""
     what = _RETRIED.get(event.kind) or plain_line(event.text.rstrip("."), 120) or event.kind
     return f"{status}{what}, attempt {event.attempt} of {event.max_attempts}"
@@ -74,8 +97,8 @@ _RETRIED = {
     "overloaded": "overloaded",
     "rate_limit": "rate limit",
     "server_error": "server error",
-    "timeout": "no answer in time",
-    "broken_stream": "the reply broke off",
+    "timeout": "timed out",
+    "broken_stream": "the reply was cut off",
     "conflict": "conflict",
 }
 
@@ -118,7 +141,7 @@ def event_line(event: ev.Event) -> tuple[str, Level]:
         case ev.SubmissionInterrupted():
             return INTERRUPTED, "warning"
         case ev.ReplyTombstoned():
-            return "The reply broke off. Its text so far is discarded.", "warning"
+            return "The reply was cut off. Its text is discarded.", "warning"
         case ev.RetryScheduled():
             return f"{retry(event)}, in {duration(event.wait_seconds)}", "warning"
         case ev.StreamWentQuiet():
@@ -140,8 +163,17 @@ def event_line(event: ev.Event) -> tuple[str, Level]:
             what = f"Background {event.task_id} {event.status}: {plain_line(event.command, 80)}"
             failed: Level = "warning" if event.status == "failed" else "info"
             return f"{what} ({event.summary})" if event.summary else what, failed
+        case _:
+            return _part_line(event)
+
+
+def _part_line(event: ev.Event) -> tuple[str, Level]:
+    """The lines about sub-agents, hooks and the context."""
+    match event:
         case ev.AgentStarted() | ev.AgentFinished():
             return _agent_line(event)
+        case ev.HookStarted() | ev.HookFinished():
+            return _hook_line(event)
         case _:
             return _context_line(event)
 
@@ -175,6 +207,28 @@ def _agent_line(event: ev.AgentStarted | ev.AgentFinished) -> tuple[str, Level]:
     return f"{what} ({', '.join(parts)})", "info"
 
 
+_HOOK_VERBS = {
+    "denied": "denied the call",
+    "blocked": "blocked",
+    "stopped": "stopped the work",
+    "timed_out": "timed out",
+    "crashed": "failed",
+    "failed": "failed",
+    "asked": "asked for approval",
+    "allowed": "allowed the call",
+}
+
+
+def _hook_line(event: ev.HookStarted | ev.HookFinished) -> tuple[str, Level]:
+    if isinstance(event, ev.HookStarted):
+        return f"Running the hook {plain_line(event.name)}", "info"
+    source = f" ({plain_line(event.source, 120)})" if event.source else ""
+    who = f"{plain_line(event.event_name)} hook {plain_line(event.name)}{source}"
+    text = plain_line(plain_text(event.text), 500)
+    verb = _HOOK_VERBS.get(event.outcome, "ended")
+    return f"{who} {verb}: {text}" if text else f"{who} {verb}", "warning" if event.is_notable else "info"
+
+
 def _context_line(event: ev.Event) -> tuple[str, Level]:
     match event:
         case ev.PrefixBroken():
@@ -198,7 +252,7 @@ def _context_line(event: ev.Event) -> tuple[str, Level]:
 
 
 def accepted_hunks(event: ev.ToolFinished) -> str:
-    """How much of a change the user accepted; "" when all of it."""
+    """How many hunks of a change the user accepted; "" if all."""
     match event.accepted_hunks:
         case [int(accepted), int(proposed)]:
             return f"you accepted {accepted} of {counted(proposed, 'hunk')}"
@@ -216,6 +270,8 @@ def result_line(event: ev.Result, reported: Collection[str] = ()) -> tuple[str, 
     the texts of failures that were shown already."""
     if event.terminal == "command_failed":
         return None
+    if event.terminal == PROMPT_BLOCKED:
+        return "The prompt was not sent.", "warning", ()
     if event.is_error:
         errors = tuple(plain_text(error) for error in event.errors if error not in reported)
         ending = _ENDINGS.get(event.terminal)
@@ -233,8 +289,8 @@ def result_line(event: ev.Result, reported: Collection[str] = ()) -> tuple[str, 
 
 
 _ENDINGS = {
-    "max_turns": "Stopped at the limit of turns. Send a prompt to continue.",
-    "max_budget_usd": "Stopped at the budget.",
+    "max_turns": "Stopped at the turn limit. Send a prompt to continue.",
+    "max_budget_usd": "Stopped: the budget is used up.",
 }
 
 
@@ -246,7 +302,7 @@ def ended_commands(tasks: Sequence[BackgroundTask]) -> str:
     shown = [f"{task.id} ({plain_line(task.command, _LONGEST_COMMAND)})" for task in running[:_MOST_COMMANDS]]
     if len(running) > len(shown):
         shown.append(f"{len(running) - len(shown)} more")
-    return f"Ended {counted(len(running), 'background command')}: {', '.join(shown)}"
+    return f"Stopped {counted(len(running), 'background command')}: {', '.join(shown)}"
 
 
 def approval_reason(event: ev.PermissionRequested) -> str:
@@ -264,7 +320,7 @@ def approval_findings(event: ev.PermissionRequested) -> list[PartFinding]:
 
 
 def question_of(event: ev.PermissionRequested) -> str:
-    """What is asked, in a few words, above what it is about."""
+    """The question above the command or change that needs approval."""
     match event.display.get("kind"):
         case "command" if "network" in event.display:
             return "Run it again with network?"
@@ -277,6 +333,6 @@ def question_of(event: ev.PermissionRequested) -> str:
         case "fetch":
             return "Fetch this address?"
         case "loop":
-            return "Go on?"
+            return "Continue?"
         case _:
             return f"Use {plain_line(event.name)}?"

@@ -80,6 +80,8 @@ class Policy:
     """The session's temp folder, readable and writable without approval."""
     memory: tuple[Path, ...] = ()
     """The project's memory folder: file tools read and write it without approval, commands only read it."""
+    skill_folders: Callable[[], tuple[Path, ...]] = tuple
+    """The folders of skills, which may be read without approval. Writing them needs it: a skill can bring rights."""
     locate: Callable[[str, str], str] = _same_place
     """Maps a command and a path it names to the path as other tools see it."""
     writable: tuple[Path, ...] = ()
@@ -117,7 +119,6 @@ class Policy:
         return self.with_rules(allow=parse_rules(texts, source, "flags"))
 
     def suggest(self, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]) -> Suggestions:
-        """Rules that would allow the call."""
         from agentcli.permissions.rules.suggest import Suggestions
 
         call = PermissionCall.of(tool_name, needs, cwd, working_dirs, self.home)
@@ -238,7 +239,6 @@ class Policy:
         return False
 
     def _names_path(self, rule: Rule, command: str, call: PermissionCall) -> bool:
-        """Whether a command names a path that a file rule matches (S7)."""
         if not (rule.covers_path(Need("read")) or rule.covers_path(Need("write"))):
             return False
         return any(call.restricted_by(rule, path) for _word, path in call.named_paths(command))
@@ -425,7 +425,6 @@ class Policy:
         return Decision("allow", "allowed because a sandbox without network contains it", findings=self._findings(call))
 
     def _writes_outside(self, command: str, call: PermissionCall) -> str | None:
-        """The reason when a command writes outside its sandbox; None otherwise."""
         judge = CommandJudge(self, call)
         open_folders = (*self.scratch, *self.writable)
         for verdict in judge.verdicts(command):
@@ -487,7 +486,7 @@ class Policy:
             return True
         if need.kind == "read":
             return call.is_inside(need.target) or is_inside(
-                real_path(need.target), (*self.readable, *self.scratch, *self.memory)
+                real_path(need.target), (*self.readable, *self.scratch, *self.memory, *self.skill_folders())
             )
         return need.kind == "execute" and self._reads_only(need.target, call)
 

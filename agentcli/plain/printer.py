@@ -32,11 +32,9 @@ class _Call:
     title: str
     started: bool = False
     live: bool = False
-    """What it puts out is printed as it comes."""
     stripper: ControlStripper = field(default_factory=ControlStripper)
     unended: str = ""
     last: str = ""
-    """The last line that was printed of it."""
     seen: bool = False
 
 
@@ -57,9 +55,7 @@ class Printer:
         """When thinking began, and of its text the line that has not ended."""
         self._calls: dict[str, _Call] = {}
         self._last_call = ""
-        """The call whose line was the last thing printed."""
         self._of_reply = ""
-        """The reply of which something was printed."""
         self._mode = ""
         self._reported: set[str] = set()
         """The texts of failures that this submission has shown."""
@@ -157,7 +153,8 @@ class Printer:
     def _(self, event: ev.MessageAppended, now: float) -> list[Piece]:
         typed = event.message.origin is Origin.PROMPT or SAID in event.message.meta
         if event.message.is_copy or typed:
-            return []  # the user has typed it just now
+            # The user has typed it just now; the text of a command from a file they have not.
+            return self.note(text) if (text := wording.expansion_line(event.message)) else []
         return self.message(event.message)
 
     def message(self, message: Message) -> list[Piece]:
@@ -264,6 +261,10 @@ class Printer:
         if isinstance(event, ev.CompactionFailed):
             self._reported.add(event.text)
         return self.note(*wording.event_line(event))
+
+    @_show.register
+    def _(self, event: ev.HookFinished, now: float) -> list[Piece]:
+        return self.note(*wording.event_line(event)) if event.is_notable else []
 
     # ----------------------------------------------------------------------------------------------------- tools
 

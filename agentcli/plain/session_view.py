@@ -69,7 +69,6 @@ class PrintedView:
         self._printing = None
 
     async def printed(self) -> None:
-        """Wait until everything is printed."""
         if self._printing is not None:
             await asyncio.wait([self._printing])
 
@@ -139,6 +138,9 @@ class PrintedView:
 
     def give_back(self, drafts: list[Draft]) -> None:
         self._session.put_before(*(draft.text for draft in drafts))
+
+    def refresh_commands(self) -> None:
+        """The completer asks for them each time."""
 
     def refresh_status(self) -> None:
         """There is no status line: the prompt reads the mode each time."""

@@ -208,7 +208,7 @@ class Plain:
         self._writer.write(
             [
                 line(f"agentcli {__version__} in {where}", "strong"),
-                prose(f"/help lists commands · @ files · ! shell · {stop} · Ctrl+D leaves", "quiet"),
+                prose(f"/help lists commands · @ files · ! shell · {stop} · Ctrl+D quits", "quiet"),
             ]
         )
 
@@ -246,7 +246,7 @@ class Plain:
             if now - self._stopped_at < TWICE_SECONDS:
                 raise Left from None
             self._stopped_at = now
-            self.session.note("Ctrl+C again leaves")
+            self.session.note("Ctrl+C again quits")
             return ""
 
     async def _prompted(self, draft: str) -> str:
@@ -298,7 +298,7 @@ class Plain:
 
     async def open(self, options: Options) -> None:
         engine = await asyncio.to_thread(_built, self.welcoming.prepared(options))
-        await self.session.close()
+        await self.session.close("resume" if engine.messages else "clear")
         await self._use(engine)
 
     async def _use(self, engine: Engine) -> None:

@@ -66,8 +66,7 @@ class LoadedSession:
     edits: list[tuple[str, Json]] = field(default_factory=list)
     """How old content is shown, in the form of `context.edits`, each with the id of the last message before it."""
     seen: list[tuple[str, Json]] = field(default_factory=list)
-    """What the model has seen of files, in the form of `agent.seenfiles`, each with the id of the last message before.
-    """
+    """What the model has seen of files, in the form of `agent.seenfiles`, with the id of the last message before."""
     pinned: tuple[str, ...] = ()
     """Pinned context items, by their `context.compact` names."""
     directory: str = ""
@@ -79,9 +78,10 @@ class LoadedSession:
     system_context: str | None = None
     folders: tuple[str, ...] = ()
     """Lines of the system context about folders."""
+    style: Json | None = None
+    """The output style in the system prompt; None for the default one."""
     user_contexts: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
-    """The text before all messages and what it was made from, by the boundary from which on it stands there, "" for the
-    beginning; none in sessions that were begun without."""
+    """The user context and its sources by the boundary from which it applies, "" for the beginning."""
     front: Json | None = None
     """How the last request began, in the form of `agent.fingerprint`; None in sessions of older versions."""
     front_version: str = ""
@@ -268,6 +268,8 @@ class _Reader:
         context = self.session.system_context = str(record["systemContext"])
         folders = record["folders"] if "folders" in record else folder_lines(context)
         self.session.folders = tuple(map(str, folders))
+        style = record.get("outputStyle")
+        self.session.style = style if isinstance(style, dict) else None
 
     def _take_user_context(self, record: Json) -> None:
         sources = {str(path): str(digest) for path, digest in record["sources"].items()}

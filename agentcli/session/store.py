@@ -49,7 +49,6 @@ class SessionStore(Store):
     """Make one with `create`, `resume` or `fork`."""
 
     def __init__(self, workplace: SessionContext, journal: SessionJournal, loaded: LoadedSession | None = None) -> None:
-        """`loaded` is what the journal's file already holds; None for a new one."""
         self._workplace = workplace
         self._journal = journal
         super().__init__(journal.path.stem)
@@ -58,6 +57,7 @@ class SessionStore(Store):
         """Id of the session whose sub-agent this is."""
         self._system_context = loaded.system_context if loaded else None
         self._folders = loaded.folders if loaded else ()
+        self._style = loaded.style if loaded else None
         self._user_contexts = dict(loaded.user_contexts) if loaded else {}
         self._front = (loaded.front, loaded.front_version) if loaded else (None, "")
         """How requests begin, and the version that sent the first of them."""
@@ -96,8 +96,7 @@ class SessionStore(Store):
     def resume(
         cls, workplace: SessionContext, path: Path, *, with_history: bool = True
     ) -> tuple[SessionStore, LoadedSession]:
-        """Go on with a session. Raises `SessionBusy`, `SessionTooNew`, or OSError if the file cannot be read.
-        `with_history` as for `load_session`."""
+        """Resume a session. Raises `SessionBusy`, `SessionTooNew` or OSError. `with_history` as for `load_session`."""
         journal = SessionJournal(path, workplace.clock)
         # The lock comes first: a process that is just ending may still write its last lines.
         journal.start()
@@ -130,6 +129,7 @@ class SessionStore(Store):
         store._forked_from = loaded.session_id
         store._system_context = loaded.system_context
         store._folders = loaded.folders
+        store._style = loaded.style
         store._user_contexts = dict(loaded.user_contexts)
         store._write_opening()
         for record in read_records(source):
@@ -155,6 +155,8 @@ class SessionStore(Store):
         return self._journal.problem
 
     def record(self, event: ev.Event) -> None:
+        if isinstance(event, ev.HookFinished) and not event.is_notable:
+            return
         if event.agent == ev.USER_AGENT or isinstance(event, AGENT_FRAME if event.agent else SHOWN_ONLY):
             self._record_shown(event)
             return
@@ -193,12 +195,16 @@ class SessionStore(Store):
         if self._opening != "session":
             self._write("custom-title", {"customTitle": title})
 
-    def set_system_context(self, text: str, folders: Sequence[str] = ()) -> None:
-        if text == self._system_context:
+    def set_system_context(self, text: str, folders: Sequence[str] = (), style: Json | None = None) -> None:
+        if (text, style) == (self._system_context, self._style):
             return
-        self._system_context, self._folders = text, tuple(folders)
+        self._system_context, self._folders, self._style = text, tuple(folders), style
         if self._opening != "session":
-            self._write("system-context", {"systemContext": text, "folders": list(folders)})
+            self._write("system-context", self._context_fields(text))
+
+    def _context_fields(self, text: str) -> Json:
+        style = {"outputStyle": self._style} if self._style is not None else {}
+        return {"systemContext": text, "folders": list(self._folders), **style}
 
     def set_user_context(self, text: str, sources: Mapping[str, str], boundary: str = "") -> None:
         if (text, dict(sources)) == self._user_contexts.get(boundary):
@@ -392,7 +398,6 @@ class SessionStore(Store):
     # ------------------------------------------------------------------------------------------------------- lines
 
     def _write(self, kind: str, fields: Json, *, uuid: str = "", parent: str | None = None) -> str:
-        """Write a record and return its uuid."""
         begins = self._opening == "session"
         self._write_opening()
         uuid = uuid or self._workplace.ids.new()
@@ -442,7 +447,7 @@ class SessionStore(Store):
         if self._parent:
             fields["parentSession"] = self._parent
         if self._system_context is not None:
-            fields |= {"systemContext": self._system_context, "folders": list(self._folders)}
+            fields |= self._context_fields(self._system_context)
         header = encode_line(self._line("session", self._workplace.ids.new(), None, fields))
         if not self._title:
             return header

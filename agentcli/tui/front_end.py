@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from agentcli.agent.context.report import ChangePrice
     from agentcli.agent.engine import Engine
     from agentcli.assemble import Options
+    from agentcli.commands.hooks import HookRow
     from agentcli.config.settings import SettingRow as Setting
+    from agentcli.config.trust import TrustState
     from agentcli.providers.base import Effort
     from agentcli.session.find import SessionInfo
     from agentcli.tui.app import AgentApp
@@ -42,6 +44,7 @@ class AppFrontEnd(FrontEnd):
             "cost": self._cost,
             "diff": self._diff,
             "tasks": self._tasks,
+            "hooks": self._hooks,
             "help": self._help,
             "theme": self._theme,
             "settings": self._settings,
@@ -98,6 +101,13 @@ class AppFrontEnd(FrontEnd):
 
     async def disconnect(self) -> str:
         return await self._app.welcoming.forget_key(await self.options())
+
+    async def review_trust(self, state: TrustState) -> bool:
+        from agentcli.tui.dialogs.trust import TrustReview
+
+        dialog = TrustReview(state, self._chat.palette, typed=lambda: self._chat.prompt.last_typed)
+        answer: str | None = await self._app.ask_on_screen(dialog)
+        return answer == "trust"
 
     async def save_setting(self, name: str, value: Any, scope: str = "user") -> str:
         if name == "theme" and isinstance(value, str):
@@ -176,7 +186,6 @@ class AppFrontEnd(FrontEnd):
         await self._app.ask_on_screen(page)
 
     async def _tasks(self, engine: Engine) -> str | None:
-        """The id of the task to stop."""
         from agentcli.tui.pages.tasks import TasksPage
 
         def output(task_id: str) -> list[str]:
@@ -196,6 +205,11 @@ class AppFrontEnd(FrontEnd):
             refreshing.stop()
         return picked[1] if picked is not None else None
 
+    async def _hooks(self, rows: Sequence[HookRow]) -> None:
+        from agentcli.tui.pages.hooks import HooksPage
+
+        await self._app.ask_on_screen(HooksPage(rows, self._chat.palette))
+
     async def _help(self, keys_first: bool = False) -> Any:
         from agentcli.commands.help import READ_ON, manual_lines
         from agentcli.commands.registry import rows
@@ -205,7 +219,7 @@ class AppFrontEnd(FrontEnd):
         keymap = self._app.preferences.keymap or {}
         known = rows(self._chat.session.engine)
         commands = [("Commands", command.usage, command.described) for command in known]
-        keys = [*help_rows(keymap), *(("Read on", where, text) for where, text in READ_ON)]
+        keys = [*help_rows(keymap), *(("More help", where, text) for where, text in READ_ON)]
         by_usage = {command.usage: command for command in known}
 
         def more(usage: str) -> list[str]:
@@ -245,7 +259,6 @@ class AppFrontEnd(FrontEnd):
 
 
 def last_lines_of(session: SessionInfo) -> list[str]:
-    """What a session ended with, for the picker's preview."""
     from agentcli.session.load import load_session
 
     lines: list[str] = []

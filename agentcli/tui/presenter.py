@@ -67,8 +67,6 @@ RESULT_SHOWN = 64_000
 
 @dataclass(slots=True)
 class _Stream:
-    """Text that comes in pieces: the item it goes to, once there is something to see."""
-
     item: AnswerItem | ThinkingItem
     began: float
     stripper: ControlStripper = field(default_factory=ControlStripper)
@@ -84,17 +82,12 @@ class Presenter:
         self._numbers = itertools.count(1)
         self._streams: dict[tuple[str, int], _Stream] = {}
         self._tools: dict[str, ToolItem] = {}
-        """Calls of this submission that have not ended, by the id of the call."""
         self._beside: dict[str, ToolItem] = {}
-        """The same for shell lines of the user that run beside it."""
         self._spelling: dict[tuple[str, int], ToolItem] = {}
         self._of_reply: dict[str, list[str]] = {}
-        """The items of each reply, for when it is taken back."""
         self._retry: NoticeItem | None = None
         self._mode = ""
-        """The permission mode that was shown last."""
         self._reported: set[str] = set()
-        """The texts of failures that this submission has shown."""
         self._echoed = 0
         self._entered: list[str] = []
         """Commands that were shown as sent: one that sends a prompt is not shown again with it."""
@@ -121,11 +114,9 @@ class Presenter:
         return PromptItem(id=self._new("prompt"), text=plain_text(text), images=images)
 
     def forget_sent(self, count: int) -> None:
-        """So many prompts that were shown as sent never will be."""
         self._echoed -= count
 
     def told(self, text: str) -> list[Operation]:
-        """A command that runs beside what goes on."""
         return [Add(PromptItem(id=self._new("prompt"), text=plain_text(text)))]
 
     def begin(self, now: float, text: str = "Starting") -> None:
@@ -134,8 +125,7 @@ class Presenter:
         self.activity = Activity(phase="starting", text=text, began=now, agents=self.agents.running)
 
     def interrupted(self, now: float, steering: bool = False) -> list[Operation]:
-        """Say so at once; what the engine tells later about the same changes nothing more. `steering`: a new prompt
-        is the reason and says enough."""
+        """Show it at once; later reports of it change nothing. `steering`: a new prompt is the reason."""
         calls = dict(self._tools)
         operations = [*self._close(now, "interrupted"), *self.agents.stop_foreground(now)]
         # What they put out until they have ended is still to come.
@@ -148,7 +138,6 @@ class Presenter:
         return operations
 
     def note(self, text: str, level: str = "info", code: str = "") -> list[Operation]:
-        """A line of the front end's own."""
         return [Add(self._notice(text, level, code))]
 
     def note_event(self, event: ev.Event) -> list[Operation]:
@@ -181,8 +170,7 @@ class Presenter:
         return item, [Replace(item) if known else Add(item)]
 
     def show_beside(self, event: ev.Event, now: float) -> list[Operation]:
-        """An event of a shell line that runs beside a submission: it is no part of what that one does, outlives it, and
-        is shown after an interruption too."""
+        """An event of a shell line beside a submission, which outlives it and is shown after an interruption too."""
         kept = self.activity, self._halted, self._tools
         self._halted, self._tools = False, self._beside
         try:
@@ -202,15 +190,20 @@ class Presenter:
             return []
         if message.origin is Origin.PROMPT and (typed := plain_text(message.typed)) in self._entered:
             self._entered.remove(typed)
-            return []
+            return self._expansion(message)
         if message.origin is Origin.PROMPT and self._echoed:
             self._echoed -= 1
             return []
         item = self.message_item(message)
-        return [Add(item)] if item is not None else []
+        return [Add(item), *self._expansion(message)] if item is not None else []
+
+    def _expansion(self, message: Message) -> list[Operation]:
+        """The prompt of a command from a file, folded under the command."""
+        if not (title := wording.expansion_line(message)):
+            return []
+        return [Add(OutputItem(id=self._new("output"), text=plain_text(message.text), title=title))]
 
     def message_item(self, message: Message) -> Item | None:
-        """How a message that is no reply and no result is shown; None if it is not."""
         match message.origin:
             case Origin.PROMPT | Origin.QUEUED:
                 pictures = sum(isinstance(block, ImageBlock) for block in message.content)
@@ -397,6 +390,17 @@ class Presenter:
         return self.note_event(event)
 
     @_show.register
+    def _(self, event: ev.HookStarted, now: float) -> list[Operation]:
+        self._phase(self.activity.phase or "tools", wording.event_line(event)[0])
+        return []
+
+    @_show.register
+    def _(self, event: ev.HookFinished, now: float) -> list[Operation]:
+        if not event.is_notable:
+            return []
+        return self.note(*wording.event_line(event), "HookFinished")
+
+    @_show.register
     def _(self, event: ev.CompactionProposed, now: float) -> list[Operation]:
         self._phase("waiting", "Waiting for your answer")
         return []
@@ -485,6 +489,8 @@ class Presenter:
     @_show.register
     def _(self, event: ev.Result, now: float) -> list[Operation]:
         aborted = event.terminal in wording.ABORTED
+        if event.terminal == wording.PROMPT_BLOCKED and self._echoed:
+            self._echoed -= 1
         operations = self._close(now, "interrupted" if aborted or self._halted else "failed")
         if aborted and not self._halted:
             operations.append(Add(EndItem(id=self._new("end"), text=wording.INTERRUPTED, level="warning")))

@@ -40,8 +40,6 @@ _AGENT_CHANGES_STATUS = (ev.UsageReported,)
 
 
 class SessionScreen(Protocol):
-    """What the session needs of a screen. Every call is cheap and returns at once."""
-
     def apply(self, operations: Iterable[Operation]) -> None: ...
 
     def show_activity(self, activity: Activity) -> None: ...
@@ -68,10 +66,10 @@ class SessionScreen(Protocol):
 
     def finished(self, result: ev.Result) -> None: ...
 
+    def refresh_commands(self) -> None: ...
+
 
 class TranscriptView:
-    """Implements `interactive.view.View`."""
-
     def __init__(
         self, screen: SessionScreen, now: Callable[[], float], read_branch: Callable[[Path], str] | None
     ) -> None:
@@ -82,7 +80,6 @@ class TranscriptView:
         self.presenter = Presenter(self._title_of)
         self.facts = FactsFeed(screen.show_facts, read_branch)
         self.past: Sequence[Item] | None = None
-        """The items of the conversation that is opened next, where they exist already."""
 
     def _title_of(self, name: str, input: Json) -> str:
         return self._engine.title_of(name, input) if self._engine is not None else ""
@@ -176,6 +173,9 @@ class TranscriptView:
     def take_due(self, draft: Draft) -> bool:
         return False
 
+    def refresh_commands(self) -> None:
+        self._screen.refresh_commands()
+
     def refresh_status(self) -> None:
         self.facts.refresh()
 
@@ -199,11 +199,9 @@ class TuiSession(SessionDriver):
         self._transcript.preview(items)
 
     def refresh_facts(self) -> None:
-        """Show the status line again: something it shows may have changed."""
         self._transcript.refresh_status()
 
     def open(self, engine: Engine, past: Sequence[Item] | None = None) -> None:
-        """As the driver's; `past` are the items of the conversation, if they exist already."""
         self._transcript.past = past if past is not None else self._transcript.past
         super().open(engine)
 
@@ -211,6 +209,6 @@ class TuiSession(SessionDriver):
         self._transcript.past = past
         await super().replace(engine)
 
-    async def close(self) -> None:
+    async def close(self, reason: str = "exit") -> None:
         await self._transcript.facts.aclose()
-        await super().close()
+        await super().close(reason)

@@ -17,7 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tests.bench.abort import abort
+from tests.bench.definitions import definitions
 from tests.bench.edits import edits_bench
+from tests.bench.hook import hook
 from tests.bench.imports import imports
 from tests.bench.index import index
 from tests.bench.iteration import iteration, memory
@@ -47,9 +49,11 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "iteration": (iteration, 3),
     "memory": (memory, 2),
     "tools": (tools, 15),
+    "hook": (hook, 60),
     "abort": (abort, 10),
     "imports": (imports, 9),
     "session": (session, 3),
+    "definitions": (definitions, 15),
     "edits": (edits_bench, 5),
     "permissions": (permissions, 300),
     "questions": (questions, 1),

@@ -20,6 +20,7 @@ from textual.selection import Selection
 from textual.widgets import Static
 
 from agentcli.agent.context.report import Category, ContextItem
+from agentcli.commands.hooks import HookRow
 from agentcli.config.schema import BY_NAME, KEYS
 from agentcli.config.settings import SettingRow as Setting
 from agentcli.core.usage import Totals, Usage
@@ -32,6 +33,7 @@ from agentcli.tui.pages.agent import AgentPage
 from agentcli.tui.pages.context import ContextPage, shared_out
 from agentcli.tui.pages.cost import CostNotes, CostPage
 from agentcli.tui.pages.help import HelpPage
+from agentcli.tui.pages.hooks import HooksPage
 from agentcli.tui.pages.settings import SettingChange, SettingScope, SettingsPage
 from agentcli.tui.pages.tasks import TasksPage
 from agentcli.tui.prompt.box import PromptBox
@@ -189,8 +191,8 @@ def test_a_price_that_is_not_known_is_said_and_not_counted_as_nothing() -> None:
     wide, narrow = look(CostPage(totals), size=(100, 24)), look(CostPage(totals), size=(50, 30))
     assert "not known" in next(line for line in wide.splitlines() if "my-model" in line)
     assert "$1.24 + ?" in next(line for line in wide.splitlines() if "together" in line)
-    assert "Session  $1.24  and 1 request whose price is not known" in wide
-    assert "my-model  price not known" in narrow
+    assert "Session  $1.24  and 1 request of unknown price" in wide
+    assert "my-model  unknown price" in narrow
 
 
 def test_a_narrow_cost_page_stacks_its_numbers() -> None:
@@ -296,7 +298,7 @@ def test_every_kind_of_item_that_the_engine_knows_has_a_letter_of_its_own() -> N
 
 def test_a_context_beyond_its_window_and_an_empty_one_are_said() -> None:
     full = [ContextItem(id="x", category="answers", label="much", tokens=30_000)]
-    assert "! more than the window holds" in look(ContextPage(full, 20_000, 16_000))
+    assert "! exceeds the context window" in look(ContextPage(full, 20_000, 16_000))
     assert "The context is empty" in look(ContextPage([], 20_000))
 
 
@@ -436,14 +438,14 @@ def test_what_a_project_cannot_set_is_only_saved_for_the_user() -> None:
 @pytest.mark.parametrize(
     ("rows", "files", "query", "said"),
     [
-        (settings(), FILES, "permissions.allow", "holds several values. Edit it in ~/.config"),
+        (settings(), FILES, "permissions.allow", "has several values. Edit it in ~/.config"),
         (
             settings(effort=("high", "environment variable AGENTCLI_EFFORT")),
             FILES,
             "effort",
-            "counts more than any file",
+            "overrides all settings files",
         ),
-        (settings(), {}, "effort", "This page is for reading only."),
+        (settings(), {}, "effort", "Settings cannot be changed here."),
     ],
 )
 def test_what_cannot_be_changed_here_says_why(
@@ -475,6 +477,27 @@ def test_background_commands_show_how_they_are_doing() -> None:
     for width in (120, 80, 40):
         empty = look(TasksPage([], lambda _id: []), size=(width, 24)).split("\n")
         assert empty[1:] == ["   No agents, no background commands.", " Esc back"]
+
+
+def test_hooks_are_listed_by_event_found_by_typing_and_shown_whole() -> None:
+    hooks = [
+        HookRow("PreToolUse", "Bash", "check.sh", ".agentcli/settings.json", "denied, 0.1 s"),
+        HookRow("Stop", "", "run-tests", "~/.claude/settings.json", ""),
+    ]
+    assert look(HooksPage(hooks)) == (
+        "─── Hooks ──────────────────────────────────────────────────────────────────────\n"
+        " ⌕ type to search\n"
+        " PreToolUse Bash\n"
+        " ❯ check.sh   .agentcli/settings.json  denied, 0.1 s\n"
+        " Stop\n"
+        "   run-tests  ~/.claude/settings.json\n"
+        " type search · ↑↓ move · Enter show · Esc back"
+    )
+    found = look(HooksPage(hooks), *"tests")
+    assert "run-tests" in found
+    assert "check.sh" not in found
+    assert "Last run: denied, 0.1 s" in look(HooksPage(hooks), "enter")
+    play(HooksPage(hooks), through_all_sizes)
 
 
 def test_k_stops_a_running_command_and_says_that_another_has_ended() -> None:

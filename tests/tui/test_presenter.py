@@ -18,6 +18,7 @@ from agentcli.core.messages import (
     ToolResultBlock,
     ToolUseBlock,
     UnknownBlock,
+    user_message,
 )
 from agentcli.core.usage import Usage
 from agentcli.tui.model import (
@@ -124,6 +125,29 @@ def test_a_reply_that_is_taken_back_leaves_nothing() -> None:
     assert shown.texts() == ["answer: whole"]
 
 
+def test_a_hook_is_shown_only_if_it_stopped_something_or_failed() -> None:
+    about = {"hook_id": "h", "event_name": "PreToolUse", "name": "check", "source": "settings.json"}
+    shown = presented(
+        ev.HookFinished(**about, outcome="success"),
+        ev.HookFinished(**about, outcome="denied", text="No \x1b[31mrm."),
+        ev.HookFinished(**about, outcome="failed", text="exit code 1"),
+    )
+    assert [item.text for item in shown.items] == [
+        "PreToolUse hook check (settings.json) denied the call: No rm.",
+        "PreToolUse hook check (settings.json) failed: exit code 1",
+    ]
+
+
+def test_a_prompt_after_a_blocked_one_is_shown_once() -> None:
+    presenter = Presenter()
+    for text in ("blocked", "sent"):
+        presenter.sent(text, 0)
+        if text == "blocked":
+            presenter.show(result(terminal="prompt_blocked", is_error=True), 1)
+    assert presenter.show(ev.MessageAppended(message=user_message("sent", "p", Origin.PROMPT)), 2) == []
+    assert presenter.show(ev.MessageAppended(message=user_message("other", "q", Origin.PROMPT)), 3) != []
+
+
 def test_retries_are_one_notice_that_counts_up() -> None:
     retry = {"max_attempts": 10, "wait_seconds": 4, "kind": "overloaded", "text": "Overloaded", "status": 529}
     shown = presented(ev.RetryScheduled(attempt=1, **retry), ev.RetryScheduled(attempt=2, **retry))
@@ -152,7 +176,7 @@ def test_thinking_folds_with_the_seconds_it_took_and_blank_text_is_not_shown() -
         ({"is_error": True, "terminal": "model_error", "errors": ["No such model"]}, "No such model"),
         (
             {"is_error": True, "terminal": "max_turns", "errors": ["x"]},
-            "Stopped at the limit of turns. Send a prompt to continue.",
+            "Stopped at the turn limit. Send a prompt to continue.",
         ),
         ({"is_error": True, "terminal": "command_failed", "errors": ["x"]}, None),
         (

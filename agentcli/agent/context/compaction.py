@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from agentcli.agent.context.compaction_plan import CompactionDependencies, CompactionDraft, drafted
 from agentcli.agent.context.compaction_preview import RequestTokens
+from agentcli.agent.hook_call import HookCall
 from agentcli.agent.questions import Questions
 from agentcli.agent.side_call import SideCall
 from agentcli.context import compact as words
@@ -22,7 +23,7 @@ from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.abort import Aborted, AbortSignal
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import Json, Message, Origin, ToolUseBlock, user_message
+from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolUseBlock, user_message
 from agentcli.core.permission import Answer
 from agentcli.core.usage import Usage
 from agentcli.providers.base import FailureKind
@@ -32,17 +33,14 @@ __all__ = ["INTERRUPTED", "Compaction", "CompactionDependencies", "Shortening"]
 MAX_SUMMARY_TOKENS = 16_000
 RAISED_SUMMARY_TOKENS = 48_000
 LEAST_SUMMARY_TOKENS = 4_000
-INTERRUPTED = "Compaction was interrupted; the conversation is as it was."
-_CANCELLED = "Compaction was cancelled; the conversation is as it was."
-NOTHING_YET = "There is nothing to shorten yet; the conversation is as it was."
-NO_SUMMARY = "The model gave no summary; the conversation is as it was."
-INFLATING = "The summary would be longer than what it replaces; the conversation is as it was."
-LITTLE_TO_GAIN = (
-    "Hardly anything would be gained by it; the conversation is as it was. /context shows what takes the room."
-)
-PINNED_TOO_MUCH = (
-    "With what is pinned, nothing would be gained; the conversation is as it was. Unpin something in /context."
-)
+BLOCKED = "A hook blocked the compaction. The conversation is unchanged."
+INTERRUPTED = "Compaction was interrupted. The conversation is unchanged."
+_CANCELLED = "Compaction was cancelled. The conversation is unchanged."
+NOTHING_YET = "There is nothing to compact yet. The conversation is unchanged."
+NO_SUMMARY = "The model gave no summary. The conversation is unchanged."
+INFLATING = "The summary would be longer than what it replaces. The conversation is unchanged."
+LITTLE_TO_GAIN = "Compacting would free very little. The conversation is unchanged. /context shows what fills it."
+PINNED_TOO_MUCH = "With the pinned items, compacting would free nothing. Unpin something in /context."
 
 
 @frozen
@@ -103,8 +101,24 @@ class Compaction:
         for message in self.messages:
             yield ev.MessageAppended(message=message)
         yield ev.ContextCompacted(trigger=self._trigger, tokens_before=before, tokens_after=after)
+        async with aclosing(self._run_hooks_after()) as events:
+            async for event in events:
+                yield event
+
+    async def _run_hooks_after(self) -> AsyncGenerator[ev.Event, None]:
+        """Their texts for the model follow the summary."""
+        own, signal, trigger = self._dependencies, self._signal, self._trigger
+        ended = HookCall(own.hooks, lambda hooks: hooks.after_compact(trigger), signal, None)
+        begun = HookCall[tuple[str, ...]](own.hooks, lambda hooks: hooks.before_session("compact"), signal, ())
         with suppress(Aborted):
-            await signal.run(own.hooks.after_compact(self._trigger))
+            for call in (ended.run(), begun.run()):
+                async with aclosing(call) as events:
+                    async for event in events:
+                        yield event
+        if begun.verdict:
+            message = Message("user", tuple(map(TextBlock, begun.verdict)), own.ids.new(), Origin.HOOK)
+            self.messages = (*self.messages, message)
+            yield ev.MessageAppended(message=message)
 
     # ------------------------------------------------------------------------------------------------ the summary
 
@@ -117,10 +131,18 @@ class Compaction:
         if asking is None:
             self.problem = NOTHING_YET
             return
+        preparing = HookCall[str | None](
+            own.hooks, lambda hooks: hooks.before_compact(self._trigger, self._focus), signal, None
+        )
         try:
-            focus = await signal.run(own.hooks.before_compact(self._trigger, self._focus))
+            async with aclosing(preparing.run()) as events:
+                async for event in events:
+                    yield event
         except Aborted:
             self.problem = INTERRUPTED
+            return
+        if (focus := preparing.verdict) is None:
+            self.problem = BLOCKED
             return
         while True:
             request = own.requests.build(asking.wire(focus), asking.max_tokens, "compact", own.budget_spent)
@@ -279,7 +301,7 @@ class _Asking:
 def _wrong_with(call: SideCall) -> str | None:
     """Why a reply is no summary; None if it is one. Whatever it is, the conversation has not changed."""
     if call.failure is not None:
-        return f"The conversation could not be shortened: {call.failure.message}"
+        return f"The conversation could not be compacted: {call.failure.message}"
     if call.stop_reason not in (None, "end_turn", "stop_sequence"):
-        return f"The model gave no whole summary ({call.stop_reason}); the conversation is as it was."
+        return f"The model's summary is incomplete ({call.stop_reason}). The conversation is unchanged."
     return None if (call.text or "").strip() else NO_SUMMARY

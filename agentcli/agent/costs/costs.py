@@ -100,5 +100,4 @@ class Costs:
         return self._budget.asking
 
     def budget_question(self, ask: Ask) -> BudgetQuestion:
-        """The question that is asked before a request when the budget is spent."""
         return BudgetQuestion(self._budget, lambda: self._all_totals, ask)

@@ -60,8 +60,6 @@ class TurnDependencies:
 
 @frozen
 class TurnPlan:
-    """What is particular to this turn."""
-
     request: model.Request
     turn: int
     may_escalate: bool

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from agentcli.tools.shell.background import BackgroundTask
 
 ReadOutput = Callable[[str], Sequence[str]]
-"""The last lines that the task with an id has put out."""
 Stop = tuple[Literal["stop"], str]
 
 _SIGNS = {"running": "●", "completed": "✓", "failed": "✗", "killed": "■"}
@@ -54,7 +53,6 @@ class TasksPage(ListSheet[str, Stop]):
         super().__init__(title, self._rows(tasks, agents), palette, preview=preview)
 
     def update_tasks(self, tasks: Sequence[BackgroundTask], agents: Sequence[AgentProgress] = ()) -> None:
-        """As they are now; the cursor stays where it is."""
         self.set_rows(self._rows(tasks, agents))
 
     def _rows(self, tasks: Sequence[BackgroundTask], agents: Sequence[AgentProgress]) -> list[Row[str]]:

@@ -45,10 +45,8 @@ class Assist:
         self._wanted: Target | None = None
         self._searching: asyncio.Task[None] | None = None
         self._take_first = False
-        """Tab was pressed before the answer came."""
 
     def update(self) -> None:
-        """The text or the cursor may have changed."""
         editor = self._editor
         now = (editor.edits, editor.cursor_location)
         if now == self._seen:
@@ -66,6 +64,11 @@ class Assist:
             return
         self._dismissed = None
         self._look_for(target)
+
+    def refresh_commands(self) -> None:
+        """Commands have come or gone: show them in an open menu."""
+        if self._target is not None and self._target.kind == "command":
+            self._look_for(self._target)
 
     def quiet(self) -> None:
         """The text was put there by other means: nothing opens until somebody types."""
@@ -99,7 +102,6 @@ class Assist:
 
     @property
     def typed(self) -> str:
-        """The text that a choice would replace."""
         row, column = self._editor.cursor_location
         return "" if self._target is None else self._editor.document[row][self._target.start : column]
 
@@ -111,7 +113,6 @@ class Assist:
         return menu.candidates[index]
 
     def take(self, candidate: Candidate) -> None:
-        """Put it in the place of what was typed."""
         target = self._target
         if target is None:
             return
