@@ -470,6 +470,14 @@ def test_verbose_prints_the_calls_of_an_agent_behind_its_name() -> None:
     )
 
 
+def test_an_agent_inside_of_another_has_its_own_lines_instead_of_those_of_its_call() -> None:
+    shown = Printed(verbose=True)
+    shown.show(*task_call("a"), agent_start("general-1", "a"))
+    shown.show(*task_call("b", agent="general-1"), agent_start("explore-1", "b", parent="general-1"))
+    shown.show(agent_end("explore-1", "b"))
+    assert shown.show(task_end("b", agent="general-1")) == ""
+
+
 def test_warnings_of_an_agent_name_it() -> None:
     shown = Printed()
     shown.show(*task_call("a"), agent_start("explore-1", "a"))
