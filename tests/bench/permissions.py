@@ -35,7 +35,7 @@ DENY = [
 
 
 def permissions(runs: int) -> Report:
-    parse("true")  # loads the grammar
+    parse("true")
     with TemporaryDirectory() as name:
         folder = Path(name).resolve()
         (folder / "src").mkdir()

@@ -148,7 +148,7 @@ class Agents:
         if slots.locked() and (self._depth or task.background):
             # Whoever waits for a slot must not hold one.
             return failure(f"{self._group.most} agents are at work, which is the limit. Do the work yourself.")
-        await signal.run(slots.acquire())
+        await _acquire(slots, signal)
         agent_id = self._group.new_id(spec.name)
         opened: list[AgentWorktree] = []
         try:
@@ -285,6 +285,23 @@ class Agents:
 def _complete(messages: Sequence[Message]) -> tuple[Message, ...]:
     last = messages[-1] if messages else None
     return tuple(messages[:-1] if last is not None and last.tool_uses else messages)
+
+
+async def _acquire(slots: asyncio.Semaphore, signal: AbortSignal) -> None:
+    """Raises `Aborted`, and holds no slot then: an abort may come just after the slot."""
+    is_held = False
+
+    async def take() -> None:
+        nonlocal is_held
+        await slots.acquire()
+        is_held = True
+
+    try:
+        await signal.run(take())
+    except BaseException:
+        if is_held:
+            slots.release()
+        raise
 
 
 def _worktree_from(setup: AgentSetup) -> AgentWorktree:
