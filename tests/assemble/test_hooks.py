@@ -285,3 +285,16 @@ async def test_rules_from_elsewhere_come_last(project: Path) -> None:
         ("first", "~/.claude/settings.json"),
         ("second", "a plugin"),
     ]
+
+
+async def test_hooks_that_were_trusted_later_hold_for_sub_agents_too(project: Path) -> None:
+    write(project / ".agentcli/settings.json", hooks("echo 'Not in agents.' >&2; exit 2", matcher="Bash"))
+    task = reply(call("Task", description="look", prompt="look", subagent_type="general"))
+    agent = [reply(call("Bash", command="touch made")), "I could not."]
+    async with engine_for(project, task, *agent, "Done.") as engine:
+        trust(project)
+        await engine.reread()
+        events = await collect(engine.submit("go"))
+    assert not (project / "made").exists()
+    denied = [event for event in only(events, ev.HookFinished) if event.outcome == "denied"]
+    assert [(event.text, bool(event.agent)) for event in denied] == [("Not in agents.", True)]
