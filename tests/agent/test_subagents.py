@@ -16,6 +16,7 @@ from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.permissions.rules.rule import parse_rules
+from agentcli.tools.base import Output
 from agentcli.tools.shell.killshell import KillShell
 from tests.support.fakes import Bench, FakeTool, kinds, only, result_of
 from tests.support.scripts import call, fails, fault, pause, reply
@@ -238,6 +239,23 @@ def test_a_rule_can_deny_one_agent() -> None:
             assert worked == "Worked."
             assert "denied by" in denied.lower()
             assert len(children.built) == 1
+
+    run_virtual(main)
+
+
+def test_the_end_of_an_agent_does_not_end_the_rights_of_a_skill() -> None:
+    async def main() -> None:
+        change = FakeTool("Change", safe=False, need="write")
+        change.output = lambda _input: Output("changed", allows=("Change",), allows_from="a skill")
+        b, _children = agent_bench(
+            reply(call("Change")), reply(task()), reply(call("Change")), "Done.", worker("Worked."), tools=[change]
+        )
+        async with b.engine:
+            rights = b.engine.permissions
+            async with aclosing(b.engine.submit("go")) as stream:
+                seen = [len(rights.policy.allow) async for event in stream if isinstance(event, ev.AgentFinished)]
+            assert seen == [1]
+            assert b.engine.permissions.policy.allow == ()
 
     run_virtual(main)
 
