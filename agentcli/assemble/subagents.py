@@ -69,7 +69,7 @@ class SubagentBuilder:
         builder = None if spec.shares_context else AttachmentsBuilder(env, session, context.hides, memory=False)
         collapser = collapser_for(env.settings, session.view)
         extensions = Extensions(
-            hooks=AgentHooks(parent.extensions.hooks, order.link.agent, spec.name),
+            hooks=AgentHooks(order.link.hooks(), order.link.agent, spec.name),
             collapser=collapser,
             attachments=Attachments() if builder is None else builder.agent_attachments(permissions),
             workspace=workspace,

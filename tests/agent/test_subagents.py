@@ -337,6 +337,33 @@ def test_agents_have_hooks_of_their_own() -> None:
     run_virtual(main)
 
 
+def test_nested_agents_use_the_hooks_that_the_session_has_now() -> None:
+    async def main() -> None:
+        hooks = Watching()
+        hooks.seen = [("none",)] * 5
+        b, _children = agent_bench(
+            reply(task("outer")),
+            "Done.",
+            reply(task("inner", subagent_type="helper"), match="outer"),
+            reply("Helped.", match="You help"),
+            worker("Both are done."),
+            defined={"helper": AgentSpec("helper", "Helps.", "You help.")},
+        )
+        b.engine._state.use_hooks(hooks)
+        async with b.engine:
+            await b.run()
+        agents = [(what, *rest[:1]) for what, *rest in hooks.seen[5:]]
+        assert agents == [
+            ("before", "general-1"),
+            ("before", "helper-1"),
+            ("after", "helper-1"),
+            ("after", "general-1"),
+            ("stop",),
+        ]
+
+    run_virtual(main)
+
+
 # ------------------------------------------------------------------------------------------------- in the background
 
 

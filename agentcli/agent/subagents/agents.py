@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from agentcli.agent.costs.costs import Costs
-from agentcli.agent.ports import EmitEvent
+from agentcli.agent.ports import EmitEvent, Hooks
 from agentcli.agent.profile import Profile
 from agentcli.agent.questions import Questions
 from agentcli.agent.subagents.run import AgentRun
@@ -54,6 +54,7 @@ class AgentHost:
     view: ContextView
     questions: Questions
     costs: Costs
+    hooks: Callable[[], Hooks]
 
 
 class _Background:
@@ -171,7 +172,8 @@ class Agents:
         self, agent_id: str, setup: AgentSetup, spec: AgentSpec, task: AgentTask, worktree: AgentWorktree | None
     ) -> AgentRun:
         host = self._host
-        link = ParentLink(agent_id, self._depth + 1, host.questions, host.costs, self._group)
+        hooks = host.hooks if host.link is None else host.link.hooks
+        link = ParentLink(agent_id, self._depth + 1, host.questions, host.costs, self._group, hooks)
         order = AgentOrder(
             link=link,
             spec=spec,
