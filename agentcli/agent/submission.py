@@ -370,7 +370,7 @@ class Submission:
         state.context.take(event)
         self._stop_at_budget(event)
         match event:
-            case ev.MessageAppended(message=message) if message.origin is Origin.QUEUED:
+            case ev.MessageAppended(message=message) if message.origin is Origin.QUEUED and self._own.link is None:
                 # Skills were loaded for the prompt before it; a command's own rights last as long as the submission.
                 defined = self._task.defined
                 own = defined.definition.origin.label if defined is not None else ""

@@ -149,7 +149,7 @@ class Agents:
         if slots.locked() and (self._depth or task.background):
             # Whoever waits for a slot must not hold one.
             return failure(f"{self._group.most} agents are at work, which is the limit. Do the work yourself.")
-        await signal.run(slots.acquire())
+        await signal.acquire(slots)
         agent_id = self._group.new_id(spec.name)
         opened: list[AgentWorktree] = []
         try:
