@@ -16,7 +16,7 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import Merge
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import EXPANDED, TYPED, Message, Origin, ToolUseBlock, user_message
+from agentcli.core.messages import EXPANDED, TYPED, Json, Message, Origin, ToolUseBlock, user_message
 from agentcli.core.plaintext import plain_line
 from agentcli.core.tool_errors import unwrapped
 from agentcli.definitions.expansion import ShellPart, expand, fill_arguments
@@ -38,6 +38,11 @@ class DefinedPrompt:
     """What the transcript shows."""
     added: str = ""
     """Text behind the prompt in which nothing is expanded, e.g. piped input."""
+
+    @property
+    def runs_commands(self) -> bool:
+        body = self.definition.body if isinstance(self.definition, CommandFile) else ""
+        return any(isinstance(part, ShellPart) for part in expand(body, self.arguments))
 
 
 class PromptExpansion:
@@ -79,7 +84,10 @@ class PromptExpansion:
             self.problem = f"{definition.origin.label} has no text, so nothing was sent."
             return
         kind = "skill" if isinstance(definition, SkillFile) else "command"
-        meta = {TYPED: prompt.typed, EXPANDED: {"kind": kind, "name": definition.name, "file": definition.origin.label}}
+        made_from: Json = {"kind": kind, "name": definition.name, "file": definition.origin.label}
+        if prompt.runs_commands:
+            made_from["entered"] = True
+        meta = {TYPED: prompt.typed, EXPANDED: made_from}
         self.message = user_message(text, self._runner.ids.new(), Origin.PROMPT, meta)
 
     async def _command(self, part: ShellPart, definition: CommandFile) -> AsyncGenerator[ev.Event, None]:

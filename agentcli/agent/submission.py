@@ -177,6 +177,9 @@ class Submission:
     async def _expand(self, defined: DefinedPrompt) -> AsyncGenerator[ev.Event, None]:
         """Make the prompt that a file defines. Without one the submission ends here."""
         state, own = self._state, self._own
+        if defined.runs_commands:
+            # Recorded before the commands, whose calls would stand before the prompt otherwise.
+            own.store.record(ev.CommandEntered(text=defined.typed))
         for text in lend_rights(defined.definition, own.permissions):
             yield ev.NoticeRaised(text=text, level="warning", code="definitions")
         runner = loop_dependencies(state, self._controller).turn.runner
@@ -187,8 +190,9 @@ class Submission:
         self._prompt, self._mentions = expansion.message, expansion.mentions
         if expansion.message is not None:
             return
-        # Without its prompt nothing else would show again what was typed.
-        own.store.record(ev.CommandEntered(text=defined.typed))
+        if not defined.runs_commands:
+            # Without its prompt nothing else would show again what was typed.
+            own.store.record(ev.CommandEntered(text=defined.typed))
         if self._signal.aborted:
             yield ev.LoopEnded(terminal=EndReason.ABORTED_TOOLS.value, turns=0, text="")
             return

@@ -23,7 +23,8 @@ TYPED = "typed"
 """In a prompt's meta: the text as typed, with placeholders for pasted text."""
 
 EXPANDED = "expanded"
-"""In a prompt's meta: the command or skill that its text comes from (`kind`, `name`, `file`)."""
+"""In a prompt's meta: the command or skill that its text comes from (`kind`, `name`, `file`); `entered`: the
+session shows the typed line before it, with the shell commands of the file."""
 
 SKILLS = "skills"
 """In the meta of an attachment: the skills that it tells the model of (`listed`, `gone`, `first`, `tool`)."""

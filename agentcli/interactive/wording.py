@@ -53,6 +53,12 @@ def message_line(message: Message) -> str:
     return f"The model was notified: {first}"
 
 
+def is_entered(message: Message) -> bool:
+    """Whether a prompt's typed line is recorded before it, since shell commands of its file ran in between."""
+    made_from = message.meta.get(EXPANDED)
+    return isinstance(made_from, Mapping) and bool(made_from.get("entered"))
+
+
 def expansion_line(message: Message) -> str:
     """One line about the file that a prompt comes from; "" for a prompt that was typed."""
     made_from = message.meta.get(EXPANDED)

@@ -9,6 +9,7 @@ from agentcli.core import events as ev
 from agentcli.core.messages import Origin
 from agentcli.core.plaintext import plain_text
 from agentcli.core.plural import counted
+from agentcli.interactive.wording import is_entered
 from agentcli.plain.pieces import Gap, Piece, line
 from agentcli.plain.printer import Printer, Titles, prompt_lines
 
@@ -43,7 +44,7 @@ def _is_prompt(event: ev.Event) -> bool:
 
 
 def _printed(event: ev.Event, printer: Printer) -> list[Piece]:
-    if isinstance(event, ev.MessageAppended) and _is_prompt(event):
+    if isinstance(event, ev.MessageAppended) and _is_prompt(event) and not is_entered(event.message):
         return printer.message(event.message)
     if isinstance(event, ev.CommandEntered):
         return [Gap(), *prompt_lines(plain_text(event.text))]

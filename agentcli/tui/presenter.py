@@ -191,6 +191,8 @@ class Presenter:
         if message.origin is Origin.PROMPT and (typed := plain_text(message.typed)) in self._entered:
             self._entered.remove(typed)
             return self._expansion(message)
+        if wording.is_entered(message):
+            return self._expansion(message)
         if message.origin is Origin.PROMPT and self._echoed:
             self._echoed -= 1
             return []

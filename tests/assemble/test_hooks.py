@@ -17,6 +17,8 @@ from agentcli import HookRule
 from agentcli.agent.engine import Engine
 from agentcli.agent.ports import Hooks
 from agentcli.assemble import Options, build_engine
+from agentcli.assemble.environment import Environment
+from agentcli.assemble.hooks import hooks_for
 from agentcli.config.paths import Paths
 from agentcli.config.trust import TrustStore
 from agentcli.core import events as ev
@@ -273,3 +275,26 @@ async def test_esc_ends_a_running_hook_and_its_children(project: Path) -> None:
             return
         await asyncio.sleep(0.01)
     pytest.fail("the child of the hook still runs")
+
+
+async def test_rules_from_elsewhere_come_last(project: Path) -> None:
+    write(project.parent / "home/.claude/settings.json", hooks("first"))
+    env = Environment(Options(cwd=project, environ=environ(project)))
+    found = hooks_for(env, [HookRule("Stop", "", "second", source="a plugin")])
+    assert [(rule.action, rule.source) for rule, _last in found.listing()] == [
+        ("first", "~/.claude/settings.json"),
+        ("second", "a plugin"),
+    ]
+
+
+async def test_hooks_that_were_trusted_later_hold_for_sub_agents_too(project: Path) -> None:
+    write(project / ".agentcli/settings.json", hooks("echo 'Not in agents.' >&2; exit 2", matcher="Bash"))
+    task = reply(call("Task", description="look", prompt="look", subagent_type="general"))
+    agent = [reply(call("Bash", command="touch made")), "I could not."]
+    async with engine_for(project, task, *agent, "Done.") as engine:
+        trust(project)
+        await engine.reread()
+        events = await collect(engine.submit("go"))
+    assert not (project / "made").exists()
+    denied = [event for event in only(events, ev.HookFinished) if event.outcome == "denied"]
+    assert [(event.text, bool(event.agent)) for event in denied] == [("Not in agents.", True)]

@@ -13,6 +13,8 @@ from agentcli.commands.registry import names, reserve_names
 from agentcli.commands.run import run_command
 from agentcli.core import events as ev
 from agentcli.core.permission import Answer
+from agentcli.tui.model import AnswerItem, OutputItem, PromptItem, ToolItem
+from agentcli.tui.resume import replayed
 from tests.support.assembled import Assembled
 from tests.support.fakes import only, result_of
 from tests.support.scripts import call, reply
@@ -52,6 +54,23 @@ async def test_the_output_of_a_command_takes_its_place_and_is_not_expanded(proje
         assert result_of(events).text == "Done."
         assert "secret notes" not in str(a.requests)
         assert [event.agent for event in only(events, ev.ToolFinished)] == [ev.USER_AGENT]
+
+
+async def test_a_resumed_session_shows_the_command_once(project: Path) -> None:
+    command(project, "look", "!`echo one`\nLook.")
+    command(project, "fail", "!`touch x`\nNever.")
+    async with Assembled(project, ["Done."], answers=lambda _event: Answer("deny")) as a:
+        await send(a, "/look")
+        await send(a, "/fail")
+        session = a.engine.session_id
+    async with Assembled(project, [], options={"resume": session}) as b:
+        items = replayed(b.engine.take_history(), b.engine.title_of)
+        shown = [item.text for item in items if isinstance(item, PromptItem)]
+        assert shown == ["/look", "/fail"]
+        kinds = [type(item) for item in items[:4]]
+        assert kinds == [PromptItem, ToolItem, OutputItem, AnswerItem]
+        folded = [item.text for item in items if isinstance(item, OutputItem) and item.title]
+        assert folded == ["one\nLook."]
 
 
 async def test_a_file_that_the_body_mentions_is_attached(project: Path) -> None:

@@ -130,3 +130,21 @@ async def test_a_command_that_is_saved_while_the_app_runs_is_in_its_menu(tmp_pat
         assert "Greet Ada politely." not in app.text, "the expanded prompt is folded"
         assert "~/.claude/commands/greet.md (1 line)" in app.text
         assert await app.leave() == 0
+
+
+async def test_plain_mode_asks_about_a_shell_command_and_sends_the_prompt(tmp_path: Path) -> None:
+    async with app_with(tmp_path, "Good morning.", arguments=["--plain"]) as (app, server):
+        path = app.home / ".claude/commands/greet.md"
+        path.parent.mkdir(parents=True)
+        path.write_text("!`touch made && echo Grace`\nGreet her and $1 politely.")
+        await app.wait_for(lambda: app.text.rstrip().endswith("❯") and 2004 in app.modes)
+        await app.submit("/greet Ada")
+        await app.wait_for("Answer:")
+        await app.type("y\r")
+        await app.wait_for("Good morning.")
+        assert "Grace\\nGreet her and Ada politely." in json.dumps(server.bodies[-1]["messages"])
+        assert "Prompt of the command ~/.claude/commands/greet.md (2 lines)" in app.text
+        assert (app.work / "made").exists()
+        await app.wait_for(lambda: app.text.rstrip().endswith("❯") and 2004 in app.modes)
+        await app.press("ctrl+d")
+        assert await app.end() == 0

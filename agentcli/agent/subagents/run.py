@@ -57,6 +57,8 @@ class AgentRun:
     session_id: str = ""
     model: str = ""
     _result: ev.Result | None = None
+    _outcome: str = ""
+    """What `status` becomes."""
 
     async def run(self, signal: AbortSignal, emit: EmitEvent) -> None:
         """Never raises but for cancellation, which also ends the agent."""
@@ -64,22 +66,22 @@ class AgentRun:
         assert engine is not None
         self.session_id, self.model = engine.session_id, engine.model
         unhook = signal.on_abort(engine.abort)
-        status = "stopped"
         try:
             await emit(self.started())
             await self._follow(engine, signal, emit)
-            status = self._conclude(signal)
+            self._conclude(signal)
         finally:
             unhook()
             self.engine = None
             self.seconds = self.clock.monotonic() - self.began
-            self.text = self.text or f"The agent {self.id} was cut off. {self._found()}"
+            if not self._outcome:
+                self._outcome, self.text = "stopped", f"The agent {self.id} was cut off. {self._found()}"
             try:
                 await engine.aclose()
                 await self._leave_worktree()
             finally:
-                # Whoever sees that it has ended finds nothing of it at work.
-                self.status = status
+                # Only now: whoever sees that it has ended finds its whole report, and nothing of it running.
+                self.status = self._outcome
 
     async def _leave_worktree(self) -> None:
         worktree = self.worktree
@@ -126,18 +128,18 @@ class AgentRun:
         elif isinstance(event, ev.Result):
             self._result = event
 
-    def _conclude(self, signal: AbortSignal) -> str:
-        """Make the report of what came of it; returns the status."""
+    def _conclude(self, signal: AbortSignal) -> None:
         result = self._result
         assert result is not None
         if not result.is_error:
+            self._outcome = "completed"
             self.text = result.text.strip() or "The agent ended without a report."
-            return "completed"
+            return
         aborted = result.terminal in _ABORTED
         self.declined = aborted and not signal.aborted and not self.is_stopped
+        self._outcome = "stopped" if aborted else "failed"
         why = "was stopped before it was done" if aborted else f"failed: {'; '.join(result.errors)}"
         self.text = f"The agent {self.id} {why.rstrip('.')}. {self._found()}"
-        return "stopped" if aborted else "failed"
 
     def _found(self) -> str:
         said = "\n\n".join(self.said)

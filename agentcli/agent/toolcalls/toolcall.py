@@ -223,8 +223,13 @@ class ToolRunner:
         input = self._parse(tool, call.input, context)
         verdict = await signal.run(self.hooks.reporting_to(emit).before_tool(call, input))
         if verdict.decision == "deny":
-            await emit(ev.PermissionDenied(tool_use_id=call.id, name=call.name, input=input, reason=verdict.reason))
             text = verdict.reason or "A hook denied this call."
+            title = plain_line(self.title(call.name, input))
+            await emit(
+                ev.PermissionDenied(
+                    tool_use_id=call.id, name=call.name, input=input, reason=verdict.reason, title=title
+                )
+            )
             raise _Refused(text, "denied by a hook", "denied", stop=verdict.stop, context=verdict.context)
         if verdict.updated_input is not None:
             input = self._parse(tool, verdict.updated_input, context, answered=verdict.decision == "allow")
