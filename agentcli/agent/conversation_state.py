@@ -81,6 +81,7 @@ class ConversationState:
                 view=own.view,
                 questions=self.questions,
                 costs=self.costs,
+                hooks=lambda: self.hooks,
             )
         )
         shells = own.tool_context.shells if link is None else None

@@ -100,7 +100,7 @@ async def ask_about_budget(state: ConversationState, controller: AbortController
 
     question = state.costs.budget_question(ask)
     try:
-        await controller.signal.run(state.costs.budget_lock.acquire())
+        await controller.signal.acquire(state.costs.budget_lock)
     except Aborted:
         return
     try:

@@ -75,6 +75,8 @@ class Submission:
             raise RuntimeError("a submission is running; use enqueue() or abort() first")
         state.controller = self._controller
         state.is_model_working = self._task.command is None
+        # A background agent may have loaded a skill since the last one.
+        self._take_back_rights()
         try:
             try:
                 async with aclosing(self._work()) as events:
@@ -92,9 +94,7 @@ class Submission:
             finally:
                 state.controller = None
                 state.is_model_working = False
-                if own.link is None:
-                    # A sub-agent shares them with the session, whose submission goes on.
-                    own.permissions.take_back()
+                self._take_back_rights()
         result = account.result(state.costs.totals, own.catalog, own.store.session_id, own.ids.new())
         running = [task.report() for task in state.background.tasks if task.status == "running"]
         result = replace(result, background_tasks=running)
@@ -104,6 +104,11 @@ class Submission:
             own.store.record(result)
             own.store.sync()
         yield result
+
+    def _take_back_rights(self) -> None:
+        """End the rights of commands and skills. An agent shares them with the submission that it works for."""
+        if self._own.link is None:
+            self._own.permissions.take_back()
 
     # ------------------------------------------------------------------------------------------------------ the work
 

@@ -86,6 +86,9 @@ class PlacePermissions(LivePermissions):
     def lend(self, texts: Sequence[str], source: str) -> list[str]:
         return self._of_session.lend(texts, source)
 
+    def take_back(self, *, but_from: str = "") -> None:
+        self._of_session.take_back(but_from=but_from)
+
     def refresh(self) -> bool:
         return self._of_session.refresh()
 

@@ -38,14 +38,13 @@ class SubagentBuilder:
         self._definitions = definitions
         self._from_flag = agents_from_flag(env.options.agents)
         self._session: EngineSetup | None = None
-        self._engine: Engine | None = None
         self._places: WeakValueDictionary[Path, AgentPlace] = WeakValueDictionary()
         """Open worktrees, by the folder that agents work in."""
 
     def session_engine(self, setup: EngineSetup) -> Engine:
         """The session's own engine, with which agents share most of what they have."""
-        self._session, self._engine = setup, Engine(setup)
-        return self._engine
+        self._session = setup
+        return Engine(setup)
 
     def setup(self) -> AgentSetup:
         most = self._env.settings.integer("maxAgents") or MOST_AGENTS
@@ -58,7 +57,6 @@ class SubagentBuilder:
     def build(self, order: AgentOrder) -> Engine:
         parent, spec = self._session, order.spec
         assert parent is not None
-        assert self._engine is not None
         context, permissions = order.tool_context, parent.permissions
         workspace: Workspace = AgentWorkspace(parent.extensions.workspace)
         env, sessions = self._env, self._sessions
@@ -71,8 +69,7 @@ class SubagentBuilder:
         builder = None if spec.shares_context else AttachmentsBuilder(env, session, context.hides, memory=False)
         collapser = collapser_for(env.settings, session.view)
         extensions = Extensions(
-            # The engine's, not the setup's: the user may have trusted the project since.
-            hooks=AgentHooks(self._engine.hooks, order.link.agent, spec.name),
+            hooks=AgentHooks(order.link.hooks(), order.link.agent, spec.name),
             collapser=collapser,
             attachments=Attachments() if builder is None else builder.agent_attachments(permissions),
             workspace=workspace,

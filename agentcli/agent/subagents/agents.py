@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from agentcli.agent.costs.costs import Costs
-from agentcli.agent.ports import EmitEvent
+from agentcli.agent.ports import EmitEvent, Hooks
 from agentcli.agent.profile import Profile
 from agentcli.agent.questions import Questions
 from agentcli.agent.subagents.run import AgentRun
@@ -54,6 +54,7 @@ class AgentHost:
     view: ContextView
     questions: Questions
     costs: Costs
+    hooks: Callable[[], Hooks]
 
 
 class _Background:
@@ -148,7 +149,7 @@ class Agents:
         if slots.locked() and (self._depth or task.background):
             # Whoever waits for a slot must not hold one.
             return failure(f"{self._group.most} agents are at work, which is the limit. Do the work yourself.")
-        await _acquire(slots, signal)
+        await signal.acquire(slots)
         agent_id = self._group.new_id(spec.name)
         opened: list[AgentWorktree] = []
         try:
@@ -171,7 +172,8 @@ class Agents:
         self, agent_id: str, setup: AgentSetup, spec: AgentSpec, task: AgentTask, worktree: AgentWorktree | None
     ) -> AgentRun:
         host = self._host
-        link = ParentLink(agent_id, self._depth + 1, host.questions, host.costs, self._group)
+        hooks = host.hooks if host.link is None else host.link.hooks
+        link = ParentLink(agent_id, self._depth + 1, host.questions, host.costs, self._group, hooks)
         order = AgentOrder(
             link=link,
             spec=spec,
@@ -285,23 +287,6 @@ class Agents:
 def _complete(messages: Sequence[Message]) -> tuple[Message, ...]:
     last = messages[-1] if messages else None
     return tuple(messages[:-1] if last is not None and last.tool_uses else messages)
-
-
-async def _acquire(slots: asyncio.Semaphore, signal: AbortSignal) -> None:
-    """Raises `Aborted`, and holds no slot then: an abort may come just after the slot."""
-    is_held = False
-
-    async def take() -> None:
-        nonlocal is_held
-        await slots.acquire()
-        is_held = True
-
-    try:
-        await signal.run(take())
-    except BaseException:
-        if is_held:
-            slots.release()
-        raise
 
 
 def _worktree_from(setup: AgentSetup) -> AgentWorktree:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from agentcli.agent.costs.costs import Costs
+from agentcli.agent.ports import Hooks
 from agentcli.agent.profile import Profile
 from agentcli.agent.questions import Questions
 from agentcli.agent.subagents.specs import AgentSpec
@@ -47,6 +48,8 @@ class ParentLink:
     questions: Questions
     costs: Costs
     group: AgentGroup
+    hooks: Callable[[], Hooks]
+    """The session's hooks as they are now."""
 
 
 class ChildEngine(Protocol):
