@@ -14,6 +14,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.assemble import Options, build_engine
+    from agentcli.context.edits import Edit, block_id
+    from agentcli.context.steps import ContextState, StepPlan
     from agentcli.core.abort import AbortReason
     from agentcli.core.errors import AgentError, CredentialError, UsageError
     from agentcli.core.events import (
@@ -70,6 +72,9 @@ if TYPE_CHECKING:
     from agentcli.core.messages import ImageBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
     from agentcli.core.permission import Answer, PermissionMode
     from agentcli.core.usage import Usage
+    from agentcli.plugins.plugin import Plugin, ToolCall
+    from agentcli.providers.base import Failure, FailureKind, Provider
+    from agentcli.providers.transport import Transport, TransportFailure
     from agentcli.sdk import query
     from agentcli.tools.base import Output, Progress, Tool, ToolContext
     from agentcli.tools.function import tool
@@ -90,10 +95,14 @@ __all__ = [
     "ContextCompacted",
     "ContextEdited",
     "ContextPinned",
+    "ContextState",
     "CredentialError",
     "DirectoryChanged",
+    "Edit",
     "Engine",
     "Event",
+    "Failure",
+    "FailureKind",
     "FeatureDropped",
     "ImageBlock",
     "LoopContinued",
@@ -111,8 +120,10 @@ __all__ = [
     "PermissionMode",
     "PermissionRequested",
     "PermissionResolved",
+    "Plugin",
     "PrefixBroken",
     "Progress",
+    "Provider",
     "RawStreamed",
     "ReplyStarted",
     "ReplyTombstoned",
@@ -123,6 +134,7 @@ __all__ = [
     "RulesLearned",
     "SessionResumed",
     "SessionStarted",
+    "StepPlan",
     "StreamWentQuiet",
     "SubmissionInterrupted",
     "TextBlock",
@@ -132,6 +144,7 @@ __all__ = [
     "TodosChanged",
     "Tool",
     "ToolBatchSummarised",
+    "ToolCall",
     "ToolContext",
     "ToolFinished",
     "ToolInputStreamed",
@@ -140,9 +153,12 @@ __all__ = [
     "ToolResultBlock",
     "ToolStarted",
     "ToolUseBlock",
+    "Transport",
+    "TransportFailure",
     "Usage",
     "UsageError",
     "UsageReported",
+    "block_id",
     "build_engine",
     "query",
     "tool",
@@ -154,6 +170,8 @@ _NAMES = {
         "Options",
         "build_engine",
     ),
+    "agentcli.context.edits": ("Edit", "block_id"),
+    "agentcli.context.steps": ("ContextState", "StepPlan"),
     "agentcli.core.abort": ("AbortReason",),
     "agentcli.core.errors": (
         "AgentError",
@@ -173,6 +191,9 @@ _NAMES = {
         "PermissionMode",
     ),
     "agentcli.core.usage": ("Usage",),
+    "agentcli.plugins.plugin": ("Plugin", "ToolCall"),
+    "agentcli.providers.base": ("Failure", "FailureKind", "Provider"),
+    "agentcli.providers.transport": ("Transport", "TransportFailure"),
     "agentcli.sdk": ("query",),
     "agentcli.tools.base": (
         "Output",

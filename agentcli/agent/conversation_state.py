@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from agentcli.agent.background_commands import BackgroundCommands
@@ -11,7 +11,7 @@ from agentcli.agent.context.control import ContextControl
 from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.costs.costs import Costs
 from agentcli.agent.costs.spending import Spending
-from agentcli.agent.engine_setup import EngineSetup, resume_watch
+from agentcli.agent.engine_setup import EngineSetup, recall_front, resume_watch
 from agentcli.agent.file_changes import FileChanges
 from agentcli.agent.profile import ConversationRequests, ModelSettings, price_of
 from agentcli.agent.prompt_queue import PromptQueue
@@ -22,6 +22,7 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortSignal
 from agentcli.core.aio import cancel_and_wait, in_thread
 from agentcli.core.messages import Json
+from agentcli.tools.base import Tool
 from agentcli.tools.planning.todowrite import todos_from
 
 
@@ -31,6 +32,9 @@ class ConversationState:
         self.conversation = own
         self.tool_context = own.tool_context
         """With the working directory of the next command."""
+        self.registry = own.registry
+        """The tools of the next submission, with those of plugins."""
+        self._plugin_tools: Sequence[Tool] | None = None
         self.late_system = own.late_system
         """Completes the system prompt; None once that is done."""
         self.controller: AbortController | None = None
@@ -62,15 +66,32 @@ class ConversationState:
         self._notices = list(own.notices)
         self._detached: set[asyncio.Task[None]] = set()
 
-    async def refresh_definitions(self) -> None:
-        """Read definition files again. The first look reads all of them, in a thread; later ones cost a stat each."""
-        definitions = self.conversation.definitions
-        if definitions is None:
+    def use_plugin_tools(self, tools: Sequence[Tool]) -> None:
+        """Offer the tools of plugins from the next request on. If only their code changed, requests stay the same; a
+        changed, new or removed tool costs the prompt cache, which `PrefixBroken` reports after the response."""
+        if tools is self._plugin_tools:
             return
-        if definitions.loaded:
-            definitions.refresh()
+        own, first = self.conversation, self._plugin_tools is None
+        self._plugin_tools = tools
+        refused = own.permissions.policy.refuses_always
+        self.registry = own.registry.adding(tool for tool in tools if not refused(tool.name))
+        if self.registry.schemas() == self.requests.tools:
+            return
+        self.requests.use_tools(self.registry.schemas())
+        if first:
+            recall_front(own, self.requests)
         else:
+            own.watch.explain("a plugin was changed")
+
+    async def refresh_definitions(self) -> None:
+        """Read definition files and plugins again. The first look is in a thread; later ones cost a stat per file."""
+        definitions, plugins = self.conversation.definitions, self.conversation.plugins
+        if definitions is not None and definitions.loaded:
+            definitions.refresh()
+        elif definitions is not None:
             await in_thread(definitions.refresh)
+        if plugins is not None and plugins.is_stale():
+            await plugins.refresh()
 
     def take_notices(self) -> list[ev.NoticeRaised]:
         """Notices of the start, for whoever asks first: a front end, or the first submission."""

@@ -16,6 +16,7 @@ from typing import Any, Self
 from agentcli.agent.context.compaction import Shortening
 from agentcli.agent.conversation_state import ConversationState
 from agentcli.agent.engine_setup import EngineSetup
+from agentcli.agent.plugins.session_plugins import SessionPlugins
 from agentcli.agent.profile import Profile
 from agentcli.agent.prompt_queue import Priority, Prompt, QueuedPrompt, prompt_blocks
 from agentcli.agent.shell_line import ShellLine
@@ -113,6 +114,11 @@ class Engine:
         """Commands, skills, agents and output styles from files; read again with every submission."""
         return self._state.conversation.definitions
 
+    @property
+    def plugins(self) -> SessionPlugins | None:
+        """Python plugins; None: they are off."""
+        return self._state.conversation.plugins
+
     def instruction_files(self) -> tuple[InstructionFile, ...]:
         """The instruction files that apply everywhere in the project, as they are now. Blocking."""
         files = self._state.conversation.instruction_files
@@ -165,7 +171,7 @@ class Engine:
     def test_permission(self, tool_name: str, subject: str) -> Decision:
         """The decision about a command, or about another tool's main argument. Not counted."""
         context = self._state.tool_context
-        tool = self._state.conversation.registry.get(tool_name)
+        tool = self._state.registry.get(tool_name)
         field = getattr(tool, "subject", None)
         needs: tuple[Need, ...] = (Need("other", subject),)
         if tool is not None and field is not None:
@@ -174,7 +180,7 @@ class Engine:
 
     def title_of(self, name: str, input: Json) -> str:
         """One line for people about a call, as in `ToolStarted`."""
-        tool = self._state.conversation.registry.get(name)
+        tool = self._state.registry.get(name)
         return title_of(tool, input, self.working_dirs[0]) if tool is not None else name
 
     # ------------------------------------------------------------------------------------------- the shown session
@@ -293,8 +299,7 @@ class Engine:
     async def warm(self) -> None:
         """Do ahead of time what makes the first request and the first change slow."""
         own = self._state.conversation
-        if own.definitions is not None and not own.definitions.loaded:
-            await self.refresh_definitions()
+        await self.refresh_definitions()
         await own.provider.warm()
         await own.extensions.workspace.warm(self.working_dirs)
 

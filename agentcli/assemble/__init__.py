@@ -3,6 +3,7 @@
 environment  folders, settings, variables         rights  tools, rules, sandbox
 sessions     the session file and its history     model   model, limits, provider
 attachments  instruction files and reminders      login   keys and addresses
+plugins      Python plugins, as trust allows
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from agentcli.assemble.environment import Environment
 from agentcli.assemble.lost_permissions import lost_permissions_notice
 from agentcli.assemble.model import ModelBuilder
 from agentcli.assemble.options import Options
+from agentcli.assemble.plugins import plugins_for
 from agentcli.assemble.rights import STRUCTURED_OUTPUT, Rights, RightsBuilder
 from agentcli.assemble.sessions import OpenedSession, SessionBuilder
 from agentcli.config.settings import Settings
@@ -53,12 +55,14 @@ def build_engine(options: Options) -> Engine:
 
 
 def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) -> Engine:
-    options, models, parts = env.options, ModelBuilder(env), RightsBuilder(env)
+    options, parts = env.options, RightsBuilder(env)
+    results_dir = session.store.results_dir()
+    rights = parts.build(results_dir, tuple(session.results_elsewhere))
+    plugins = plugins_for(env, rights.registry.names, parts.check_plugin_tools)
+    models = ModelBuilder(env, plugins)
     profile = models.profile(session.last_model)
     bounds = models.bounds(profile)
     provider, key_source = models.provider()
-    results_dir = session.store.results_dir()
-    rights = parts.build(results_dir, tuple(session.results_elsewhere))
 
     def reread() -> Policy:
         return RightsBuilder(Environment(replace(options, cwd=env.cwd))).policy(rights.registry)
@@ -107,9 +111,10 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             notes=builder.notes,
             instruction_files=builder.files,
             definitions=definitions_for(env),
+            plugins=plugins,
             late_system=sessions.late_system(session),
             watched=builder.changed if options.interactive and env.settings.boolean("watchFiles") else None,
-            pipeline=pipeline_for(env.settings, results_dir, extensions.collapser),
+            pipeline=pipeline_for(env.settings, results_dir, extensions.collapser, plugins),
         )
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.model import key_store
+from agentcli.assemble.plugins import may_have_plugins
 from agentcli.assemble.unknown_tools import unknown_tools
 from agentcli.config.paths import project_folder
 from agentcli.config.save import RuleKeeper
@@ -63,6 +64,8 @@ class RightsBuilder:
         self._uncertain = env.settings.rights_uncertain
         """A settings file that may contain deny rules could not be read: every tool needs approval."""
         self._installation = installation_paths(env.working_dirs, env.home)
+        self.check_plugin_tools: Callable[[Iterable[str]], Iterable[str]] = lambda _names: ()
+        """Warnings about rules that match no tool, given the names of the tools of plugins; set by `policy`."""
 
     def build(self, results_dir: Path | None = None, results_elsewhere: tuple[Path, ...] = ()) -> Rights:
         """Build policy, tools, sandbox and folders. `results_elsewhere`: other folders with stored tool results of
@@ -137,8 +140,14 @@ class RightsBuilder:
             own_folders=tuple(os.path.realpath(folder) for folder in self._own_folders()),
             memory=() if self._env.memory_dir is None else (self._env.memory_dir,),
         )
-        for problem in unknown_tools((*policy.allow, *policy.ask, *policy.deny), registry.names):
-            self._env.warn(problem, "rules")
+        rules = (*policy.allow, *policy.ask, *policy.deny)
+        problems = list(unknown_tools(rules, registry.names))
+        if problems and may_have_plugins(self._env):
+            # Their tools are known when they are loaded.
+            self.check_plugin_tools = lambda names: unknown_tools(rules, (*registry.names, *names))
+        else:
+            for problem in problems:
+                self._env.warn(problem, "rules")
         if options.json_schema is not None:
             policy = policy.with_allowed([STRUCTURED_OUTPUT], "--json-schema")
         if self._uncertain:

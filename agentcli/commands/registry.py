@@ -111,14 +111,18 @@ COMMANDS: tuple[Command, ...] = (
 
 
 def rows(engine: Engine | None) -> tuple[Command, ...]:
-    """All commands of a session: the built-in ones, then commands and skills from files, each by name."""
-    if engine is None or engine.definitions is None:
+    """All commands of a session: the built-in ones, then commands and skills from files, then those of plugins, each by
+    name."""
+    if engine is None or (engine.definitions is None and engine.plugins is None):
         return COMMANDS
     from agentcli.commands.from_files import rows_from_files
+    from agentcli.commands.from_plugins import rows_from_plugins
 
     taken = {name for command in COMMANDS for name in (command.name, *command.aliases)}
     found: dict[str, Command] = {}
-    for row in rows_from_files(engine.definitions):
+    files = () if engine.definitions is None else rows_from_files(engine.definitions)
+    plugins = () if engine.plugins is None else rows_from_plugins(engine.plugins)
+    for row in (*files, *plugins):
         if row.name not in taken:
             found.setdefault(row.name, row)
     return (*COMMANDS, *found.values())
