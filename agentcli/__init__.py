@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.assemble import Options, build_engine
-    from agentcli.context.edits import Edit, block_id
+    from agentcli.context.edits import ContextEdit, block_id
     from agentcli.context.steps import ContextState, StepPlan
     from agentcli.core.abort import AbortReason
     from agentcli.core.errors import AgentError, CredentialError, UsageError
@@ -93,12 +93,12 @@ __all__ = [
     "CompactionProposed",
     "CompactionStarted",
     "ContextCompacted",
+    "ContextEdit",
     "ContextEdited",
     "ContextPinned",
     "ContextState",
     "CredentialError",
     "DirectoryChanged",
-    "Edit",
     "Engine",
     "Event",
     "Failure",
@@ -170,7 +170,7 @@ _NAMES = {
         "Options",
         "build_engine",
     ),
-    "agentcli.context.edits": ("Edit", "block_id"),
+    "agentcli.context.edits": ("ContextEdit", "block_id"),
     "agentcli.context.steps": ("ContextState", "StepPlan"),
     "agentcli.core.abort": ("AbortReason",),
     "agentcli.core.errors": (

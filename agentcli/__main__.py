@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from agentcli.tui.terminal.instant import Instant
 
-_NOT_THE_APP = ("-p", "--print", "-h", "--help", "--plain", "--input-format", "--output-format")
+_NOT_THE_APP = ("-p", "--print", "-h", "--help", "--plain", "--input-format", "--output-format", "--worktree")
 
 ALLOCATIONS_BETWEEN_COLLECTIONS = 100_000
 """More than the 60,000 of a start. Hardly any of them is garbage, and looking for it as often as is usual (every 700)

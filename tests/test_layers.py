@@ -195,6 +195,16 @@ def test_no_file_and_no_function_has_grown_too_large() -> None:
     assert (PACKAGE / "agent" / "loop" / "run_loop.py").read_text(encoding="utf-8").count("\n") <= 150
 
 
+def test_no_two_public_classes_have_the_same_name() -> None:
+    modules_of: dict[str, list[str]] = {}
+    for path in modules():
+        for node, _at_import in parsed(path):
+            if isinstance(node, ast.ClassDef) and node.col_offset == 0 and not node.name.startswith("_"):
+                modules_of.setdefault(node.name, []).append(path.relative_to(PACKAGE).as_posix())
+    assert len(modules_of) > 500
+    assert {name: where for name, where in modules_of.items() if len(where) > 1} == {}
+
+
 def test_the_sub_packages_of_a_package_have_no_import_cycle() -> None:
     """Modules at the root of a package may import its sub-packages and be imported by them."""
     for package in PACKAGE.iterdir():

@@ -19,7 +19,7 @@ from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.plugins.session_plugins import SessionPlugins
 from agentcli.agent.profile import Profile
 from agentcli.agent.prompt_queue import Priority, Prompt, QueuedPrompt, prompt_blocks
-from agentcli.agent.shell_line import ShellLine
+from agentcli.agent.shell_line import ShellInvocation
 from agentcli.agent.submission import Submission, Task
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
@@ -124,6 +124,11 @@ class Engine:
         files = self._state.conversation.instruction_files
         found = files.always().files if files is not None else ()
         return tuple(file for file in found if file.kind == "instructions")
+
+    def instruction_files_to_add_to(self) -> tuple[tuple[Path, str], ...]:
+        """The instruction files to which a user may add a line, and whose each is. Blocking."""
+        files = self._state.conversation.instruction_files
+        return files.to_add_to() if files is not None else ()
 
     @property
     def cwd(self) -> Path:
@@ -289,7 +294,9 @@ class Engine:
 
     async def _shell_line(self, command: str) -> AsyncGenerator[ev.Event, None]:
         state, own = self._state, self._state.conversation
-        line = ShellLine(command, state.tool_context, own.environ, own.ids.new(), own.clock, own.extensions.workspace)
+        line = ShellInvocation(
+            command, state.tool_context, own.environ, own.ids.new(), own.clock, own.extensions.workspace
+        )
         async with aclosing(state.user_shell.run(line, state.command_signal, state.user_notes.add)) as events:
             async for event in events:
                 yield event

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from agentcli.agent.updates.changed_files import ChangedFiles
-from agentcli.agent.updates.undo_notes import Note, forget_changed, undo_note
+from agentcli.agent.updates.undo_notes import UserActionNote, forget_changed, undo_note
 from agentcli.core.aio import in_thread
 from agentcli.core.messages import Message, Origin
 from agentcli.tools.base import ToolContext
-from agentcli.workspace.base import Choices, DiffScope, FileChange, UndoPlan, UndoReport, Workspace, WorkspaceDiff
+from agentcli.workspace.base import DiffScope, FileChange, UndoChoices, UndoPlan, UndoReport, Workspace, WorkspaceDiff
 
 if TYPE_CHECKING:
     from agentcli.tools.search.file_index import FileIndex
@@ -37,18 +37,18 @@ class FileChanges:
         """Changes as unified diffs; `problem` explains why there are none."""
         return await self._workspace.diff(scope, self._context().working_dirs)
 
-    async def undo(self, choices: Choices | None = None) -> UndoReport:
+    async def undo(self, choices: UndoChoices | None = None) -> UndoReport:
         """Revert the file changes of the last submission; each further call reverts one submission more.
 
         Not while a submission runs. The user's own changes stay; files in which both changed the same lines need a
         choice, or are reported and stay. The model is notified with the next prompt."""
         return self._noted(await self._workspace.undo(choices))
 
-    async def redo(self, choices: Choices | None = None) -> UndoReport:
+    async def redo(self, choices: UndoChoices | None = None) -> UndoReport:
         """Take the last undo back; possible until something else has changed."""
         return self._noted(await self._workspace.redo(choices))
 
-    async def undo_plan(self, again: bool = False, choices: Choices | None = None) -> UndoPlan:
+    async def undo_plan(self, again: bool = False, choices: UndoChoices | None = None) -> UndoPlan:
         """List the files for which an undo (`again`: a redo) needs a choice beyond `choices`. Changes nothing."""
         return await self._workspace.plan(again, choices)
 
@@ -69,7 +69,7 @@ class FileChanges:
 
         return FileIndex(self._context())
 
-    async def take_undo_note(self, log: Sequence[Message]) -> Note | None:
+    async def take_undo_note(self, log: Sequence[Message]) -> UserActionNote | None:
         """One note for the model about undos and redos since the last prompt; None if they cancel each other out."""
         news = await self._workspace.take_undo_news()
         paths, self._rewritten = self._rewritten, set()

@@ -19,7 +19,7 @@ from agentcli.core.usage import Usage
 from agentcli.providers.base import Provider, Request
 from agentcli.workspace.base import Workspace
 
-Source = Literal["hook", "schema"]
+StopSource = Literal["hook", "schema"]
 """Who keeps a submission going or ends it: hooks, or the demand for structured output (`--json-schema`)."""
 
 
@@ -31,7 +31,7 @@ class StopVerdict:
     """They block the stop; the model gets these texts and continues."""
     prevented: str | None = None
     """They end the submission here, with this reason."""
-    by: Source = "hook"
+    by: StopSource = "hook"
 
 
 @frozen
@@ -50,7 +50,7 @@ class PostToolVerdict:
     stop: str | None = None
     """Not None: the submission ends after this batch, for this reason."""
     context: tuple[str, ...] = ()
-    by: Source = "hook"
+    by: StopSource = "hook"
 
 
 class Hooks:

@@ -15,7 +15,7 @@ from dataclasses import field, replace
 from pathlib import Path
 
 from agentcli.agent.toolcalls.changed_paths import paths_of_command
-from agentcli.agent.updates.undo_notes import Note
+from agentcli.agent.updates.undo_notes import UserActionNote
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, Aborted, AbortReason, AbortSignal
 from agentcli.core.aio import in_thread
@@ -35,7 +35,7 @@ _NOTE_LIMIT = 16_000
 
 
 @frozen
-class ShellLine:
+class ShellInvocation:
     """One command, and what it runs with."""
 
     command: str
@@ -63,7 +63,7 @@ class UserShell:
         return bool(running)
 
     async def run(
-        self, line: ShellLine, parent: AbortSignal | None, note: Callable[[Note], None]
+        self, line: ShellInvocation, parent: AbortSignal | None, note: Callable[[UserActionNote], None]
     ) -> AsyncGenerator[ev.Event, None]:
         """`parent`: what else stops it. `note` gets what the model is to know of it."""
         with AbortController(parent=parent) as controller:
@@ -88,7 +88,7 @@ class UserShell:
         self.cwd = folder
 
 
-async def _noted(line: ShellLine, work: AsyncGenerator[ev.Event, None]) -> AsyncGenerator[ev.Event, None]:
+async def _noted(line: ShellInvocation, work: AsyncGenerator[ev.Event, None]) -> AsyncGenerator[ev.Event, None]:
     """Let the workspace know while the command runs: what it changes is the user's, also beside a call."""
     only = await in_thread(paths_of_command, line.command, line.context)
     is_read_only = only is not None and not only
@@ -104,7 +104,7 @@ async def _noted(line: ShellLine, work: AsyncGenerator[ev.Event, None]) -> Async
 
 
 async def _run(
-    line: ShellLine, signal: AbortSignal, note: Callable[[Note], None], moved: Callable[[Path], None]
+    line: ShellInvocation, signal: AbortSignal, note: Callable[[UserActionNote], None], moved: Callable[[Path], None]
 ) -> AsyncGenerator[ev.Event, None]:
     from agentcli.tools.shell.bash import LONGEST_TIMEOUT_MS, Bash
 
@@ -143,8 +143,10 @@ async def _run(
     )
 
 
-def _note(command: str, where: str, text: str) -> Note:
+def _note(command: str, where: str, text: str) -> UserActionNote:
     if len(text) > _NOTE_LIMIT:
         half, left_out = _NOTE_LIMIT // 2, counted(len(text) - _NOTE_LIMIT, "character")
         text = f"{text[:half]}\n[{left_out} left out]\n{text[-half:]}"
-    return Note("shell", f"[The user ran a command in their own shell{where}: {command}\nIts output:\n{text}]")
+    return UserActionNote(
+        "shell", f"[The user ran a command in their own shell{where}: {command}\nIts output:\n{text}]"
+    )

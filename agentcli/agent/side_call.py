@@ -15,7 +15,7 @@ from agentcli.core.usage import Usage
 from agentcli.providers import base as model
 from agentcli.tools.base import SmallReply
 
-Emit = Callable[[ev.Event], Awaitable[None]]
+EmitEvent = Callable[[ev.Event], Awaitable[None]]
 MAX_PAUSES = 5
 """A server tool that takes long makes the API pause its reply; it goes on when the reply so far is sent back."""
 
@@ -25,7 +25,7 @@ class SideQuestions:
     that is broken off has cost goes to `late`: nobody listens to its events any more, but it has to be counted."""
 
     def __init__(
-        self, provider: model.Provider, requests: Requests, price: PriceOf, emit: Emit, late: list[ev.Event]
+        self, provider: model.Provider, requests: Requests, price: PriceOf, emit: EmitEvent, late: list[ev.Event]
     ) -> None:
         self._provider = provider
         self._requests = requests

@@ -14,6 +14,7 @@ from dataclasses import replace
 from agentcli.agent.context.compaction import Compaction, Shortening
 from agentcli.agent.conversation_state import ConversationState
 from agentcli.agent.costs.account import Account
+from agentcli.agent.loop.decide import budget_stop
 from agentcli.agent.loop.run_loop import run_loop
 from agentcli.agent.loop_setup import ask_about_budget, loop_dependencies, mentions_for
 from agentcli.agent.loop_state import EndReason, LoopState, Stop
@@ -191,7 +192,7 @@ class Submission:
                 yield event
         stop = Stop(EndReason.COMPLETED, compaction.problem or "")
         if self._signal.reason is AbortReason.BUDGET:
-            stop = Stop(EndReason.MAX_BUDGET_USD, state.costs.budget_text)
+            stop = budget_stop(dependencies.limits)
         elif not compaction.messages and not compaction.cancelled:
             stop = replace(
                 stop, terminal=EndReason.ABORTED_STREAMING if self._signal.aborted else EndReason.MODEL_ERROR

@@ -148,8 +148,7 @@ def rights_for(options: Options) -> Rights:
 
 
 def sandbox_for(options: Options) -> tuple[Launcher, str]:
-    """The launcher that an engine with these options would use, and its warnings; for `agentcli doctor`. Raises
+    """The launcher that an engine with these options would use, and its problems; for `agentcli doctor`. Raises
     `UsageError` as `build_engine` does."""
-    env = Environment(options)
-    rights = RightsBuilder(env).build()
-    return rights.context.launcher, " ".join(notice.text for notice in env.notices if notice.code == "sandbox")
+    rights = RightsBuilder(Environment(options)).build()
+    return rights.context.launcher, " ".join(rights.sandbox_problems)

@@ -38,7 +38,7 @@ _LONGEST_KEY = 8_192
 
 
 @frozen
-class Address:
+class EndpointAddress:
     url: str
     source: str
     """What set the address: `default`, `settings`, `ANTHROPIC_BASE_URL` or `given`."""
@@ -64,13 +64,13 @@ class Login:
     def __init__(self, options: Options) -> None:
         self._options = replace(options, connection=None, key_needed=True)
 
-    def address(self, base_url: str | None = None) -> Address:
+    def address(self, base_url: str | None = None) -> EndpointAddress:
         """The address of `base_url`, or the one in use. Raises `UsageError`."""
         if base_url is None:
-            return Address(*self._models().base_url())
+            return EndpointAddress(*self._models().base_url())
         if urlsplit(base_url).username is not None or urlsplit(base_url).password is not None:
             raise UsageError("The address contains a user name or password. Enter it without them.")
-        return Address(bound_to(base_url), "given")
+        return EndpointAddress(bound_to(base_url), "given")
 
     def credentials(self) -> Credentials:
         """The credentials that requests use now. Raises `CredentialError`."""
@@ -90,12 +90,12 @@ class Login:
             return False
         return True
 
-    def unused_reason(self, address: Address) -> str:
+    def unused_reason(self, address: EndpointAddress) -> str:
         """Why a key stored for this address would not be used, as `because …`; empty if it would."""
         models = self._models()
         if models.needs_no_key:
             return f"because {models.needs_no_key}"
-        in_use = Address(*models.base_url())
+        in_use = EndpointAddress(*models.base_url())
         if bound_to(in_use.url) != bound_to(address.url):
             return f"because requests go to {in_use.host}: {_reason(in_use)}"
         source = models.credentials().source
@@ -109,25 +109,25 @@ class Login:
 
         return await find_local_servers(PROGRAMS if programs is None else programs)
 
-    async def check(self, address: Address, key: str) -> KeyCheck:
+    async def check(self, address: EndpointAddress, key: str) -> KeyCheck:
         from agentcli.providers.check import check_key
 
         return await check_key(Credentials(address.url, api_key=key))
 
     # ---------------------------------------------------------------------------------------------------- changing
 
-    def keep(self, address: Address, key: str) -> KeyLocation:
+    def keep(self, address: EndpointAddress, key: str) -> KeyLocation:
         """Store a key. Raises `CredentialError`."""
         return key_store(Environment(self._options)).keep(bound_to(address.url), key)
 
-    def forget(self, address: Address) -> bool:
+    def forget(self, address: EndpointAddress) -> bool:
         """Delete the key of an address; False if there was none. Raises `CredentialError`."""
         return key_store(Environment(self._options)).forget(bound_to(address.url))
 
     def kept_addresses(self) -> tuple[str, ...]:
         return key_store(Environment(self._options)).addresses()
 
-    def use(self, address: Address, model: str | None = None) -> str:
+    def use(self, address: EndpointAddress, model: str | None = None) -> str:
         """Send requests there from now on, by changing the user settings. Returns the changed file, empty if nothing
         changed. Raises `AgentError`."""
         env = Environment(self._options)
@@ -165,7 +165,7 @@ def tidy_key(text: str) -> str:
     return key
 
 
-def _reason(address: Address) -> str:
+def _reason(address: EndpointAddress) -> str:
     return {"settings": "the `baseUrl` setting is set", "default": "this is the default"}.get(
         address.source, f"{address.source} is set"
     )

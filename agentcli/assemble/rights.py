@@ -14,7 +14,7 @@ from agentcli.assemble.environment import Environment
 from agentcli.assemble.model import key_store
 from agentcli.assemble.plugins import may_have_plugins
 from agentcli.assemble.unknown_tools import unknown_tools
-from agentcli.config.paths import project_folder
+from agentcli.config.paths import own_parts, project_folder
 from agentcli.config.save import RuleKeeper
 from agentcli.config.settings import Layer
 from agentcli.core.errors import UsageError
@@ -56,6 +56,8 @@ class Rights:
     """Without the tools that a deny rule removes."""
     context: ToolContext
     notices: tuple[str, ...] = ()
+    sandbox_problems: tuple[str, ...] = ()
+    """How the sandbox protects less than requested."""
 
 
 class RightsBuilder:
@@ -64,6 +66,7 @@ class RightsBuilder:
         self._uncertain = env.settings.rights_uncertain
         """A settings file that may contain deny rules could not be read: every tool needs approval."""
         self._installation = installation_paths(env.working_dirs, env.home)
+        self._sandbox_problems: list[str] = []
         self.check_plugin_tools: Callable[[Iterable[str]], Iterable[str]] = lambda _names: ()
         """Warnings about rules that match no tool, given the names of the tools of plugins; set by `policy`."""
 
@@ -104,7 +107,8 @@ class RightsBuilder:
             credentials={name: self._env.environ[name] for name in policy.credentials},
             also_writable=self._env.writable_dirs[len(self._env.working_dirs) :],
         )
-        return Rights(policy, registry, context, tuple(notice.text for notice in self._env.notices))
+        notices = tuple(notice.text for notice in self._env.notices)
+        return Rights(policy, registry, context, notices, tuple(self._sandbox_problems))
 
     def _registry(self) -> Registry:
         options = self._env.options
@@ -164,7 +168,7 @@ class RightsBuilder:
         problem = f"Auto mode is not available: {launcher.uncontained}"
         if self._env.options.permission_mode is PermissionMode.AUTO:
             raise UsageError(problem)
-        self._env.warn(problem, "sandbox")
+        self._warn_about_sandbox(problem)
         return PermissionMode.DEFAULT
 
     def _private_files(self) -> tuple[str, ...]:
@@ -172,7 +176,8 @@ class RightsBuilder:
         return () if keys is None else (os.path.realpath(keys),)
 
     def _own_folders(self) -> tuple[Path, ...]:
-        return tuple(folder for folder in (self._env.paths.config_dir, self._env.paths.state_dir) if folder)
+        folders = (self._env.paths.config_dir, self._env.paths.state_dir)
+        return tuple(part for folder in folders if folder for part in own_parts(folder, self._env.working_dirs))
 
     def rule_keeper(self) -> RuleKeeper:
         folder = project_folder(self._env.cwd)
@@ -198,9 +203,13 @@ class RightsBuilder:
             quarantine=self._env.paths.quarantine_dir,
         )
         chosen = choose(mode, rules, around)
-        if chosen.warning:
-            self._env.warn(chosen.warning, "sandbox")
+        if chosen.problem:
+            self._warn_about_sandbox(chosen.problem, chosen.advice)
         return chosen.launcher
+
+    def _warn_about_sandbox(self, problem: str, advice: str = "") -> None:
+        self._sandbox_problems.append(problem)
+        self._env.warn(f"{problem} {advice}".rstrip(), "sandbox")
 
     def _sandbox_mode(self) -> str:
         return self._env.settings.text("sandbox.mode") or "on"

@@ -21,7 +21,7 @@ from agentcli.cli import permissions as cli_permissions
 from agentcli.cli import quarantine as cli_quarantine
 from agentcli.cli import status as cli_status
 from agentcli.cli.flags import COMMANDS, FLAGS, GROUPS, MODES, SHELLS, Flag
-from agentcli.cli.helptext import Manual, Section, command_help, here, print_help, root_help
+from agentcli.cli.helptext import Section, SubcommandHelp, command_help, here, print_help, root_help
 from agentcli.cli.output import echo, echo_json, notice
 from agentcli.cli.parse import nearest
 from agentcli.config.paths import Paths
@@ -104,7 +104,7 @@ def _asks_for_help(arguments: Sequence[str], tree: TyperGroup) -> list[str] | No
     return path if "-h" in mine or "--help" in mine or alone else None
 
 
-def manual_of(path: Sequence[str], tree: TyperGroup) -> Manual:
+def manual_of(path: Sequence[str], tree: TyperGroup) -> SubcommandHelp:
     """The help of a command. Raises `UsageError` if it does not exist."""
     command: Any = tree
     for number, word in enumerate(path):
@@ -117,7 +117,7 @@ def manual_of(path: Sequence[str], tree: TyperGroup) -> Manual:
     places = [param for param in command.params if param.param_type_name == "argument" and not param.hidden]
     flags = [param for param in command.params if param.param_type_name == "option"]
     shown = [f"[{_metavar(place)}]" if not place.required else _metavar(place) for place in places]
-    return Manual(
+    return SubcommandHelp(
         path=tuple(path),
         usage=" ".join((name, "[FLAGS]", *(("COMMAND",) if subcommands else ()), *shown)),
         about=command.help or "",

@@ -26,12 +26,12 @@ _MOST_SESSIONS = 50
 
 
 @frozen
-class Offer:
+class ShellCompletion:
     value: str
     text: str = ""
 
 
-class Files(Exception):
+class FileNamesWanted(Exception):
     """Raised for file name completion by the shell."""
 
 
@@ -40,24 +40,24 @@ def answer(shell: str, words: Sequence[str], environ: Mapping[str, str]) -> int:
     joined, is_split = _joined(words) if shell == "bash" else (list(words), False)
     try:
         found = list(offers(joined, environ, Path.cwd()))
-    except Files:
+    except FileNamesWanted:
         return WANTS_FILES
     if is_split:
-        found = [Offer(offer.value.partition("=")[2], offer.text) for offer in found]
+        found = [ShellCompletion(offer.value.partition("=")[2], offer.text) for offer in found]
     text = "".join(f"{_line(shell, offer)}\n" for offer in found)
     write_bytes(spell_hidden(text).encode("utf-8", "replace"))
     return 0
 
 
-def offers(words: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Iterator[Offer]:
-    """The candidates. Raises `Files`."""
+def offers(words: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Iterator[ShellCompletion]:
+    """The candidates. Raises `FileNamesWanted`."""
     *before, current = words or [""]
-    source = Values(environ, cwd)
+    source = FlagValues(environ, cwd)
     if before and before[0] in COMMANDS:
         yield from _of_command(before, current, source)
         return
     if "--" in before:
-        raise Files
+        raise FileNamesWanted
     flag = BY_NAME.get(before[-1]) if before else None
     if flag is not None and flag.kind not in ("switch", "equals"):
         yield from fitting(source.of_flag(flag), current)
@@ -65,37 +65,40 @@ def offers(words: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Itera
     name, equals, part = current.partition("=")
     if equals and (flag := BY_NAME.get(name)) is not None:
         for offer in fitting(source.of_flag(flag), part):
-            yield Offer(f"{name}={offer.value}", offer.text)
+            yield ShellCompletion(f"{name}={offer.value}", offer.text)
     elif current.startswith("-"):
         shown = (
-            Offer(name, flag.help) for flag in FLAGS for name in flag.names if name.startswith("--") or current == "-"
+            ShellCompletion(name, flag.help)
+            for flag in FLAGS
+            for name in flag.names
+            if name.startswith("--") or current == "-"
         )
         yield from fitting(shown, current)
     elif not before:
-        yield from fitting((Offer(name, text) for name, text in COMMANDS.items()), current)
+        yield from fitting((ShellCompletion(name, text) for name, text in COMMANDS.items()), current)
     else:
-        raise Files
+        raise FileNamesWanted
 
 
-def fitting(found: Iterable[Offer], current: str) -> Iterator[Offer]:
+def fitting(found: Iterable[ShellCompletion], current: str) -> Iterator[ShellCompletion]:
     """Candidates that begin with `current`; in a comma-separated list, with its last item."""
     head, comma, last = current.rpartition(",")
     for offer in found:
         if offer.value.startswith(last):
-            yield Offer(f"{head}{comma}{offer.value}", offer.text)
+            yield ShellCompletion(f"{head}{comma}{offer.value}", offer.text)
 
 
-class Values:
+class FlagValues:
     """Values of flags. Looked up only for the requested flag."""
 
     def __init__(self, environ: Mapping[str, str], cwd: Path) -> None:
         self._environ = environ
         self._cwd = cwd
 
-    def of_flag(self, flag: Flag) -> Iterator[Offer]:
-        """Raises `Files`."""
+    def of_flag(self, flag: Flag) -> Iterator[ShellCompletion]:
+        """Raises `FileNamesWanted`."""
         if flag.choices:
-            return (Offer(choice) for choice in flag.choices)
+            return (ShellCompletion(choice) for choice in flag.choices)
         match flag.key:
             case "resume":
                 return self.sessions()
@@ -106,43 +109,43 @@ class Values:
             case "tools" | "allowed_tools" | "disallowed_tools":
                 return self.tools()
         if flag.kind == "paths" or "FILE" in flag.metavar:
-            raise Files
+            raise FileNamesWanted
         return iter(())
 
-    def sessions(self) -> Iterator[Offer]:
+    def sessions(self) -> Iterator[ShellCompletion]:
         from agentcli.config.paths import Paths
         from agentcli.session.find import list_sessions
 
         state = Paths.from_environ(self._environ).state_dir
         for session in list_sessions(state, self._cwd)[:_MOST_SESSIONS] if state else ():
             label = plain_line(session.label, 60)
-            yield Offer(session.session_id, label)
+            yield ShellCompletion(session.session_id, label)
             if _PLAIN.fullmatch(session.title):
-                yield Offer(session.title, f"session {session.session_id[:8]}")
+                yield ShellCompletion(session.title, f"session {session.session_id[:8]}")
 
-    def models(self) -> Iterator[Offer]:
+    def models(self) -> Iterator[ShellCompletion]:
         from agentcli.providers.catalog import ALIASES, Catalog
 
-        yield from (Offer(alias, model) for alias, model in ALIASES.items())
-        yield from (Offer(model) for model in Catalog().known_ids())
+        yield from (ShellCompletion(alias, model) for alias, model in ALIASES.items())
+        yield from (ShellCompletion(model) for model in Catalog().known_ids())
 
-    def themes(self) -> Iterator[Offer]:
+    def themes(self) -> Iterator[ShellCompletion]:
         from agentcli.config.paths import Paths
         from agentcli.tui.theme.themes import load_themes, theme_folders
 
-        yield Offer("auto", "as light or dark as the terminal")
+        yield ShellCompletion("auto", "as light or dark as the terminal")
         for name, theme in load_themes(theme_folders(Paths.from_environ(self._environ).config_dir)).items():
             if _PLAIN.fullmatch(name):
-                yield Offer(name, plain_line(theme.description, 60))
+                yield ShellCompletion(name, plain_line(theme.description, 60))
 
-    def tools(self) -> Iterator[Offer]:
+    def tools(self) -> Iterator[ShellCompletion]:
         from agentcli.assemble import Options, rights_for
 
         options = Options(cwd=self._cwd, environ=self._environ)
-        yield from (Offer(tool.name) for tool in rights_for(options).registry)
+        yield from (ShellCompletion(tool.name) for tool in rights_for(options).registry)
 
 
-def _of_command(before: Sequence[str], current: str, source: Values) -> Iterator[Offer]:
+def _of_command(before: Sequence[str], current: str, source: FlagValues) -> Iterator[ShellCompletion]:
     from agentcli.cli.app import command_tree
 
     command: Any = command_tree()
@@ -152,35 +155,35 @@ def _of_command(before: Sequence[str], current: str, source: Values) -> Iterator
     path = [word for word in before if not word.startswith("-")]
     if current.startswith("-"):
         rows = [(name, param.help) for param in command.params for name in (*param.opts, *param.secondary_opts)]
-        flags = [Offer(name, text or "") for name, text in rows if name.startswith("-")]
-        yield from fitting([*flags, Offer("--help", "Show the help of this command.")], current)
+        flags = [ShellCompletion(name, text or "") for name, text in rows if name.startswith("-")]
+        yield from fitting([*flags, ShellCompletion("--help", "Show the help of this command.")], current)
     elif before[-1] in _VALUES_OF_OPTIONS:
         yield from fitting(_VALUES_OF_OPTIONS[before[-1]](source), current)
     elif subcommands := getattr(command, "commands", None):
-        yield from fitting((Offer(name, one.help or "") for name, one in subcommands.items()), current)
+        yield from fitting((ShellCompletion(name, one.help or "") for name, one in subcommands.items()), current)
     elif path[0] == "help":
         yield from fitting(_command_names(path[1:], command_tree()), current)
     elif path == ["completion"]:
-        yield from fitting((Offer(shell) for shell in SHELLS), current)
+        yield from fitting((ShellCompletion(shell) for shell in SHELLS), current)
     elif path == ["trust"]:
-        raise Files
+        raise FileNamesWanted
 
 
-_VALUES_OF_OPTIONS: Mapping[str, Callable[[Values], Iterator[Offer]]] = {
-    "--sandbox": lambda _source: (Offer(mode) for mode in SANDBOX_MODES),
-    "--mode": lambda _source: (Offer(mode) for mode in MODES),
-    "--permission-mode": lambda _source: (Offer(mode) for mode in MODES),
+_VALUES_OF_OPTIONS: Mapping[str, Callable[[FlagValues], Iterator[ShellCompletion]]] = {
+    "--sandbox": lambda _source: (ShellCompletion(mode) for mode in SANDBOX_MODES),
+    "--mode": lambda _source: (ShellCompletion(mode) for mode in MODES),
+    "--permission-mode": lambda _source: (ShellCompletion(mode) for mode in MODES),
     "--tool": lambda source: source.tools(),
     "--theme": lambda source: source.themes(),
 }
 
 
-def _command_names(path: Sequence[str], tree: TyperGroup) -> Iterator[Offer]:
+def _command_names(path: Sequence[str], tree: TyperGroup) -> Iterator[ShellCompletion]:
     command: Any = tree
     for word in path:
         command = getattr(command, "commands", {}).get(word)
     for name, one in (getattr(command, "commands", None) or {}).items():
-        yield Offer(name, one.help or "")
+        yield ShellCompletion(name, one.help or "")
 
 
 def _joined(words: Sequence[str]) -> tuple[list[str], bool]:
@@ -200,7 +203,7 @@ def _joined(words: Sequence[str]) -> tuple[list[str], bool]:
     return joined, is_split
 
 
-def _line(shell: str, offer: Offer) -> str:
+def _line(shell: str, offer: ShellCompletion) -> str:
     text = plain_line(offer.text, 100)
     match shell:
         case "zsh":

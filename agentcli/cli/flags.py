@@ -121,6 +121,13 @@ FLAGS: tuple[Flag, ...] = (
     Flag("--fork-session", SESSION, "With -c or -r: continue in a copy with a new id."),
     Flag("--session-id", SESSION, "Id for the new session.", "text", "UUID"),
     Flag("-n, --name", SESSION, "Name of the session.", "text", "NAME"),
+    Flag(
+        "--worktree",
+        SESSION,
+        "Work in a git worktree of its own, removed at the end if nothing changed.",
+        "optional",
+        "NAME",
+    ),
     Flag("--no-session-persistence", SESSION, "Do not save the session."),
     Flag("--model", MODEL, "Model name or alias (opus, sonnet, haiku).", "text", "MODEL"),
     Flag("--fallback-model", MODEL, "Models to try in order when the first is overloaded.", "names", "A,B"),

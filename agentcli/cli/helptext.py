@@ -14,7 +14,7 @@ from agentcli.cli.flags import COMMANDS, FLAGS, GROUPS, Flag
 from agentcli.cli.output import echo_styled
 from agentcli.core.frozen import frozen
 
-Row = tuple[str, str]
+HelpRow = tuple[str, str]
 
 LEAST_WIDTH, MOST_WIDTH = 30, 100
 EXAMPLES = "Examples"
@@ -37,11 +37,11 @@ MORE = (
 @frozen
 class Section:
     heading: str
-    rows: tuple[Row, ...]
+    rows: tuple[HelpRow, ...]
 
 
 @frozen
-class Manual:
+class SubcommandHelp:
     """The help of one sub-command."""
 
     path: tuple[str, ...]
@@ -60,7 +60,7 @@ def root_help(width: int, styled: bool = False) -> str:
     return laid_out(USAGE, ABOUT, sections, MORE, width, styled)
 
 
-def command_help(command: Manual, width: int, styled: bool = False) -> str:
+def command_help(command: SubcommandHelp, width: int, styled: bool = False) -> str:
     examples = [one for one in OF_COMMANDS.get(command.path[0], ()) if _is_about(one, command.path)]
     sections = [*command.sections, Section(EXAMPLES, example_rows(examples))]
     return laid_out((command.usage,), command.about, sections, "", width, styled)
@@ -70,7 +70,7 @@ def _is_about(example: Example, path: tuple[str, ...]) -> bool:
     return f" {' '.join(path)} " in f"{example.line} "
 
 
-def flag_row(flag: Flag) -> Row:
+def flag_row(flag: Flag) -> HelpRow:
     value = "" if flag.kind == "switch" else flag.metavar
     term = ", ".join(flag.names)
     if flag.kind == "equals":
@@ -85,7 +85,7 @@ def flag_row(flag: Flag) -> Row:
     return term, f"{text} (with -p)" if flag.headless else text
 
 
-def example_rows(examples: Iterable[Example]) -> tuple[Row, ...]:
+def example_rows(examples: Iterable[Example]) -> tuple[HelpRow, ...]:
     return tuple((example.line, example.text) for example in examples)
 
 

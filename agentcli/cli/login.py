@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from agentcli.assemble import Options
-from agentcli.assemble.login import Address, Login, tidy_key
+from agentcli.assemble.login import EndpointAddress, Login, tidy_key
 from agentcli.cli.output import ask_secret, confirm, echo, notice
 from agentcli.core.errors import CredentialError, UsageError
 from agentcli.core.plaintext import plain_line
@@ -81,7 +81,9 @@ def logout(
     everything: Annotated[bool, typer.Option("--all", help="Delete the keys of all servers.")] = False,
 ) -> None:
     work = Login(Options())
-    addresses = [Address(url, "kept") for url in work.kept_addresses()] if everything else [work.address(base_url)]
+    addresses = (
+        [EndpointAddress(url, "kept") for url in work.kept_addresses()] if everything else [work.address(base_url)]
+    )
     forgotten = [address.host for address in addresses if work.forget(address)]
     if forgotten:
         echo(f"The key for {plain_line(', '.join(forgotten))} was deleted.")
@@ -96,7 +98,7 @@ def logout(
         echo(f"{source} is still set and is used.")
 
 
-def _asked(address: Address) -> str:
+def _asked(address: EndpointAddress) -> str:
     """Ask without echo. Ctrl+C propagates, Ctrl+D means no key."""
     none = "" if address.is_public else ", or Enter if it needs none"
     try:
@@ -112,7 +114,7 @@ def _piped() -> str:
     return raw.decode("utf-8", "replace")
 
 
-async def _checked(work: Login, address: Address, key: str) -> KeyCheck:
+async def _checked(work: Login, address: EndpointAddress, key: str) -> KeyCheck:
     notice(f"Asking {plain_line(address.host)} …")
     return await work.check(address, key)
 
@@ -136,7 +138,7 @@ def _is_accepted(checked: KeyCheck, interactive: bool, *, last: bool) -> bool:
     raise typer.Exit(_TRY_LATER)
 
 
-def _keep(work: Login, address: Address, key: str, *, chosen: bool) -> None:
+def _keep(work: Login, address: EndpointAddress, key: str, *, chosen: bool) -> None:
     # The settings first: if they cannot be changed, no unused key must be stored.
     changed = work.use(address) if chosen else ""
     host = plain_line(address.host)

@@ -73,6 +73,17 @@ def _dispatch(argv: Sequence[str], environ: Mapping[str, str], stdin_open: bool,
         from agentcli.__main__ import print_version
 
         return print_version()
+    if "worktree" in parsed.values:
+        from agentcli.cli.worktree import in_worktree
+
+        with in_worktree(parsed, _current_folder(), environ):
+            return _front_end(parsed, argv, environ, stdin_open, early)
+    return _front_end(parsed, argv, environ, stdin_open, early)
+
+
+def _front_end(
+    parsed: Parsed, argv: Sequence[str], environ: Mapping[str, str], stdin_open: bool, early: Instant | None
+) -> int:
     if not parsed.headless:
         if may_choose_plain(argv, environ) and _wants_plain(parsed, environ):
             return _plain(parsed, environ, early)

@@ -23,12 +23,12 @@ from agentcli.core.frozen import frozen
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
 
-Run = Callable[..., AsyncGenerator[Event, None]]
+RunCommand = Callable[..., AsyncGenerator[Event, None]]
 """Called with the engine, the arguments and, if there is one, the front end."""
-Values = Iterable[str | tuple[str, str]]
+ArgumentValues = Iterable[str | tuple[str, str]]
 """Values for a completion menu, with a description where one helps."""
 ALWAYS = ("*",)
-"""For `local`: with any arguments."""
+"""For `local`: with any arguments. Such a command is not available without a front end."""
 
 
 @frozen
@@ -56,7 +56,7 @@ class Command:
     """First words of arguments with which the front end runs it at once, not as a submission; or `ALWAYS`."""
     without_engine: bool = False
     """Runs also while the app is still starting, with None as the engine. So does every command with `ALWAYS`."""
-    completes: Values | Callable[[Engine, FrontEnd], Values] = ()
+    completes: ArgumentValues | Callable[[Engine, FrontEnd], ArgumentValues] = ()
     """What its arguments complete to. Values are whole lines of arguments."""
     source: str = ""
     """Where a command that is not built in comes from: `project`, `user`, `plugin`."""
@@ -94,15 +94,17 @@ class Command:
     def manual(self) -> Manual:
         return self.help if self.help is not None else cast(Manual, self._module.MANUAL)
 
-    def load(self) -> Run:
+    def load(self) -> RunCommand:
         run = self.function if self.function is not None else self._module.run
-        return cast(Run, run) if self.submits else partial(self._guarded, run)
+        return cast(RunCommand, run) if self.submits else partial(self._guarded, run)
 
     async def _guarded(
         self, run: Callable[..., Any], engine: Engine | None, arguments: str, front_end: FrontEnd | None = None
     ) -> AsyncGenerator[Event, None]:
         extra = (front_end or NoFrontEnd(),) if self.pages or self.local else ()
         try:
+            if self.local == ALWAYS and front_end is None:
+                raise Unavailable(NoFrontEnd.instead)
             work = run(engine, arguments, *extra)
             if isinstance(work, Coroutine):
                 await work

@@ -16,13 +16,13 @@ from agentcli.core.events import Event
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
-from agentcli.workspace.base import Choice, Choices, Conflict, LineClash, UndoPlan
+from agentcli.workspace.base import Conflict, ConflictChoice, LineClash, UndoChoices, UndoPlan
 
 _MOST_ASKED = 20
 _MOST_LINES = 200
 _MOST_NAMED = 20
 _MOST_COMMANDS = 3
-_WORDS: dict[str, Choice] = {"keep": "keep", "replace": "replace"}
+_WORDS: dict[str, ConflictChoice] = {"keep": "keep", "replace": "replace"}
 
 
 class ConflictChoices:
@@ -30,7 +30,7 @@ class ConflictChoices:
 
     def __init__(self, engine: Engine, again: bool) -> None:
         self._engine, self._again = engine, again
-        self.choices = Choices()
+        self.choices = UndoChoices()
         self.withdrawn = False
         """The command was stopped while it asked."""
 
@@ -38,14 +38,14 @@ class ConflictChoices:
         if not self._engine.interactive:
             return
         plan = await self._engine.files.undo_plan(self._again)
-        chosen: dict[str, Choice] = {}
+        chosen: dict[str, ConflictChoice] = {}
         if plan.doubtful:
             async with aclosing(self._about_doubtful(plan, chosen)) as events:
                 async for event in events:
                     yield event
             if self.withdrawn:
                 return
-            plan = await self._engine.files.undo_plan(self._again, Choices(chosen))
+            plan = await self._engine.files.undo_plan(self._again, UndoChoices(chosen))
         for conflict in plan.conflicts[:_MOST_ASKED]:
             display = self._display(plan, conflict)
             title = f"{'Redo' if self._again else 'Undo'}: you changed {short_name(self._engine, conflict.path)} too"
@@ -60,10 +60,10 @@ class ConflictChoices:
                 return
             given = (asking.answer.updated_input or {}).get("choice")
             if asking.answer.behavior == "allow" and given in _WORDS:
-                chosen[conflict.path] = cast(Choice, given)
-        self.choices = Choices(chosen)
+                chosen[conflict.path] = cast(ConflictChoice, given)
+        self.choices = UndoChoices(chosen)
 
-    async def _about_doubtful(self, plan: UndoPlan, chosen: dict[str, Choice]) -> AsyncGenerator[Event, None]:
+    async def _about_doubtful(self, plan: UndoPlan, chosen: dict[str, ConflictChoice]) -> AsyncGenerator[Event, None]:
         """One question about all files that a command or the user changed: a formatter changes many at once."""
         names = [short_name(self._engine, path) for path in plan.doubtful[:_MOST_NAMED]]
         more = len(plan.doubtful) - len(names)
@@ -129,7 +129,7 @@ async def put_back(engine: Engine, arguments: str, again: bool) -> AsyncGenerato
         )
         return
     if word:
-        choices = Choices(otherwise=_WORDS[word])
+        choices = UndoChoices(otherwise=_WORDS[word])
     else:
         asked = ConflictChoices(engine, again)
         async with aclosing(asked.run()) as events:

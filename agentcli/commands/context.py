@@ -6,7 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Mapping
 
-from agentcli.agent.context.pins import Dropped, Restored
+from agentcli.agent.context.pins import DropEffect, RestoreEffect
 from agentcli.agent.context.report import ContextItem
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual, fail, say
@@ -61,10 +61,10 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
             yield fail(_USAGE)
 
 
-def _done(what: str, outcome: Dropped | Restored | str, more: str = "") -> Event:
+def _done(what: str, outcome: DropEffect | RestoreEffect | str, more: str = "") -> Event:
     if isinstance(outcome, str):
         return fail(outcome)
-    also = f", {outcome.also}" if isinstance(outcome, Dropped) and outcome.also else ""
+    also = f", {outcome.also}" if isinstance(outcome, DropEffect) and outcome.also else ""
     return say(f"{what}{also}: {outcome.text}.{more}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
-from agentcli.agent.costs.spending import Spending, Submission, ToolSpending
+from agentcli.agent.costs.spending import Spending, SubmissionSpending, ToolSpending
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual, say
 from agentcli.commands.front_end import FrontEnd
@@ -126,7 +126,7 @@ def _by_name(title: str, totals: Totals, width: int) -> str:
     return table([(title, "requests", "cost"), *few])
 
 
-def _submissions(submissions: Sequence[Submission], width: int) -> str:
+def _submissions(submissions: Sequence[SubmissionSpending], width: int) -> str:
     """What was typed comes last: how wide it is on a screen is hard to know, and nothing has to stand behind it."""
     first = max(0, len(submissions) - _MOST_PROMPTS)
     rows = [

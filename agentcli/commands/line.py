@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _COMMAND = re.compile(r"/([A-Za-z0-9][A-Za-z0-9_.:-]*)(?:\s+(.*))?\Z", re.DOTALL)
 _LIKELY = re.compile(r"[A-Za-z][A-Za-z0-9_:-]*\Z")
 """An unknown name that was meant as a command: `/1` and `/a.b` are not."""
+_NOTE = re.compile(r"#[ \t]+(\S[^\n]*)\Z")
+"""`# text`: a line for an instruction file. `#12 fails` and a heading with text below it are prompts."""
 
 
 @frozen
@@ -47,10 +49,12 @@ Line = PromptLine | CommandLine | ShellLine
 
 
 def parse_line(text: str, engine: Engine | None = None) -> Line:
-    """Classify a line. `/usr is full` is a prompt: an absolute path that exists is not an unknown command. Commands
-    from files are known with an engine."""
+    """Classify a line. `# text` is `/memory add text`. `/usr is full` is a prompt: an absolute path that exists is not
+    an unknown command. Commands from files are known with an engine."""
     if text.startswith("!"):
         return ShellLine(text.removeprefix("!").strip())
+    if (note := _NOTE.match(text)) is not None:
+        return CommandLine("memory", f"add {note.group(1).strip()}", find("memory"))
     found = _COMMAND.match(text.strip()) if text.lstrip().startswith("/") else None
     if found is None:
         return PromptLine(text)

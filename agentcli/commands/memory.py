@@ -1,4 +1,4 @@
-"""/memory: list, show or edit the notes and instruction files of this project. Without an editor, `edit` shows one."""
+"""/memory: list, show, edit or add to the notes and instruction files. Without an editor, `edit` shows one."""
 
 from __future__ import annotations
 
@@ -8,9 +8,18 @@ from contextlib import suppress
 
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual, say
-from agentcli.commands.front_end import FrontEnd, Unavailable
-from agentcli.commands.memory_files import MemoryFile, find_file, list_files, read_file, write_file
+from agentcli.commands.front_end import Choice, FrontEnd, Unavailable
+from agentcli.commands.memory_files import (
+    MemoryFile,
+    add_line,
+    files_to_add_to,
+    find_file,
+    list_files,
+    read_file,
+    write_file,
+)
 from agentcli.core.bounded_read import read_start
+from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Event
 from agentcli.core.format import byte_size
 from agentcli.core.plaintext import plain_line, plain_text
@@ -22,6 +31,8 @@ MANUAL = Manual(
         ("/memory", "list files with sizes and folders"),
         ("/memory build.md", "show one file"),
         ("/memory edit", "edit the index, or the named file, in your editor"),
+        ("/memory add Run make check before a commit", "add a line to an instruction file"),
+        ("# Run make check before a commit", "the same"),
     ),
 )
 
@@ -30,6 +41,10 @@ _MOST_SHOWN = 40_000
 
 async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
     words = arguments.split(maxsplit=1)
+    if words[:1] == ["add"]:
+        async for event in _added(engine, " ".join("".join(words[1:]).split()), front_end):
+            yield event
+        return
     edits = words[:1] == ["edit"]
     name = " ".join(words[1:]) if edits else arguments.strip()
     if not name and not edits:
@@ -45,6 +60,21 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
     text = await asyncio.to_thread(read_start, file.path, _MOST_SHOWN)
     content = plain_text(text).rstrip("\n") if file.exists else "(This file does not exist yet.)"
     yield say(f"{plain_line(str(file.path), 400)}\n{content}")
+
+
+async def _added(engine: Engine, text: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+    if not text:
+        raise UsageError("There is nothing to add. /memory add TEXT, or # TEXT.")
+    files = await asyncio.to_thread(files_to_add_to, engine)
+    if not files:
+        raise AgentError('Instruction files are off ("instructionFiles": false in the settings).')
+    choices = [Choice(file.name, plain_line(file.name, 200), file.about) for file in files]
+    chosen = await front_end.choose("Add this line to which file?", choices)
+    file = next((file for file in files if file.name == chosen), None)
+    if file is None:
+        front_end.prefill(f"# {text}")
+        return
+    yield say(await asyncio.to_thread(add_line, file, text))
 
 
 def _listed(engine: Engine) -> str:

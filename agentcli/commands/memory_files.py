@@ -91,6 +91,25 @@ def write_file(file: MemoryFile, before: str, text: str) -> str:
     return f"Saved {where}."
 
 
+def files_to_add_to(engine: Engine) -> list[MemoryFile]:
+    """The instruction files to which a line can be added."""
+    found = []
+    for path, whose in engine.instruction_files_to_add_to():
+        is_there = path.exists()
+        about = whose if is_there else f"{whose}; new"
+        found.append(MemoryFile(_short(engine, path), path, _size(path), about, exists=is_there))
+    return found
+
+
+def add_line(file: MemoryFile, text: str) -> str:
+    """Add a line at the end of an instruction file; returns a sentence. Raises `AgentError`."""
+    before = read_file(file)
+    start = before if not before or before.endswith("\n") else f"{before}\n"
+    line = text if text.startswith(("- ", "* ", "#")) else f"- {text}"
+    write_file(file, before, f"{start}{line}\n")
+    return f"Added to {plain_line(file.name, 300)}: {plain_line(line, 300)}"
+
+
 def _short(engine: Engine, path: Path) -> str:
     root = engine.working_dirs[0]
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)

@@ -86,7 +86,15 @@ COMMANDS: tuple[Command, ...] = (
         beside=True,
         pages=("",),
     ),
-    Command("memory", "Show or edit the notes and instruction files of this project", "[edit] [name]", local=("edit",)),
+    Command(
+        "init", "Write or improve AGENTS.md after a look at the project", "[wish]", submits=True, sends_prompt=True
+    ),
+    Command(
+        "memory",
+        "Show, edit or add to the notes and instruction files of this project",
+        "[edit|add] [name|text]",
+        local=("edit", "add"),
+    ),
     Command("cost", "Show tokens and cost of this conversation", aliases=("usage",), beside=True, pages=("",)),
     Command("budget", "Show, set or remove the budget of this session", "[dollars|off]", beside=True),
     Command("todos", "Show the task list", beside=True),

@@ -61,6 +61,7 @@ FILES: tuple[ReferenceEntry, ...] = (
     ),
     ReferenceEntry(("~/.local/state/agentcli/snapshots/",), "Copies of files before they were changed, for /undo."),
     ReferenceEntry(("~/.local/state/agentcli/memory/",), "Notes kept by the agent, one folder per project."),
+    ReferenceEntry(("~/.local/state/agentcli/worktrees/",), "Git worktrees with changes, from `--worktree`."),
     ReferenceEntry(("~/.local/state/agentcli/quarantine/",), "Files that commands planted, moved out of your folders."),
     ReferenceEntry(("~/.local/state/agentcli/history/",), "Prompts you sent, one file per project."),
     ReferenceEntry(("~/.local/state/agentcli/drafts/",), "Unsent prompts."),

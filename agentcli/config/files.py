@@ -21,7 +21,7 @@ _LONGEST_NAME = 80
 
 
 @frozen
-class Problem:
+class SettingsProblem:
     """A problem in the settings, as one or two sentences for the user."""
 
     text: str
@@ -32,18 +32,18 @@ class Problem:
 
 
 @frozen
-class Document:
+class SettingsDocument:
     """A parsed settings file. `values` is None if the file exists but is unusable."""
 
     values: dict[str, Any] | None
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[SettingsProblem, ...] = ()
     doubled: frozenset[str] = frozenset()
     """Names that occur twice in one object; only the last of each counted."""
     raw: bytes = b""
     """The bytes that were parsed."""
 
 
-def read_document(path: Path) -> Document | None:
+def read_document(path: Path) -> SettingsDocument | None:
     """None if there is no such file. Never raises, never waits on a pipe."""
     name = str(path)
     raw = read_bounded(path, SIZE_LIMIT)
@@ -60,7 +60,7 @@ def read_document(path: Path) -> Document | None:
             return _unusable(name, f"cannot be read: {raw.detail}")
 
 
-def parse_document(raw: bytes, name: str) -> Document:
+def parse_document(raw: bytes, name: str) -> SettingsDocument:
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         return _unusable(name, "is UTF-16; save it as UTF-8")
     try:
@@ -70,7 +70,7 @@ def parse_document(raw: bytes, name: str) -> Document:
         column = error.start - (raw.rfind(b"\n", 0, error.start) + 1) + 1
         return _unusable(name, "is not valid UTF-8", line, column)
     if not text.strip():
-        return Document({})
+        return SettingsDocument({})
     doubled: set[str] = set()
 
     def collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -88,10 +88,12 @@ def parse_document(raw: bytes, name: str) -> Document:
     if not isinstance(values, dict):
         return _unusable(name, "must hold one JSON object, such as {}")
     shown = sorted(doubled)[:MOST_PROBLEMS]
-    twice = [Problem(f"{name}: {short(key)} appears twice; the last value is used.", name) for key in shown]
+    twice = [SettingsProblem(f"{name}: {short(key)} appears twice; the last value is used.", name) for key in shown]
     if rest := len(doubled) - len(shown):
-        twice.append(Problem(f"{name}: {counted(rest, 'more name')} {plural(rest, 'appears', 'appear')} twice.", name))
-    return Document(values, tuple(twice), frozenset(doubled))
+        twice.append(
+            SettingsProblem(f"{name}: {counted(rest, 'more name')} {plural(rest, 'appears', 'appear')} twice.", name)
+        )
+    return SettingsDocument(values, tuple(twice), frozenset(doubled))
 
 
 def short(name: str) -> str:
@@ -99,9 +101,9 @@ def short(name: str) -> str:
     return repr(name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…")
 
 
-def _unusable(name: str, what: str, line: int | None = None, column: int | None = None) -> Document:
+def _unusable(name: str, what: str, line: int | None = None, column: int | None = None) -> SettingsDocument:
     place = f"{name}, line {line}, column {column}," if line is not None else name
-    return Document(None, (Problem(f"{place} {what}.", name, line, column),))
+    return SettingsDocument(None, (SettingsProblem(f"{place} {what}.", name, line, column),))
 
 
 def _explain(error: json.JSONDecodeError) -> str:

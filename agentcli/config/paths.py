@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
@@ -11,6 +12,11 @@ MANAGED_SETTINGS = Path("/etc/agentcli/settings.json")
 PROJECT_FOLDER = ".agentcli"
 PROJECT_FILES = frozenset({"settings.json", "settings.local.json", ".gitignore"})
 """Files that agentcli itself writes into `PROJECT_FOLDER`."""
+
+
+STATE_PARTS = ("sessions", "snapshots", "memory", "quarantine", "history", "drafts", "crashes")
+STATE_FILES = ("credentials.json", "trust.json", "trust.lock")
+"""Everything in the state folder but worktrees, whether it is there yet or not."""
 
 
 @frozen
@@ -60,6 +66,21 @@ def project_folder(cwd: Path) -> Path:
         if (folder / ".git").exists():
             return next((candidate for candidate in candidates if candidate.is_dir()), cwd / PROJECT_FOLDER)
     return cwd / PROJECT_FOLDER
+
+
+def own_parts(folder: Path, working_dirs: Iterable[Path]) -> tuple[Path, ...]:
+    """What to protect of one of agentcli's own folders: all of it, or everything but the worktree that the agent works
+    in, if that lies there."""
+    real = Path(os.path.realpath(folder))
+    inside = [each.relative_to(real).parts[0] for each in working_dirs if each != real and each.is_relative_to(real)]
+    if not inside:
+        return (folder,)
+    try:
+        present = [entry.name for entry in os.scandir(real)]
+    except OSError:
+        present = []
+    names = dict.fromkeys((*STATE_PARTS, *STATE_FILES, *sorted(present)))
+    return tuple(real / name for name in names if name not in inside)
 
 
 def _absolute(text: str | None) -> Path | None:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from agentcli.core.frozen import frozen
 
 Kind = Literal["text", "integer", "number", "boolean", "texts", "object", "text map"]
-Repository = Literal["yes", "no", "stricter", "inside"]
+RepositoryRight = Literal["yes", "no", "stricter", "inside"]
 
 PERMISSION_MODES = ("plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions")
 """From the strictest to the freest."""
@@ -32,7 +32,7 @@ class Key:
     maximum: float | None = None
     merge: bool = False
     """Lists add up, strongest layer first; objects combine key by key. False: the strongest layer alone counts."""
-    repository: Repository = "yes"
+    repository: RepositoryRight = "yes"
     """`stricter`: only a value that allows no more than the user's own setting, or the default, does.
     `inside`: only paths that lie in the repository itself."""
     environment: tuple[str, ...] = ()

@@ -16,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from agentcli.config.files import MOST_PROBLEMS, Document, Problem, parse_document, read_document, short
+from agentcli.config.files import MOST_PROBLEMS, SettingsDocument, SettingsProblem, parse_document, read_document, short
 from agentcli.config.paths import Paths, project_folder
 from agentcli.config.schema import BY_NAME, HOLD_WITHOUT_TRUST, KEYS, SECTIONS, Key
 from agentcli.config.trust import content_digest, trust_root
@@ -99,10 +99,10 @@ class Settings:
     """Immutable. The typed getters take a key of the schema; another key, or one of another type, is a KeyError."""
 
     def __init__(
-        self, given: Iterable[LayerValue], problems: Sequence[Problem] = (), rights_uncertain: bool = False
+        self, given: Iterable[LayerValue], problems: Sequence[SettingsProblem] = (), rights_uncertain: bool = False
     ) -> None:
         """`given` in any order; of two values from one layer the first wins."""
-        self.problems: tuple[Problem, ...] = tuple(problems)
+        self.problems: tuple[SettingsProblem, ...] = tuple(problems)
         self.rights_uncertain = rights_uncertain
         strength = list(Layer)
         by_key: dict[str, list[LayerValue]] = {}
@@ -188,7 +188,7 @@ class _Reading:
 
     def __init__(self, trusted: bool, digests: Mapping[str, str] | None = None) -> None:
         self.given: list[LayerValue] = []
-        self.problems: list[Problem] = []
+        self.problems: list[SettingsProblem] = []
         self.rights_uncertain = False
         self._trusted = trusted
         self._digests = digests
@@ -235,7 +235,7 @@ class _Reading:
             try:
                 self.given.append(LayerValue(key, parse_text(key, environ[name]), source))
             except InvalidValue as unfit:
-                self.problems.append(Problem(f"The {source.label} must be {unfit}; it is ignored."))
+                self.problems.append(SettingsProblem(f"The {source.label} must be {unfit}; it is ignored."))
 
     # ----------------------------------------------------------------------------------------------------- values
 
@@ -352,7 +352,7 @@ class _Reading:
 
     def _say(self, source: Source, text: str, *, note: bool = False) -> None:
         path = source.label if source.layer is not Layer.FLAGS else ""
-        self.problems.append(Problem(f"{source.label}: {text}", path, level="note" if note else "warning"))
+        self.problems.append(SettingsProblem(f"{source.label}: {text}", path, level="note" if note else "warning"))
 
 
 def _leads_into(path: Path, root: Path) -> bool:
@@ -362,7 +362,7 @@ def _leads_into(path: Path, root: Path) -> bool:
         return False
 
 
-def _flag_document(text: str, cwd: Path) -> tuple[Document, str]:
+def _flag_document(text: str, cwd: Path) -> tuple[SettingsDocument, str]:
     if text.lstrip().startswith("{"):
         return parse_document(text.encode("utf-8", "surrogatepass"), "--settings"), "--settings"
     path = cwd / text

@@ -188,6 +188,14 @@ class TrustStore:
         if (before.usable or not before.parts) and known.get(name) == old:
             self._remember(before.root, {name: new}, own=not before.known)
 
+    def trust_copy(self, original: TrustState, copy: Path) -> None:
+        """Trust another checkout of a trusted root, if all content in it is trusted in the original. Raises
+        `AgentError`."""
+        known = {(part.name, part.digest) for part in original.parts}
+        parts = parts_of(copy)
+        if original.trusted and all((part.name, part.digest) in known for part in parts):
+            self._remember(trust_root(copy), {part.name: part.digest for part in parts})
+
     def _remember(self, root: Path, digests: Mapping[str, str], *, own: bool = False) -> None:
         with self._changing() as folders:
             entry = folders.get(str(root))

@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Callable, Sequence
 
-from agentcli.context.edits import Edit, block_id
+from agentcli.context.edits import ContextEdit, block_id
 from agentcli.context.estimate import block_tokens
 from agentcli.context.steps import ContextState, StepPlan
 from agentcli.core.frozen import frozen
@@ -70,12 +70,12 @@ class ToolResultBudget:
         in_order = tuple(edits[order] for order in sorted(edits))
         return StepPlan(in_order, f"moved {count} out of the conversation", must=True)
 
-    def _moved(self, candidate: _Candidate) -> Edit:
+    def _moved(self, candidate: _Candidate) -> ContextEdit:
         result = candidate.result
         path = self._save(file_name(result), result.text)
         text = stand_in(result, path)
         freed = block_tokens(result) - block_tokens(ToolResultBlock(result.tool_use_id, (TextBlock(text),)))
-        return Edit(kind="replace", target=candidate.block, text=text, step=self.name, freed=max(0, freed))
+        return ContextEdit(kind="replace", target=candidate.block, text=text, step=self.name, freed=max(0, freed))
 
 
 def _unanswered(shown: Sequence[Message], situation: ContextState) -> list[_Candidate]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 
 from agentcli.context.compact import answers_in, is_restored, question_ids, word_for_word
-from agentcli.context.edits import Edit, block_id
+from agentcli.context.edits import ContextEdit, block_id
 from agentcli.context.estimate import block_tokens
 from agentcli.context.steps import ContextState, StepPlan
 from agentcli.core.frozen import frozen
@@ -60,7 +60,7 @@ SYSTEM = (
 LEAD = "[To make room, {what} summarised here. What comes after it is newer.]"
 _NOTES = "Told besides, true until told otherwise:"
 
-EditOf = Callable[[str], Edit | None]
+EditOf = Callable[[str], ContextEdit | None]
 """The active edit of a block."""
 
 
@@ -292,7 +292,7 @@ class Collapse:
     def _plan(
         self, shown: Sequence[Message], pinned: frozenset[str], edited: EditOf, enough: float | None
     ) -> StepPlan | None:
-        edits: list[Edit] = []
+        edits: list[ContextEdit] = []
         freed = count = 0
         for first, messages in self.prune(shown, edited).items():
             if enough is not None and freed >= enough:
@@ -339,12 +339,12 @@ def _by_first(shown: Sequence[Message], staged: Mapping[str, Staged]) -> dict[st
     return found
 
 
-def _collapsing(staged: Staged, before: int) -> Edit | None:
+def _collapsing(staged: Staged, before: int) -> ContextEdit | None:
     """The edit for a staged span; None if the summary would no longer save enough."""
     after = block_tokens(TextBlock(staged.text))
     if 2 * after > before:
         return None
-    return Edit(
+    return ContextEdit(
         kind="collapse",
         target=staged.ids[0],
         through=staged.ids[-1],

@@ -32,7 +32,7 @@ restore: earlier edits of `target` no longer apply."""
 
 
 @frozen(kw_only=True)
-class Edit:
+class ContextEdit:
     kind: EditKind
     target: str
     text: str = ""
@@ -43,7 +43,7 @@ class Edit:
     """Estimated tokens saved per request."""
 
 
-def edit_to_dict(edit: Edit) -> Json:
+def edit_to_dict(edit: ContextEdit) -> Json:
     values = {
         "kind": edit.kind,
         "target": edit.target,
@@ -55,12 +55,12 @@ def edit_to_dict(edit: Edit) -> Json:
     return {name: value for name, value in values.items() if value}
 
 
-def edit_from_dict(data: Mapping[str, Any]) -> Edit:
+def edit_from_dict(data: Mapping[str, Any]) -> ContextEdit:
     """Inverse of `edit_to_dict`. Raises KeyError or ValueError for invalid data."""
     kind = data["kind"]
     if kind not in ("replace", "drop", "collapse", "undo_compaction", "restore"):
         raise ValueError(f"unknown edit: {kind!r}")
-    return Edit(
+    return ContextEdit(
         kind=kind,
         target=str(data["target"]),
         text=str(data.get("text", "")),
@@ -96,14 +96,14 @@ class Edits:
     changed ones as the same object each time."""
 
     def __init__(self) -> None:
-        self._blocks: dict[str, dict[int, Edit]] = {}
+        self._blocks: dict[str, dict[int, ContextEdit]] = {}
         """By the id of the message, then the number of the block."""
-        self._collapses: dict[str, Edit] = {}
+        self._collapses: dict[str, ContextEdit] = {}
         """By the id of the first message."""
         self._restored: dict[str, str] = {}
         self._undone: dict[str, str] = {}
-        self._made: dict[str, tuple[Message, tuple[Edit, ...], Message]] = {}
-        self._spans: dict[str, tuple[Edit, Message]] = {}
+        self._made: dict[str, tuple[Message, tuple[ContextEdit, ...], Message]] = {}
+        self._spans: dict[str, tuple[ContextEdit, Message]] = {}
 
     def copy(self) -> Edits:
         """An independent copy."""
@@ -114,7 +114,7 @@ class Edits:
         other._made = dict(self._made)
         return other
 
-    def add(self, edit: Edit) -> None:
+    def add(self, edit: ContextEdit) -> None:
         match edit.kind:
             case "collapse":
                 self._collapses[edit.target] = edit
@@ -143,7 +143,7 @@ class Edits:
         """Ids of messages with an edited block."""
         return self._blocks.keys()
 
-    def edited(self, block: str) -> Edit | None:
+    def edited(self, block: str) -> ContextEdit | None:
         """The active edit of a block."""
         message_id, _colon, number = block.rpartition(":")
         return self._blocks.get(message_id, {}).get(int(number)) if number.isdigit() else None
@@ -254,7 +254,7 @@ def _without(messages: Sequence[Message], torn: set[str]) -> tuple[Message, ...]
     return tuple(message for message in messages if message.id not in torn) if torn else tuple(messages)
 
 
-def _edited(block: Block, edit: Edit) -> Block | None:
+def _edited(block: Block, edit: ContextEdit) -> Block | None:
     if edit.kind == "drop":
         return None
     if isinstance(block, ToolResultBlock):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from agentcli.context.budget import note_of
-from agentcli.context.edits import Edit
+from agentcli.context.edits import ContextEdit
 from agentcli.context.estimate import block_tokens
 from agentcli.context.results import AnsweredCall, ResultReader
 from agentcli.context.steps import ContextState, StepPlan, newest_exchange
@@ -87,7 +87,7 @@ def cleared_line(called: AnsweredCall) -> str:
     return f"[Cleared to make room: the old result of {what} ({size}). {again}]"
 
 
-def _cleared(called: AnsweredCall, situation: ContextState) -> Edit:
+def _cleared(called: AnsweredCall, situation: ContextState) -> ContextEdit:
     line = cleared_line(called)
     old: TextBlock | ToolResultBlock = called.result
     edit = situation.edited(called.block)
@@ -95,7 +95,7 @@ def _cleared(called: AnsweredCall, situation: ContextState) -> Edit:
         old = TextBlock(edit.text)
         line = f"{line}\n{note_of(edit.text)}"
     freed = block_tokens(old) - block_tokens(TextBlock(line))
-    return Edit(kind="replace", target=called.block, text=line, step=Microcompact.name, freed=max(0, freed))
+    return ContextEdit(kind="replace", target=called.block, text=line, step=Microcompact.name, freed=max(0, freed))
 
 
 def _is_whole(called: AnsweredCall, situation: ContextState) -> bool:

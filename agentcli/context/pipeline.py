@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from agentcli.context.edits import COLLAPSED, Edit, edit_to_dict
+from agentcli.context.edits import COLLAPSED, ContextEdit, edit_to_dict
 from agentcli.context.estimate import block_tokens
 from agentcli.context.steps import ContextState, ContextStep, StepPlan, still_cached, worth_it
 from agentcli.context.view import ContextView
@@ -139,7 +139,7 @@ class _Run:
         )
         return StepPlan(edits, plan.text, plan.must, plan.for_room)
 
-    def _place(self, edit: Edit) -> tuple[int, int]:
+    def _place(self, edit: ContextEdit) -> tuple[int, int]:
         """Positions of an edit's message and block; (0, 0) if it is not shown."""
         if not self._places:
             self._places = {message.id: place for place, message in enumerate(self._messages)}

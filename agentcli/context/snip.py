@@ -12,7 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from agentcli.context.edits import Edit, block_id
+from agentcli.context.edits import ContextEdit, block_id
 from agentcli.context.estimate import block_tokens
 from agentcli.context.results import AnsweredCall, NewResults, ResultReader, path_of, same_call
 from agentcli.context.steps import ContextState, StepPlan, newest_exchange
@@ -155,7 +155,7 @@ class Snip:
 
     # ------------------------------------------------------------------------------------------------ what is done
 
-    def _snipped(self, situation: ContextState, newest: int) -> Iterator[Edit]:
+    def _snipped(self, situation: ContextState, newest: int) -> Iterator[ContextEdit]:
         # Edited blocks are not considered again, even if the user restores them.
         self._superseded = [one for one in self._superseded if situation.edited(one.older.block) is None]
         for one in self._superseded:
@@ -165,7 +165,7 @@ class Snip:
                 if edit.freed >= LEAST_FREED:
                     yield edit
 
-    def _pictures_left_out(self, situation: ContextState, newest: int) -> Iterator[Edit]:
+    def _pictures_left_out(self, situation: ContextState, newest: int) -> Iterator[ContextEdit]:
         self._pictures = [one for one in self._pictures if situation.edited(one.block) is None]
         twice = {one.older.block for one in self._superseded}
         for one in self._pictures:
@@ -175,9 +175,9 @@ class Snip:
                 yield _replaced(one.block, one.shown, f"{text}\n{OLD_PICTURE}" if text.strip() else OLD_PICTURE)
 
 
-def _replaced(block: str, shown: Block, line: str) -> Edit:
+def _replaced(block: str, shown: Block, line: str) -> ContextEdit:
     freed = block_tokens(shown) - block_tokens(TextBlock(line))
-    return Edit(kind="replace", target=block, text=line, step=Snip.name, freed=max(0, freed))
+    return ContextEdit(kind="replace", target=block, text=line, step=Snip.name, freed=max(0, freed))
 
 
 def _reading(called: AnsweredCall, changes: int) -> _Reading:

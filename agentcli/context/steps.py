@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from agentcli.context.edits import Edit
+from agentcli.context.edits import ContextEdit
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Message, Origin
 from agentcli.core.usage import Price
@@ -25,7 +25,7 @@ LOOKED_BACK = 20
 _USUAL = Price.of(1.0, 5.0)
 
 
-def _nothing_edited(_block: str) -> Edit | None:
+def _nothing_edited(_block: str) -> ContextEdit | None:
     return None
 
 
@@ -48,7 +48,7 @@ class ContextState:
     """Requests that are expected to be smaller by what is freed now (`expected_turns`)."""
     long_lived: bool = False
     """What is cached is kept for an hour, and writing it costs more."""
-    edited: Callable[[str], Edit | None] = _nothing_edited
+    edited: Callable[[str], ContextEdit | None] = _nothing_edited
     """Returns the active edit of a block; set by the pipeline."""
 
     @property
@@ -62,7 +62,7 @@ class ContextState:
 
 @frozen
 class StepPlan:
-    edits: tuple[Edit, ...]
+    edits: tuple[ContextEdit, ...]
     text: str
     """Description for the user: `moved 2 large results to files`."""
     must: bool = False

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import takewhile
 from operator import is_
 
-from agentcli.context.edits import NUMBERS, Edit, Edits, leaving_out
+from agentcli.context.edits import NUMBERS, ContextEdit, Edits, leaving_out
 from agentcli.context.estimate import Estimator
 from agentcli.context.normalise import NormaliseCache, check_pairing, normalise
 from agentcli.core.messages import (
@@ -55,14 +55,14 @@ class ContextView:
     def edits(self) -> Edits:
         return self._edits
 
-    def edit(self, edits: Iterable[Edit], after: str = "") -> None:
+    def edit(self, edits: Iterable[ContextEdit], after: str = "") -> None:
         """Add edits. `after`: the id of the last log message when they are made."""
         for edit in edits:
             self._edits.add(edit)
             if edit.freed:
                 self._freed.append((after, edit.target, edit.freed))
 
-    def imagined(self, edits: Iterable[Edit], after: str = "") -> ContextView:
+    def imagined(self, edits: Iterable[ContextEdit], after: str = "") -> ContextView:
         """A copy with these edits added, for planning; never for a request."""
         other = copy(self)
         other._memory, other._checked = NormaliseCache(), ()

@@ -27,7 +27,7 @@ addresses of a local network."""
 _MOST_URL = 4000
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 @frozen
@@ -84,7 +84,7 @@ def parse_web_address(text: str) -> WebAddress | str:
     return WebAddress(scheme, host, port or _DEFAULT_PORTS[scheme], path + (f"?{query}" if query else ""))
 
 
-def host_address(host: str) -> Address | None:
+def host_address(host: str) -> IPAddress | None:
     """The IP address that a host literally is, in any spelling that some resolver accepts (decimal, octal, hex,
     short)."""
     bare = host.strip("[]").rstrip(".")
@@ -115,7 +115,7 @@ def is_private_host(host: str) -> bool:
     return "." not in canonical or f".{canonical}".endswith(_LOCAL_ENDINGS)
 
 
-def is_private_address(address: Address) -> bool:
+def is_private_address(address: IPAddress) -> bool:
     """Anything but a global unicast address, also if it is embedded in an IPv6 address."""
     if any(address in network for network in _ALSO_PRIVATE):
         return True

@@ -15,7 +15,7 @@ from agentcli.core.grant import ORDINARY, Grant
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SandboxFinding:
     """A file that a command left behind and the sandbox removed, or that the user should know about."""
 
     text: str
@@ -29,7 +29,7 @@ class Launch:
 
     arguments: tuple[str, ...]
     environ: Mapping[str, str]
-    close: Callable[[], tuple[Finding, ...]] = lambda: ()
+    close: Callable[[], tuple[SandboxFinding, ...]] = lambda: ()
     """Call once after the process has ended: removes temporary files of the launch and checks what the command left.
     May be slow, so not on the event loop. A second call returns the same."""
     watch: int = -1

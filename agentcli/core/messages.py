@@ -35,7 +35,8 @@ NOTE = "note"
 
 RESULT_DATA = "result_data"
 """In the meta of a message of tool results: data for later steps, by the id of the call. `partial`: Read did not show
-the whole file. `ended`: the id of the background command whose end the result reports, "" if it still runs."""
+the whole file. `ended`: the id of the background command whose end the result reports, "" if it still runs.
+`plan`: the plan as the user approved it."""
 
 SUMMARY = "summary"
 """In the meta of a compaction's summary: its text for the user, without what is added for the model."""

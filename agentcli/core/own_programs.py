@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 PIPE = subprocess.PIPE
 DEVNULL = subprocess.DEVNULL
-Started = subprocess.Popen[bytes]
+StartedProgram = subprocess.Popen[bytes]
 """The return type of `start_program`."""
 StillRunning = subprocess.TimeoutExpired
 """Raised by its `wait`."""
@@ -56,7 +56,7 @@ _DESKTOP = re.compile(
 
 
 @frozen
-class Finished:
+class FinishedProgram:
     code: int
     """Exit code, negative for a signal."""
     output: bytes = b""
@@ -103,7 +103,7 @@ def run_program(
     input: bytes = b"",
     captures: bool = True,
     pass_descriptors: tuple[int, ...] = (),
-) -> Finished:
+) -> FinishedProgram:
     """Run a program to its end. Blocking. Raises OSError; TimeoutError, which is one, after killing its group.
 
     `captures=False` for programs that stay in the background: with our pipes open they would be waited for.
@@ -127,7 +127,7 @@ def run_program(
         except BaseException:
             kill_group(process.pid)
             raise
-    return Finished(process.returncode, output or b"", errors or b"")
+    return FinishedProgram(process.returncode, output or b"", errors or b"")
 
 
 def start_program(

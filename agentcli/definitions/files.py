@@ -17,7 +17,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*(?::[a-z0-9][a-z0-9_.-]*)*\Z")
 
 
 @frozen
-class Origin:
+class DefinitionOrigin:
     """Where a definition comes from."""
 
     path: Path
@@ -33,7 +33,7 @@ class CommandFile:
     name: str
     """With its sub-folders as namespaces: `frontend:component`."""
     description: str
-    origin: Origin
+    origin: DefinitionOrigin
     body: str
     body_line: int = 1
     argument_hint: str = ""
@@ -47,7 +47,7 @@ class CommandFile:
 class SkillFile:
     name: str
     description: str
-    origin: Origin
+    origin: DefinitionOrigin
     body: str
     allowed_tools: tuple[str, ...] = ()
     model: str = ""
@@ -66,7 +66,7 @@ class SkillFile:
 class AgentFile:
     name: str
     description: str
-    origin: Origin
+    origin: DefinitionOrigin
     prompt: str
     tools: tuple[str, ...] | None = None
     """None: all that the session has."""
@@ -82,7 +82,7 @@ class AgentFile:
 class StyleFile:
     name: str
     description: str
-    origin: Origin
+    origin: DefinitionOrigin
     body: str
     keep_coding_instructions: bool = False
     """Whether the default instructions about coding stay beside it."""
@@ -90,11 +90,11 @@ class StyleFile:
 
 Definition = CommandFile | SkillFile | AgentFile | StyleFile
 D = TypeVar("D", bound=Definition)
-Parse = Callable[[str, Document, Origin], D]
+Parse = Callable[[str, Document, DefinitionOrigin], D]
 """From the name that the file's path gives, its content and its place. Raises `ValueError` with a sentence."""
 
 
-def parse_command(name: str, document: Document, origin: Origin) -> CommandFile:
+def parse_command(name: str, document: Document, origin: DefinitionOrigin) -> CommandFile:
     return CommandFile(
         name=_valid_name(name),
         description=_description(document) or _first_line(document.body),
@@ -108,7 +108,7 @@ def parse_command(name: str, document: Document, origin: Origin) -> CommandFile:
     )
 
 
-def parse_skill(name: str, document: Document, origin: Origin) -> SkillFile:
+def parse_skill(name: str, document: Document, origin: DefinitionOrigin) -> SkillFile:
     description = _description(document)
     if not description:
         raise ValueError("A skill needs a `description`, which says when to use it.")
@@ -125,7 +125,7 @@ def parse_skill(name: str, document: Document, origin: Origin) -> SkillFile:
     )
 
 
-def parse_agent(name: str, document: Document, origin: Origin) -> AgentFile:
+def parse_agent(name: str, document: Document, origin: DefinitionOrigin) -> AgentFile:
     description = _description(document)
     if not description:
         raise ValueError("An agent needs a `description`, which says when to use it.")
@@ -149,7 +149,7 @@ def parse_agent(name: str, document: Document, origin: Origin) -> AgentFile:
     )
 
 
-def parse_style(name: str, document: Document, origin: Origin) -> StyleFile:
+def parse_style(name: str, document: Document, origin: DefinitionOrigin) -> StyleFile:
     if not document.body.strip():
         raise ValueError("An output style needs a text after its header.")
     return StyleFile(

@@ -18,7 +18,7 @@ from agentcli.definitions.files import (
     AgentFile,
     CommandFile,
     Definition,
-    Origin,
+    DefinitionOrigin,
     Parse,
     SkillFile,
     StyleFile,
@@ -65,7 +65,7 @@ class _Read:
 class Library:
     def __init__(self, places: DefinitionPlaces) -> None:
         self._places = places
-        self._read: dict[Path, _Read] = {}
+        self._read: dict[str, _Read] = {}
         self.commands: Mapping[str, CommandFile] = {}
         self.skills: Mapping[str, SkillFile] = {}
         self.agents: Mapping[str, AgentFile] = {}
@@ -86,86 +86,89 @@ class Library:
 
     def refresh(self) -> bool:
         """Look at the folders again; returns whether a definition or a problem changed. Never raises."""
-        before = (self.commands, self.skills, self.agents, self.styles, self.problems)
         problems: list[DefinitionProblem] = []
-        found: dict[Kind, dict[str, Definition]] = {}
-        seen: dict[Path, _Read] = {}
+        found: dict[Kind, dict[str, Definition]] = {kind: {} for kind in KINDS}
+        seen: dict[str, _Read] = {}
         for kind in KINDS:
-            named = found.setdefault(kind, {})
             for folder in self._places.folders(kind):
-                for name, path, label in _files(kind, folder, problems):
-                    one = self._one(kind, name, path, Origin(path, folder.scope, label))
-                    if one is None:
-                        continue
+                for path, status in _files(kind, folder, problems):
+                    stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
+                    one = self._read.get(path)
+                    if one is None or one.stamp != stamp:
+                        one = self._one(kind, folder, path, stamp)
                     seen[path] = one
                     problems += one.problems
                     if one.definition is not None:
-                        named.setdefault(one.definition.name, one.definition)
-        self._read = seen
-        ordered: Any = {kind: dict(sorted(named.items())) for kind, named in found.items()}
-        self.commands, self.skills = ordered["commands"], ordered["skills"]
-        self.agents, self.styles = ordered["agents"], ordered["output-styles"]
-        self.problems = tuple(problems)
+                        found[kind].setdefault(one.definition.name, one.definition)
+        # A file that was read again is another object, also where its content is the same.
+        changed = [*map(id, seen.values())] != [*map(id, self._read.values())] or problems != [*self.problems]
         self.loaded = True
-        return before != (self.commands, self.skills, self.agents, self.styles, self.problems)
+        self._read, self.problems = seen, tuple(problems)
+        if changed:
+            ordered: Any = {kind: dict(sorted(named.items())) for kind, named in found.items()}
+            self.commands, self.skills = ordered["commands"], ordered["skills"]
+            self.agents, self.styles = ordered["agents"], ordered["output-styles"]
+        return changed
+
+    def all(self) -> tuple[Definition, ...]:
+        return tuple(one for kind in (self.commands, self.skills, self.agents, self.styles) for one in kind.values())
 
     def watched_folders(self) -> tuple[Path, ...]:
         """The folders in which a change can add, change or remove a definition."""
         return tuple(folder.path for kind in KINDS for folder in self._places.folders(kind))
 
-    def _one(self, kind: Kind, name: str, path: Path, origin: Origin) -> _Read | None:
-        try:
-            status = path.stat()
-        except OSError:
-            return None
-        stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
-        known = self._read.get(path)
-        if known is not None and known.stamp == stamp:
-            return known
+    def _one(self, kind: Kind, folder: DefinitionFolder, path: str, stamp: _Stamp) -> _Read:
+        below = path.removeprefix(f"{folder.path}/")
+        label = f"{folder.label}/{below}"
         data = read_bounded(path, LARGEST_FILE)
         if isinstance(data, Unread):
-            return _Read(stamp, None, (DefinitionProblem(origin.label, 1, f"Not read: {data.reason.value}."),))
-        digests = self._places.trusted_digests
-        if origin.scope == "project" and digests is not None:
-            approved = digests.get(os.path.normpath(path)) == content_digest(data)
-            origin = Origin(origin.path, origin.scope, origin.label, approved)
+            return _Read(stamp, None, (DefinitionProblem(label, 1, f"Not read: {data.reason.value}."),))
+        digests = self._places.trusted_digests if folder.scope == "project" else None
+        approved = digests is None or digests.get(os.path.normpath(path)) == content_digest(data)
         document = parse_document(data.decode("utf-8", errors="replace"))
-        problems = [DefinitionProblem(origin.label, each.line, each.text) for each in document.problems]
+        problems = [DefinitionProblem(label, each.line, each.text) for each in document.problems]
         try:
-            definition = _PARSE[kind](name, document, origin)
+            origin = DefinitionOrigin(Path(path), folder.scope, label, approved)
+            definition = _PARSE[kind](_name(kind, below), document, origin)
         except ValueError as error:
-            return _Read(stamp, None, (*problems, DefinitionProblem(origin.label, 1, str(error))))
+            return _Read(stamp, None, (*problems, DefinitionProblem(label, 1, str(error))))
         return _Read(stamp, definition, tuple(problems))
 
 
-def _files(kind: Kind, folder: DefinitionFolder, problems: list[DefinitionProblem]) -> Iterator[tuple[str, Path, str]]:
-    """Name, path and label of each definition file of a folder, in a fixed order."""
-    paths = _skills(folder.path) if kind == "skills" else _markdown(folder.path, _DEEPEST)
-    for count, path in enumerate(paths):
+def _name(kind: Kind, below: str) -> str:
+    parts = below.removesuffix(".md").split("/")
+    # Only commands have namespaces; an agent in a sub-folder keeps its own name.
+    return ":".join(parts) if kind == "commands" else parts[-2] if kind == "skills" else parts[-1]
+
+
+def _files(
+    kind: Kind, folder: DefinitionFolder, problems: list[DefinitionProblem]
+) -> Iterator[tuple[str, os.stat_result]]:
+    """Each definition file of a folder with its status, in a fixed order."""
+    top = str(folder.path)
+    for count, path in enumerate(_skills(top) if kind == "skills" else _markdown(top, _DEEPEST)):
         if count == MOST_FILES:
             problems.append(DefinitionProblem(folder.label, 1, f"More than {MOST_FILES} files; the rest is ignored."))
             return
-        below = path.relative_to(folder.path)
-        parts = below.parent.parts if kind == "skills" else below.with_suffix("").parts
-        # Only commands have namespaces; an agent in a sub-folder keeps its own name.
-        name = ":".join(parts) if kind == "commands" else parts[-1]
-        yield name, path, f"{folder.label}/{below}"
+        try:
+            yield path, os.stat(path)  # noqa: PTH116 -- as text: paths of a hundred files would cost milliseconds
+        except OSError:
+            continue
 
 
-def _skills(folder: Path) -> Iterator[Path]:
+def _skills(folder: str) -> Iterator[str]:
     for entry in _entries(folder):
-        path = Path(entry.path, "SKILL.md")
-        if _is_folder(entry) and path.is_file():
-            yield path
+        if _is_folder(entry):
+            yield f"{entry.path}/SKILL.md"
 
 
-def _markdown(folder: Path, depth: int) -> Iterator[Path]:
+def _markdown(folder: str, depth: int) -> Iterator[str]:
     for entry in _entries(folder):
         if _is_folder(entry):
             if depth > 1 and not entry.is_symlink():
-                yield from _markdown(Path(entry.path), depth - 1)
+                yield from _markdown(entry.path, depth - 1)
         elif entry.name.endswith(".md"):
-            yield Path(entry.path)
+            yield entry.path
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -175,7 +178,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
+def _entries(folder: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)

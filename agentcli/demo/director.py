@@ -17,7 +17,7 @@ from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
 from agentcli.demo import words
 from agentcli.demo.project import BROKEN, CODE, FIXED, TEST_COMMAND, TESTS
-from agentcli.providers.script import Reply, system_text
+from agentcli.providers.script import ScriptedReply, system_text
 
 _MOST_EDITS = 3
 _WANTS_FIX = re.compile(r"\b(fix|repair|correct|solve|edit|bug)\b", re.IGNORECASE)
@@ -66,7 +66,7 @@ class Situation:
     """The reply before the prompt was interrupted."""
 
 
-def reply_to(body: Json, world: World) -> Reply:
+def reply_to(body: Json, world: World) -> ScriptedReply:
     messages: list[Json] = body.get("messages") or []
     if SUMMARY_SYSTEM in system_text(body):
         return _says(words.SIDE_LINE)
@@ -135,7 +135,7 @@ def _text(result: Json) -> str:
     return content if isinstance(content, str) else "\n".join(_texts({"content": content}))
 
 
-def _answer(situation: Situation, world: World) -> Reply:
+def _answer(situation: Situation, world: World) -> ScriptedReply:
     asked = situation.asked
     aside = "".join(words.ASIDE.format(said=_quoted(text)) for text in situation.asides)
     if _is_fix(situation, world):
@@ -155,7 +155,7 @@ def _is_fix(situation: Situation, world: World) -> bool:
     return bool(situation.calls) or (not world.fixed and _WANTS_FIX.search(situation.asked) is not None)
 
 
-def _fix(situation: Situation, world: World, aside: str) -> Reply:
+def _fix(situation: Situation, world: World, aside: str) -> ScriptedReply:
     calls = situation.calls
     edits = [call for call in calls if call.name == "Edit"]
     last = calls[-1] if calls else None
@@ -202,36 +202,38 @@ def _quoted(text: str, longest: int = 80) -> str:
     return re.sub(r"[`*_<>\[\]|\\]", " ", plain_line(text, longest)).strip() or "…"
 
 
-def _says(text: str, thinking: str = "") -> Reply:
-    return Reply(steps=(*_thought(thinking), {"text": text, "chunk": 5}))
+def _says(text: str, thinking: str = "") -> ScriptedReply:
+    return ScriptedReply(steps=(*_thought(thinking), {"text": text, "chunk": 5}))
 
 
 def _thought(text: str) -> tuple[Json, ...]:
     return ({"thinking": text, "signature": _SIGNATURE, "chunk": 8},) if text else ()
 
 
-def _reads(*names: str) -> Reply:
+def _reads(*names: str) -> ScriptedReply:
     calls: list[Json] = []
     for name in names or _FIRST_READ:
         # Slow enough to see the first file being read while the next call is still streaming.
         calls += [{"tool": "Read", "input": {"file_path": name}, "chunk": 4}, {"delay": 0.35}]
     if names:
-        return Reply(steps=tuple(calls))
-    return Reply(steps=(*_thought(words.THINK_FIRST), {"text": words.READING, "chunk": 5}, *calls))
+        return ScriptedReply(steps=tuple(calls))
+    return ScriptedReply(steps=(*_thought(words.THINK_FIRST), {"text": words.READING, "chunk": 5}, *calls))
 
 
-def _tests(text: str, thinking: str = "") -> Reply:
+def _tests(text: str, thinking: str = "") -> ScriptedReply:
     call = {"command": TEST_COMMAND, "description": "Run the tests"}
-    return Reply(steps=(*_thought(thinking), {"text": text, "chunk": 5}, {"tool": "Bash", "input": call, "chunk": 8}))
+    return ScriptedReply(
+        steps=(*_thought(thinking), {"text": text, "chunk": 5}, {"tool": "Bash", "input": call, "chunk": 8})
+    )
 
 
-def _edits(text: str) -> Reply:
+def _edits(text: str) -> ScriptedReply:
     change = {"file_path": CODE, "old_string": BROKEN, "new_string": FIXED}
     said = ({"text": text, "chunk": 5},) if text else ()
-    return Reply(steps=(*_thought(words.THINK_EDIT), *said, {"tool": "Edit", "input": change, "chunk": 10}))
+    return ScriptedReply(steps=(*_thought(words.THINK_EDIT), *said, {"tool": "Edit", "input": change, "chunk": 10}))
 
 
-def _limit() -> Reply:
+def _limit() -> ScriptedReply:
     seconds = f"{RATE_LIMIT_SECONDS:g}"
     error = {"status": 429, "type": "rate_limit_error", "message": words.LIMITED, "headers": {"retry-after": seconds}}
-    return Reply(error=error)
+    return ScriptedReply(error=error)

@@ -17,7 +17,7 @@ from agentcli.core.messages import TextBlock, ThinkingBlock
 from agentcli.core.permission import Answer
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.tool_errors import unwrapped
-from agentcli.demo.tour import LEAVE, Stop, Tour
+from agentcli.demo.tour import LEAVE, Tour, TourStop
 from agentcli.interactive.wording import event_line
 
 if TYPE_CHECKING:
@@ -29,16 +29,16 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SHOWN_LINES = 14
 _CHARACTERS_A_TOKEN = 4
 
-Write = Callable[[str], object]
+WriteText = Callable[[str], object]
 
 
-def play(options: Options, tour: Tour, write: Write) -> int:
+def play(options: Options, tour: Tour, write: WriteText) -> int:
     """0 after the whole tour, else 128 plus the number of the signal that ended it."""
     with asyncio.Runner() as runner:
         return runner.run(_until_signal(options, tour, write))
 
 
-async def _until_signal(options: Options, tour: Tour, write: Write) -> int:
+async def _until_signal(options: Options, tour: Tour, write: WriteText) -> int:
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     came: list[int] = []
@@ -61,7 +61,7 @@ async def _until_signal(options: Options, tour: Tour, write: Write) -> int:
     return 0
 
 
-async def _whole_tour(options: Options, tour: Tour, write: Write) -> None:
+async def _whole_tour(options: Options, tour: Tour, write: WriteText) -> None:
     from agentcli.assemble import build_engine
 
     for line in tour.welcome[:-1]:
@@ -79,7 +79,7 @@ async def _whole_tour(options: Options, tour: Tour, write: Write) -> None:
 class _StopPrinter:
     """Prints the events of one stop."""
 
-    def __init__(self, engine: Engine, stop: Stop, write: Write) -> None:
+    def __init__(self, engine: Engine, stop: TourStop, write: WriteText) -> None:
         self._engine = engine
         self._stop = stop
         self._write = write

@@ -19,7 +19,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.demo.billing import Billing, tokens
 from agentcli.demo.words import MODEL
-from agentcli.providers.script import Delay, Emit, ErrorAnswer, Operation, Reply
+from agentcli.providers.script import Delay, Emit, ErrorAnswer, Operation, ScriptedReply
 
 TEXT_RATE, THINKING_RATE, CALL_RATE = 150.0, 260.0, 220.0
 """Characters per second."""
@@ -229,7 +229,7 @@ def _seconds(event: Json) -> float:
             return 0.0
 
 
-def _whole(reply: Reply, usage: Json, number: int, model: str) -> Json:
+def _whole(reply: ScriptedReply, usage: Json, number: int, model: str) -> Json:
     """The reply for a client that does not stream."""
     text = "".join(str(step["text"]) for step in reply.steps if "text" in step)
     calls = [

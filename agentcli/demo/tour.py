@@ -21,7 +21,7 @@ _TIMES_ASKED = 2
 
 
 @frozen
-class Stop:
+class TourStop:
     name: str
     line: str
     """The text that Enter sends."""
@@ -31,23 +31,25 @@ class Stop:
     """Without a terminal: interrupt the answer after about this many tokens."""
 
 
-FIX = Stop("fix", words.FIX)
-FIX_AGAIN = Stop("fix", words.FIX_AGAIN)
-TALK = Stop(
+FIX = TourStop("fix", words.FIX)
+FIX_AGAIN = TourStop("fix", words.FIX_AGAIN)
+TALK = TourStop(
     "talk",
     words.TALK,
     "Stop 2 of 6, interrupting: a long answer follows. Press Esc during it.",
     stop_after=110,
 )
-STEER = Stop("steer", words.STEER, "Stopped. Type what you want instead, or press Enter for a suggestion.")
-EFFORT = Stop(
+STEER = TourStop("steer", words.STEER, "Stopped. Type what you want instead, or press Enter for a suggestion.")
+EFFORT = TourStop(
     "effort", "/effort high", "Stop 3 of 6, effort: how hard the model works. The status line at the bottom shows it."
 )
-COMPACT = Stop("compact", "/compact", "Stop 4 of 6, compaction: a summary replaces the conversation. You see it first.")
-UNDO = Stop("undo", "/undo", "Stop 5 of 6, undo: reverts the file changes of a prompt, with or without git.")
-REDO = Stop("redo", "/redo", "The bug is back. /redo reverts the undo.")
-GOODBYE = Stop("goodbye", words.GOODBYE, "Stop 6 of 6: next steps.")
-LEAVE = Stop("leave", "/exit", "The tour is over: Enter leaves. Stay as long as you like.")
+COMPACT = TourStop(
+    "compact", "/compact", "Stop 4 of 6, compaction: a summary replaces the conversation. You see it first."
+)
+UNDO = TourStop("undo", "/undo", "Stop 5 of 6, undo: reverts the file changes of a prompt, with or without git.")
+REDO = TourStop("redo", "/redo", "The bug is back. /redo reverts the undo.")
+GOODBYE = TourStop("goodbye", words.GOODBYE, "Stop 6 of 6: next steps.")
+LEAVE = TourStop("leave", "/exit", "The tour is over: Enter leaves. Stay as long as you like.")
 _COMMANDS = {stop.line.split()[0]: stop for stop in (EFFORT, COMPACT, UNDO, REDO, LEAVE)}
 _PROMPTS = {stop.line: stop for stop in (FIX, FIX_AGAIN, TALK, STEER, GOODBYE)}
 
@@ -78,7 +80,7 @@ class Tour:
             if stop is not None and stop is not STEER:
                 self._sent[stop.name] += 1
 
-    def _makes_sense(self, stop: Stop) -> bool:
+    def _makes_sense(self, stop: TourStop) -> bool:
         """A command that has nothing to work on yet is skipped."""
         if stop is UNDO:
             return self._fixed()
@@ -91,7 +93,7 @@ class Tour:
         last = engine.messages[-1].text if engine.messages else ""
         self._interrupted = last in (INTERRUPTED, INTERRUPTED_TOOLS)
 
-    def next(self) -> Stop:
+    def next(self) -> TourStop:
         sent, fixed = self._sent, self._fixed()
         undone = sent["undo"] > 0
         if not fixed and not undone and sent["fix"] < _TIMES_ASKED:

@@ -8,7 +8,7 @@ import select
 import time
 from typing import Literal
 
-Answer = Literal["kitty", "none", "silence"]
+KeyboardAnswer = Literal["kitty", "none", "silence"]
 
 QUESTION = b"\x1b[?u\x1b[c"
 """Every terminal answers the second query; an answer to that one alone means no."""
@@ -17,7 +17,7 @@ _LAST = re.compile(rb"\x1b\[\?[0-9;]*c")
 _PROTOCOL = re.compile(rb"\x1b\[\?[0-9]+u")
 
 
-def ask_for_keyboard_protocol(source: int = 0, target: int = 1, seconds: float = _SECONDS) -> Answer:
+def ask_for_keyboard_protocol(source: int = 0, target: int = 1, seconds: float = _SECONDS) -> KeyboardAnswer:
     """Query the terminal. `silence`: no answer, or no terminal."""
     import termios
     import tty
@@ -40,7 +40,7 @@ def ask_for_keyboard_protocol(source: int = 0, target: int = 1, seconds: float =
         termios.tcsetattr(source, termios.TCSAFLUSH, before)
 
 
-def understood(answer: bytes) -> Answer:
+def understood(answer: bytes) -> KeyboardAnswer:
     if _PROTOCOL.search(answer):
         return "kitty"
     return "none" if _LAST.search(answer) else "silence"

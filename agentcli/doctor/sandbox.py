@@ -10,7 +10,6 @@ from agentcli.assemble import sandbox_for
 from agentcli.doctor.check_context import CheckContext
 from agentcli.doctor.finding import Finding
 from agentcli.doctor.sandbox_trial import Proof, prove
-from agentcli.permissions.choose_sandbox import MORE
 
 _BROKEN = "Do not rely on the sandbox on this machine. Report this as described in .github/SECURITY.md."
 _SEATBELT = (
@@ -20,16 +19,16 @@ _SEATBELT = (
 
 
 def sandbox(context: CheckContext) -> Iterator[Finding]:
-    launcher, warning = sandbox_for(context.options)
+    launcher, problem = sandbox_for(context.options)
     if launcher.name == "none":
-        if not warning:
+        if not problem:
             yield Finding("warn", "sandbox", "off: approved commands can do anything you can", "Use --sandbox on.")
         else:
             advice = "Until then an approved command can do anything you can, and auto mode is not available."
-            yield Finding("warn", "sandbox", warning.removesuffix(MORE), advice)
+            yield Finding("warn", "sandbox", problem, advice)
         return
     text = f"{launcher.level}. Results of testing each promise:"
-    yield Finding("warn" if warning else "ok", "sandbox", text, warning)
+    yield Finding("warn" if problem else "ok", "sandbox", text, problem)
     root = context.paths.cache_dir or Path(tempfile.gettempdir())
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     for proofs in prove(launcher, context.environ, root):

@@ -46,12 +46,6 @@ def trust(context: CheckContext) -> Iterator[Finding]:
         )
 
 
-def servers(context: CheckContext) -> Iterator[Finding]:
-    file = context.ground.cwd / ".mcp.json"
-    if file.exists():
-        yield Finding("warn", "mcp", f"{file} is not read: this version has no MCP servers yet")
-
-
 def folders(context: CheckContext) -> Iterator[Finding]:
     for name, folder in (
         ("configuration", context.paths.config_dir),

@@ -7,11 +7,11 @@ from agentcli.core.ids import Ids
 from agentcli.headless.encode import encode_whole
 from agentcli.headless.output import Notices
 from agentcli.headless.result_frame import failure_frame, result_frame
-from agentcli.headless.streams import Writer
+from agentcli.headless.streams import StreamWriter
 
 
 class JsonOutput:
-    def __init__(self, writer: Writer, notices: Notices, ids: Ids) -> None:
+    def __init__(self, writer: StreamWriter, notices: Notices, ids: Ids) -> None:
         self._writer = writer
         self._notices = notices
         self._ids = ids

@@ -17,12 +17,12 @@ from agentcli.headless.encode import encode_line
 from agentcli.headless.notices import ALWAYS, VERBOSE, WATCHED, notice
 from agentcli.headless.result_frame import failure_frame
 from agentcli.headless.stream_json import Frames
-from agentcli.headless.streams import Writer, complain, is_terminal
+from agentcli.headless.streams import StreamWriter, complain, is_terminal
 
 _LONGEST_LINE = 2000
 
 
-class Output(Protocol):
+class EventOutput(Protocol):
     async def show(self, event: Event) -> None:
         """Raises `OutputLost`."""
         ...
@@ -59,7 +59,7 @@ class Notices:
 
 
 class StreamJsonOutput:
-    def __init__(self, writer: Writer, ids: Ids, replay: bool = False) -> None:
+    def __init__(self, writer: StreamWriter, ids: Ids, replay: bool = False) -> None:
         self._writer = writer
         self._ids = ids
         self._frames = Frames(ids, replay)

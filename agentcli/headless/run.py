@@ -19,11 +19,11 @@ from agentcli.core.events import Result
 from agentcli.core.ids import RandomIds, SystemClock
 from agentcli.headless.debug import open_debug_log
 from agentcli.headless.input import FIRST_BYTE_SECONDS, lines, piped_text
-from agentcli.headless.output import Notices, Output, StreamJsonOutput
+from agentcli.headless.output import EventOutput, Notices, StreamJsonOutput
 from agentcli.headless.session import HeadlessSession, command_in
 from agentcli.headless.settings import HeadlessSettings
 from agentcli.headless.signals import StopSignals
-from agentcli.headless.streams import OutputLost, Streams, Writer, is_terminal, watch_reader
+from agentcli.headless.streams import OutputLost, Streams, StreamWriter, is_terminal, watch_reader
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
@@ -45,10 +45,10 @@ def run(
 
         build = build_engine
     with asyncio.Runner() as runner:
-        return runner.run(Run(settings, streams or Streams(), build).execute(options))
+        return runner.run(HeadlessRun(settings, streams or Streams(), build).execute(options))
 
 
-class Run:
+class HeadlessRun:
     def __init__(self, settings: HeadlessSettings, streams: Streams, build: Callable[[Options], Engine]) -> None:
         self._settings = settings
         self._streams = streams
@@ -93,7 +93,7 @@ class Run:
             await output.fail(f"Bug in agentcli: {error!r}")
             raise
 
-    async def _converse(self, options: Options, output: Output) -> int:
+    async def _converse(self, options: Options, output: EventOutput) -> int:
         settings = self._settings
         debug = open_debug_log(settings.debug_filter, settings.debug_file, self._streams.stderr, SystemClock())
         frames = output if settings.input_format == "stream-json" and isinstance(output, StreamJsonOutput) else None
@@ -133,8 +133,8 @@ class Run:
             raise UsageError("No prompt. Use agentcli -p 'PROMPT', or pipe it to standard input.")
         return "\n\n".join(parts)
 
-    def _open_output(self) -> Output:
-        writer, ids = Writer(self._streams.stdout), RandomIds()
+    def _open_output(self) -> EventOutput:
+        writer, ids = StreamWriter(self._streams.stdout), RandomIds()
         match self._settings.output_format:
             case "stream-json":
                 return StreamJsonOutput(writer, ids, self._settings.replay_user_messages)

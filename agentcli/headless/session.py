@@ -20,7 +20,7 @@ from agentcli.core.messages import Json, TextBlock
 from agentcli.core.permission import Answer
 from agentcli.headless.debug import DebugLog
 from agentcli.headless.input import BadLine, ControlLine, Prompt, UserLine, parse_line
-from agentcli.headless.output import Notices, Output, StreamJsonOutput
+from agentcli.headless.output import EventOutput, Notices, StreamJsonOutput
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
@@ -34,7 +34,7 @@ _NOBODY_TO_ASK = (
 
 class HeadlessSession:
     def __init__(
-        self, engine: Engine, output: Output, debug: DebugLog | None = None, wait_background: bool = False
+        self, engine: Engine, output: EventOutput, debug: DebugLog | None = None, wait_background: bool = False
     ) -> None:
         """`wait_background`: wait for background commands at the end, instead of stopping them."""
         self._engine = engine

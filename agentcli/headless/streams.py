@@ -80,7 +80,7 @@ def watch_reader(descriptor: int, left: Callable[[], None]) -> Callable[[], None
     return unwatch
 
 
-class Writer:
+class StreamWriter:
     """Writes whole pieces in order, also from several tasks."""
 
     def __init__(self, descriptor: int) -> None:

@@ -8,12 +8,12 @@ from agentcli.core.events import Event, PermissionDenied, Result
 from agentcli.core.plaintext import json_for_terminal, plain_text, spell_hidden
 from agentcli.headless.notices import ended_summary, refusal_summary
 from agentcli.headless.output import Notices
-from agentcli.headless.streams import Writer
+from agentcli.headless.streams import StreamWriter
 from agentcli.interactive.wording import ABORTED
 
 
 class TextOutput:
-    def __init__(self, writer: Writer, notices: Notices, to_terminal: bool) -> None:
+    def __init__(self, writer: StreamWriter, notices: Notices, to_terminal: bool) -> None:
         self._writer = writer
         self._notices = notices
         self._to_terminal = to_terminal

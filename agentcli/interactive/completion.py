@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from agentcli.core.frozen import frozen
 from agentcli.core.fuzzy import fuzzy_match
-from agentcli.interactive.sources import Choices, CommandSource, FileHit
+from agentcli.interactive.sources import ArgumentSource, CommandSource, FileHit
 
 if TYPE_CHECKING:
     from agentcli.commands.base import Command
@@ -100,7 +100,7 @@ def command_menu(target: Target, commands: CommandSource) -> Menu:
     return Menu(target, tuple(_entry(one, target.query) for one in commands(target.query)), title="commands")
 
 
-def argument_menu(target: Target, commands: CommandSource, choices: Choices) -> Menu | None:
+def argument_menu(target: Target, commands: CommandSource, choices: ArgumentSource) -> Menu | None:
     """Help for the arguments of a command, and what may be chosen; None for a command that nobody knows."""
     command = next((one for one in commands(target.command) if one.name == target.command), None)
     offered = choices(target.command)

@@ -39,7 +39,7 @@ class FileSource(Protocol):
 
 CommandSource = Callable[[str], "Sequence[Command]"]
 """The menu for what was typed behind the slash, best first."""
-Choices = Callable[[str], list[tuple[str, str]]]
+ArgumentSource = Callable[[str], list[tuple[str, str]]]
 """What may be typed behind a command's name: values, and a few words on each. Empty for all other commands."""
 
 

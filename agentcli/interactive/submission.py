@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def is_prompt(draft: Draft, engine: Engine | None) -> bool:
     """Whether a draft is for the model: neither a slash command nor a shell line."""
-    if not draft.text.lstrip().startswith(("/", "!")):
+    if not draft.text.lstrip().startswith(("/", "!", "# ")):
         # Importing the commands imports the engine, which a first prompt does not wait for.
         return True
     from agentcli.commands.line import PromptLine, parse_line

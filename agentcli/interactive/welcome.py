@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import field, replace
 from typing import Literal
 
-from agentcli.assemble.login import Address, tidy_key
+from agentcli.assemble.login import EndpointAddress, tidy_key
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
 from agentcli.providers.check import KeyCheck
@@ -36,13 +36,13 @@ class Offer:
 
 @frozen
 class CheckKey:
-    address: Address
+    address: EndpointAddress
     key: str = field(repr=False)
 
 
 @frozen
 class KeepKey:
-    address: Address
+    address: EndpointAddress
     key: str = field(repr=False)
 
 
@@ -61,7 +61,7 @@ class UseServer:
 class UsePublic:
     """Requests go to the public address again, with a key that is there already."""
 
-    address: Address
+    address: EndpointAddress
 
 
 Work = CheckKey | KeepKey | TryServer | UseServer | UsePublic
@@ -70,9 +70,9 @@ Next = tuple["Welcome", Work | None]
 
 @frozen(kw_only=True)
 class Welcome:
-    address: Address
+    address: EndpointAddress
     """Where requests go, and what a key that is pasted is for."""
-    public: Address
+    public: EndpointAddress
     public_ready: bool = False
     """There is a key for the public address."""
     connected: str = ""
@@ -84,7 +84,7 @@ class Welcome:
     step: Step = "choose"
     servers: tuple[LocalServer, ...] | None = None
     """None: still being looked for."""
-    target: Address | None = None
+    target: EndpointAddress | None = None
     """What the key that is being asked for is for."""
     key: str = field(default="", repr=False)
     server: LocalServer | None = None
@@ -215,7 +215,7 @@ class Welcome:
                 return always, UseServer(self.server, self.model)
         return self.back(), None
 
-    def ask_key(self, target: Address | None = None, problem: str = "") -> Welcome:
+    def ask_key(self, target: EndpointAddress | None = None, problem: str = "") -> Welcome:
         return replace(self, step="key", target=target or self.address, key="", problem=problem)
 
     def entered(self, text: str) -> Next:
@@ -257,7 +257,7 @@ class Welcome:
     # -------------------------------------------------------------------------------------------------------- steps
 
     @property
-    def _target(self) -> Address:
+    def _target(self) -> EndpointAddress:
         return self.target or self.address
 
     def _check(self, key: str) -> Next:

@@ -226,6 +226,16 @@ class InstructionFiles:
         self._memory_paths.add(index.real)
         return Instructions((*found.files, index), found.notices)
 
+    def to_add_to(self) -> tuple[tuple[Path, str], ...]:
+        """The files to which a user may add a line, whether they exist or not, and whose each is."""
+        root = self._places.roots[0]
+        # A project that has only the other name keeps to it.
+        has_claude = (root / "CLAUDE.md").is_file() and not (root / "AGENTS.md").exists()
+        name = "CLAUDE" if has_claude else "AGENTS"
+        found = [(root / f"{name}.md", "the project's"), (root / f"{name}.local.md", "yours, for this project")]
+        found += [(folder / "AGENTS.md", "yours, for all projects") for folder in self._places.user_folders[:1]]
+        return () if self._only_memory else tuple(found)
+
     def is_memory(self, path: str) -> bool:
         """Whether this real path is, or was, the index of the memory."""
         return path in self._memory_paths

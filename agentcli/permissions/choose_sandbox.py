@@ -22,15 +22,17 @@ from agentcli.permissions.sandbox.session_folder import remove_leftovers
 from agentcli.permissions.sandbox.unsandboxed import UnsandboxedLauncher
 
 SandboxMode = Literal["off", "on", "strict"]
-MORE = " Run `agentcli doctor` for details, or use --sandbox off to hide this message."
+_DETAILS = "Run `agentcli doctor` for details, or use --sandbox off to hide this message."
 MODES: tuple[SandboxMode, ...] = ("off", "on", "strict")
 
 
 @frozen
 class SandboxChoice:
     launcher: Launcher
-    warning: str = ""
-    """Warning for the user: what is not protected, and what to do."""
+    problem: str = ""
+    """What is not protected, and how to change that."""
+    advice: str = ""
+    """What to do about it in a session."""
 
 
 @frozen(kw_only=True)
@@ -61,7 +63,7 @@ def choose(mode: str, rules: SandboxRules, around: SandboxEnvironment) -> Sandbo
 
 
 def _bubblewrap(rules: SandboxRules, ability: Ability, around: SandboxEnvironment) -> SandboxChoice:
-    warning = ""
+    problem = ""
     if rules.strict and not ability.seccomp:
         raise UsageError(
             "--sandbox strict needs system call filters (seccomp), which do not work here. Use --sandbox on."
@@ -69,13 +71,13 @@ def _bubblewrap(rules: SandboxRules, ability: Ability, around: SandboxEnvironmen
     if not rules.network and not ability.network:
         if rules.strict:
             raise UsageError("--sandbox strict needs a sandbox without network, which bubblewrap cannot give here.")
-        warning = "Commands have network access, although the settings turn it off: bubblewrap cannot block it here."
+        problem = "Commands have network access, although the settings turn it off: bubblewrap cannot block it here."
         rules = replace(rules, network=True)
     places = SandboxFolders(temp_root=around.temp_root, locks=around.cache_dir, quarantine=around.quarantine)
     launcher = BubblewrapLauncher(rules, ability, places)
     launcher.clean()
     remove_leftovers(around.temp_root)
-    return SandboxChoice(launcher, warning)
+    return SandboxChoice(launcher, problem)
 
 
 def _seatbelt(rules: SandboxRules, around: SandboxEnvironment) -> SandboxChoice:
@@ -91,5 +93,6 @@ def _none(strict: bool, problem: str, around: SandboxEnvironment) -> SandboxChoi
         raise UsageError(f"--sandbox strict needs a sandbox that works. {problem}")
     return SandboxChoice(
         UnsandboxedLauncher(around.temp_root, "not available"),
-        f"Commands run without a sandbox. {problem}{MORE}",
+        f"Commands run without a sandbox. {problem}",
+        _DETAILS,
     )

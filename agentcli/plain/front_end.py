@@ -10,7 +10,7 @@ from agentcli.commands.front_end import Choice, FrontEnd, Unavailable
 from agentcli.core.errors import AgentError
 from agentcli.core.plaintext import plain_text
 from agentcli.core.plural import counted
-from agentcli.plain.pieces import Look, TextLine, prose
+from agentcli.plain.pieces import TextLine, TextStyle, prose
 from agentcli.plain.reading import Left
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ Shift+Tab changes the permission mode; Ctrl+B moves a command to the background"
             return False
         async for event in line.command.load()(self._plain.session.engine, line.arguments, self):
             if isinstance(event, NoticeRaised):
-                look: Look = "error" if event.level == "error" else "text"
+                look: TextStyle = "error" if event.level == "error" else "text"
                 self._plain.session.show([prose(plain_text(event.text), look)])
         return True
 

@@ -9,14 +9,14 @@ from typing import Literal
 
 from agentcli.core.frozen import frozen
 
-Look = Literal["text", "strong", "quiet", "mark", "added", "removed", "warning", "error"]
+TextStyle = Literal["text", "strong", "quiet", "mark", "added", "removed", "warning", "error"]
 
 
 @frozen
 class TextLine:
     """Whole lines of their own. A line break in a run begins another line."""
 
-    runs: tuple[tuple[str, Look], ...]
+    runs: tuple[tuple[str, TextStyle], ...]
     prose: bool = False
     """Sentences: where they do not fit they go on between words, below where they began. What is not prose (a command,
     output, a path) is never laid out anew."""
@@ -28,7 +28,7 @@ class Gap:
 
 
 @frozen
-class Answer:
+class AnswerText:
     """More of the Markdown that the model writes."""
 
     text: str
@@ -39,12 +39,12 @@ class AnswerEnd:
     """What was written of it is all there is."""
 
 
-Piece = TextLine | Gap | Answer | AnswerEnd
+Piece = TextLine | Gap | AnswerText | AnswerEnd
 
 
-def line(text: str, look: Look = "text", mark: str = "", mark_look: Look = "quiet") -> TextLine:
+def line(text: str, look: TextStyle = "text", mark: str = "", mark_look: TextStyle = "quiet") -> TextLine:
     return TextLine(((mark, mark_look), (text, look)) if mark else ((text, look),))
 
 
-def prose(text: str, look: Look = "text", mark: str = "", mark_look: Look = "quiet") -> TextLine:
+def prose(text: str, look: TextStyle = "text", mark: str = "", mark_look: TextStyle = "quiet") -> TextLine:
     return TextLine(line(text, look, mark, mark_look).runs, prose=True)

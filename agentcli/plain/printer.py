@@ -17,7 +17,7 @@ from agentcli.core.plaintext import ControlStripper, plain_line, plain_text
 from agentcli.core.plural import counted, plural
 from agentcli.core.unified_diff import is_unified_diff
 from agentcli.interactive import wording
-from agentcli.plain.pieces import Answer, AnswerEnd, Gap, Look, Piece, line, prose
+from agentcli.plain.pieces import AnswerEnd, AnswerText, Gap, Piece, TextStyle, line, prose
 from agentcli.plain.results import INDENT, diff_output, result_lines
 
 Titles = Callable[[str, Json], str]
@@ -89,7 +89,7 @@ class Printer:
 
     def note(self, text: str, level: str = "info") -> list[Piece]:
         text = plain_text(text)
-        look: Look = "error" if level == "error" else "warning" if level == "warning" else "quiet"
+        look: TextStyle = "error" if level == "error" else "warning" if level == "warning" else "quiet"
         return [prose(text, look, _SIGNS.get(level, "· "), look)]
 
     def seen(self, tool_use_id: str) -> None:
@@ -136,7 +136,7 @@ class Printer:
                 text = wording.summary(message)
                 count = text.count("\n") + 1
                 if self._verbose:
-                    return [line(wording.SUMMARY_TITLE, "strong"), Answer(text), AnswerEnd(), Gap()]
+                    return [line(wording.SUMMARY_TITLE, "strong"), AnswerText(text), AnswerEnd(), Gap()]
                 them = plural(count, "it", "them")
                 return self.note(f"{wording.SUMMARY_TITLE}: {counted(count, 'line')}. --verbose shows {them}.")
         return []
@@ -167,7 +167,7 @@ class Printer:
                 del self._strippers[place]
                 return []
         self._of_reply = event.message_id
-        return [Gap(), Answer(text)] if first else [Answer(text)] if text else []
+        return [Gap(), AnswerText(text)] if first else [AnswerText(text)] if text else []
 
     @_show.register
     def _(self, event: ev.ThinkingStreamed, now: float) -> list[Piece]:
@@ -193,7 +193,7 @@ class Printer:
             text = plain_text(block.text).strip("\n")
             if streamed is not None:
                 return [AnswerEnd(), Gap()]
-            return [Gap(), Answer(text), AnswerEnd(), Gap()] if text.strip() else []
+            return [Gap(), AnswerText(text), AnswerEnd(), Gap()] if text.strip() else []
         if is_thinking(block):
             began, unended = self._thoughts.pop(place, (now, ""))
             rows: list[Piece] = [line(unended, "quiet", "| ")] if unended.strip() else []
@@ -259,7 +259,7 @@ class Printer:
         words = [outcome, summary, wording.accepted_hunks(event)]
         if event.duration_ms >= 1_000:
             words.append(duration(event.duration_ms / 1_000))
-        look: Look = "error" if status == "failed" else "warning" if status != "done" else "quiet"
+        look: TextStyle = "error" if status == "failed" else "warning" if status != "done" else "quiet"
         said = " · ".join(filter(None, words)) or "done"
         if call.live:
             rest: list[Piece] = [line(row) for row in _unprinted(event, call.last)]

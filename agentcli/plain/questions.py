@@ -42,7 +42,7 @@ class Asking(Protocol):
 
 
 @frozen
-class Choice:
+class LetterChoice:
     letter: str
     label: str
     """Its first word may be typed for the letter."""
@@ -79,7 +79,7 @@ async def answer_to(event: Question, asking: Asking) -> Answer | None:
         return Answer("deny") if own else None
 
 
-async def choose(choices: Sequence[Choice], asking: Asking, prompt: str = "Answer: ") -> tuple[str, str]:
+async def choose(choices: Sequence[LetterChoice], asking: Asking, prompt: str = "Answer: ") -> tuple[str, str]:
     """The letter that was chosen, by itself or by its number, and what was typed behind it. Raises `_Closed`."""
     for number, choice in enumerate(choices, 1):
         asking.show([TextLine(((f"  {number} ", "quiet"), (choice.letter, "mark"), (f"  {choice.label}", "text")))])
@@ -135,20 +135,20 @@ async def _permission(event: ev.PermissionRequested, asking: Asking) -> Answer:
     return Answer("deny", message=plain_text(rest).strip())
 
 
-def _permission_choices(event: ev.PermissionRequested, offered: Sequence[AlwaysChoice]) -> list[Choice]:
-    choices = [Choice("y", "yes, once")]
+def _permission_choices(event: ev.PermissionRequested, offered: Sequence[AlwaysChoice]) -> list[LetterChoice]:
+    choices = [LetterChoice("y", "yes, once")]
     if offered:
         choices += [
-            Choice("a", "always, until agentcli is closed"),
-            Choice("p", "project: always, saved in .agentcli/settings.local.json of this project"),
-            Choice("u", "user: always and in every project, saved in your own settings"),
-            Choice("r", "rule: choose another rule for always, or edit it"),
+            LetterChoice("a", "always, until agentcli is closed"),
+            LetterChoice("p", "project: always, saved in .agentcli/settings.local.json of this project"),
+            LetterChoice("u", "user: always and in every project, saved in your own settings"),
+            LetterChoice("r", "rule: choose another rule for always, or edit it"),
         ]
     if event.name in _EDITS:
-        choices.append(Choice("d", "do all edits from now on without asking"))
+        choices.append(LetterChoice("d", "do all edits from now on without asking"))
     choices += [
-        Choice("n", "no (text after it goes to the model)", words=True),
-        Choice("e", "explain why not", words=True),
+        LetterChoice("n", "no (text after it goes to the model)", words=True),
+        LetterChoice("e", "explain why not", words=True),
     ]
     return choices
 
@@ -246,7 +246,7 @@ async def _confirm(event: ev.PermissionRequested, asking: Asking) -> Answer:
     paragraphs = [prose(shown_command(one), "text", "  ") for one in plain_text(text).split("\n")]
     asking.show([*_head(shown_command(plain_line(event.title))), *paragraphs])
     yes, no = (plain_line(str(event.display.get(name) or name)) for name in ("yes", "no"))
-    letter, _rest = await choose((Choice("y", f"yes: {yes}"), Choice("n", f"no: {no}")), asking)
+    letter, _rest = await choose((LetterChoice("y", f"yes: {yes}"), LetterChoice("n", f"no: {no}")), asking)
     return Answer("allow" if letter == "y" else "deny")
 
 
@@ -265,9 +265,9 @@ async def _undo(event: ev.PermissionRequested, asking: Asking) -> Answer:
             )
     replace = "replace my lines with the other version" if display.get("exists") else "remove the file"
     choices = (
-        Choice("k", "keep my lines"),
-        Choice("r", replace),
-        Choice("l", "leave the whole file as it is"),
+        LetterChoice("k", "keep my lines"),
+        LetterChoice("r", replace),
+        LetterChoice("l", "leave the whole file as it is"),
     )
     letter, _rest = await choose(choices, asking)
     return Answer("deny") if letter == "l" else Answer("allow", updated_input={"choice": CHOICES[letter]})
@@ -282,10 +282,10 @@ CHOICES = {"k": "keep", "r": "replace"}
 async def _plan(event: ev.PermissionRequested, asking: Asking) -> Answer:
     plan = original = str(event.input.get("plan", ""))
     choices = (
-        Choice("y", "yes, and ask before each edit"),
-        Choice("a", "accept edits automatically: yes"),
-        Choice("e", "edit the plan first"),
-        Choice("n", "no, keep planning (text after it goes to the model)", words=True),
+        LetterChoice("y", "yes, and ask before each edit"),
+        LetterChoice("a", "accept edits automatically: yes"),
+        LetterChoice("e", "edit the plan first"),
+        LetterChoice("n", "no, keep planning (text after it goes to the model)", words=True),
     )
     while True:
         asking.show([*_head("Go ahead with this plan?", event.agent), *rows(plain_text(plan), "  | ")])
@@ -316,9 +316,9 @@ async def _edited(text: str, asking: Asking) -> str:
 async def _summary(event: ev.CompactionProposed, asking: Asking) -> Answer:
     text = original = plain_text(event.summary)
     choices = (
-        Choice("y", "yes, continue with the summary"),
-        Choice("e", "edit the summary first"),
-        Choice("n", "no, leave the conversation as it was"),
+        LetterChoice("y", "yes, continue with the summary"),
+        LetterChoice("e", "edit the summary first"),
+        LetterChoice("n", "no, leave the conversation as it was"),
     )
     while True:
         asking.show([*_head("Replace the conversation with this summary?"), *rows(text, "  | "), *_effects(event)])
@@ -362,9 +362,9 @@ async def may_go_on(state: TrustState, asking: Asking, trust: Callable[[TrustSta
         pieces += _part(part, state)
     asking.show(pieces)
     choices = (
-        *(() if state.unshowable else (Choice("t", "trust it: all of this takes effect"),)),
-        Choice("r", "restricted: continue without it; only its deny and ask rules apply"),
-        Choice("x", "exit"),
+        *(() if state.unshowable else (LetterChoice("t", "trust it: all of this takes effect"),)),
+        LetterChoice("r", "restricted: continue without it; only its deny and ask rules apply"),
+        LetterChoice("x", "exit"),
     )
     try:
         letter, _rest = await choose(choices, asking)

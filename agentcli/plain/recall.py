@@ -12,7 +12,7 @@ from agentcli.core.shell import shown_command
 from agentcli.interactive.completion import Menu, argument_menu, command_menu, file_menu, target_at
 from agentcli.interactive.draft import Draft
 from agentcli.interactive.history import History
-from agentcli.interactive.sources import Choices, CommandSource, FileSource
+from agentcli.interactive.sources import ArgumentSource, CommandSource, FileSource
 
 _MOST_FILES = 20
 
@@ -34,7 +34,7 @@ class SharedHistory(ToolkitHistory):
 class PromptCompleter(Completer):
     """Commands behind a slash, what may follow them, and files behind an @."""
 
-    def __init__(self, files: Callable[[], FileSource], commands: CommandSource, choices: Choices) -> None:
+    def __init__(self, files: Callable[[], FileSource], commands: CommandSource, choices: ArgumentSource) -> None:
         self._files = files
         self._commands = commands
         self._choices = choices

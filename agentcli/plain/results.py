@@ -14,7 +14,7 @@ from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import counted
 from agentcli.core.tool_errors import unwrapped
 from agentcli.core.unified_diff import LineKind, is_unified_diff, line_kinds
-from agentcli.plain.pieces import Look, TextLine, line
+from agentcli.plain.pieces import TextLine, TextStyle, line
 from agentcli.tools.planning.todowrite import todo_line
 
 INDENT = "  "
@@ -25,7 +25,7 @@ _DIFF_ROWS = 24
 _ALL_ROWS = 5_000
 """With --verbose."""
 _LONGEST_ROW = 2_000
-_DIFF_LOOKS: Mapping[LineKind, Look] = {
+_DIFF_LOOKS: Mapping[LineKind, TextStyle] = {
     "+": "added", "-": "removed", "hunk": "quiet", "header": "strong"
 }  # fmt: skip
 _SHELLS = ("Bash", "BashOutput", "KillShell")
@@ -82,9 +82,9 @@ def diff_lines(text: str) -> list[TextLine]:
     return [line(f"{INDENT}{_row(row)}", _DIFF_LOOKS.get(kind, "text")) for row, kind in kinds]
 
 
-def diff_output(text: str, around: Look = "text") -> list[TextLine]:
+def diff_output(text: str, around: TextStyle = "text") -> list[TextLine]:
     """Text with unified diffs in it, whole; `around` is for what stands before and after them."""
-    looks: Mapping[LineKind, Look] = {**_DIFF_LOOKS, "text": around}
+    looks: Mapping[LineKind, TextStyle] = {**_DIFF_LOOKS, "text": around}
     return [line(row, looks.get(kind, "text")) for row, kind in line_kinds(text)]
 
 

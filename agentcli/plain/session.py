@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
 
 
-class Session:
+class PlainSession:
     """Implements `reading.Listener` and `questions.Asking`."""
 
     def __init__(

@@ -19,7 +19,7 @@ from agentcli.plain.writer import Writer
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.interactive.draft import Draft
-    from agentcli.plain.session import Session
+    from agentcli.plain.session import PlainSession
 
 
 class PrintedView:
@@ -27,7 +27,7 @@ class PrintedView:
     user says yes to stands together; while the prompt is open, output goes above it."""
 
     def __init__(
-        self, session: Session, reader: Reader, writer: Writer, *, verbose: bool, now: Callable[[], float]
+        self, session: PlainSession, reader: Reader, writer: Writer, *, verbose: bool, now: Callable[[], float]
     ) -> None:
         self._session = session
         self._reader = reader

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from agentcli.interactive.history import History
     from agentcli.interactive.sources import FileSource, IndexedFiles
     from agentcli.plain.front_end import PlainFrontEnd
-    from agentcli.plain.session import Session
+    from agentcli.plain.session import PlainSession
 
 TWICE_SECONDS = 2.0
 """Within this time a second Ctrl+C leaves."""
@@ -76,7 +76,7 @@ class Plain:
         from agentcli.interactive.drafts import DraftStore, drafts_folder
         from agentcli.interactive.history import History, history_path
         from agentcli.plain.front_end import PlainFrontEnd
-        from agentcli.plain.session import Session
+        from agentcli.plain.session import PlainSession
         from agentcli.plain.welcoming import Welcoming
 
         self._start = start
@@ -95,7 +95,7 @@ class Plain:
         # Before prompt_toolkit is imported: something is there to be read meanwhile.
         self._greet()
         self._reader = self._make_reader()
-        self.session: Session = Session(self._reader, self._writer, verbose=start.verbose)
+        self.session: PlainSession = PlainSession(self._reader, self._writer, verbose=start.verbose)
         self.welcoming = Welcoming(self.session)
         self._front_end: PlainFrontEnd = PlainFrontEnd(self)
         self._task: asyncio.Task[int] | None = None

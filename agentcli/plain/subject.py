@@ -12,7 +12,7 @@ from agentcli.core.events import PermissionRequested
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
 from agentcli.core.shell import shown_command
-from agentcli.plain.pieces import Look, Piece, TextLine, line
+from agentcli.plain.pieces import Piece, TextLine, TextStyle, line
 
 
 def subject(event: PermissionRequested) -> list[Piece]:
@@ -41,7 +41,7 @@ def rows(text: str, mark: str = "  ") -> list[Piece]:
     return [_dotted(row, mark=mark) for row in found]
 
 
-def _dotted(row: str, look: Look = "text", mark: str = "  ") -> TextLine:
+def _dotted(row: str, look: TextStyle = "text", mark: str = "  ") -> TextLine:
     bare = row.rstrip(" ")
     return TextLine(((mark, "quiet"), (bare, look), ("·" * (len(row) - len(bare)), "quiet")))
 

@@ -9,7 +9,7 @@ from agentcli.core.plaintext import is_lone_key
 from agentcli.core.shell import shown_command
 from agentcli.interactive.reaching import Reaching
 from agentcli.plain.pieces import Gap, Piece, TextLine, prose
-from agentcli.plain.session import Session
+from agentcli.plain.session import PlainSession
 
 if TYPE_CHECKING:
     from agentcli.assemble import Options
@@ -20,7 +20,7 @@ NOBODY = "No model is connected: /login connects one. agentcli demo shows how it
 
 
 class Welcoming(Reaching):
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: PlainSession) -> None:
         super().__init__()
         self._session = session
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from agentcli.core.plaintext import spell_hidden_in_piece
 from agentcli.plain.markdown import MarkdownCutter, MarkdownPart
-from agentcli.plain.pieces import Answer, AnswerEnd, Gap, Look, Piece, TextLine
+from agentcli.plain.pieces import AnswerEnd, AnswerText, Gap, Piece, TextLine, TextStyle
 
 if TYPE_CHECKING:
     from agentcli.plain.rendering import Renderer
@@ -91,7 +91,7 @@ class BareWriter:
                 text = f"{ended}{''.join(text for text, _look in piece.runs)}\n"
             case Gap():
                 text = f"{ended}\n" if not self._tail.endswith("\n\n") else ""
-            case Answer():
+            case AnswerText():
                 text = piece.text
             case AnswerEnd():
                 text = ended
@@ -99,7 +99,7 @@ class BareWriter:
         return text
 
 
-_COLOURS: Mapping[Look, str] = MappingProxyType(
+_COLOURS: Mapping[TextStyle, str] = MappingProxyType(
     {
         "strong": "1",
         "quiet": "2",
@@ -110,7 +110,7 @@ _COLOURS: Mapping[Look, str] = MappingProxyType(
         "error": "31",
     }
 )
-_WITHOUT: Mapping[Look, str] = MappingProxyType({"strong": "1", "quiet": "2", "mark": "1", "error": "1"})
+_WITHOUT: Mapping[TextStyle, str] = MappingProxyType({"strong": "1", "quiet": "2", "mark": "1", "error": "1"})
 """With NO_COLOR."""
 
 
@@ -155,7 +155,7 @@ class ColourWriter:
                 return self._cut_off() + self._lines(piece)
             case Gap():
                 return self._cut_off() + self._blank()
-            case Answer():
+            case AnswerText():
                 return "".join(map(self._part, self._cutter.feed(piece.text))) + self._early()
             case AnswerEnd():
                 return self._cut_off()
@@ -188,12 +188,12 @@ class ColourWriter:
         runs = self._laid_out(piece) if piece.prose else piece.runs
         return "".join(self._dressed(text, look) for text, look in runs) + "\n"
 
-    def _laid_out(self, piece: TextLine) -> tuple[tuple[str, Look], ...]:
+    def _laid_out(self, piece: TextLine) -> tuple[tuple[str, TextStyle], ...]:
         *marks, (text, look) = piece.runs
         indent = " " * sum(len(mark) for mark, _look in marks)
         return (*marks, (wrapped(text, max(NARROWEST, self._width()), indent), look))
 
-    def _dressed(self, text: str, look: Look) -> str:
+    def _dressed(self, text: str, look: TextStyle) -> str:
         code = self._codes.get(look)
         if code is None or not text:
             return text

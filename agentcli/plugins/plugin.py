@@ -69,7 +69,7 @@ class ToolPart:
 
 
 @frozen
-class CommandPart:
+class SlashCommandPart:
     name: str
     summary: str
     argument_hint: str
@@ -114,7 +114,7 @@ class Parts:
     """Everything that a plugin registered, in its order."""
 
     tools: list[ToolPart] = field(default_factory=list)
-    commands: list[CommandPart] = field(default_factory=list)
+    commands: list[SlashCommandPart] = field(default_factory=list)
     hooks: list[HookPart] = field(default_factory=list)
     steps: list[StepPart] = field(default_factory=list)
     renderers: list[RendererPart] = field(default_factory=list)
@@ -181,7 +181,7 @@ class Plugin:
 
         def register(function: F) -> F:
             first = (inspect.getdoc(function) or "").strip().partition("\n")[0]
-            self.parts.commands.append(CommandPart(name, (summary or first).rstrip("."), argument_hint, function))
+            self.parts.commands.append(SlashCommandPart(name, (summary or first).rstrip("."), argument_hint, function))
             return function
 
         return register

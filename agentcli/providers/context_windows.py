@@ -31,7 +31,7 @@ priority."""
 _OUTPUT = "max_tokens"
 _PLAUSIBLE = range(1_024, 100_000_001)
 
-Listing = Callable[[str], Awaitable["Listed | None"]]
+ListModel = Callable[[str], Awaitable["Listed | None"]]
 
 
 @frozen
@@ -43,7 +43,7 @@ class Listed:
 class ContextWindows:
     """Looks up models unknown to the catalog and records their limits there. Call `aclose` at the end."""
 
-    def __init__(self, catalog: Catalog, listing: Listing) -> None:
+    def __init__(self, catalog: Catalog, listing: ListModel) -> None:
         self._catalog = catalog
         self._listing = listing
         self._asked: dict[str, asyncio.Task[None]] = {}
@@ -68,7 +68,7 @@ class ContextWindows:
             self._catalog.note_listed(model, found.window, found.max_output)
 
 
-def listing_at(credentials: Credentials, seconds: float = SECONDS) -> Listing:
+def listing_at(credentials: Credentials, seconds: float = SECONDS) -> ListModel:
     """A lookup function for this address; it returns None without a usable answer in time. Never raises."""
 
     async def listed(model: str) -> Listed | None:

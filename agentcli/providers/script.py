@@ -69,7 +69,7 @@ class ErrorAnswer:
 
 
 @frozen
-class Reply:
+class ScriptedReply:
     steps: tuple[Json, ...] = ()
     error: Json | None = None
     stop_reason: str | None = None
@@ -169,7 +169,7 @@ def _chunks(text: str, step: Json) -> list[str]:
 
 @frozen
 class Script:
-    replies: tuple[Reply, ...]
+    replies: tuple[ScriptedReply, ...]
 
     @classmethod
     def parse(cls, data: Mapping[str, Any] | Sequence[Any] | str) -> Script:
@@ -196,7 +196,7 @@ class Script:
         return cls.parse(text)
 
 
-def _reply(item: Any, place: str) -> Reply:
+def _reply(item: Any, place: str) -> ScriptedReply:
     if isinstance(item, str):
         item = {"text": item}
     if not isinstance(item, Mapping):
@@ -215,7 +215,7 @@ def _reply(item: Any, place: str) -> Reply:
         match = re.compile(item["match"]) if item.get("match") is not None else None
     except re.error as error:
         raise UsageError(f"{place}.match of the script is not a regular expression: {error}.") from None
-    return Reply(
+    return ScriptedReply(
         steps=tuple(dict(step) for step in steps),
         error=item.get("error"),
         stop_reason=item.get("stop_reason"),
@@ -241,7 +241,7 @@ class Player:
         self._left: list[list[Any]] = [[reply, reply.repeat] for reply in script.replies]
         self.requests = 0
 
-    def next(self, body: Json) -> Reply:
+    def next(self, body: Json) -> ScriptedReply:
         """The reply to this request; an error reply if none is left."""
         self.requests += 1
         texts = (last_user_text(body), system_text(body))
@@ -251,10 +251,12 @@ class Player:
         for entry in self._left:
             if entry[0].match is None:
                 return self._take(entry)
-        return Reply(error={"status": 400, "message": f"the script has no reply left for request {self.requests}"})
+        return ScriptedReply(
+            error={"status": 400, "message": f"the script has no reply left for request {self.requests}"}
+        )
 
-    def _take(self, entry: list[Any]) -> Reply:
-        reply: Reply = entry[0]
+    def _take(self, entry: list[Any]) -> ScriptedReply:
+        reply: ScriptedReply = entry[0]
         if entry[1] is not None:
             entry[1] -= 1
             if entry[1] <= 0:

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 
 from agentcli.core.messages import Json
 from agentcli.providers.failures import Endpoint, ErrorResponse, broken, from_error_event, from_exception, from_response
-from agentcli.providers.script import PING_SECONDS, Break, Delay, Emit, Player, Reply, Script
+from agentcli.providers.script import PING_SECONDS, Break, Delay, Emit, Player, Script, ScriptedReply
 from agentcli.providers.transport import TransportFailure
 
 Check = Callable[[Json], str | None]
@@ -32,7 +32,7 @@ class ScriptedTransport:
         number = len(self.requests)
         where = Endpoint(host="the scripted model", model=str(body.get("model", "")))
         wrong = self._on_request(body) if self._on_request is not None else None
-        reply = self.player.next(body) if wrong is None else Reply(error={"status": 400, "message": wrong})
+        reply = self.player.next(body) if wrong is None else ScriptedReply(error={"status": 400, "message": wrong})
         error = reply.error_answer()
         # A real request always yields to the event loop; not doing so would hide starvation.
         await asyncio.sleep(0)

@@ -48,15 +48,15 @@ def completed_message(message: Message) -> Message:
 
 def completed_results(message: Message, calls: Sequence[ToolUseBlock]) -> Message:
     """A message of tool results with the `RESULT_DATA` that an old record lacks."""
-    if RESULT_DATA in message.meta:
-        return message
-    by_id = {call.id: call for call in calls}
+    known = message.meta.get(RESULT_DATA, {})
+    # Records with data for other calls may still lack the plan, which was added later.
+    by_id = {call.id: call for call in calls if not known or call.name == "ExitPlanMode"}
     data = {
         result.tool_use_id: found
         for result in message.tool_results
         if not result.is_error and (found := _result_data(by_id.get(result.tool_use_id), result.text))
     }
-    return replace(message, meta={**message.meta, RESULT_DATA: data}) if data else message
+    return replace(message, meta={**message.meta, RESULT_DATA: {**data, **known}}) if data else message
 
 
 def _result_data(call: ToolUseBlock | None, text: str) -> Json:
@@ -66,6 +66,8 @@ def _result_data(call: ToolUseBlock | None, text: str) -> Json:
     if call is not None and call.name in ("BashOutput", "KillShell"):
         has_ended = any(words in text for words in _SHELL_ENDS)
         return {"ended": str(call.input.get("bash_id", ""))} if has_ended else {}
+    if call is not None and call.name == "ExitPlanMode":
+        return {"plan": text.partition("\n\n")[2] or str(call.input.get("plan", ""))}
     return {}
 
 

@@ -32,7 +32,7 @@ from agentcli.tui.model import WELCOME, Above, Add, Remove, WelcomeItem
 from agentcli.tui.prompt.box import PromptBox, PromptParts
 from agentcli.tui.sheets.sheet import QuitWanted, Sheet
 from agentcli.tui.startup import garbage_collection
-from agentcli.tui.startup.model_connection import Welcoming
+from agentcli.tui.startup.model_connection import ModelConnection
 from agentcli.tui.startup.preferences import Preferences
 from agentcli.tui.status.data import shown_path
 from agentcli.tui.terminal.driver import TakenOver
@@ -96,7 +96,7 @@ class AgentApp(App[int], inherit_bindings=False):
             environ=preferences.environ,
         )
         self.chat = ChatScreen(self, self.dressing.palette, PromptBox(parts))
-        self.welcoming = Welcoming(self)
+        self.welcoming = ModelConnection(self)
         self._watching: Worker[None] | None = None
         self._guide: Guide | None = None
         self._taken_over = asyncio.Event()

@@ -32,7 +32,7 @@ from agentcli.tui.model import Activity, Facts, Operation
 from agentcli.tui.modes import MODE_WORDS
 from agentcli.tui.prompt.box import PromptBox
 from agentcli.tui.prompt.editor import PromptEditor
-from agentcli.tui.session import Session
+from agentcli.tui.session import TuiSession
 from agentcli.tui.sheets.dialog import Dialog
 from agentcli.tui.status.activity import ActivityLine
 from agentcli.tui.status.branch import branch_of
@@ -70,7 +70,7 @@ class ChatScreen(Screen[None]):
         from agentcli.tui.actions import Actions
 
         self.palette = palette
-        self.session = Session(self, read_branch=branch_of)
+        self.session = TuiSession(self, read_branch=branch_of)
         self.transcript = Transcript(make_block, palette)
         self.prompt = prompt
         self.status = StatusLine(palette, app.preferences.status_command(__version__))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agentcli.session.find import SessionInfo
     from agentcli.tui.app import AgentApp
     from agentcli.tui.chat import ChatScreen
-    from agentcli.tui.startup.preferences import Scope
+    from agentcli.tui.startup.preferences import SettingScope
     from agentcli.workspace.base import DiffScope
 
 
@@ -105,7 +105,7 @@ class AppFrontEnd(FrontEnd):
                 self._app.use_theme(value)
             except ThemeError as error:
                 raise AgentError(str(error)) from error
-        return await asyncio.to_thread(self._app.preferences.keep, name, value, cast("Scope", scope))
+        return await asyncio.to_thread(self._app.preferences.keep, name, value, cast("SettingScope", scope))
 
     def themes(self) -> list[tuple[str, str]]:
         return [(theme.name, theme.description) for theme in self._app.dressing.all().values()]

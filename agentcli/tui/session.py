@@ -49,7 +49,7 @@ class SessionScreen(Protocol):
     def show_queued(self, texts: list[str]) -> None: ...
 
     def ask(self, event: Question, waiting: int) -> None:
-        """Open the dialog of a question; its answer goes to `Session.answer`."""
+        """Open the dialog of a question; its answer goes to `TuiSession.answer`."""
         ...
 
     def show_waiting(self, count: int) -> None:
@@ -168,7 +168,7 @@ class TranscriptView:
         self.facts.refresh()
 
 
-class Session(SessionDriver):
+class TuiSession(SessionDriver):
     def __init__(
         self,
         screen: SessionScreen,

@@ -11,7 +11,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 
 ChangeKind = Literal["added", "modified", "deleted"]
-Choice = Literal["keep", "replace"]
+ConflictChoice = Literal["keep", "replace"]
 """For lines that both the user and the submission changed: keep them as they are now, or replace them."""
 DiffScope = Literal["session", "prompt", "all"]
 """What the agent changed in this session, what the last prompt changed, or how the work tree differs from HEAD."""
@@ -60,7 +60,7 @@ class Kept:
     kind: ChangeKind | None = None
     """What the submission did to a file without a stored copy; undo cannot reverse it."""
     is_open: bool = False
-    """Whether a `Choice` of the user can resolve it."""
+    """Whether a `ConflictChoice` of the user can resolve it."""
 
 
 @frozen
@@ -71,7 +71,7 @@ class LineClash:
     """Number of the first one in the file as it is now; 0 if the whole file clashes."""
     now: str
     replaced: str
-    """The lines that `Choice` "replace" would restore."""
+    """The lines that `ConflictChoice` "replace" would restore."""
 
 
 @frozen
@@ -98,13 +98,13 @@ class UndoPlan:
 
 
 @frozen
-class Choices:
+class UndoChoices:
     """How to resolve conflicts: by absolute path, and for all other files. None: leave such a file alone."""
 
-    by_path: Mapping[str, Choice] = field(default_factory=dict)
-    otherwise: Choice | None = None
+    by_path: Mapping[str, ConflictChoice] = field(default_factory=dict)
+    otherwise: ConflictChoice | None = None
 
-    def get(self, path: str) -> Choice | None:
+    def get(self, path: str) -> ConflictChoice | None:
         return self.by_path.get(path, self.otherwise)
 
 
@@ -212,13 +212,13 @@ class Workspace:
     async def diff(self, scope: DiffScope, working_dirs: Sequence[Path]) -> WorkspaceDiff:
         return WorkspaceDiff(problem="No copies of files are kept here, so there is nothing to compare with.")
 
-    async def undo(self, choices: Choices | None = None) -> UndoReport:
+    async def undo(self, choices: UndoChoices | None = None) -> UndoReport:
         return UndoReport(False, self._reason)
 
-    async def redo(self, choices: Choices | None = None) -> UndoReport:
+    async def redo(self, choices: UndoChoices | None = None) -> UndoReport:
         return UndoReport(False, self._reason)
 
-    async def plan(self, again: bool, choices: Choices | None = None) -> UndoPlan:
+    async def plan(self, again: bool, choices: UndoChoices | None = None) -> UndoPlan:
         """What an undo (`again`: a redo) would have to ask about beyond `choices`. Changes nothing."""
         return UndoPlan()
 

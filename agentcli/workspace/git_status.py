@@ -16,7 +16,7 @@ from pathlib import Path
 
 from agentcli.core.exit_cleanup import on_exit
 from agentcli.core.frozen import frozen
-from agentcli.core.own_programs import PIPE, Started, StillRunning, kill_group, start_program
+from agentcli.core.own_programs import PIPE, StartedProgram, StillRunning, kill_group, start_program
 from agentcli.core.plaintext import plain_line
 
 MOST_FILES = 20
@@ -80,7 +80,7 @@ class GitStatus:
 def read_git_status(program: str, folder: Path, seconds: float) -> GitStatus | None:
     """None when git fails or takes longer. No process is left."""
     deadline = time.monotonic() + seconds
-    started: list[Started] = []
+    started: list[StartedProgram] = []
 
     def kill() -> None:
         for process in started:
@@ -109,7 +109,7 @@ def read_git_status(program: str, folder: Path, seconds: float) -> GitStatus | N
     return _parsed(status, commits if codes[1] == 0 else b"", cut)
 
 
-def _start(program: str, arguments: Sequence[str], folder: Path) -> Started:
+def _start(program: str, arguments: Sequence[str], folder: Path) -> StartedProgram:
     command = [program, "--no-pager", "--no-optional-locks", "--literal-pathspecs"]
     for setting in _SETTINGS:
         command += ["-c", setting]
@@ -131,7 +131,7 @@ def _environ() -> dict[str, str]:
     }
 
 
-def _read(processes: Sequence[Started], deadline: float) -> list[bytes] | None:
+def _read(processes: Sequence[StartedProgram], deadline: float) -> list[bytes] | None:
     """All output of each, at most `_MOST_OUTPUT` of it; None after the deadline."""
     found: list[bytearray] = [bytearray() for _process in processes]
     with selectors.DefaultSelector() as selector:
@@ -154,7 +154,7 @@ def _read(processes: Sequence[Started], deadline: float) -> list[bytes] | None:
     return [bytes(output) for output in found]
 
 
-def _end(process: Started) -> None:
+def _end(process: StartedProgram) -> None:
     if process.poll() is None:
         kill_group(process.pid)
         process.wait()

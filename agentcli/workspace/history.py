@@ -20,17 +20,17 @@ from agentcli.core.aio import cancel_and_wait, in_thread
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
 from agentcli.workspace.base import (
-    Choices,
     DiffScope,
     FileChange,
     Snapshot,
     SnapshotError,
+    UndoChoices,
     UndoNews,
     UndoPlan,
     UndoReport,
     WorkspaceDiff,
 )
-from agentcli.workspace.diff.agent_diff import Span, agent_changes, agent_diff
+from agentcli.workspace.diff.agent_diff import SubmissionSpan, agent_changes, agent_diff
 from agentcli.workspace.diff.head_diff import diff_against_head
 from agentcli.workspace.folders import Roots, SnapshotFolders, SnapshotLocation, distinct, home_of, make_private
 from agentcli.workspace.head_commit import head_commit
@@ -341,16 +341,16 @@ class WorkspaceHistory:
             folders.append(await agent_diff(await self._folders.shadow(Path(root)), spans))
         return WorkspaceDiff(tuple(one for one in folders if one.text or one.notes))
 
-    async def undo(self, choices: Choices | None = None) -> UndoReport:
-        return await self._put_back(False, choices or Choices())
+    async def undo(self, choices: UndoChoices | None = None) -> UndoReport:
+        return await self._put_back(False, choices or UndoChoices())
 
-    async def redo(self, choices: Choices | None = None) -> UndoReport:
-        return await self._put_back(True, choices or Choices())
+    async def redo(self, choices: UndoChoices | None = None) -> UndoReport:
+        return await self._put_back(True, choices or UndoChoices())
 
-    async def plan(self, again: bool, choices: Choices | None = None) -> UndoPlan:
+    async def plan(self, again: bool, choices: UndoChoices | None = None) -> UndoPlan:
         """The questions that an undo (`again`: a redo) has beyond `choices`. Changes nothing."""
         async with self._lock:
-            found = await self._asked(self._planned(again, choices or Choices()))
+            found = await self._asked(self._planned(again, choices or UndoChoices()))
             return found if isinstance(found, UndoPlan) else UndoPlan()
 
     async def take_undo_news(self) -> list[UndoNews]:
@@ -359,12 +359,12 @@ class WorkspaceHistory:
             journal = await self._journal_read()
             return await in_thread(journal.take_news)
 
-    async def _put_back(self, again: bool, choices: Choices) -> UndoReport:
+    async def _put_back(self, again: bool, choices: UndoChoices) -> UndoReport:
         async with self._lock:
             report = await self._asked(self._reversed(again, choices))
             return report if isinstance(report, UndoReport) else UndoReport(False, str(report))
 
-    async def _planned(self, again: bool, choices: Choices) -> UndoPlan:
+    async def _planned(self, again: bool, choices: UndoChoices) -> UndoPlan:
         journal = await self._journal_read()
         await self._settle(journal)
         for target in journal.to_redo() if again else journal.to_undo():
@@ -380,7 +380,7 @@ class WorkspaceHistory:
                 return UndoPlan(target.prompt_id, tuple(conflicts), tuple(doubtful), tuple(commands))
         return UndoPlan()
 
-    async def _reversed(self, again: bool, choices: Choices) -> UndoReport:
+    async def _reversed(self, again: bool, choices: UndoChoices) -> UndoReport:
         """Undo or redo the first submission that has something to change."""
         journal = await self._journal_read()
         await self._settle(journal)
@@ -402,7 +402,7 @@ class WorkspaceHistory:
         return UndoReport(False, self._nothing(journal, again))
 
     async def _resolved(
-        self, journal: UndoJournal, target: SubmissionRecord, again: bool, choices: Choices
+        self, journal: UndoJournal, target: SubmissionRecord, again: bool, choices: UndoChoices
     ) -> UndoReport:
         """Resolve the files that the last undo or redo skipped."""
         only = {root: done.unresolved for root, done in target.put_back.items()}
@@ -424,7 +424,7 @@ class WorkspaceHistory:
         return report
 
     async def _reversals(
-        self, undoing: FileUndo, target: SubmissionRecord, again: bool, choices: Choices
+        self, undoing: FileUndo, target: SubmissionRecord, again: bool, choices: UndoChoices
     ) -> list[FolderReversal]:
         """One reversal per changed folder. Raises `SnapshotError` before any change if a folder cannot be restored."""
         assert target.after is not None
@@ -514,7 +514,7 @@ class WorkspaceHistory:
             whole = {root: after.get(root, one.before[root]) for root in one.before}
             await in_thread(partial(journal.note_after, one, whole))
 
-    async def _spans(self, scope: DiffScope) -> dict[str, list[Span]]:
+    async def _spans(self, scope: DiffScope) -> dict[str, list[SubmissionSpan]]:
         """By folder, the snapshots around each submission in scope, with the user's changes. Doubtful changes are not
         excluded, since showing them does no harm."""
         journal = await self._journal_read()
@@ -522,7 +522,7 @@ class WorkspaceHistory:
         await self._settle(journal)
         last = running or next(iter(journal.to_undo()), None)
         chosen = [one for one in journal.submissions if not one.undone] if scope == "session" else [last]
-        spans: dict[str, list[Span]] = {}
+        spans: dict[str, list[SubmissionSpan]] = {}
         for one in chosen:
             if one is None:
                 continue

@@ -16,7 +16,7 @@ from typing import Any
 
 from agentcli.core.bounded_json import parse_json
 from agentcli.core.bounded_read import read_bounded
-from agentcli.workspace.base import Choices, Snapshot, UndoNews, UndoReport
+from agentcli.workspace.base import Snapshot, UndoChoices, UndoNews, UndoReport
 from agentcli.workspace.trees import TreeEntry
 
 Roots = dict[str, Snapshot]
@@ -42,7 +42,7 @@ class UserChanges:
     def __bool__(self) -> bool:
         return bool(self.files or self.made or self.gone)
 
-    def without(self, root: str, choices: Choices) -> UserChanges:
+    def without(self, root: str, choices: UndoChoices) -> UserChanges:
         """The changes that remain the user's after their choices; "replace" drops doubtful ones."""
         if not self.doubtful:
             return self

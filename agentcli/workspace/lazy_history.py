@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from agentcli.core.messages import Json
 from agentcli.workspace.base import (
-    Choices,
     DiffScope,
     FileChange,
+    UndoChoices,
     UndoNews,
     UndoPlan,
     UndoReport,
@@ -91,13 +91,13 @@ class LazyHistory(Workspace):
     async def diff(self, scope: DiffScope, working_dirs: Sequence[Path]) -> WorkspaceDiff:
         return await self._made().diff(scope, working_dirs)
 
-    async def undo(self, choices: Choices | None = None) -> UndoReport:
+    async def undo(self, choices: UndoChoices | None = None) -> UndoReport:
         return await self._made().undo(choices)
 
-    async def redo(self, choices: Choices | None = None) -> UndoReport:
+    async def redo(self, choices: UndoChoices | None = None) -> UndoReport:
         return await self._made().redo(choices)
 
-    async def plan(self, again: bool, choices: Choices | None = None) -> UndoPlan:
+    async def plan(self, again: bool, choices: UndoChoices | None = None) -> UndoPlan:
         return await self._made().plan(again, choices)
 
     async def take_undo_news(self) -> list[UndoNews]:

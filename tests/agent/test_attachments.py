@@ -9,7 +9,7 @@ import pytest
 
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.updates.attachments import Composite, PlanModeNotice, TaskListReminder, Whereabouts
-from agentcli.context.edits import Edit
+from agentcli.context.edits import ContextEdit
 from agentcli.context.prompt import folder_lines
 from agentcli.context.view import ContextView
 from agentcli.core.ids import SequentialIds
@@ -105,7 +105,7 @@ async def test_a_folder_that_was_told_is_told_again_when_its_message_is_collapse
     told, folders = folder_lines(began, (began,)), folder_lines(now, (now,))
     whereabouts = Whereabouts(told, folders, SequentialIds(), view.messages)
     (first,) = await whereabouts.collect(state(prompt()))
-    view.edit([Edit(kind="collapse", target="p", through=first.id, text="we began")])
+    view.edit([ContextEdit(kind="collapse", target="p", through=first.id, text="we began")])
     assert len(await whereabouts.collect(state(prompt(), first, *turn()))) == 1
 
 
@@ -127,8 +127,8 @@ async def test_the_task_list_is_in_sight_again_when_a_compaction_is_undone() -> 
     assert await reminder.collect(state(*log)) == ()
 
 
-def undo() -> Edit:
-    return Edit(kind="undo_compaction", target="b", through="s", step="compact")
+def undo() -> ContextEdit:
+    return ContextEdit(kind="undo_compaction", target="b", through="s", step="compact")
 
 
 async def test_parts_speak_in_their_order() -> None:

@@ -14,7 +14,7 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
-from tests.support.fakes import Bench, FakeTool, bench, only, result_of
+from tests.support.fakes import Bench, FakeTool, bench, collect, only, result_of
 from tests.support.scripts import call, reply
 from tests.support.virtual import run_virtual
 
@@ -174,6 +174,18 @@ def test_a_compaction_asks_too() -> None:
             events = await answered(b, run_command(b.engine, "compact", ""), STOP)
             assert result_of(events).terminal == "max_budget_usd"
             assert len(b.requests) == 1
+
+    run_virtual(main)
+
+
+def test_a_compaction_that_spends_the_budget_ends_as_a_turn_does() -> None:
+    async def main() -> None:
+        b = bench("Done. " * 2_000, reply("A summary.", usage=DEAR), bounds=Bounds(max_budget_usd=0.15))
+        async with b.engine:
+            await collect(b.engine.submit("go"))
+            result = result_of(await collect(run_command(b.engine, "compact", "")))
+            assert result.terminal == "max_budget_usd"
+            assert result.errors == [b.engine.costs.budget_text]
 
     run_virtual(main)
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentcli.agent.cache.watch import UNKNOWN, CacheWatch, Setup
-from agentcli.context.edits import Edit
+from agentcli.context.edits import ContextEdit
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Message, Origin, TextBlock
 from agentcli.core.usage import Usage
@@ -379,7 +379,7 @@ def test_an_edit_of_old_content_breaks_the_prefix_once_and_says_why() -> None:
             results = next(m for m in b.engine.messages if m.origin is Origin.TOOL_RESULTS)
 
             async def dropping() -> Any:
-                edit = Edit(kind="replace", target=f"{results.id}:0", text="[cleared]", step="person")
+                edit = ContextEdit(kind="replace", target=f"{results.id}:0", text="[cleared]", step="person")
                 b.engine._state.conversation.view.edit([edit])
                 yield ev.ContextEdited(edits=[], step="person", text="you dropped the result of Look far")
 

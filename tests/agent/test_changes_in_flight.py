@@ -11,7 +11,7 @@ import pytest
 
 from agentcli.agent.cache.watch import UNKNOWN
 from agentcli.agent.context import pins as pinning
-from agentcli.agent.context.pins import Dropped, Restored
+from agentcli.agent.context.pins import DropEffect, RestoreEffect
 from agentcli.context.edits import edit_from_dict
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
@@ -68,7 +68,7 @@ def test_a_drop_in_flight_breaks_the_next_request_for_a_known_reason_and_the_est
             await begun(b)
             far = result(b, 0)
             events, dropped = await meddling(b, "third", when, lambda: b.engine.context.drop(far))
-            assert isinstance(dropped, Dropped)
+            assert isinstance(dropped, DropEffect)
             assert LATER in dropped.text
             assert only(events, ev.PrefixBroken) == []
             estimated = b.engine.context.outlook().tokens
@@ -103,7 +103,7 @@ def test_it_is_seen_at_once_and_each_change_is_judged_by_those_before_it() -> No
                 return done
 
             _events, done = await meddling(b, "third", ev.TextStreamed, act)
-            assert isinstance(done[0], Dropped)
+            assert isinstance(done[0], DropEffect)
             assert done[1:] == [pinning.DROPPED_ALREADY, pinning.NOT_THERE, None, pinning.PINNED]
             await b.run("fourth")
         assert "far: A line" in json.dumps(b.requests[-2])
@@ -124,7 +124,7 @@ def test_what_is_dropped_and_brought_back_in_flight_is_as_it_was() -> None:
                 return [b.engine.context.drop(far), b.engine.context.restore(far)]
 
             _events, done = await meddling(b, "third", ev.TextStreamed, act)
-            assert isinstance(done[1], Restored)
+            assert isinstance(done[1], RestoreEffect)
             assert LATER in done[1].text
             assert only(await b.run("fourth"), ev.PrefixBroken) == []
             assert b.engine.context.dropped_items() == []
@@ -139,7 +139,7 @@ def test_between_requests_it_takes_effect_at_once() -> None:
             await begun(b)
             far = result(b, 0)
             _events, dropped = await meddling(b, "third", ev.ToolFinished, lambda: b.engine.context.drop(far))
-            assert isinstance(dropped, Dropped)
+            assert isinstance(dropped, DropEffect)
             assert LATER not in dropped.text
         assert "far: A line" not in json.dumps(b.requests[-1])
 
@@ -181,7 +181,7 @@ def test_neither_does_one_that_is_broken_off_and_the_session_file_knows(tmp_path
             stream = b.engine.submit("third")
             async for event in stream:
                 if isinstance(event, ev.TextStreamed):
-                    assert isinstance(b.engine.context.drop(result(b, 0)), Dropped)
+                    assert isinstance(b.engine.context.drop(result(b, 0)), DropEffect)
                     if how == "leave":
                         break
                     b.engine.abort(AbortReason.USER_CANCEL)

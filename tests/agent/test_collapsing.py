@@ -16,7 +16,7 @@ from agentcli.agent.ports import Extensions, Staging
 from agentcli.agent.profile import Profile, Tuning
 from agentcli.assemble import Options, build_engine
 from agentcli.context.collapse import Collapse
-from agentcli.context.edits import Edit, edit_from_dict
+from agentcli.context.edits import ContextEdit, edit_from_dict
 from agentcli.context.pipeline import Pipeline
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
@@ -24,7 +24,7 @@ from agentcli.core.abort import AbortController, AbortReason, AbortSignal
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json, Message, Origin
 from agentcli.providers.credentials import Credentials
-from agentcli.providers.script import Reply, Script
+from agentcli.providers.script import Script, ScriptedReply
 from agentcli.providers.scripted import ScriptedTransport
 from agentcli.providers.sdk import SdkTransport
 from agentcli.session.base import SessionContext
@@ -57,10 +57,12 @@ class Window(CachingPlayer):
         super().__init__(played, PromptCache(clock=lambda: asyncio.get_running_loop().time()))
         self.most = most
 
-    def next(self, body: Json) -> Reply:
+    def next(self, body: Json) -> ScriptedReply:
         size = len(json.dumps(body["messages"])) // 4
         if size > self.most and body["model"] == MODEL:
-            return Reply(error={"status": 400, "message": f"prompt is too long: {size} tokens > {self.most} maximum"})
+            return ScriptedReply(
+                error={"status": 400, "message": f"prompt is too long: {size} tokens > {self.most} maximum"}
+            )
         return super().next(body)
 
 
@@ -120,7 +122,7 @@ def sent(body: Json) -> str:
     return json.dumps(body["messages"])
 
 
-def edits_of(events: list[ev.Event]) -> list[Edit]:
+def edits_of(events: list[ev.Event]) -> list[ContextEdit]:
     return [edit_from_dict(edit) for event in only(events, ev.ContextEdited) for edit in event.edits]
 
 
@@ -451,7 +453,7 @@ def test_what_the_person_restored_is_left_alone() -> None:
             assert s.collapsing.drain(s.engine.messages, frozenset()) is None
             assert s.view.wire(s.engine.messages) != original
             for edit in map(edit_from_dict, edited.edits):
-                s.view.edit([Edit(kind="restore", target=edit.target, step="person")])
+                s.view.edit([ContextEdit(kind="restore", target=edit.target, step="person")])
             assert s.view.wire(s.engine.messages) == original
             assert await all_staged(s, usable=12_000) == set()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent.context.compaction_preview import REST, Share, Shares, Totals
+from agentcli.agent.context.compaction_preview import REST, RequestTokens, Share, Shares
 from agentcli.core import events as ev
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.session.history import history_of
@@ -99,7 +99,7 @@ async def test_the_fixed_part_keeps_its_share_whatever_the_server_counts(before:
         (Share("words", 300),), (Share("replies", 9_000), Share("results", 4_000)), (Share("summary", 500),)
     )
     after = 5_000 + round(900 * density)
-    kept, gone, added = shares.lines(Totals(before, after, 5_000), density)
+    kept, gone, added = shares.lines(RequestTokens(before, after, 5_000), density)
     assert tokens_in([*kept, *gone]) == before
     assert tokens_in([*kept, *added]) == after
     assert "-" not in "".join((*kept, *gone, *added))

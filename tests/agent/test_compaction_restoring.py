@@ -33,7 +33,7 @@ from agentcli.context.estimate import block_tokens, message_tokens
 from agentcli.context.view import ContextView
 from agentcli.core.abort import AbortController, Aborted, AbortSignal
 from agentcli.core.ids import SequentialIds
-from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
+from agentcli.core.messages import RESULT_DATA, Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
 from agentcli.core.permission import PermissionMode
 from agentcli.providers.scripted import ScriptedTransport
 from agentcli.tools.base import ToolContext
@@ -48,10 +48,12 @@ LONG = "Part of a long story. " * 2_000
 SIGNAL = AbortSignal()
 
 
-def used(id: str, name: str, result: str = "done", *, fails: bool = False, **input: object) -> list[Message]:
+def used(id: str, name: str, *, fails: bool = False, data: Json | None = None, **input: object) -> list[Message]:
+    result = ToolResultBlock(f"t{id}", (TextBlock("done"),), fails)
+    meta = {RESULT_DATA: {f"t{id}": data}} if data else {}
     return [
         Message("assistant", (ToolUseBlock(f"t{id}", name, dict(input)),), f"c{id}", Origin.REPLY),
-        Message("user", (ToolResultBlock(f"t{id}", (TextBlock(result),), fails),), f"r{id}", Origin.TOOL_RESULTS),
+        Message("user", (result,), f"r{id}", Origin.TOOL_RESULTS, meta=meta),
     ]
 
 
@@ -87,16 +89,14 @@ def test_a_task_list_is_restored_while_something_is_open() -> None:
 
 
 def test_the_plan_in_force_is_the_one_that_was_approved_last() -> None:
-    approved = used(
-        "1", "ExitPlanMode", "The user has approved this plan. Begin.\n\n1. Dig.\n\n2. Plant.", plan="1. Dig."
-    )
-    refused = used("2", "ExitPlanMode", "No.", plan="Burn it.", fails=True)
+    approved = used("1", "ExitPlanMode", data={"plan": "1. Dig.\n\n2. Plant."}, plan="1. Dig.")
+    refused = used("2", "ExitPlanMode", plan="Burn it.", fails=True)
     assert plan_text([*approved, *refused]).endswith("1. Dig.\n\n2. Plant.")
     assert plan_text([*approved, *used("3", "EnterPlanMode")]) == ""
     done = used("4", "TodoWrite", todos=[{"content": "Dig", "status": "completed"}])
     assert plan_text([*approved, *done]) == ""
     assert plan_text([]) == ""
-    assert len(plan_text(used("5", "ExitPlanMode", "Yes.\n\n" + "step " * 90_000))) < 60_000
+    assert len(plan_text(used("5", "ExitPlanMode", data={"plan": "step " * 90_000}))) < 60_000
 
 
 def test_only_commands_that_run_are_restored() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.context.edits import Edit, block_id, edit_from_dict
+from agentcli.context.edits import ContextEdit, block_id, edit_from_dict
 from agentcli.context.pipeline import Pipeline
 from agentcli.context.steps import ContextState, StepPlan
 from agentcli.context.view import ContextView
@@ -120,7 +120,9 @@ class Clears:
         target = blocks[self._number] if len(blocks) > self._number else ""
         if not target or not situation.is_free(target):
             return None
-        return StepPlan((Edit(kind="replace", target=target, text="[cleared]", freed=9),), "cleared one", must=True)
+        return StepPlan(
+            (ContextEdit(kind="replace", target=target, text="[cleared]", freed=9),), "cleared one", must=True
+        )
 
 
 @pytest.mark.parametrize("seen", [1, 2, 3])

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from agentcli.agent.context import pins as pinning
-from agentcli.agent.context.pins import Dropped, Restored, planned_drop, price_of_drop
-from agentcli.context.edits import Edit
+from agentcli.agent.context.pins import DropEffect, RestoreEffect, planned_drop, price_of_drop
+from agentcli.context.edits import ContextEdit
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.messages import Message, Origin, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
@@ -36,7 +36,7 @@ def test_after_a_drop_the_next_request_is_smaller_by_what_was_shown() -> None:
             result = next(m for m in b.engine.messages if m.origin is Origin.TOOL_RESULTS)
             price = b.engine.context.price_of_drop(f"{result.id}:0")
             dropped = b.engine.context.drop(f"{result.id}:0")
-            assert isinstance(dropped, Dropped)
+            assert isinstance(dropped, DropEffect)
             assert dropped == price
             assert b.engine.context.outlook().tokens == before - dropped.tokens_per_turn
             events = await b.run("fourth")
@@ -67,7 +67,7 @@ def test_dropping_a_call_drops_its_result_and_thinking_that_leads_nowhere() -> N
             await b.run("second")
             replied = next(m for m in b.engine.messages if m.tool_uses)
             far = b.engine.context.drop(f"{replied.id}:1")
-            assert isinstance(far, Dropped)
+            assert isinstance(far, DropEffect)
             assert far.also == "with its result"
             await b.run("third")
             said = json.dumps(b.requests[-1])
@@ -75,7 +75,7 @@ def test_dropping_a_call_drops_its_result_and_thinking_that_leads_nowhere() -> N
             assert "near: A line" in said
             assert "far" not in said
             near = b.engine.context.drop(f"{replied.id}:2")
-            assert isinstance(near, Dropped)
+            assert isinstance(near, DropEffect)
             assert near.also == "with its result and the thinking that led to it"
             await b.run("fourth")
         assert "hm" not in json.dumps(b.requests[-1])
@@ -105,8 +105,8 @@ def test_what_is_restored_is_there_again_byte_for_byte() -> None:
                 down = b.engine.context.drop(f"{replied.id}:{dropped}")
                 assert len(b.engine.context.dropped_items()) == 3
                 up = b.engine.context.restore(f"{replied.id}:{restored}")
-                assert isinstance(down, Dropped)
-                assert isinstance(up, Restored)
+                assert isinstance(down, DropEffect)
+                assert isinstance(up, RestoreEffect)
                 assert up.tokens_per_turn == down.tokens_per_turn
                 assert b.engine.context.dropped_items() == []
                 assert b.engine._state.conversation.view.wire(b.engine.messages) == before
@@ -154,7 +154,7 @@ def test_what_the_model_is_working_with_stays_until_it_is_done() -> None:
             meddling = asyncio.create_task(meddle())
             await b.run("second")
             old, with_thinking, newest = await meddling
-        assert isinstance(old, Dropped)
+        assert isinstance(old, DropEffect)
         assert with_thinking == pinning.IN_USE
         assert newest == pinning.IN_USE
         assert "old" not in json.dumps(b.requests[-1]["messages"])
@@ -203,7 +203,7 @@ def test_thinking_stays_while_its_results_wait_for_an_answer_also_when_nothing_r
     ],
 )
 def test_the_price_is_told_in_one_line(given: dict[str, Any], words: str) -> None:
-    change = pinning.ContextChange((Edit(kind="drop", target="m:0", freed=3_100),), first=1_000)
+    change = pinning.ContextChange((ContextEdit(kind="drop", target="m:0", freed=3_100),), first=1_000)
     assert words in price_of_drop(change, situation(**given)).text
 
 
@@ -219,10 +219,10 @@ def test_a_second_drop_behind_the_first_costs_nothing_more_and_one_before_it_onl
             results = [one.id for one in b.engine.context.items() if one.category == "results"]
             alone = b.engine.context.price_of_drop(results[0])
             middle, behind, before = (b.engine.context.drop(results[n]) for n in (1, 2, 0))
-        assert isinstance(alone, Dropped)
-        assert isinstance(middle, Dropped)
-        assert isinstance(behind, Dropped)
-        assert isinstance(before, Dropped)
+        assert isinstance(alone, DropEffect)
+        assert isinstance(middle, DropEffect)
+        assert isinstance(behind, DropEffect)
+        assert isinstance(before, DropEffect)
         assert (behind.once_tokens, behind.once_usd) == (0, 0)
         assert middle.once_tokens > 2 * middle.tokens_per_turn * 0.9
         assert before.once_tokens < alone.once_tokens / 10
@@ -279,7 +279,7 @@ def test_the_price_of_a_drop_far_back_is_all_that_the_cache_does_not_find_any_mo
                 await b.run(f"and {number} " + "more of it " * 100)
             answers = [one for one in b.engine.context.items() if one.category == "answers"]
             said = b.engine.context.drop(answers[-back].id)
-            assert isinstance(said, Dropped)
+            assert isinstance(said, DropEffect)
             await b.run("go on")
         sent = cache.readings[-1]
         assert said.once_tokens == pytest.approx(sent.written, abs=0.1 * sent.prompt)

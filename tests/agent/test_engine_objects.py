@@ -15,7 +15,7 @@ from agentcli.agent.file_changes import FileChanges
 from agentcli.agent.profile import Bounds, ModelSettings, Profile, Tuning, price_of
 from agentcli.agent.prompt_queue import PromptQueue, QueuedPrompt
 from agentcli.agent.updates.attachments import UserNotes
-from agentcli.agent.updates.undo_notes import Note
+from agentcli.agent.updates.undo_notes import UserActionNote
 from agentcli.core import events as ev
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.ids import SequentialIds
@@ -100,9 +100,9 @@ def test_a_session_without_a_message_records_nothing_between_submissions() -> No
 def test_a_note_that_did_not_get_into_the_log_is_handed_out_again() -> None:
     log, _queue = log_with(Store("session"))
     notes = UserNotes(log, SequentialIds(1))
-    notes.add(Note("shell", "one"))
+    notes.add(UserActionNote("shell", "one"))
     [first] = notes.take()
-    notes.add(Note("undo", "two"))
+    notes.add(UserActionNote("undo", "two"))
     assert [message.text for message in notes.take()] == ["one", "two"]
     log.keep(ev.MessageAppended(message=first))
     assert [message.text for message in notes.take()] == ["two"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.context.pins import Dropped
+from agentcli.agent.context.pins import DropEffect
 from agentcli.agent.profile import Profile
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Message
@@ -97,7 +97,7 @@ def unpin(b: Bench) -> None:
 
 def drop(b: Bench) -> None:
     answers = [one.id for one in b.engine.context.items() if one.category == "answers"]
-    assert isinstance(b.engine.context.drop(answers[0]), Dropped)
+    assert isinstance(b.engine.context.drop(answers[0]), DropEffect)
 
 
 def other_model(b: Bench) -> None:

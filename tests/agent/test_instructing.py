@@ -12,7 +12,7 @@ from agentcli.agent.ports import Extensions
 from agentcli.agent.updates.attachments import Composite
 from agentcli.agent.updates.changed_files import ChangedFiles
 from agentcli.agent.updates.instructions import CHANGED, INSTRUCTIONS, NEW, Instructing
-from agentcli.context.edits import Edit as ContextEdit
+from agentcli.context.edits import ContextEdit
 from agentcli.context.view import ContextView
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message

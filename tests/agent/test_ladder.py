@@ -20,7 +20,7 @@ from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.messages import Json, Message
-from agentcli.providers.script import Reply, Script
+from agentcli.providers.script import Script, ScriptedReply
 from agentcli.providers.scripted import ScriptedTransport
 from tests.context.logs import Talk
 from tests.support.cacheserver import CachingPlayer, PromptCache
@@ -46,10 +46,10 @@ class Refusing(CachingPlayer):
         self.count = 0
         self.accepted: list[Json] = []
 
-    def next(self, body: Json) -> Reply:
+    def next(self, body: Json) -> ScriptedReply:
         self.count += 1
         if self.refuse(self.count - 1):
-            return Reply(error=TOO_LONG)
+            return ScriptedReply(error=TOO_LONG)
         self.accepted.append(body)
         return super().next(body)
 

@@ -12,7 +12,7 @@ from agentcli.context.estimate import text_tokens
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
-from agentcli.providers.script import Reply, Script, last_user_text
+from agentcli.providers.script import Script, ScriptedReply, last_user_text
 from agentcli.providers.scripted import ScriptedTransport
 from agentcli.tools.base import Output
 from tests.support.fakes import MODEL, Bench, FakeTool, bench, only, result_of
@@ -42,7 +42,7 @@ class CountingModel:
         self.sizes: list[int] = []
         self.handovers = 0
 
-    def next(self, body: Json) -> Reply:
+    def next(self, body: Json) -> ScriptedReply:
         size = true_tokens(body)
         self.sizes.append(size)
         told = CONSTRAINT in json.dumps(body)
@@ -55,7 +55,7 @@ class CountingModel:
             done = self._turn % self._turns == 0
             steps = [say(f"Done with part {self._turn}.")] if done else [call("Look", what=f"part {self._turn}")]
         written = max(1, int(text_tokens(json.dumps(steps))))
-        return Reply(steps=tuple(steps), usage={"input_tokens": size, "output_tokens": written})
+        return ScriptedReply(steps=tuple(steps), usage={"input_tokens": size, "output_tokens": written})
 
 
 def long_bench(model: Any, refused: list[str], **rest: Any) -> Bench:
@@ -123,11 +123,11 @@ def test_what_is_said_to_be_in_the_context_after_a_compaction_is() -> None:
 class Stubborn(CountingModel):
     """Its hand-overs are useless: they fail, or are longer than everything."""
 
-    def __init__(self, handover: Reply) -> None:
+    def __init__(self, handover: ScriptedReply) -> None:
         super().__init__(turns=60)
         self._handover = handover
 
-    def next(self, body: Json) -> Reply:
+    def next(self, body: Json) -> ScriptedReply:
         reply = super().next(body)
         return self._handover if "write a hand-over" in last_user_text(body) else reply
 
@@ -135,13 +135,13 @@ class Stubborn(CountingModel):
 @pytest.mark.parametrize(
     "handover",
     [
-        Reply(error={"status": 400, "message": "cannot", "type": "invalid_request_error"}),
-        Reply(steps=(say("長い話。" * 30_000),)),
-        Reply(steps=(call("Look", what="no"),)),
+        ScriptedReply(error={"status": 400, "message": "cannot", "type": "invalid_request_error"}),
+        ScriptedReply(steps=(say("長い話。" * 30_000),)),
+        ScriptedReply(steps=(call("Look", what="no"),)),
     ],
     ids=["fails", "inflates", "calls a tool"],
 )
-def test_compaction_that_never_works_is_given_up_and_the_conversation_stays_whole(handover: Reply) -> None:
+def test_compaction_that_never_works_is_given_up_and_the_conversation_stays_whole(handover: ScriptedReply) -> None:
     async def main() -> None:
         refused = list[str]()
         b = long_bench(Stubborn(handover), refused, tuning=Tuning(reactive_compact=False))

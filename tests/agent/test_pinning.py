@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentcli.agent.context import pins as pinning
-from agentcli.agent.context.pins import Dropped, Restored, planned_drop, planned_restore
+from agentcli.agent.context.pins import DropEffect, RestoreEffect, planned_drop, planned_restore
 from agentcli.agent.loop_setup import loop_dependencies
 from agentcli.context.compact import pin_name, pinned_now
-from agentcli.context.edits import Edit, block_id, edit_from_dict
+from agentcli.context.edits import ContextEdit, block_id, edit_from_dict
 from agentcli.context.estimate import message_tokens
 from agentcli.context.pipeline import Pipeline
 from agentcli.context.steps import ContextState, StepPlan
@@ -47,7 +47,7 @@ def test_what_is_pinned_survives_compactions_and_drops_beside_it() -> None:
             assert b.engine.context.pin(results[1]) is None
             assert b.engine.context.drop(results[1]) == pinning.PINNED
             assert b.engine.context.drop(item_of_call(b, "near")) == pinning.PINNED_TOO
-            assert isinstance(b.engine.context.drop(results[0]), Dropped)
+            assert isinstance(b.engine.context.drop(results[0]), DropEffect)
             assert b.engine.context.pins == {results[1]}
             await collect(b.engine.compact())
             assert len(b.engine.context.pins) == 1
@@ -106,11 +106,11 @@ def test_what_a_step_has_shortened_comes_back_whole_and_pinned() -> None:
         async with b.engine:
             await b.run("first")
             result = item(b, "results")
-            edit = Edit(kind="replace", target=result, text="[cleared]", step="microcompact", freed=5_000)
+            edit = ContextEdit(kind="replace", target=result, text="[cleared]", step="microcompact", freed=5_000)
             b.engine._state.conversation.view.edit([edit], b.engine.messages[-1].id)
             assert b.engine.context.item_text(result) == "[cleared]"
             restored = b.engine.context.restore(result)
-            assert isinstance(restored, Restored)
+            assert isinstance(restored, RestoreEffect)
             assert restored.tokens_per_turn > 5_000
             assert b.engine.context.item_text(result) == f"far: {BIG}"
             assert b.engine.context.pins == {result}
@@ -126,7 +126,9 @@ class ClearsAll:
     def plan(self, shown: Sequence[Message], situation: ContextState) -> StepPlan | None:
         targets = [block_id(m, n) for m in shown for n in range(len(m.tool_results))]
         edits = [
-            Edit(kind="replace", target=one, text="[cleared]", freed=9) for one in targets if situation.is_free(one)
+            ContextEdit(kind="replace", target=one, text="[cleared]", freed=9)
+            for one in targets
+            if situation.is_free(one)
         ]
         return StepPlan(tuple(edits), "cleared all", must=True) if edits else None
 
@@ -159,11 +161,13 @@ def test_a_collapsed_span_is_restored_but_not_dropped() -> None:
             await b.run("second")
             before = b.engine._state.conversation.view.wire(b.engine.messages)
             first, last = b.engine.messages[0].id, b.engine.messages[1].id
-            span = Edit(kind="collapse", target=first, through=last, text="It was told.", step="collapse", freed=7_000)
+            span = ContextEdit(
+                kind="collapse", target=first, through=last, text="It was told.", step="collapse", freed=7_000
+            )
             b.engine._state.conversation.view.edit([span], b.engine.messages[-1].id)
             collapsed = item(b, "summary", "It was told.")
             assert b.engine.context.drop(collapsed) == pinning.COLLAPSED_SPAN
-            assert isinstance(b.engine.context.restore(collapsed), Restored)
+            assert isinstance(b.engine.context.restore(collapsed), RestoreEffect)
             assert b.engine._state.conversation.view.wire(b.engine.messages) == before
 
     run_virtual(main)
@@ -178,11 +182,13 @@ def test_what_comes_back_of_a_collapsed_span_is_sized_as_it_will_be_shown() -> N
     talk.answer("Seen.")
     end = talk.prompt("and?")
     view = ContextView()
-    view.edit([Edit(kind="replace", target=cleared, text="[cleared]")])
-    view.edit([Edit(kind="drop", target=dropped), Edit(kind="drop", target=f"{talk.log[3].id}:0")])
+    view.edit([ContextEdit(kind="replace", target=cleared, text="[cleared]")])
+    view.edit([ContextEdit(kind="drop", target=dropped), ContextEdit(kind="drop", target=f"{talk.log[3].id}:0")])
     view.repair("drop_images", end)
     shown = sum(map(message_tokens, view.messages(talk.log)))
-    span = Edit(kind="collapse", target=talk.log[0].id, through=talk.log[-2].id, text="They looked.", step="collapse")
+    span = ContextEdit(
+        kind="collapse", target=talk.log[0].id, through=talk.log[-2].id, text="They looked.", step="collapse"
+    )
     view.edit([span])
     small = sum(map(message_tokens, view.messages(talk.log)))
     now = situation(estimate=small, usable=shown + 1)
@@ -191,7 +197,7 @@ def test_what_comes_back_of_a_collapsed_span_is_sized_as_it_will_be_shown() -> N
     assert small - change.freed == shown
     view.edit(change.edits)
     picture = f"{refused_picture}:1"
-    view.edit([Edit(kind="replace", target=picture, text="[a picture]")])
+    view.edit([ContextEdit(kind="replace", target=picture, text="[a picture]")])
     small = sum(map(message_tokens, view.messages(talk.log)))
     change = planned_restore(view, talk.log, picture, now)
     assert not isinstance(change, str), change

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import pytest
 
+from agentcli.agent.context.compaction_restore import plan_text
 from agentcli.agent.engine import Engine
 from agentcli.agent.ports import Extensions, Hooks, PreToolVerdict
 from agentcli.core import events as ev
@@ -207,6 +208,7 @@ async def test_the_person_may_change_the_plan_and_choose_the_mode(project: Path)
         events = await session.run()
         assert session.engine.permissions.mode is PermissionMode.ACCEPT_EDITS
     assert session.results[0].endswith("\n\nOnly step 1")
+    assert plan_text(session.engine.messages).endswith("\nOnly step 1")
     assert {event.mode for event in only(events, ev.ModeChanged)} == {"acceptEdits"}
 
 

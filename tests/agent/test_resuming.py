@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.context.pins import Dropped
+from agentcli.agent.context.pins import DropEffect
 from agentcli.agent.engine import Engine
 from agentcli.agent.engine_setup import CHANGED_BEFORE
 from agentcli.agent.updates import changed_files as changedfiles
@@ -203,7 +203,7 @@ async def test_what_is_done_to_the_context_before_leaving_is_known_after_a_resum
         session = session_of(await collect(first.submit(f"one {story}")))
         await collect(first.submit("two"))
         item = next(item for item in first.context.items() if item.category == "prompts")
-        assert isinstance(first.context.drop(item.id), Dropped)
+        assert isinstance(first.context.drop(item.id), DropEffect)
         left = first.context.outlook()
     async with engine("Three.", "A summary.", resume=session) as second:
         assert second.context.outlook() == left

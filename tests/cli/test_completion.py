@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.cli.complete import WANTS_FILES, Files, offers
+from agentcli.cli.complete import WANTS_FILES, FileNamesWanted, offers
 from agentcli.cli.flags import COMMANDS, FLAGS, SHELLS
 from agentcli.cli.main import main
 from agentcli.session.paths import session_path
@@ -68,7 +68,7 @@ def test_the_values_of_flags_are_offered(environ: dict[str, str]) -> None:
     "words", [("--add-dir", ""), ("--system-prompt-file", "x"), ("some words", ""), ("--", "x"), ("trust", "")]
 )
 def test_file_names_are_left_to_the_shell(environ: dict[str, str], words: tuple[str, ...]) -> None:
-    with pytest.raises(Files):
+    with pytest.raises(FileNamesWanted):
         offered(environ, *words)
 
 

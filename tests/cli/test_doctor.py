@@ -14,7 +14,7 @@ import pytest
 from agentcli.assemble import Options
 from agentcli.cli.main import main
 from agentcli.config.credentials import KeyStore
-from agentcli.doctor import machine, model, settings, terminal
+from agentcli.doctor import foreign, machine, model, settings, terminal
 from agentcli.doctor.check_context import CheckContext, OutputScreen
 from agentcli.doctor.checks import CHECKS, run_checks
 from agentcli.doctor.finding import Finding, finding_lines, summary
@@ -93,6 +93,7 @@ def test_doctor_says_when_there_is_no_sandbox(
     code, found, _shown = checks(capfd)
     assert found["sandbox"]["status"] == "warn"
     assert "apt install bubblewrap" in found["sandbox"]["text"]
+    assert "agentcli doctor" not in found["sandbox"]["text"]
     assert found["git"]["status"] == "warn"
     code, found, _shown = checks(capfd, "--sandbox", "strict")
     assert (code, found["sandbox"]["status"]) == (1, "fail")
@@ -261,12 +262,33 @@ async def test_a_real_terminal_is_asked_and_left_as_it_was(tmp_path: Path) -> No
         await program.end()
 
 
-def test_a_project_file_for_mcp_is_said_to_be_unread(place: Path) -> None:
-    assert list(settings.servers(context(place))) == []
-    (place / "work" / ".mcp.json").write_text("{}")
-    [line] = settings.servers(context(place))
-    assert line.status == "warn"
-    assert "not read" in line.text
+def test_each_part_of_another_agents_setup_is_named_with_what_becomes_of_it(place: Path) -> None:
+    assert list(foreign.setup(context(place))) == []
+    work = place / "work"
+    for path, text in (
+        (work / ".mcp.json", "{}"),
+        (work / ".claude/commands/web/page.md", "Make a page."),
+        (work / ".claude/agents/bad.md", "no header"),
+        (work / ".agents/skills/ship/SKILL.md", "---\ndescription: d\n---\nx"),
+        (work / ".claude/settings.json", '{"hooks": {"Stop": [{}]}, "permissions": {"allow": ["Bash"]}}'),
+        (work / "CLAUDE.md", "x"),
+        (place / "home/.claude/settings.json", '{"hooks": {"Stop": [{}]}}'),
+        (place / "home/.claude/commands/mine.md", "x"),
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    said = {(line.status, line.text) for line in foreign.setup(context(place))}
+    assert said == {
+        ("ok", ".claude/commands: 1 command, not used: this folder is not trusted"),
+        ("ok", "~/.claude/commands: 1 command, used"),
+        ("ok", ".agents/skills: 1 skill, not used: this folder is not trusted"),
+        ("warn", ".claude/agents/bad.md:1: An agent needs a `description`, which says when to use it."),
+        ("ok", "~/.claude/settings.json: hooks, used; /hooks lists them"),
+        ("ok", ".claude/settings.json: hooks, not used: this folder is not trusted"),
+        ("ok", ".claude/settings.json: permission rules ignored; rights come only from agentcli's own settings"),
+        ("ok", "CLAUDE.md: instructions, used"),
+        ("warn", ".mcp.json: not used, this version has no MCP servers yet"),
+    }
 
 
 def test_a_folder_whose_settings_are_not_trusted_is_told(place: Path) -> None:

@@ -250,11 +250,9 @@ def test_every_command_can_be_loaded_and_has_a_line_for_the_menu() -> None:
 
 @pytest.mark.parametrize("name", [command.name for command in COMMANDS if command.local == ALWAYS])
 async def test_a_command_that_needs_a_front_end_is_refused_without_one(tmp_path: Path, name: str) -> None:
-    async with engine_on(tmp_path, "Hello.") as engine:
-        await collect(engine.submit("Hi"))
-        assert await refused(engine, f"/{name}") == (
-            f"/{name} is not available here. Start agentcli without -p to use it."
-        )
+    async with engine_on(tmp_path) as engine:
+        for line in (f"/{name}", f"/{name} no such argument"):
+            assert await refused(engine, line) == f"/{name} is not available here. Start agentcli without -p to use it."
 
 
 async def test_the_context_is_counted_by_kind_and_a_session_renamed(tmp_path: Path) -> None:

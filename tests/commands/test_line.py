@@ -8,7 +8,9 @@ from agentcli.commands.line import CommandLine, PromptLine, ShellLine, parse_lin
 from agentcli.commands.registry import find
 
 
-@pytest.mark.parametrize("text", ["fix it", "", "/", "/usr is full", "/usr/bin/env", "a\n/model", "and /model"])
+@pytest.mark.parametrize(
+    "text", ["fix it", "", "/", "/usr is full", "/usr/bin/env", "a\n/model", "and /model", "#12 fails", "# A\nb"]
+)
 def test_prompts(text: str) -> None:
     assert parse_line(text) == PromptLine(text)
 
@@ -30,3 +32,7 @@ def test_an_alias_names_its_command_and_an_unknown_name_none() -> None:
 
 def test_shell_lines() -> None:
     assert parse_line("! ls -l") == ShellLine("ls -l")
+
+
+def test_a_line_after_a_hash_is_added_to_an_instruction_file() -> None:
+    assert parse_line("# run make check ") == CommandLine("memory", "add run make check", find("memory"))

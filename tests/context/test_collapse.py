@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agentcli.context import collapse as words
 from agentcli.context.collapse import LEAST_SPAN, MOST_ASKED, Collapse, Span, Thresholds, find_spans
 from agentcli.context.compact import RESTORED
-from agentcli.context.edits import Edit, block_id
+from agentcli.context.edits import ContextEdit, block_id
 from agentcli.context.estimate import block_tokens, message_tokens
 from agentcli.context.microcompact import Microcompact
 from agentcli.context.pipeline import Pipeline
@@ -253,8 +253,10 @@ def test_a_span_is_summarised_again_after_the_user_drops_a_block() -> None:
     talk = long_talk()
     step = staged(talk.log)
     view = ContextView()
-    view.edit([Edit(kind="drop", target="m1:0", step="person"), Edit(kind="drop", target="m2:0", step="person")])
-    view.edit([Edit(kind="replace", target="m6:0", text="[Cleared]", step="microcompact")])
+    view.edit(
+        [ContextEdit(kind="drop", target="m1:0", step="person"), ContextEdit(kind="drop", target="m2:0", step="person")]
+    )
+    view.edit([ContextEdit(kind="replace", target="m6:0", text="[Cleared]", step="microcompact")])
     plan = step.plan(talk.log, at(99_000, edited=view.edits.edited))
     assert plan is not None
     assert [edit.target for edit in plan.edits] == ["m4", "m8", "m12"]
@@ -267,12 +269,12 @@ def test_what_was_cleared_since_frees_less() -> None:
     step.stage(only_span(talk.log), "word " * 60)
     view = ContextView()
     whole = step.plan_all(talk.log, frozenset(), view.edits.edited)
-    view.edit([Edit(kind="replace", target="m2:0", text="[Cleared] " + "word " * 150, step="microcompact")])
+    view.edit([ContextEdit(kind="replace", target="m2:0", text="[Cleared] " + "word " * 150, step="microcompact")])
     less = step.plan_all(talk.log, frozenset(), view.edits.edited)
     assert whole is not None
     assert less is not None
     assert 0 < less.freed < whole.freed / 10
-    view.edit([Edit(kind="replace", target="m2:0", text="[Cleared]", step="microcompact")])
+    view.edit([ContextEdit(kind="replace", target="m2:0", text="[Cleared]", step="microcompact")])
     assert step.plan_all(talk.log, frozenset(), view.edits.edited) is None, "the summary would be hardly shorter"
 
 
@@ -333,7 +335,7 @@ def test_for_any_conversation_and_any_commits_the_request_is_valid_and_can_be_ha
         assert ids[message_id].content[int(number)] is kept.content[int(number)]
     freed = plan.freed if plan else 0
     assert sum(map(message_tokens, shown)) == sum(map(message_tokens, log)) - freed
-    view.edit([Edit(kind="restore", target=edit.target) for edit in (plan.edits if plan else ())], log[-1].id)
+    view.edit([ContextEdit(kind="restore", target=edit.target) for edit in (plan.edits if plan else ())], log[-1].id)
     assert view.wire(log) == original
     assert log == before
 

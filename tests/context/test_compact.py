@@ -25,7 +25,7 @@ from agentcli.context.compact import (
     without_oldest,
     word_for_word,
 )
-from agentcli.context.edits import Edit, Edits
+from agentcli.context.edits import ContextEdit, Edits
 from agentcli.context.estimate import block_tokens, message_tokens
 from agentcli.context.view import ContextView
 from agentcli.core.ids import SequentialIds
@@ -266,7 +266,7 @@ def test_an_undone_compaction_gives_back_the_one_before_it() -> None:
     edits = Edits()
     found = edits.boundary(log)
     assert found is not None
-    edits.add(Edit(kind="undo_compaction", target=found.id, through=second[-1].id))
+    edits.add(ContextEdit(kind="undo_compaction", target=found.id, through=second[-1].id))
     assert edits.in_force(log) == first
     before = edits.boundary(log)
     assert before is not None

@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.context.edits import Edit, Edits, block_id, edit_from_dict, edit_to_dict
+from agentcli.context.edits import ContextEdit, Edits, block_id, edit_from_dict, edit_to_dict
 from agentcli.context.view import ContextView
 from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
 from tests.support.validate import problems
@@ -39,7 +39,7 @@ def refused(view: ContextView) -> list[str]:
 
 def test_a_replaced_result_keeps_its_call_and_the_rest_stays_the_same_object() -> None:
     view = ContextView()
-    view.edit([Edit(kind="replace", target="r1:0", text="[cleared]", step="microcompact", freed=150)])
+    view.edit([ContextEdit(kind="replace", target="r1:0", text="[cleared]", step="microcompact", freed=150)])
     shown = view.messages(LOG)
     assert shown[6].tool_results[0].text == "[cleared]"
     assert [one is other for one, other in zip(shown, LOG, strict=True)].count(False) == 1
@@ -49,18 +49,18 @@ def test_a_replaced_result_keeps_its_call_and_the_rest_stays_the_same_object() -
 
 def test_a_dropped_pair_is_gone_and_the_request_is_valid() -> None:
     view = ContextView()
-    view.edit([Edit(kind="drop", target="a1:1"), Edit(kind="drop", target="r1:0")])
+    view.edit([ContextEdit(kind="drop", target="a1:1"), ContextEdit(kind="drop", target="r1:0")])
     assert "call1" not in json.dumps(view.wire(LOG))
     assert refused(view) == []
 
 
 def test_a_collapsed_span_is_one_message_and_can_be_restored() -> None:
     edits = Edits()
-    edits.add(Edit(kind="collapse", target="p0", through="d1", text="They read 0 and 1."))
+    edits.add(ContextEdit(kind="collapse", target="p0", through="d1", text="They read 0 and 1."))
     shown = edits.shown(LOG)
     assert [message.id for message in shown] == ["collapse:p0", *[message.id for message in LOG[8:]]]
     assert edits.shown(LOG)[0] is shown[0]
-    edits.add(Edit(kind="restore", target="p0"))
+    edits.add(ContextEdit(kind="restore", target="p0"))
     assert edits.shown(LOG) == tuple(LOG)
 
 
@@ -71,7 +71,7 @@ def test_an_undone_compaction_counts_as_never_written() -> None:
     edits = Edits()
     log = [*LOG, boundary, summary, later]
     assert edits.in_force(log) == (summary, later)
-    edits.add(Edit(kind="undo_compaction", target="b", through="s"))
+    edits.add(ContextEdit(kind="undo_compaction", target="b", through="s"))
     assert edits.in_force(log) == (*LOG, later)
 
 
@@ -83,7 +83,7 @@ def test_what_edits_freed_since_the_last_usage_is_taken_off_the_estimate() -> No
     log = [*LOG[:-1], replace(LOG[-1], usage=Usage(input_tokens=10_000, output_tokens=100))]
     view = ContextView()
     assert view.estimate(log, 0) == 10_100
-    view.edit([Edit(kind="replace", target="r1:0", text="[cleared]", freed=500)], after=log[-1].id)
+    view.edit([ContextEdit(kind="replace", target="r1:0", text="[cleared]", freed=500)], after=log[-1].id)
     assert view.estimate(log, 0) == 9_600
     newer = replace(LOG[-1], id="new", usage=Usage(input_tokens=9_500, output_tokens=100))
     assert view.estimate([*log, LOG[0], newer], 0) == 9_600, "the next response has counted it"
@@ -91,18 +91,20 @@ def test_what_edits_freed_since_the_last_usage_is_taken_off_the_estimate() -> No
 
 EDIT = st.one_of(
     st.builds(
-        lambda message, number, kind, text: Edit(kind=kind, target=f"{message.id}:{number}", text=text),
+        lambda message, number, kind, text: ContextEdit(kind=kind, target=f"{message.id}:{number}", text=text),
         st.sampled_from(LOG),
         st.integers(0, 2),
         st.sampled_from(["replace", "restore"]),
         st.text(max_size=5),
     ),
-    st.builds(lambda turn: Edit(kind="collapse", target=f"p{turn}", through=f"d{turn}", text="x"), st.integers(0, 3)),
+    st.builds(
+        lambda turn: ContextEdit(kind="collapse", target=f"p{turn}", through=f"d{turn}", text="x"), st.integers(0, 3)
+    ),
 )
 
 
 @given(st.lists(EDIT, max_size=12))
-def test_any_edits_give_a_valid_request_and_come_back_from_a_file_as_they_were(made: list[Edit]) -> None:
+def test_any_edits_give_a_valid_request_and_come_back_from_a_file_as_they_were(made: list[ContextEdit]) -> None:
     one, other = ContextView(), ContextView()
     one.edit(made)
     other.edit([edit_from_dict(json.loads(json.dumps(edit_to_dict(edit)))) for edit in made])
@@ -117,9 +119,9 @@ def test_a_block_is_named_by_its_message_and_place() -> None:
 
 def test_a_collapse_or_an_undo_whose_end_was_lost_hides_nothing_of_what_follows() -> None:
     edits = Edits()
-    edits.add(Edit(kind="collapse", target="p1", through="gone", text="x"))
+    edits.add(ContextEdit(kind="collapse", target="p1", through="gone", text="x"))
     assert edits.shown(LOG) == tuple(LOG)
     boundary = Message("user", (), "b", Origin.BOUNDARY, meta={"messages": ["s"]})
     summary = Message("user", (TextBlock("All of it"),), "s", Origin.SUMMARY)
-    edits.add(Edit(kind="undo_compaction", target="b", through="gone"))
+    edits.add(ContextEdit(kind="undo_compaction", target="b", through="gone"))
     assert edits.in_force([*LOG, boundary, summary, QUESTION]) == (*LOG, QUESTION)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.context.compact import boundary, said_again
-from agentcli.context.edits import Edit
+from agentcli.context.edits import ContextEdit
 from agentcli.context.estimate import (
     IMAGE_TOKENS,
     Estimator,
@@ -159,7 +159,7 @@ def test_what_was_cleared_since_teaches_nothing_wrong() -> None:
     log, true = dense_log(), ContextView()
     true.estimate(log, 0)
     resumed = ContextView()
-    cleared = [Edit(kind="replace", target=f"r{number}:0", text="[cleared]", freed=900) for number in range(4)]
+    cleared = [ContextEdit(kind="replace", target=f"r{number}:0", text="[cleared]", freed=900) for number in range(4)]
     resumed.edit(cleared, after="r5")
     resumed.estimate(log, 0)
     assert resumed.estimator.density == pytest.approx(true.estimator.density, rel=0.02)

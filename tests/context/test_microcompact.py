@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentcli.context.budget import ToolResultBudget
-from agentcli.context.edits import Edit, Edits
+from agentcli.context.edits import ContextEdit, Edits
 from agentcli.context.microcompact import Microcompact
 from agentcli.context.steps import ContextState, StepPlan
 from tests.context.logs import PIXEL, Talk
@@ -94,11 +94,11 @@ def test_what_was_brought_back_and_is_not_pinned_any_more_is_cleared_again() -> 
         edits.add(edit)
     assert step.plan(talk.log, situation(edits=edits)) is None
     for block in blocks[:2]:
-        edits.add(Edit(kind="restore", target=block))
+        edits.add(ContextEdit(kind="restore", target=block))
     pinned = frozenset(blocks[:2])
     assert step.plan(talk.log, situation(edits=edits, pinned=pinned)) is None
     assert targets(step.plan(talk.log, situation(edits=edits))) == blocks[:2]
-    edits.add(Edit(kind="drop", target=blocks[0], step="person"))
+    edits.add(ContextEdit(kind="drop", target=blocks[0], step="person"))
     assert blocks[0] not in targets(step.plan(talk.log, situation(edits=edits)))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.context.edits import Edit, Edits
+from agentcli.context.edits import ContextEdit, Edits
 from agentcli.context.snip import (
     CHANGED_AND_READ,
     OLD_PICTURE,
@@ -153,17 +153,17 @@ def test_nothing_points_to_what_is_not_shown_and_nothing_is_decided_twice() -> N
     new = talk.call("Read", {"file_path": "/a.py"}, numbered(1, 100))
     talk.call("TodoWrite", {}, "ok")
     edits = Edits()
-    edits.add(Edit(kind="drop", target=new, step="person"))
+    edits.add(ContextEdit(kind="drop", target=new, step="person"))
     situation = ContextState(estimate=1, usable=10, edited=edits.edited)
     snip = Snip()
     assert snip.plan(talk.log, situation) is None
-    edits.add(Edit(kind="restore", target=new))
+    edits.add(ContextEdit(kind="restore", target=new))
     plan = snip.plan(talk.log, situation)
     assert isinstance(plan, StepPlan)
     for edit in plan.edits:
         edits.add(edit)
     assert snip.plan(talk.log, situation) is None
-    edits.add(Edit(kind="restore", target=old))
+    edits.add(ContextEdit(kind="restore", target=old))
     assert snip.plan(talk.log, situation) is None, "the person wanted it back"
 
 

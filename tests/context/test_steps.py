@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentcli.context.budget import ToolResultBudget
-from agentcli.context.edits import Edit, edit_from_dict, edit_to_dict
+from agentcli.context.edits import ContextEdit, edit_from_dict, edit_to_dict
 from agentcli.context.microcompact import Microcompact
 from agentcli.context.pipeline import Pipeline
 from agentcli.context.snip import READ_AGAIN, Snip
@@ -36,7 +36,7 @@ from tests.context.logs import Talk, numbered, ran, refused, shown_text, talks
 
 
 def freeing(tokens: int, *, must: bool = False) -> StepPlan:
-    return StepPlan((Edit(kind="replace", target="m:0", text="x", freed=tokens),), "", must)
+    return StepPlan((ContextEdit(kind="replace", target="m:0", text="x", freed=tokens),), "", must)
 
 
 def at(cached: int, **rest: object) -> ContextState:
@@ -119,7 +119,7 @@ class Fixed:
 
     def __init__(self, name: str, block: str, freed: int) -> None:
         self.name = name
-        self._edit = Edit(kind="replace", target=block, text="x", freed=freed, step=name)
+        self._edit = ContextEdit(kind="replace", target=block, text="x", freed=freed, step=name)
 
     def plan(self, shown: Sequence[Message], situation: ContextState) -> StepPlan | None:
         return (
@@ -173,7 +173,7 @@ def test_a_drain_has_broken_the_prefix_already() -> None:
     warm = ContextState(estimate=30_000, usable=100_000, cached=29_000)
     pipeline = Pipeline([small])
     assert ran(pipeline, view, talk.log, lambda _freed: warm) == [], "not worth breaking the prefix for"
-    drained = Edit(kind="collapse", target="m3", through="m6", text="They ran things.", step="collapse")
+    drained = ContextEdit(kind="collapse", target="m3", through="m6", text="They ran things.", step="collapse")
     view.edit([drained], talk.log[-1].id)
     told = ContextEdited(edits=[edit_to_dict(drained)], step="collapse", freed_tokens=9_000)
     pipeline.broken_by(view, talk.log, told, 21_000)
@@ -263,11 +263,11 @@ def test_messages_under_a_collapse_are_not_looked_at() -> None:
     talk.call("Read", {"file_path": "/a"}, numbered(1, 200))
     talk.call("Bash", {"command": "ls"}, "a")
     view = ContextView()
-    view.edit([Edit(kind="collapse", target="m0", through="m2", text="They read /a.")])
+    view.edit([ContextEdit(kind="collapse", target="m0", through="m2", text="They read /a.")])
     events = ran(Pipeline([Snip()]), view, talk.log, lambda _freed: at(0, cache_cold=True))
     assert isinstance(events[0], ContextEdited)
     assert [(edit["target"], edit["text"]) for edit in events[0].edits] == [(second, READ_AGAIN)], f"not {first}"
-    view.edit([Edit(kind="collapse", target="m4", through="m4", text="And again.")])
+    view.edit([ContextEdit(kind="collapse", target="m4", through="m4", text="And again.")])
     assert ran(Pipeline([Snip()]), view, talk.log, lambda _freed: at(0, cache_cold=True)) == []
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from textual.pilot import Pilot
 
 from agentcli.assemble import Options
-from agentcli.demo.tour import Stop
+from agentcli.demo.tour import TourStop
 from agentcli.tui.app import AgentApp
 from agentcli.tui.start import Start
 from agentcli.tui.startup.preferences import load_preferences
@@ -27,7 +27,7 @@ class ThreeStops:
 
     def __init__(self) -> None:
         self.all: list[str] = []
-        self.left = [Stop("one", "first"), Stop("two", "second", "now the second"), Stop("three", "third")]
+        self.left = [TourStop("one", "first"), TourStop("two", "second", "now the second"), TourStop("three", "third")]
 
     def sent(self, text: str) -> None:
         self.all.append(text)
@@ -36,8 +36,8 @@ class ThreeStops:
     def look(self, engine: object) -> None:
         pass
 
-    def next(self) -> Stop:
-        return self.left[0] if self.left else Stop("leave", "/exit")
+    def next(self) -> TourStop:
+        return self.left[0] if self.left else TourStop("leave", "/exit")
 
 
 def play(folder: Path, script: Play | None, *replies: Any, speed: float = 0.0) -> ThreeStops:

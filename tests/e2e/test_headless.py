@@ -231,6 +231,12 @@ async def test_a_command_that_needs_no_model_needs_no_key(program: Program) -> N
     assert "ANTHROPIC_API_KEY" in prompted.err
 
 
+async def test_a_command_of_the_front_end_is_not_available(program: Program) -> None:
+    ended = await program.run("-p", "/copy")
+    assert ended.code == 1
+    assert "/copy is not available here. Start agentcli without -p to use it." in ended.err
+
+
 async def test_a_task_budget_leaves_the_prefix_of_requests_alone(program: Program) -> None:
     (program.work / "a.txt").write_text("content of a\n", encoding="utf-8")
     path = str(program.work / "a.txt")

@@ -89,6 +89,8 @@ async def test_the_line_works_in_a_shell(line: str, tmp_path: Path) -> None:
     (work / "tests/data/hello.json").write_text((REPOSITORY / "tests/data/hello.json").read_text())
     (work / "pyproject.toml").write_text("")
     subprocess.run(["git", "init", "-q", str(work)], check=True)
+    identity = ("-c", "user.name=u", "-c", "user.email=u@example.org")
+    subprocess.run(["git", *identity, "commit", "-qm", "one", "--allow-empty"], cwd=work, check=True)
     answer = reply(call("StructuredOutput", names=["a"])) if "--json-schema" in line else reply(say("an answer"))
     async with LoopbackServer({**answer, "repeat": 5}) as server:
         environ = {

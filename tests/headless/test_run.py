@@ -287,7 +287,7 @@ def test_a_second_signal_ends_everything_at_once(terminal: Terminal, monkeypatch
     async def stubborn(_engine: FakeEngine) -> None:
         await ended.wait()
 
-    monkeypatch.setattr(running.Run, "_leave_at_once", leave)
+    monkeypatch.setattr(running.HeadlessRun, "_leave_at_once", leave)
     assert terminal.run([sends(signal.SIGINT), sends(signal.SIGTERM), stubborn, result()]) == 130
     assert left == [143]
 

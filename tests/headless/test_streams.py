@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.core.descendants import kill_descendants
-from agentcli.headless.streams import OutputLost, Writer, complain, is_terminal
+from agentcli.headless.streams import OutputLost, StreamWriter, complain, is_terminal
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +29,7 @@ async def read_exactly(descriptor: int, size: int) -> bytes:
 async def test_a_slow_reader_slows_the_writer_and_nothing_else() -> None:
     read, write = os.pipe()
     data = bytes(range(256)) * 4096
-    task = asyncio.create_task(Writer(write).write(data))
+    task = asyncio.create_task(StreamWriter(write).write(data))
     for _turn in range(50):
         await asyncio.sleep(0)
     assert not task.done()
@@ -41,7 +41,7 @@ async def test_a_slow_reader_slows_the_writer_and_nothing_else() -> None:
 
 async def test_pieces_of_two_writers_do_not_mix() -> None:
     read, write = os.pipe()
-    writer = Writer(write)
+    writer = StreamWriter(write)
     lines = [letter * 200_000 + b"\n" for letter in (b"a", b"b", b"c")]
     tasks = [asyncio.create_task(writer.write(line)) for line in lines]
     assert await read_exactly(read, sum(map(len, lines))) == b"".join(lines)
@@ -54,18 +54,18 @@ async def test_a_reader_that_is_gone_is_quiet_and_a_full_disk_is_not() -> None:
     read, write = os.pipe()
     os.close(read)
     with pytest.raises(OutputLost) as gone:
-        await Writer(write).write(b"x")
+        await StreamWriter(write).write(b"x")
     os.close(write)
     assert gone.value.quiet
     if Path("/dev/full").exists():
         with Path("/dev/full").open("wb", buffering=0) as full, pytest.raises(OutputLost, match="No space") as lost:
-            await Writer(full.fileno()).write(b"x")
+            await StreamWriter(full.fileno()).write(b"x")
         assert not lost.value.quiet
 
 
 async def test_a_file_takes_everything_at_once(tmp_path: Path) -> None:
     with (tmp_path / "f").open("wb") as file:
-        await Writer(file.fileno()).write(b"x" * 100_000)
+        await StreamWriter(file.fileno()).write(b"x" * 100_000)
     assert (tmp_path / "f").stat().st_size == 100_000
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.assemble import Options, build_engine
-from agentcli.assemble.login import Address
+from agentcli.assemble.login import EndpointAddress
 from agentcli.assemble.model import reconnect
 from agentcli.interactive.connecting import Connecting
 from agentcli.interactive.welcome import CheckKey, KeepKey, TryServer, UsePublic, UseServer, Welcome
@@ -24,7 +24,7 @@ from tests.support.listener import Listener
 
 pytestmark = pytest.mark.anyio
 KEY = "sk-ant-welcome-0123456789"
-PUBLIC = Address("https://api.anthropic.com", "default")
+PUBLIC = EndpointAddress("https://api.anthropic.com", "default")
 OLLAMA = LocalServer("Ollama", "http://127.0.0.1:11434", ("llama", "qwen"))
 SINGLE = LocalServer("vLLM", "http://127.0.0.1:8000", ("phi",))
 FRESH = Welcome(address=PUBLIC, public=PUBLIC)
@@ -103,13 +103,13 @@ def test_a_server_that_cannot_be_used_leads_back_to_the_choice(speaks: bool | No
 
 
 def test_from_a_server_of_ones_own_there_is_a_way_back_to_the_public_address() -> None:
-    own = replace(FRESH, address=Address("http://127.0.0.1:11434", "settings"), connected="127.0.0.1:11434")
+    own = replace(FRESH, address=EndpointAddress("http://127.0.0.1:11434", "settings"), connected="127.0.0.1:11434")
     assert "public" in names(own)
     asked, work = own.choose("public")
     assert (asked.asks, work) == ("API key for api.anthropic.com", None)
     assert asked.entered(KEY)[1] == CheckKey(PUBLIC, KEY)
     assert replace(own, public_ready=True).choose("public")[1] == UsePublic(PUBLIC)
-    environment = replace(own, address=Address("http://127.0.0.1:11434", "ANTHROPIC_BASE_URL"))
+    environment = replace(own, address=EndpointAddress("http://127.0.0.1:11434", "ANTHROPIC_BASE_URL"))
     assert "public" not in names(environment), "the variable would win anyway"
 
 
@@ -178,7 +178,7 @@ async def test_a_pasted_key_is_asked_about_kept_and_used_by_the_running_conversa
 ) -> None:
     place, connection = Place(tmp_path), Connection()
     async with Listener(models=(401, b"{}")) as server:
-        public = Address(server.url, "default")
+        public = EndpointAddress(server.url, "default")
         engine = build_engine(replace(place.options, connection=connection))
         connecting = Connecting(place.options)
         welcome = replace(connecting.begin(demo=True), address=public, public=public)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from agentcli.plain.pieces import Answer, AnswerEnd, line
+from agentcli.plain.pieces import AnswerEnd, AnswerText, line
 from agentcli.plain.writer import BareWriter, ColourWriter
 
 
 @pytest.mark.parametrize("text", ["a \u202egpj.exe", "a &#x202e;gpj.exe", "a &#8238;gpj.exe", "`a \u202egpj.exe`"])
 def test_an_answer_cannot_turn_the_direction_of_text(text: str) -> None:
     shown: list[str] = []
-    ColourWriter(shown.append, lambda: 80).write([Answer(text), AnswerEnd()])
-    BareWriter(shown.append).write([Answer(text), AnswerEnd()])
+    ColourWriter(shown.append, lambda: 80).write([AnswerText(text), AnswerEnd()])
+    BareWriter(shown.append).write([AnswerText(text), AnswerEnd()])
     assert "\u202e" not in "".join(shown)
     assert "<U+202E>" in shown[0]
 
@@ -28,5 +28,5 @@ def test_an_emoji_that_comes_in_two_pieces_stays_one() -> None:
     shown: list[str] = []
     writer = BareWriter(shown.append)
     for piece in ("x 👨", "\u200d👩\u200d", "👧 ❤", "\ufe0f", "\u202e"):
-        writer.write([Answer(piece)])
+        writer.write([AnswerText(piece)])
     assert "".join(shown) == "x 👨\u200d👩\u200d👧 ❤\ufe0f<U+202E>"

@@ -19,7 +19,7 @@ from agentcli.core.messages import (
     ToolUseBlock,
     user_message,
 )
-from agentcli.plain.pieces import Answer, AnswerEnd, Gap, line
+from agentcli.plain.pieces import AnswerEnd, AnswerText, Gap, line
 from agentcli.plain.printer import Printer
 from agentcli.plain.replay import replayed
 from agentcli.plain.results import diff_output
@@ -330,7 +330,7 @@ def test_notices_in_the_midst_of_an_answer_begin_a_line_of_their_own() -> None:
 
 def test_there_is_never_more_than_one_empty_line() -> None:
     printed = Printed()
-    printed.also([Gap(), line("a"), Gap(), Gap(), line("b"), Gap(), Answer("c\n\n"), AnswerEnd(), Gap(), line("d")])
+    printed.also([Gap(), line("a"), Gap(), Gap(), line("b"), Gap(), AnswerText("c\n\n"), AnswerEnd(), Gap(), line("d")])
     assert printed.text == "a\n\nb\n\nc\n\nd\n"
 
 
@@ -346,7 +346,7 @@ def bare(text: str) -> str:
 
 def test_markdown_is_rendered_without_escape_codes_other_than_looks() -> None:
     text = "# Head\n\n**b** `c` [l](http://u)\n\n| a | b |\n|--|--|\n| 1 | 2 |\n\n> q\n\n```sh\nls\n```\n"
-    shown = coloured(Answer(text), AnswerEnd())
+    shown = coloured(AnswerText(text), AnswerEnd())
     assert "\x1b" not in bare(shown)
     assert "b c l (http://u)" in bare(shown)
     assert all(row == row.rstrip() for row in bare(shown).split("\n")), "no blanks at the ends of lines"
@@ -354,7 +354,7 @@ def test_markdown_is_rendered_without_escape_codes_other_than_looks() -> None:
 
 def test_what_looks_like_markup_of_the_renderer_stays_text() -> None:
     assert "[bold red]x[/] :smile: [link=http://x]y[/link]" in bare(
-        coloured(Answer("[bold red]x[/] :smile: [link=http://x]y[/link]"), AnswerEnd(), width=100)
+        coloured(AnswerText("[bold red]x[/] :smile: [link=http://x]y[/link]"), AnswerEnd(), width=100)
     )
 
 
@@ -364,10 +364,10 @@ def test_a_long_paragraph_is_printed_row_by_row_while_it_is_being_written() -> N
     text = "some words that come in one by one and make a rather **long** paragraph with `code` in it"
     words = text.split()
     for word in words:
-        writer.write([Answer(f"{word} ")])
+        writer.write([AnswerText(f"{word} ")])
     assert len(out) >= 2, "rows came before the end"
     writer.write([AnswerEnd()])
-    assert "".join(out) == coloured(Answer(text), AnswerEnd(), width=30)
+    assert "".join(out) == coloured(AnswerText(text), AnswerEnd(), width=30)
 
 
 @given(
@@ -398,14 +398,14 @@ def test_rows_that_come_early_are_those_that_would_have_come_at_the_end(pieces: 
     text = " ".join(pieces)
     out: list[str] = []
     writer = ColourWriter(out.append, lambda: 24)
-    writer.write(Answer(text[place : place + step]) for place in range(0, len(text), step))
+    writer.write(AnswerText(text[place : place + step]) for place in range(0, len(text), step))
     writer.write([AnswerEnd()])
-    assert "".join(out) == coloured(Answer(text), AnswerEnd(), width=24)
+    assert "".join(out) == coloured(AnswerText(text), AnswerEnd(), width=24)
 
 
 def test_html_is_shown_as_the_text_that_it_is() -> None:
     text = "<div>\nhidden\n</div>\n\nand <b>this</b> <!-- too -->"
-    shown = bare(coloured(Answer(text), AnswerEnd()))
+    shown = bare(coloured(AnswerText(text), AnswerEnd()))
     for word in ("<div>", "hidden", "</div>", "and <b>this</b> <!-- too -->"):
         assert word in shown
 

@@ -20,7 +20,7 @@ from agentcli.assemble import Options, build_engine
 from agentcli.core import events as ev
 from agentcli.core.permission import PermissionMode
 from agentcli.plain import replay
-from agentcli.plain.session import Session
+from agentcli.plain.session import PlainSession
 from agentcli.plain.writer import BareWriter
 from agentcli.session.history import NOT_KEPT
 from tests.plain.asked import ScriptedReader
@@ -75,7 +75,7 @@ def test_a_session_resumed_in_plain_mode_prints_what_it_printed(
 
     async def run() -> None:
         engine = build_engine(options(tmp_path, *REPLIES))
-        session = Session(ScriptedReader(), BareWriter(live.append))
+        session = PlainSession(ScriptedReader(), BareWriter(live.append))
         session.open(engine)
         for text in PROMPTS:
             session.echo(text)
@@ -119,7 +119,7 @@ def test_shell_lines_beside_a_submission_are_printed_again(tmp_path: Path) -> No
     async def run() -> None:
         waiting = call("Bash", command="while ! [ -e go ]; do sleep 0.02; done; echo released")
         engine = build_engine(options(tmp_path, reply(waiting), "Done."))
-        session = Session(ScriptedReader(), BareWriter(live.append))
+        session = PlainSession(ScriptedReader(), BareWriter(live.append))
         session.open(engine)
         session.echo("look")
         work = asyncio.create_task(session.run("look"))
@@ -193,7 +193,7 @@ def test_only_the_end_of_a_long_session_is_formatted(tmp_path: Path) -> None:
         live: list[str] = []
         replies = [reply(call("Read", file_path=f"{number}.txt")) for number in range(6)]
         engine = build_engine(options(tmp_path, *(each for one in replies for each in (one, "Done."))))
-        session = Session(ScriptedReader(), BareWriter(live.append))
+        session = PlainSession(ScriptedReader(), BareWriter(live.append))
         session.open(engine)
         for number in range(6):
             session.echo(f"prompt {number}")

@@ -11,7 +11,7 @@ from typing import Any, Self
 import pytest
 
 from agentcli.core.permission import PermissionMode
-from agentcli.plain.session import Session
+from agentcli.plain.session import PlainSession
 from agentcli.plain.session_view import context_used
 from agentcli.plain.writer import BareWriter
 from agentcli.tools.base import Output
@@ -36,7 +36,9 @@ class Desk:
         self.bench: Bench = bench(*replies, **rest)
         self.text = ""
         self.reader = ScriptedReader(*answers)
-        self.session = Session(self.reader, BareWriter(self._printed), now=lambda: asyncio.get_running_loop().time())
+        self.session = PlainSession(
+            self.reader, BareWriter(self._printed), now=lambda: asyncio.get_running_loop().time()
+        )
 
     def _printed(self, text: str) -> None:
         self.text += text

@@ -123,11 +123,11 @@ async def test_a_context_step_shortens_old_results(project: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", ["raise ValueError('no')", "return 5", "return StepPlan((Edit(kind='drop', target='x:0'),), 'no')"]
+    "body", ["raise ValueError('no')", "return 5", "return StepPlan((ContextEdit(kind='drop', target='x:0'),), 'no')"]
 )
 async def test_a_context_step_that_fails_changes_nothing(project: Path, body: str) -> None:
     text = (
-        "from agentcli import Edit, Plugin, StepPlan\nplugin = Plugin()\n"
+        "from agentcli import ContextEdit, Plugin, StepPlan\nplugin = Plugin()\n"
         f"@plugin.context_step\ndef bad(messages, state):\n    {body}\n"
     )
     write(user_folder(project) / "bad.py", text)

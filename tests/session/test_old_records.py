@@ -78,12 +78,24 @@ def test_the_outcome_of_a_call() -> None:
         ("BashOutput", "No new output. It is still running.", None),
         ("BashOutput", "late\n\nIt has ended: exit code 3.", {"ended": "bash_1"}),
         ("KillShell", "bash_1 was ended: make.", {"ended": "bash_1"}),
+        ("ExitPlanMode", "The user has approved this plan.\n\n1. Dig.\n\n2. Plant.", {"plan": "1. Dig.\n\n2. Plant."}),
+        ("ExitPlanMode", "The user has approved the plan.", {"plan": "1. Dig."}),
     ],
 )
 def test_the_data_of_results(name: str, text: str, data: Json | None) -> None:
-    calls = [ToolUseBlock("t", name, {"bash_id": "bash_1"})]
+    calls = [ToolUseBlock("t", name, {"bash_id": "bash_1", "plan": "1. Dig."})]
     results = Message("user", (ToolResultBlock("t", (TextBlock(text),)),), "m", Origin.TOOL_RESULTS)
     assert old_records.completed_results(results, calls).meta == ({} if data is None else {RESULT_DATA: {"t": data}})
+
+
+def test_a_plan_is_added_beside_the_data_of_other_calls() -> None:
+    calls = [ToolUseBlock("p", "ExitPlanMode", {}), ToolUseBlock("r", "Read", {}), ToolUseBlock("whole", "Read", {})]
+    texts = {"p": "Approved.\n\n1. Dig.", "r": "1\ta", "whole": "1\ta\n\n[Partial: as the file says]"}
+    blocks = tuple(ToolResultBlock(id, (TextBlock(text),)) for id, text in texts.items())
+    results = Message("user", blocks, "m", Origin.TOOL_RESULTS, meta={RESULT_DATA: {"r": {"partial": True}}})
+    completed = old_records.completed_results(results, calls)
+    assert completed.meta == {RESULT_DATA: {"p": {"plan": "1. Dig."}, "r": {"partial": True}}}
+    assert old_records.completed_results(completed, calls) == completed
 
 
 def test_started_background_commands() -> None:

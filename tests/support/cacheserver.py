@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
-from agentcli.providers.script import Player, Reply, Script
+from agentcli.providers.script import Player, Script, ScriptedReply
 from agentcli.providers.scripted import Check, ScriptedTransport
 from tests.support.scripts import script
 from tests.support.server import LoopbackServer, Manners
@@ -132,7 +132,7 @@ class CachingPlayer(Player):
         super().__init__(script)
         self._cache = cache
 
-    def next(self, body: Json) -> Reply:
+    def next(self, body: Json) -> ScriptedReply:
         reply = super().next(body)
         if reply.error is not None:
             return reply

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from agentcli.core.aio import cancel_and_wait
-from agentcli.providers.script import Break, Delay, Emit, ErrorAnswer, Operation, Player, Reply, Script
+from agentcli.providers.script import Break, Delay, Emit, ErrorAnswer, Operation, Player, Script, ScriptedReply
 from tests.support.validate import problems
 
 Json = dict[str, Any]
@@ -198,7 +198,7 @@ class LoopbackServer:
 
     # --------------------------------------------------------------------------------------------------- a reply
 
-    async def _play(self, reply: Reply, connection: _Connection, model: str) -> None:
+    async def _play(self, reply: ScriptedReply, connection: _Connection, model: str) -> None:
         operations = list(reply.operations(self.player.requests, model))
         self._remember_thinking(operations)
         if operations and operations[0] == Break("reset"):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from agentcli.tools.files.edit_apply import Applied, Problem, Replacement, apply
+from agentcli.tools.files.edit_apply import Applied, EditProblem, Replacement, apply
 from agentcli.tools.files.encoding import Decoded, decode
 
 thoroughly = settings(max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "60")), deadline=None)
@@ -22,7 +22,7 @@ def edited(text: str, old: str, new: str, *, every: bool = False) -> Applied:
 
 def refused(text: str, old: str, new: str = "?", *, every: bool = False) -> str:
     problem = apply(text, Replacement(old, new, every), "a.py")
-    assert isinstance(problem, Problem), problem
+    assert isinstance(problem, EditProblem), problem
     return problem.text
 
 
@@ -201,7 +201,7 @@ def test_bytes_outside_an_edit_are_unchanged(text: str, last: str, new: str, dat
     old = text[start:end].replace("\r\n", "\n")
     assume(old and old != new)
     applied = apply(text, Replacement(old, new), "a")
-    if isinstance(applied, Problem):
+    if isinstance(applied, EditProblem):
         assert applied.summary == "ambiguous"
         return
     assert applied.text.startswith(text[:start])
@@ -249,7 +249,7 @@ def test_bytes_outside_an_edit_are_unchanged_in_any_encoding(
     old = text[start:end]
     assume(old and old != new and old.replace("\r\n", "\n") != new)
     applied = apply(text, Replacement(old, new), "a")
-    if isinstance(applied, Problem):
+    if isinstance(applied, EditProblem):
         assert applied.summary == "ambiguous"
         return
     after = decoded.encode(applied.text)

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from agentcli.core.abort import AbortController, AbortSignal
-from agentcli.core.addresses import Address, WebAddress, parse_web_address
+from agentcli.core.addresses import IPAddress, WebAddress, parse_web_address
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.tools.base import SmallReply, ToolContext
 from agentcli.tools.web import http_get as net
 from agentcli.tools.web import webfetch
-from agentcli.tools.web.http_get import FetchedPage, Fetcher, Moved, Problem, candidates, is_same_place, proxy_for
+from agentcli.tools.web.http_get import FetchedPage, Fetcher, FetchProblem, Moved, candidates, is_same_place, proxy_for
 from agentcli.tools.web.webfetch import WebFetch
 from tests.support.web import Answer, Website, redirect
 from tests.tools.running import context_in, run, run_fully, text_of
@@ -61,10 +61,10 @@ class Clock:
 class Names:
     """A resolver that knows what it is told, in the order it is told."""
 
-    known: dict[str, list[list[Address]]]
+    known: dict[str, list[list[IPAddress]]]
     asked: list[str] = field(default_factory=list)
 
-    async def __call__(self, host: str, port: int) -> Sequence[Address]:
+    async def __call__(self, host: str, port: int) -> Sequence[IPAddress]:
         self.asked.append(host)
         answers = self.known.get(host)
         if not answers:
@@ -325,14 +325,14 @@ async def test_a_redirect_does_not_get_around_the_check() -> None:
     async with Website({"/": redirect("/again")}) as site:
         fetcher = Fetcher(names, is_private=lambda found: found != LOOPBACK)
         answer = await fetcher.get(address(f"http://turns.example:{site.port}/"), {})
-    assert isinstance(answer, Problem)
+    assert isinstance(answer, FetchProblem)
     assert "10.0.0.1" in answer.text
     assert len(site.asked) == 1
 
 
 async def test_an_address_without_a_name_is_checked_too() -> None:
     answer = await Fetcher(Names({}), is_private=lambda _found: True).get(address("https://8.8.8.8/"), {})
-    assert isinstance(answer, Problem)
+    assert isinstance(answer, FetchProblem)
     assert "leads to the private address 8.8.8.8" in answer.text
 
 
@@ -382,7 +382,7 @@ async def test_a_pinned_connection_still_checks_the_certificate_of_the_name(cert
     assert isinstance(page, FetchedPage)
     assert page.body == b"<p>secret"
     for problem in (wrong, untrusted):
-        assert isinstance(problem, Problem)
+        assert isinstance(problem, FetchProblem)
         assert "secure connection" in problem.text
 
 
@@ -405,9 +405,9 @@ async def test_http_is_fallen_back_to_only_when_nothing_answers_https() -> None:
             self.answers = answers
             self.tried: list[str] = []
 
-        async def _send(self, place: WebAddress, route: Any, environ: Any) -> FetchedPage | Moved | Problem:
+        async def _send(self, place: WebAddress, route: Any, environ: Any) -> FetchedPage | Moved | FetchProblem:
             self.tried.append(place.scheme)
-            return Problem("no", "no", connected=self.answers)
+            return FetchProblem("no", "no", connected=self.answers)
 
     silent, broken = Failing(answers=False), Failing(answers=True)
     for fetcher in (silent, broken):

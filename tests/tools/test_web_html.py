@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agentcli.core.abort import AbortController, Aborted, AbortReason
 from agentcli.tools.web import page as web_page
 from agentcli.tools.web.html_worker import to_markdown
-from agentcli.tools.web.page import MOST_CHARACTERS, Binary, Text, Unreadable
+from agentcli.tools.web.page import MOST_CHARACTERS, Binary, PageText, Unreadable
 
 BASE = "https://example.com/docs/page.html"
 
@@ -126,13 +126,13 @@ def test_no_text_makes_it_fail(source: str) -> None:
 # ------------------------------------------------------------------------------------------------------------ bytes
 
 
-async def read_page(body: bytes, content_type: str) -> Text | Binary | Unreadable:
+async def read_page(body: bytes, content_type: str) -> PageText | Binary | Unreadable:
     return await web_page.read_page(body, content_type, BASE, AbortController().signal)
 
 
 async def text_of(body: bytes, content_type: str) -> str:
     page = await read_page(body, content_type)
-    assert isinstance(page, Text)
+    assert isinstance(page, PageText)
     return page.text
 
 
@@ -201,6 +201,6 @@ async def test_text_kinds_stay_as_they_are_and_html_is_found_without_a_header() 
 @pytest.mark.anyio
 async def test_a_long_page_is_cut_and_control_sequences_go() -> None:
     page = await read_page(b"x" * (MOST_CHARACTERS + 5), "text/plain")
-    assert isinstance(page, Text)
+    assert isinstance(page, PageText)
     assert (len(page.text), page.cut) == (MOST_CHARACTERS, 5)
     assert await text_of(b"a\x1b]0;title\x07b\x1b[31mc", "text/plain") == "abc"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from agentcli.agent.context.pins import PINNED, SYSTEM, Dropped, Restored
+from agentcli.agent.context.pins import PINNED, SYSTEM, DropEffect, RestoreEffect
 from agentcli.agent.context.report import ContextItem
 from agentcli.tui.app import AgentApp
 from agentcli.tui.pages.context import ContextPage
@@ -54,20 +54,20 @@ class Context:
         self.pinned.discard(item)
         return None
 
-    def price_of_drop(self, item: str) -> Dropped | str:
+    def price_of_drop(self, item: str) -> DropEffect | str:
         if item == "system":
             return SYSTEM
-        return PINNED if item in self.pinned else Dropped(6060, 4900, 0.017, SAVES, "with its call")
+        return PINNED if item in self.pinned else DropEffect(6060, 4900, 0.017, SAVES, "with its call")
 
-    def drop(self, item: str) -> Dropped | str:
+    def drop(self, item: str) -> DropEffect | str:
         self.left_out |= {"r:0", "c:0"}
         self.done.append(f"drop {item}")
-        return Dropped(6060, 4900, 0.017, SAVES, "with its call")
+        return DropEffect(6060, 4900, 0.017, SAVES, "with its call")
 
-    def restore(self, item: str) -> Restored | str:
+    def restore(self, item: str) -> RestoreEffect | str:
         self.left_out.clear()
         self.done.append(f"restore {item}")
-        return Restored(6060, 0, 0.0, "adds 6,060 tokens a turn, costs nothing because nothing after it is cached")
+        return RestoreEffect(6060, 0, 0.0, "adds 6,060 tokens a turn, costs nothing because nothing after it is cached")
 
 
 def page(context: Context) -> ContextPage:

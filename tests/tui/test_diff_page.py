@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from agentcli.commands.diff import Changes, _changes
 from agentcli.core.permission import PermissionMode
 from agentcli.tui.app import AgentApp
-from agentcli.tui.blocks.diff_layout import DiffLayout, FileView, Look
+from agentcli.tui.blocks.diff_layout import DiffLayout, DiffLook, FileView
 from agentcli.tui.pages.diff import DiffPage
 from agentcli.tui.theme.palette import Palette
 from agentcli.workspace.base import DiffScope, FileChange, FolderDiff, WorkspaceDiff
@@ -259,7 +259,7 @@ def test_rows_are_as_many_as_were_measured_at_every_width() -> None:
         view = FileView(file.name, file.diff)
         for width in (1, 2, 5, 9, 20, 48, 80, 200):
             for beside in (False, True):
-                layout = DiffLayout([view], Look(width, Palette(), beside and width >= 48, listed=True))
+                layout = DiffLayout([view], DiffLook(width, Palette(), beside and width >= 48, listed=True))
                 for place in range(len(layout.entries)):
                     high = layout.row_of(place + 1) - layout.row_of(place)
                     assert len(layout._lines(layout.sides(place))) == high, (width, layout.entries[place])

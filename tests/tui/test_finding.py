@@ -15,7 +15,7 @@ from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.model import AnswerItem, NoticeItem
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.copying import cut, select, selected_text, snap, word_at
-from agentcli.tui.transcript.finding import Query, Search, Spot, hidden_in, matches_in, parse_query
+from agentcli.tui.transcript.finding import Query, Spot, TranscriptSearch, hidden_in, matches_in, parse_query
 from agentcli.tui.transcript.painting import paint
 from agentcli.tui.transcript.stack import Stack, StackEntry, place
 
@@ -88,7 +88,7 @@ def test_an_answer_that_lacks_a_word_is_not_laid_out_for_the_search() -> None:
 def test_stepping_goes_through_all_matches_and_around_the_ends() -> None:
     stack = Stack()
     entries = [stack.add(Folding(NoticeItem(id=str(n), text=text))) for n, text in enumerate(["x x", "none", "x"])]
-    search = Search(query("x"))
+    search = TranscriptSearch(query("x"))
     for entry in reversed(entries):
         search.look(entry, entry.block.layout(20, Palette()))
     search.enter(entries[2], -1)

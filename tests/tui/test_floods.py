@@ -9,7 +9,7 @@ from agentcli.plain.rendering import Renderer
 from agentcli.tui.blocks import flow as flow_module
 from agentcli.tui.blocks.flow import Flow
 from agentcli.tui.blocks.glyphs import glyphs
-from agentcli.tui.blocks.markdown import Document
+from agentcli.tui.blocks.markdown import MarkdownDocument
 from agentcli.tui.theme.palette import Palette
 from tests.core.test_globs import at_most
 
@@ -20,12 +20,12 @@ UNITS = ["a b ", "~", "`", "*", "**a ", "[", "![[](", "> ", "- ", "|a", "<a ", "
 def test_a_line_without_end_is_laid_out_in_pieces(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[int] = []
 
-    class Counting(Document):
+    class Counting(MarkdownDocument):
         def __init__(self, text: str, *rest: object) -> None:
             parsed.append(len(text))
             super().__init__(text, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(flow_module, "Document", Counting)
+    monkeypatch.setattr(flow_module, "MarkdownDocument", Counting)
     text = (unit * 60_000)[:60_000]
     flow = Flow(80, Palette())
     with at_most(60):

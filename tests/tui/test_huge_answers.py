@@ -6,7 +6,7 @@ import pytest
 
 from agentcli.tui.blocks import flow as module
 from agentcli.tui.blocks.flow import Flow
-from agentcli.tui.blocks.markdown import Document, render_markdown
+from agentcli.tui.blocks.markdown import MarkdownDocument, render_markdown
 from agentcli.tui.theme.palette import Palette
 
 
@@ -56,12 +56,12 @@ def test_a_huge_block_is_shown_whole_and_in_order_and_never_parsed_whole(
 ) -> None:
     parsed: list[int] = []
 
-    class Counted(Document):
+    class Counted(MarkdownDocument):
         def __init__(self, text: str, references: dict[str, object] | None = None) -> None:
             parsed.append(module._weight(text))
             super().__init__(text, references)
 
-    monkeypatch.setattr(module, "Document", Counted)
+    monkeypatch.setattr(module, "MarkdownDocument", Counted)
     text = HUGE[name] + "\nThe *end*.\n"
     at_once = streamed(text, len(text))
     found = [row.split("value ")[1].split(" ")[0].split("<")[0] for row in at_once if "value" in row]

@@ -20,11 +20,11 @@ from agentcli.tui.terminal.input import (
     InputFilter,
     ModeReport,
     Pasted,
-    Reply,
     Resized,
     Sequence,
-    Text,
+    TerminalReply,
     Token,
+    TypedText,
 )
 
 ESCAPE_SECONDS = 0.005
@@ -43,28 +43,28 @@ def joined(found: list[Token]) -> list[Token]:
     """Text that came in pieces as one."""
     whole: list[Token] = []
     for token in found:
-        if isinstance(token, Text) and whole and isinstance(whole[-1], Text):
-            whole[-1] = Text(whole[-1].text + token.text)
+        if isinstance(token, TypedText) and whole and isinstance(whole[-1], TypedText):
+            whole[-1] = TypedText(whole[-1].text + token.text)
         else:
             whole.append(token)
     return whole
 
 
 def test_text_is_text_with_its_control_keys() -> None:
-    assert read("héllo 日本 👍🏽\r\x03\x7f".encode()) == [Text("héllo 日本 👍🏽\r\x03\x7f")]
+    assert read("héllo 日本 👍🏽\r\x03\x7f".encode()) == [TypedText("héllo 日本 👍🏽\r\x03\x7f")]
 
 
 def test_characters_split_over_reads_are_whole_again() -> None:
     data = "日".encode()
-    assert read(data[:1], data[1:2], data[2:]) == [Text("日")]
+    assert read(data[:1], data[1:2], data[2:]) == [TypedText("日")]
 
 
 def test_bad_utf_8_and_c1_characters_are_dropped() -> None:
-    assert read(b"a\xff\xc3(b\xc2\x9b31mc\xed\xa0\x80d") == [Text("a(b31mcd")]
+    assert read(b"a\xff\xc3(b\xc2\x9b31mc\xed\xa0\x80d") == [TypedText("a(b31mcd")]
 
 
 def test_a_character_cut_off_by_a_sequence_is_dropped() -> None:
-    assert read(b"a\xe6\x97\x1b[Ab") == [Text("a"), Sequence("\x1b[A"), Text("b")]
+    assert read(b"a\xe6\x97\x1b[Ab") == [TypedText("a"), Sequence("\x1b[A"), TypedText("b")]
 
 
 def test_a_lone_escape_is_the_key_after_its_delay_and_not_before() -> None:
@@ -87,8 +87,12 @@ def test_two_escapes_are_two_keys() -> None:
 def test_a_sequence_is_found_however_it_is_split(sequence: str) -> None:
     data = b"x" + sequence.encode() + b"y"
     for cut in range(1, len(data)):
-        assert read(data[:cut], data[cut:]) == [Text("x"), Sequence(sequence), Text("y")]
-    assert read(*(data[index : index + 1] for index in range(len(data)))) == [Text("x"), Sequence(sequence), Text("y")]
+        assert read(data[:cut], data[cut:]) == [TypedText("x"), Sequence(sequence), TypedText("y")]
+    assert read(*(data[index : index + 1] for index in range(len(data)))) == [
+        TypedText("x"),
+        Sequence(sequence),
+        TypedText("y"),
+    ]
 
 
 def test_keys_with_alt_are_sequences_of_two() -> None:
@@ -101,7 +105,7 @@ def test_what_could_begin_a_string_is_a_key_with_alt_when_nothing_follows(key: s
     source = InputFilter(ESCAPE_SECONDS)
     assert source.feed(key.encode(), 0.0) == []
     assert source.tick(AMBIGUOUS_SECONDS) == [Sequence(key)]
-    assert read(b"\x1b]x") == [Sequence("\x1b]"), Text("x")]
+    assert read(b"\x1b]x") == [Sequence("\x1b]"), TypedText("x")]
 
 
 @pytest.mark.parametrize(
@@ -113,12 +117,12 @@ def test_a_half_sequence_is_waited_for_and_then_dropped(half: bytes) -> None:
     assert source.feed(half, 0.0) == []
     assert source.deadline == SEQUENCE_SECONDS
     assert source.tick(SEQUENCE_SECONDS) == []
-    assert source.feed(b"ok", 1.0) == [Text("ok")]
+    assert source.feed(b"ok", 1.0) == [TypedText("ok")]
 
 
 def test_a_half_sequence_gives_way_to_a_key() -> None:
-    assert read(b"\x1b[12\x03") == [Text("\x03")]
-    assert read(b"\x1b]11;rgb:\x03a") == [Text("\x03a")]
+    assert read(b"\x1b[12\x03") == [TypedText("\x03")]
+    assert read(b"\x1b]11;rgb:\x03a") == [TypedText("\x03a")]
     assert read(b"\x1b[12\x1b[A") == [Sequence("\x1b[A")]
 
 
@@ -129,7 +133,7 @@ def test_the_rest_of_a_sequence_that_comes_too_late_is_no_text() -> None:
     assert source.feed(b"[A", 0.03) == [Sequence("\x1b[A")]
     source.feed(b"\x1b", 1.0)
     source.tick(1.1)
-    assert source.feed(b"[A", 2.0) == [Text("[A")]
+    assert source.feed(b"[A", 2.0) == [TypedText("[A")]
 
 
 @pytest.mark.parametrize(
@@ -145,12 +149,12 @@ def test_the_rest_of_a_sequence_that_comes_too_late_is_no_text() -> None:
         (b"\x1b[?997;2n", ColourScheme(dark=False)),
         (b"\x1b[I", Focus(True)),
         (b"\x1b[O", Focus(False)),
-        (b"\x1b[24;80R", Reply("\x1b[24;80R")),
-        (b"\x1b[?62;22c", Reply("\x1b[?62;22c")),
-        (b"\x1b[>1;10;0c", Reply("\x1b[>1;10;0c")),
-        (b"\x1b[?25u", Reply("\x1b[?25u")),
-        (b"\x1b[48;0;0;0;0t", Reply("\x1b[48;0;0;0;0t")),
-        (b"\x1b[0n", Reply("\x1b[0n")),
+        (b"\x1b[24;80R", TerminalReply("\x1b[24;80R")),
+        (b"\x1b[?62;22c", TerminalReply("\x1b[?62;22c")),
+        (b"\x1b[>1;10;0c", TerminalReply("\x1b[>1;10;0c")),
+        (b"\x1b[?25u", TerminalReply("\x1b[?25u")),
+        (b"\x1b[48;0;0;0;0t", TerminalReply("\x1b[48;0;0;0;0t")),
+        (b"\x1b[0n", TerminalReply("\x1b[0n")),
         (b"\x1b[1;2R", Sequence("\x1b[1;2R")),  # Shift+F3
     ],
 )
@@ -173,19 +177,23 @@ def test_replies_of_the_terminal_are_known(data: bytes, token: Token) -> None:
     ],
 )
 def test_answers_nobody_wants_are_never_typed(garbage: bytes) -> None:
-    assert read(b"a" + garbage + b"b") == [Text("ab")]
-    assert read(b"a", *(garbage[start : start + 7] for start in range(0, len(garbage), 7)), b"b") == [Text("ab")]
+    assert read(b"a" + garbage + b"b") == [TypedText("ab")]
+    assert read(b"a", *(garbage[start : start + 7] for start in range(0, len(garbage), 7)), b"b") == [TypedText("ab")]
 
 
 def test_a_paste_is_one_token_and_keeps_its_line_breaks() -> None:
-    assert read(b"a\x1b[200~one\r\ntwo\rthree\tx\x1b[201~b") == [Text("a"), Pasted("one\ntwo\nthree\tx"), Text("b")]
+    assert read(b"a\x1b[200~one\r\ntwo\rthree\tx\x1b[201~b") == [
+        TypedText("a"),
+        Pasted("one\ntwo\nthree\tx"),
+        TypedText("b"),
+    ]
 
 
 def test_the_end_of_a_paste_is_found_however_it_is_split() -> None:
     data = "\x1b[200~日本\x1b[201~y".encode()
     for cut in range(1, len(data)):
-        assert read(data[:cut], data[cut:]) == [Pasted("日本"), Text("y")]
-    assert read(*(data[index : index + 1] for index in range(len(data)))) == [Pasted("日本"), Text("y")]
+        assert read(data[:cut], data[cut:]) == [Pasted("日本"), TypedText("y")]
+    assert read(*(data[index : index + 1] for index in range(len(data)))) == [Pasted("日本"), TypedText("y")]
 
 
 def test_control_sequences_in_a_paste_are_taken_out() -> None:
@@ -195,15 +203,15 @@ def test_control_sequences_in_a_paste_are_taken_out() -> None:
 
 
 def test_an_empty_paste_is_nothing() -> None:
-    assert read(b"\x1b[200~\x1b[201~x") == [Text("x")]
+    assert read(b"\x1b[200~\x1b[201~x") == [TypedText("x")]
 
 
 def test_a_paste_that_never_ends_is_delivered_after_a_pause() -> None:
     source = InputFilter(ESCAPE_SECONDS)
     assert source.feed(b"\x1b[200~hello\rworld", 0.0) == []
     assert source.tick(PASTE_SECONDS) == [Pasted("hello\nworld")]
-    assert source.feed(b"\x03", 2.0) == [Text("\x03")]
-    assert source.feed(b"\r", 3.0) == [Text("\r")]
+    assert source.feed(b"\x03", 2.0) == [TypedText("\x03")]
+    assert source.feed(b"\r", 3.0) == [TypedText("\r")]
 
 
 def test_the_rest_of_a_paste_that_paused_is_still_no_typing() -> None:
@@ -212,7 +220,7 @@ def test_the_rest_of_a_paste_that_paused_is_still_no_typing() -> None:
     source.tick(PASTE_SECONDS)
     assert source.feed(b"-rf everything\rand more\r\x1b[201~\r", 2.0) == [
         Pasted("-rf everything\nand more\n"),
-        Text("\r"),
+        TypedText("\r"),
     ]
 
 
@@ -220,7 +228,7 @@ def test_a_marker_split_by_a_pause_still_ends_the_paste() -> None:
     source = InputFilter(ESCAPE_SECONDS)
     source.feed(b"\x1b[200~text\x1b[20", 0.0)
     assert source.tick(PASTE_SECONDS) == [Pasted("text")]
-    assert source.feed(b"1~x", 2.0) == [Text("x")]
+    assert source.feed(b"1~x", 2.0) == [TypedText("x")]
 
 
 def test_five_megabytes_are_pasted_at_once() -> None:
@@ -247,8 +255,8 @@ def test_no_input_raises_or_leaves_anything_waiting_for_ever(data: bytes, chance
         if source.deadline is not None:
             found += source.tick(source.deadline)
     source.feed(b"\x1b[201~", 100.0)
-    assert source.feed(b"ok", 200.0) == [Text("ok")]
-    assert all("\x1b" not in token.text for token in found if isinstance(token, Text | Pasted))
+    assert source.feed(b"ok", 200.0) == [TypedText("ok")]
+    assert all("\x1b" not in token.text for token in found if isinstance(token, TypedText | Pasted))
 
 
 @given(
@@ -257,5 +265,5 @@ def test_no_input_raises_or_leaves_anything_waiting_for_ever(data: bytes, chance
 def test_keys_come_out_as_they_went_in(keys: list[str]) -> None:
     data = "".join(keys).encode()
     whole = read(data)
-    assert "".join(token.text for token in whole if isinstance(token, Text | Sequence)) == "".join(keys)
+    assert "".join(token.text for token in whole if isinstance(token, TypedText | Sequence)) == "".join(keys)
     assert read(*(data[index : index + 1] for index in range(len(data)))) == whole

@@ -30,7 +30,7 @@ from agentcli.tui.keys import SCREEN_KEYS, app_bindings, help_rows, screen_bindi
 from agentcli.tui.pages.context import ContextPage, shared_out
 from agentcli.tui.pages.cost import CostNotes, CostPage
 from agentcli.tui.pages.help import HelpPage
-from agentcli.tui.pages.settings import Scope, SettingChange, SettingsPage
+from agentcli.tui.pages.settings import SettingChange, SettingScope, SettingsPage
 from agentcli.tui.pages.tasks import TasksPage
 from agentcli.tui.prompt.box import PromptBox
 from agentcli.tui.prompt.editor import PromptEditor
@@ -367,7 +367,7 @@ def test_every_key_that_help_lists_is_bound_and_does_something() -> None:
 
 # ------------------------------------------------------------------------------------------------------------ settings
 
-FILES: dict[Scope, str] = {"user": "~/.config/agentcli/settings.json", "local": ".agentcli/settings.local.json"}
+FILES: dict[SettingScope, str] = {"user": "~/.config/agentcli/settings.json", "local": ".agentcli/settings.local.json"}
 
 
 def settings(**values: tuple[object, str]) -> Sequence[Setting]:
@@ -443,7 +443,7 @@ def test_what_a_project_cannot_set_is_only_saved_for_the_user() -> None:
     ],
 )
 def test_what_cannot_be_changed_here_says_why(
-    rows: Sequence[Setting], files: dict[Scope, str], query: str, said: str
+    rows: Sequence[Setting], files: dict[SettingScope, str], query: str, said: str
 ) -> None:
     assert said in " ".join(look(SettingsPage(rows, files), *query, "enter").split())
 

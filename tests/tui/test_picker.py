@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 from agentcli.tui.sheets.line_edit import LineEdit
 from agentcli.tui.sheets.picker import Picker
 from agentcli.tui.sheets.row_list import RowList
-from agentcli.tui.sheets.rows import Row, Search, entries_of, find
+from agentcli.tui.sheets.rows import Row, RowSearch, entries_of, find
 from agentcli.tui.sheets.runs import (
     cut,
     cut_runs,
@@ -92,7 +92,7 @@ def test_a_capital_letter_makes_a_query_exact() -> None:
 def test_a_search_in_slices_finds_what_a_search_at_once_finds() -> None:
     random.seed(7)
     entries = entries_of(Row(n, " ".join(random.choices(["alpha", "beta", "gamma"], k=4))) for n in range(5000))
-    search = Search(entries, "alp gam")
+    search = RowSearch(entries, "alp gam")
     steps = 1
     while not search.step():
         steps += 1
@@ -331,7 +331,7 @@ def test_ten_thousand_rows_are_searched_without_holding_up_the_keys() -> None:
     rows.append(Row(10_000, "the needle"))
     assert answer(Picker("Many", rows), *"needle", "enter") == 10_000
     began = time.process_time()
-    assert Search(entries_of(rows[:2000]), "needle").step() is True
+    assert RowSearch(entries_of(rows[:2000]), "needle").step() is True
     assert time.process_time() - began < 0.5
 
 

@@ -13,7 +13,7 @@ from agentcli.core.permission import Answer, PermissionMode
 from agentcli.interactive.draft import Draft
 from agentcli.tools.base import Output
 from agentcli.tui.model import AnswerItem, EndItem, PromptItem, ToolItem
-from agentcli.tui.session import Session
+from agentcli.tui.session import TuiSession
 from tests.support.fakes import Bench, FakeTool, bench
 from tests.support.scripts import call, fails, pause, reply, say, think
 from tests.support.shown import Shown
@@ -34,7 +34,7 @@ class Desk:
     def __init__(self, *replies: Any, **rest: Any) -> None:
         self.bench: Bench = bench(*replies, **rest)
         self.shown = Shown()
-        self.session = Session(self.shown, now=lambda: asyncio.get_running_loop().time())
+        self.session = TuiSession(self.shown, now=lambda: asyncio.get_running_loop().time())
 
     async def __aenter__(self) -> Self:
         self.session.open(self.bench.engine)
@@ -229,7 +229,7 @@ async def test_commands_that_only_look_run_beside_the_work_and_others_wait_for_i
 @played
 async def test_what_is_sent_before_there_is_an_engine_begins_when_it_is_there() -> None:
     shown = Shown()
-    session = Session(shown, now=lambda: asyncio.get_running_loop().time())
+    session = TuiSession(shown, now=lambda: asyncio.get_running_loop().time())
     session.send(Draft("early"))
     assert shown.texts() == ["prompt: early"]
     session.open(bench("Here.").engine)

@@ -9,7 +9,7 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
-from agentcli.assemble.login import Address
+from agentcli.assemble.login import EndpointAddress
 from agentcli.interactive.welcome import CheckKey, KeepKey, TryServer, UseServer, Welcome, Work
 from agentcli.providers.check import KeyCheck
 from agentcli.providers.local import LocalServer
@@ -19,7 +19,7 @@ from agentcli.tui.theme.palette import Palette
 from tests.tui.dialog_host import OPEN, Clock, Host, look, play, press, replies, settled, shown
 
 KEY = "sk-ant-dialog-0123456789"
-PUBLIC = Address("https://api.anthropic.com", "default")
+PUBLIC = EndpointAddress("https://api.anthropic.com", "default")
 OLLAMA = LocalServer("Ollama", "http://127.0.0.1:11434", ("llama3.2", "qwen3"))
 Doing = Callable[[Welcome, Work], Awaitable[Welcome]]
 

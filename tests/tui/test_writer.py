@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agentcli.tui.terminal.writer import SYNC_BEGIN, SYNC_END, Writer, is_frame
+from agentcli.tui.terminal.writer import SYNC_BEGIN, SYNC_END, TerminalWriter, is_frame
 
 FRAME = "\x1b[1;1Hframe"
 
@@ -20,7 +20,9 @@ class Pipe:
         self.repaints = threading.Semaphore(0)
         self.gone = threading.Event()
         self.now = 0.0
-        self.writer = Writer(self.write_end, repaint=self.repaints.release, gone=self.gone.set, clock=lambda: self.now)
+        self.writer = TerminalWriter(
+            self.write_end, repaint=self.repaints.release, gone=self.gone.set, clock=lambda: self.now
+        )
 
     def take(self, count: int) -> bytes:
         data = b""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.workspace.base import Choices, Snapshot
+from agentcli.workspace.base import Snapshot, UndoChoices
 from agentcli.workspace.shadow import Shadow
 from tests.workspace.folders import Work, state_of, working
 
@@ -132,7 +132,7 @@ async def test_what_changes_beside_a_background_command_stays_and_can_be_undone_
         assert [(Path(kept.path).name, kept.is_open) for kept in report.kept] == [("other.txt", True)]
         assert "may be your change" in report.kept[0].reason
         assert (project / "other.txt").read_text() == "whose?\n"
-        report = await work.history.undo(Choices(otherwise="replace"))
+        report = await work.history.undo(UndoChoices(otherwise="replace"))
         assert report.restored == (str(project / "other.txt"),)
         assert (project / "other.txt").read_text() == "other\n"
         await work.history.redo()
@@ -163,7 +163,7 @@ async def test_a_file_that_changes_beside_a_command_is_doubtful_unless_it_is_nam
         plan = await work.history.plan(again=False)
         assert plan.doubtful == ((str(project / "other.txt"),) if is_doubtful else ())
         assert plan.commands == ((command,) if is_doubtful else ())
-        report = await work.history.undo(Choices(dict.fromkeys(plan.doubtful, "keep")))
+        report = await work.history.undo(UndoChoices(dict.fromkeys(plan.doubtful, "keep")))
         assert [kept.is_open for kept in report.kept] == ([False] if is_doubtful else [])
     assert (project / "other.txt").read_text() == ("whose?\n" if is_doubtful else "other\n")
     assert (project / "notes.txt").exists()
@@ -187,7 +187,7 @@ async def test_lines_that_both_changed_need_a_choice(
         (conflict,) = plan.conflicts
         assert [(one.line, one.now, one.replaced) for one in conflict.clashes] == [(2, "MINE\n", "two\n")]
         assert state_of(project) == before, "a plan changes nothing"
-        report = await work.history.undo(Choices({str(notes): choice} if choice else {}))  # type: ignore[dict-item]
+        report = await work.history.undo(UndoChoices({str(notes): choice} if choice else {}))  # type: ignore[dict-item]
         assert notes.read_text() == expected
         assert [kept.is_open for kept in report.kept] == ([] if choice else [True])
         assert (await work.history.redo()).done is bool(choice)
@@ -206,7 +206,7 @@ async def test_a_file_that_was_left_alone_can_be_decided_afterwards(project: Pat
         (project / "made.txt").write_text("agent\nmine\n")
         assert len((await work.history.undo()).kept) == 2
     async with working(tmp_path / "state", project) as work:
-        report = await work.history.undo(Choices(otherwise="replace"))
+        report = await work.history.undo(UndoChoices(otherwise="replace"))
         assert (report.restored, report.deleted) == ((str(notes),), (str(project / "made.txt"),))
         assert notes.read_text() == "one\ntwo\nthree\nfour\n"
         assert (project / "other.txt").read_text() == "first\n", "the prompt before is not touched"

@@ -56,7 +56,7 @@ class Setup:
 
 
 @frozen
-class Break:
+class CacheBreak:
     block: str
     """Which one changed, in words: `the tool Bash`, `the result of Read src/x.py in turn 3`."""
     reason: str
@@ -112,7 +112,7 @@ class CacheWatch:
         self._last: _Answered | None = None
         self._asked: _Sent | None = None
         self._asked_at = 0.0
-        self._break: Break | None = None
+        self._break: CacheBreak | None = None
         self._reasons: list[str] = []
         self._refused: list[str] = []
         """What the endpoint does not take, and requests go without since the last response."""
@@ -224,7 +224,7 @@ class CacheWatch:
 
     # ----------------------------------------------------------------------------------------------------- the requests
 
-    def look(self, request: Request, now: float) -> Break | None:
+    def look(self, request: Request, now: float) -> CacheBreak | None:
         """Compare a request that is about to be sent with the last one that was answered."""
         before = self._last.sent if self._last is not None else None
         self._asked = _measured(request, self._asked or before)
@@ -273,10 +273,10 @@ class CacheWatch:
             self._lose(model, missing, usage, broken=False)
             return [_cold(f"The prompt cache had gone cold (idle {elapsed(idle)}): {_rebilled(missing)}")]
         if found is None and model != last.model:
-            found = Break("the model", plain_line(f"{model} answered, and {last.model} before", _REASON_LIMIT))
+            found = CacheBreak("the model", plain_line(f"{model} answered, and {last.model} before", _REASON_LIMIT))
         if found is None and self._refused:
             # Nothing in the conversation changed, but what the endpoint was asked with did.
-            found = Break("the settings of the request", plain_line("; ".join(self._refused), _REASON_LIMIT))
+            found = CacheBreak("the settings of the request", plain_line("; ".join(self._refused), _REASON_LIMIT))
         self._lose(model, missing, usage, broken=found is not None)
         if found is not None:
             return [ev.PrefixBroken(reason=found.reason, block=found.block, rebilled_tokens=missing)]
@@ -297,32 +297,32 @@ class CacheWatch:
         if is_cold:
             return [_cold(f"The prompt cache of this session had gone cold: {_rebilled(missing)}")]
         if found is None and self._reasons:
-            found = Break("what was sent before", self._reason())
+            found = CacheBreak("what was sent before", self._reason())
         if found is not None:
             reason = plain_line(found.reason, _REASON_LIMIT)
             return [ev.PrefixBroken(reason=reason, block=found.block, rebilled_tokens=missing)]
         gone = f"The prompt cache of this session {_OF_NO_USE}" if resumed.front is None else _DROPPED
         return [_cold(f"{gone}: {_rebilled(missing)}")]
 
-    def _changed_since_left(self, resumed: _Resumed, model: str, front: Front) -> Break | None:
+    def _changed_since_left(self, resumed: _Resumed, model: str, front: Front) -> CacheBreak | None:
         before = resumed.front
         # A response may have a server's own name for the model: with digests it is known what was asked for.
         answering = model if before is None else front.model
         if _named(answering) != _named(resumed.setup.model):
-            return Break("the model", f"{answering} answered, and {resumed.setup.model} before")
+            return CacheBreak("the model", f"{answering} answered, and {resumed.setup.model} before")
         changed = changed_front(before, front) if before is not None else None
-        return None if changed is None else Break(*changed)
+        return None if changed is None else CacheBreak(*changed)
 
     def _lose(self, model: str, missing: int, usage: Usage, *, broken: bool) -> None:
         self.losses = self.losses.adding(
             model, missing, long_lived=self.long_lived, broken=broken, prompt=usage.prompt_tokens
         )
 
-    def _found(self, before: Request, now: Request) -> Break | None:
+    def _found(self, before: Request, now: Request) -> CacheBreak | None:
         for block, own_reason in changed_settings(before, now):
-            return Break(block, own_reason or self._reason())
+            return CacheBreak(block, own_reason or self._reason())
         changed = changed_message(before.messages, now.messages)
-        return None if changed is None else Break(changed, self._reason())
+        return None if changed is None else CacheBreak(changed, self._reason())
 
     def _reason(self) -> str:
         return plain_line("; ".join(self._reasons), _REASON_LIMIT) or UNKNOWN

@@ -11,8 +11,8 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 
-from agentcli.agent.context.compaction_plan import CompactionDependencies, Draft, drafted
-from agentcli.agent.context.compaction_preview import Totals
+from agentcli.agent.context.compaction_plan import CompactionDependencies, CompactionDraft, drafted
+from agentcli.agent.context.compaction_preview import RequestTokens
 from agentcli.agent.questions import Questions
 from agentcli.agent.side_call import SideCall
 from agentcli.context import compact as words
@@ -77,7 +77,7 @@ class Compaction:
         self.summary = ""
         """What the model wrote, or the user made of it."""
         self._model = ""
-        self._draft: Draft | None = None
+        self._draft: CompactionDraft | None = None
         self.problem: str | None = None
         """Why nothing has changed, for people."""
         self._cost: float | None = 0.0
@@ -185,11 +185,13 @@ class Compaction:
             self.problem = INTERRUPTED
         self._draft = draft
 
-    def _proposed(self, request_id: str, log: Sequence[Message], before: int, draft: Draft) -> ev.CompactionProposed:
+    def _proposed(
+        self, request_id: str, log: Sequence[Message], before: int, draft: CompactionDraft
+    ) -> ev.CompactionProposed:
         after = self._after(log, draft.messages)
         density = self._dependencies.view.estimator.density
         fixed = max(0, after - round(density * sum(map(message_tokens, draft.messages))))
-        kept, dropped, added = draft.shares.lines(Totals(before, after, fixed), density)
+        kept, dropped, added = draft.shares.lines(RequestTokens(before, after, fixed), density)
         return ev.CompactionProposed(
             request_id=request_id,
             summary=self.summary,

@@ -46,7 +46,7 @@ class CompactionDependencies:
 
 
 @frozen
-class Draft:
+class CompactionDraft:
     messages: tuple[Message, ...]
     """What would follow the boundary."""
     old_tokens: int
@@ -58,7 +58,7 @@ class Draft:
 
 async def drafted(
     parts: CompactionDependencies, log: Sequence[Message], summary: str, signal: AbortSignal, *, manual: bool
-) -> Draft:
+) -> CompactionDraft:
     """`manual`: the user speaks next. Raises `Aborted`."""
     old, pending = words.split_pending(in_log(parts.view, log))
     old_tokens = sum(map(message_tokens, old))
@@ -105,7 +105,9 @@ async def drafted(
         restored=back.shares,
     )
     pending_tokens = sum(map(message_tokens, pending))
-    return Draft(words.compacted(pieces, parts.ids.new), old_tokens, pending_tokens, bool(pins), shares_of(material))
+    return CompactionDraft(
+        words.compacted(pieces, parts.ids.new), old_tokens, pending_tokens, bool(pins), shares_of(material)
+    )
 
 
 def _paths(old: Sequence[Message], shown: Sequence[Message], canonical: Callable[[str], str]) -> list[str]:

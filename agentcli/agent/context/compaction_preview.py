@@ -38,7 +38,7 @@ class Share:
 
 
 @frozen
-class Totals:
+class RequestTokens:
     """Tokens of a request before and after, and of what both have besides messages."""
 
     before: int
@@ -53,7 +53,7 @@ class Shares:
     """What the summary stands for from then on."""
     added: tuple[Share, ...]
 
-    def lines(self, totals: Totals, density: float) -> tuple[list[str], list[str], list[str]]:
+    def lines(self, totals: RequestTokens, density: float) -> tuple[list[str], list[str], list[str]]:
         """Kept, gone and added, a line each. Kept and gone come to exactly `totals.before`, kept and added to exactly
         `totals.after`. `density`: true tokens per estimated one."""
         kept = [Share(share.what, round(share.tokens * density)) for share in self.kept]

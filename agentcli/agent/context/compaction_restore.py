@@ -20,7 +20,7 @@ from agentcli.context.compact import RESTORED, cut_middle
 from agentcli.context.estimate import block_tokens
 from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import Block, Json, Message, TextBlock, clean_text
+from agentcli.core.messages import RESULT_DATA, Block, Json, Message, TextBlock, clean_text
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
 from agentcli.tools.base import Output, Tool, ToolContext
@@ -201,6 +201,7 @@ def plan_text(log: Sequence[Message]) -> str:
     """The plan that the user approved last, as they approved it; unless planning has begun again since, or all tasks
     that were written down after it are done."""
     results = {result.tool_use_id: result for message in log for result in message.tool_results}
+    data = {id: found for message in log for id, found in message.meta.get(RESULT_DATA, {}).items()}
     for place in range(len(log) - 1, -1, -1):
         for use in reversed(log[place].tool_uses):
             result = results.get(use.id)
@@ -208,8 +209,8 @@ def plan_text(log: Sequence[Message]) -> str:
                 continue
             if use.name == "EnterPlanMode" or _all_done(log[place:]):
                 return ""
-            # The result has the plan as it was approved; the call only what the model had proposed.
-            plan = result.text.partition("\n\n")[2] or str(use.input.get("plan", ""))
+            # The user may have edited the plan that the call proposed.
+            plan = str(data.get(use.id, {}).get("plan", ""))
             shown = cut_middle(plan, PLAN_TOKENS)
             return f"[The plan that the user approved; the hand-over says what of it is done:]\n{shown}" if plan else ""
     return ""

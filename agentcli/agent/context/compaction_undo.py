@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 from agentcli.agent.ports import ContextLimits
 from agentcli.context.compact import last_written
-from agentcli.context.edits import Edit, edit_to_dict
+from agentcli.context.edits import ContextEdit, edit_to_dict
 from agentcli.context.estimate import message_tokens
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
@@ -22,7 +22,7 @@ NOTHING = "There is no compaction to undo in this conversation."
 
 @frozen
 class Undoing:
-    edit: Edit
+    edit: ContextEdit
     tokens_now: int
     tokens_then: int
 
@@ -48,7 +48,7 @@ def planned_undo(view: ContextView, log: Sequence[Message], limits: ContextLimit
             f"Undoing the compaction would make the context {then:,} tokens, and only {limits.usable:,} fit. "
             "The conversation stays as it is."
         )
-    edit = Edit(kind="undo_compaction", target=boundary.id, through=through, step="compact", freed=now - then)
+    edit = ContextEdit(kind="undo_compaction", target=boundary.id, through=through, step="compact", freed=now - then)
     return Undoing(edit, now, then)
 
 

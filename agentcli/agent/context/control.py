@@ -18,8 +18,8 @@ from agentcli.agent.context.compaction_undo import undo_compaction
 from agentcli.agent.context.pins import (
     NOT_THERE,
     ContextChange,
-    Dropped,
-    Restored,
+    DropEffect,
+    RestoreEffect,
     planned_drop,
     planned_restore,
     price_of_drop,
@@ -73,7 +73,7 @@ _NOUNS = {
     "summary": "the summary:",
 }
 
-Outcome = TypeVar("Outcome", Dropped, Restored)
+Outcome = TypeVar("Outcome", DropEffect, RestoreEffect)
 
 
 class ContextControl:
@@ -199,13 +199,13 @@ class ContextControl:
 
     # ---------------------------------------------------------------------------------------- dropping and restoring
 
-    def price_of_drop(self, item: str) -> Dropped | str:
+    def price_of_drop(self, item: str) -> DropEffect | str:
         """The effect that `drop` would have, or the reason why it is impossible."""
         situation = self._situation()
         change = self._planned_drop(item, situation)
         return change if isinstance(change, str) else price_of_drop(change, situation)
 
-    def drop(self, item: str) -> Dropped | str:
+    def drop(self, item: str) -> DropEffect | str:
         """Leave an item and what belongs to it out of all further requests; the log keeps it. Returns the reason if it
         cannot be dropped."""
         situation = self._situation()
@@ -215,7 +215,7 @@ class ContextControl:
         dropped = price_of_drop(change, situation)
         return self._apply(change, f"you dropped {self._named(item)}", dropped)
 
-    def restore(self, item: str) -> Restored | str:
+    def restore(self, item: str) -> RestoreEffect | str:
         """Restore a dropped item, or a shortened one in full, with what belongs to it. One that was shortened
         automatically is pinned: it would be shortened again otherwise."""
         situation = self._situation()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
-from agentcli.context.edits import COLLAPSED, Edit, block_id
+from agentcli.context.edits import COLLAPSED, ContextEdit, block_id
 from agentcli.context.estimate import block_tokens, message_tokens
 from agentcli.context.steps import ContextState, newest_exchange, rewriting_usd, rewritten_tokens, still_cached
 from agentcli.context.view import ContextView
@@ -37,7 +37,7 @@ _FRONT = "user-context:"
 
 
 @frozen
-class Dropped:
+class DropEffect:
     """What leaving something out does."""
 
     tokens_per_turn: int
@@ -53,7 +53,7 @@ class Dropped:
 
 
 @frozen
-class Restored:
+class RestoreEffect:
     """What bringing something back does."""
 
     tokens_per_turn: int
@@ -65,7 +65,7 @@ class Restored:
 
 @frozen
 class ContextChange:
-    edits: tuple[Edit, ...]
+    edits: tuple[ContextEdit, ...]
     first: int
     """Tokens at the beginning of the request that are read from the cache as before."""
     also: str = ""
@@ -103,16 +103,16 @@ def planned_drop(
     shown = view.messages(log)
     density = view.estimator.density
     edits = tuple(
-        Edit(kind="drop", target=name, step="person", freed=round(block_tokens(block) * density))
+        ContextEdit(kind="drop", target=name, step="person", freed=round(block_tokens(block) * density))
         for name, block in _blocks(shown)
         if name in targets
     )
     return ContextChange(edits, _position(view, shown, targets, situation.estimate), also)
 
 
-def price_of_drop(change: ContextChange, situation: ContextState) -> Dropped:
+def price_of_drop(change: ContextChange, situation: ContextState) -> DropEffect:
     tokens, usd, cost = _costs(change, situation)
-    return Dropped(change.freed, tokens, usd, f"saves {_counted(change.freed)} a turn, {cost}", change.also)
+    return DropEffect(change.freed, tokens, usd, f"saves {_counted(change.freed)} a turn, {cost}", change.also)
 
 
 def _always_there(item: str) -> str | None:
@@ -192,7 +192,7 @@ def planned_restore(
     before, then = dict(_blocks(view.messages(log))), dict(_blocks(view.unedited(log)))
     freed = {name: _size(before.get(name)) - _size(then.get(name)) for name in targets}
     edits = tuple(
-        Edit(kind="restore", target=name, step="person", freed=round(freed[name] * view.estimator.density))
+        ContextEdit(kind="restore", target=name, step="person", freed=round(freed[name] * view.estimator.density))
         for name, _block in _blocks(messages)
         if name in targets
     )
@@ -200,9 +200,9 @@ def planned_restore(
     return _fitting(ContextChange(edits, first, keeps=decided.kind == "replace"), situation)
 
 
-def price_of_restore(change: ContextChange, situation: ContextState) -> Restored:
+def price_of_restore(change: ContextChange, situation: ContextState) -> RestoreEffect:
     tokens, usd, cost = _costs(change, situation)
-    return Restored(-change.freed, tokens, usd, f"adds {_counted(-change.freed)} a turn, {cost}")
+    return RestoreEffect(-change.freed, tokens, usd, f"adds {_counted(-change.freed)} a turn, {cost}")
 
 
 def _uncollapsed(view: ContextView, log: Sequence[Message], item: str, situation: ContextState) -> ContextChange | str:
@@ -213,7 +213,7 @@ def _uncollapsed(view: ContextView, log: Sequence[Message], item: str, situation
         return NOT_THERE
     hidden = {message.id for message in view.edits.collapsed(view.edits.in_force(log), first)}
     size = message_tokens(stand_in) - sum(message_tokens(m) for m in view.uncollapsed(log) if m.id in hidden)
-    edit = Edit(kind="restore", target=first, step="person", freed=round(size * view.estimator.density))
+    edit = ContextEdit(kind="restore", target=first, step="person", freed=round(size * view.estimator.density))
     position = _position(view, shown, {block_id(stand_in, 0)}, situation.estimate)
     return _fitting(ContextChange((edit,), position), situation)
 

@@ -31,7 +31,7 @@ _MAIN = "main"
 
 
 @frozen
-class Submission:
+class SubmissionSpending:
     title: str
     """The beginning of the prompt, for people."""
     spent: ModelTotals = ModelTotals()
@@ -80,7 +80,7 @@ class Spending:
         a long one would hold up the start. `density`: true tokens per estimated one, as learnt so far."""
         self._price = price
         self._density = density
-        self._submissions: list[Submission] = []
+        self._submissions: list[SubmissionSpending] = []
         self._open = False
         self._tools: dict[str, ToolSpending] = {}
         self._names: dict[str, str] = {}
@@ -98,7 +98,7 @@ class Spending:
         self._shown: Callable[[], Sequence[Message]] | None = shown
 
     @property
-    def submissions(self) -> tuple[Submission, ...]:
+    def submissions(self) -> tuple[SubmissionSpending, ...]:
         return tuple(self._submissions)
 
     @property
@@ -147,7 +147,7 @@ class Spending:
         self._request += 1
 
     def _begin(self, title: str) -> None:
-        self._submissions.append(Submission(title))
+        self._submissions.append(SubmissionSpending(title))
         self._open = True
 
     def _count(self, event: ev.UsageReported) -> None:

@@ -15,7 +15,7 @@ from typing import Literal
 from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.repetition import LoopVerdict, Repetition
 from agentcli.agent.loop_state import Continue, EndReason, Limits, LoopState, Stop, Transition
-from agentcli.agent.ports import Source, StopVerdict
+from agentcli.agent.ports import StopSource, StopVerdict
 from agentcli.core.abort import AbortReason
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Message
@@ -50,7 +50,7 @@ class TurnOutcome:
     final: object = None
     """The output of that tool."""
     hook_stop: str | None = None
-    stopped_by: Source = "hook"
+    stopped_by: StopSource = "hook"
     """Where `hook_stop` comes from."""
     output_tokens: int = 0
     output_room: int | None = None
@@ -74,12 +74,12 @@ class Find:
     fact: Literal["collapse_drain", "reactive_compact", "stop_hooks", "loop_verdict"]
 
 
-Decision = Continue | Stop | Find
+LoopDecision = Continue | Stop | Find
 
 
-def decide(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decision:
+def decide(state: LoopState, outcome: TurnOutcome, limits: Limits) -> LoopDecision:
     if outcome.aborted is AbortReason.BUDGET:
-        return Stop(EndReason.MAX_BUDGET_USD, limits.budget_text)
+        return budget_stop(limits)
     if outcome.aborted is not None:
         tools = outcome.aborted_in == "tools"
         return Stop(EndReason.ABORTED_TOOLS if tools else EndReason.ABORTED_STREAMING, words.ABORTED[outcome.aborted])
@@ -97,7 +97,12 @@ def decide(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decision:
     return _finished_turn(state, outcome, limits)
 
 
-def _too_long(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decision:
+def budget_stop(limits: Limits) -> Stop:
+    """The stop after a spent budget, of a turn and of a compaction that the user started."""
+    return Stop(EndReason.MAX_BUDGET_USD, limits.budget_text)
+
+
+def _too_long(state: LoopState, outcome: TurnOutcome, limits: Limits) -> LoopDecision:
     if outcome.collapses_committed:
         return Continue(Transition.COLLAPSE_DRAIN_RETRY, {"committed": outcome.collapses_committed})
     if outcome.staged_collapses and outcome.collapses_committed is None:
@@ -112,7 +117,7 @@ def _too_long(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decisio
     return Stop(EndReason.PROMPT_TOO_LONG, said)
 
 
-def _overrun(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decision:
+def _overrun(state: LoopState, outcome: TurnOutcome, limits: Limits) -> LoopDecision:
     raised = state.raised_output_cap(limits, outcome.output_room)
     if raised is not None:
         return Continue(Transition.MAX_OUTPUT_TOKENS_ESCALATE, {"cap": raised})
@@ -127,7 +132,7 @@ def _overrun(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decision
     )
 
 
-def _finished_turn(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Decision:
+def _finished_turn(state: LoopState, outcome: TurnOutcome, limits: Limits) -> LoopDecision:
     if outcome.hook_stop is not None:
         missing = outcome.stopped_by == "schema"
         return Stop(EndReason.NO_STRUCTURED_OUTPUT if missing else EndReason.HOOK_STOPPED, outcome.hook_stop)
@@ -163,7 +168,7 @@ def _finished_turn(state: LoopState, outcome: TurnOutcome, limits: Limits) -> De
     return Stop(EndReason.COMPLETED)
 
 
-def _results(state: LoopState, outcome: TurnOutcome) -> Decision:
+def _results(state: LoopState, outcome: TurnOutcome) -> LoopDecision:
     """On with the results, unless the model goes round in circles."""
     data = {"results": list(outcome.tool_results)}
     if outcome.repetition is None:

@@ -11,11 +11,11 @@ from agentcli.plugins.collection import LoadedPlugin
 from agentcli.plugins.loading import PluginError, PluginProblem
 from agentcli.plugins.places import PluginSource
 from agentcli.plugins.plugin import (
-    CommandPart,
     HookPart,
     Plugin,
     ProviderPart,
     RendererPart,
+    SlashCommandPart,
     StepPart,
     ThemePart,
     ToolPart,
@@ -125,6 +125,6 @@ def _add(names: dict[str, Owned], name: str, owned: Owned, what: str, conflicts:
         conflicts.append(PluginProblem(owned.source.label, _line(owned.part), text))
 
 
-def _line(part: ToolPart | CommandPart | HookPart | StepPart | RendererPart | ThemePart | ProviderPart) -> int:
+def _line(part: ToolPart | SlashCommandPart | HookPart | StepPart | RendererPart | ThemePart | ProviderPart) -> int:
     function = getattr(part, "target", None) or getattr(part, "function", None) or getattr(part, "factory", None)
     return line_of_function(function)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from agentcli.agent.plugins.active_parts import Owned
 from agentcli.agent.plugins.session_plugins import SessionPlugins
-from agentcli.context.edits import Edit
+from agentcli.context.edits import ContextEdit
 from agentcli.context.steps import ContextState, ContextStep, StepPlan
 from agentcli.core.messages import Message
 
@@ -32,7 +32,11 @@ class PluginStep:
         known = {message.id for message in shown}
         for edit in plan.edits:
             # Leaving out or merging messages can make a request invalid; other texts in their place cannot.
-            if not isinstance(edit, Edit) or edit.kind != "replace" or edit.target.rpartition(":")[0] not in known:
+            if (
+                not isinstance(edit, ContextEdit)
+                or edit.kind != "replace"
+                or edit.target.rpartition(":")[0] not in known
+            ):
                 raise ValueError("a plugin's step may only replace the content of blocks that it was shown")
         return replace(plan, edits=tuple(replace(edit, step=self.name) for edit in plan.edits))
 

@@ -14,8 +14,9 @@ from functools import partial
 from typing import Any, Literal, cast
 
 from agentcli.agent.live_permissions import LivePermissions
-from agentcli.agent.ports import Hooks, PostToolVerdict, PreToolVerdict, Source
+from agentcli.agent.ports import Hooks, PostToolVerdict, PreToolVerdict, StopSource
 from agentcli.agent.questions import Questions
+from agentcli.agent.side_call import EmitEvent
 from agentcli.agent.toolcalls.changed_paths import changed_paths
 from agentcli.agent.toolcalls.network_offer import (
     MOST_OFFERS,
@@ -49,7 +50,6 @@ from agentcli.tools.schema import checked
 from agentcli.tools.titles import title_of
 from agentcli.workspace.base import Workspace
 
-Emit = Callable[[ev.Event], Awaitable[None]]
 Outcome = Literal["done", "denied", "interrupted", "failed"]
 """Of a call that has ended."""
 INVALID_JSON_SHOWN = 200
@@ -62,7 +62,7 @@ class CallResult:
     output: Output
     hook_stop: str | None = None
     hook_context: tuple[str, ...] = ()
-    stopped_by: Source = "hook"
+    stopped_by: StopSource = "hook"
     """Where `hook_stop` comes from."""
     outcome: Outcome = "done"
     accepted_hunks: tuple[int, int] | None = None
@@ -109,7 +109,7 @@ class _Work:
     """How a running call is stopped, and where its events go."""
 
     signal: AbortSignal
-    emit: Emit
+    emit: EmitEvent
 
 
 @frozen
@@ -121,7 +121,7 @@ class ToolRunner:
     ids: Ids
     clock: Clock
     workspace: Workspace = field(default_factory=Workspace)
-    small_model: Callable[[Emit], SmallModel] | None = None
+    small_model: Callable[[EmitEvent], SmallModel] | None = None
     """Makes a small model whose costs are reported through a call's own events."""
     on_interrupting_denial: Callable[[], None] = field(default=lambda: None)
     """Called when a denial also asks for the end of the submission."""
@@ -140,7 +140,12 @@ class ToolRunner:
             return False
 
     async def run(
-        self, call: ToolUseBlock, context: ToolContext, signal: AbortSignal, emit: Emit, on_start: Callable[[], None]
+        self,
+        call: ToolUseBlock,
+        context: ToolContext,
+        signal: AbortSignal,
+        emit: EmitEvent,
+        on_start: Callable[[], None],
     ) -> CallResult:
         """Never raises but for cancellation. `on_start` is called right before the tool itself begins to work."""
         began = self.clock.monotonic()
@@ -191,7 +196,9 @@ class ToolRunner:
         )
         return result
 
-    async def _approve(self, call: ToolUseBlock, context: ToolContext, signal: AbortSignal, emit: Emit) -> _Approved:
+    async def _approve(
+        self, call: ToolUseBlock, context: ToolContext, signal: AbortSignal, emit: EmitEvent
+    ) -> _Approved:
         tool = self._find(call)
         input = self._parse(tool, call.input, context)
         verdict = await signal.run(self.hooks.before_tool(call, input))
@@ -272,7 +279,7 @@ class ToolRunner:
         decision: Decision,
         context: ToolContext,
         signal: AbortSignal,
-        emit: Emit,
+        emit: EmitEvent,
     ) -> tuple[Json, Answer]:
         """The input to run with, and the answer, after a yes; raises on a no. An abort withdraws the question."""
         if not self.questions.interactive and _is_question(needs):
@@ -302,7 +309,7 @@ class ToolRunner:
             return self._parse(tool, answer.updated_input, context, answered=True), answer
         return input, answer
 
-    async def _answer_to(self, question: ev.PermissionRequested, signal: AbortSignal, emit: Emit) -> Answer:
+    async def _answer_to(self, question: ev.PermissionRequested, signal: AbortSignal, emit: EmitEvent) -> Answer:
         """The answer, with its rules and its mode applied. An abort withdraws the question and is raised."""
         future = self.questions.ask(question.request_id)
         ended = partial(ev.PermissionResolved, request_id=question.request_id, tool_use_id=question.tool_use_id)
@@ -369,7 +376,7 @@ class ToolRunner:
         )
         return await self._answer_to(question, work.signal, work.emit)
 
-    async def _apply(self, output: Output, emit: Emit) -> None:
+    async def _apply(self, output: Output, emit: EmitEvent) -> None:
         """What a call changes besides files: it must hold before the next call is decided about."""
         if output.mode == "plan":
             self.permissions.set_mode(PermissionMode.PLAN)
@@ -383,7 +390,7 @@ class ToolRunner:
             await emit(ev.NoticeRaised(text=text, level="warning", code="quarantine"))
 
     async def _decline(
-        self, call: ToolUseBlock, tool: Tool, input: Json, message: str, context: ToolContext, emit: Emit
+        self, call: ToolUseBlock, tool: Tool, input: Json, message: str, context: ToolContext, emit: EmitEvent
     ) -> None:
         """The user's no. The result says only that: the model distrusts instructions in results, so what the user said
         comes as their own message behind them."""
@@ -396,7 +403,7 @@ class ToolRunner:
             raise _Refused(declined_result(declined, bool(message)), refusal.summary, "denied", said) from None
 
     async def _deny(
-        self, call: ToolUseBlock, input: Json, reason: str, emit: Emit, title: str = "", rules: Sequence[str] = ()
+        self, call: ToolUseBlock, input: Json, reason: str, emit: EmitEvent, title: str = "", rules: Sequence[str] = ()
     ) -> None:
         await emit(
             ev.PermissionDenied(
@@ -411,7 +418,7 @@ class ToolRunner:
         raise _Refused(reason, "denied", "denied")
 
     async def _after(
-        self, hook: Coroutine[Any, Any, PostToolVerdict], signal: AbortSignal, emit: Emit
+        self, hook: Coroutine[Any, Any, PostToolVerdict], signal: AbortSignal, emit: EmitEvent
     ) -> PostToolVerdict:
         """The verdict of a hook that runs after a call. What the call did stands, whatever becomes of the hook."""
         try:
@@ -437,7 +444,7 @@ class ToolRunner:
         return output
 
     async def _run_tool(
-        self, call: ToolUseBlock, approved: _Approved, context: ToolContext, signal: AbortSignal, emit: Emit
+        self, call: ToolUseBlock, approved: _Approved, context: ToolContext, signal: AbortSignal, emit: EmitEvent
     ) -> CallResult:
         grant = self.permissions.grant(approved.needs, context, approved=approved.by)
         context = replace(context, needs=approved.needs, call_id=call.id, grant=grant)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Attachments
-from agentcli.agent.updates.undo_notes import Note
+from agentcli.agent.updates.undo_notes import UserActionNote
 from agentcli.core.ids import Ids
 from agentcli.core.messages import NOTE, Message, Origin, user_message
 from agentcli.core.permission import PermissionMode
@@ -68,10 +68,10 @@ class UserNotes(Attachments):
     def __init__(self, log: ConversationLog, ids: Ids) -> None:
         self._log = log
         self._ids = ids
-        self._new: list[Note] = []
+        self._new: list[UserActionNote] = []
         self._handed_out: list[Message] = []
 
-    def add(self, note: Note) -> None:
+    def add(self, note: UserActionNote) -> None:
         self._new.append(note)
 
     def take(self) -> list[Message]:

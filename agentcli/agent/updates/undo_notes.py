@@ -19,7 +19,7 @@ _LONGEST_PROMPT = 80
 
 
 @frozen
-class Note:
+class UserActionNote:
     """What the model has to know of something that the user did."""
 
     about: Literal["shell", "undo"]
@@ -29,7 +29,7 @@ class Note:
         return user_message(self.text, id, Origin.ATTACHMENT, {NOTE: {"about": self.about}})
 
 
-def undo_note(news: Sequence[UndoNews], prompts: Mapping[str, str]) -> Note:
+def undo_note(news: Sequence[UndoNews], prompts: Mapping[str, str]) -> UserActionNote:
     """One note about all of them. `prompts` has the texts by message id."""
     parts = []
     for again in (False, True):
@@ -52,7 +52,7 @@ def undo_note(news: Sequence[UndoNews], prompts: Mapping[str, str]) -> Note:
             if paths:
                 parts.append(f"{label}: {_named(list(dict.fromkeys(paths)))}.")
     parts.append("Read a file again before you rely on what you know of it.")
-    return Note("undo", f"[{' '.join(parts)}]")
+    return UserActionNote("undo", f"[{' '.join(parts)}]")
 
 
 def forget_changed(paths: Iterable[str], cache: ReadCache) -> None:

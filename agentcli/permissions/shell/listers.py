@@ -63,7 +63,7 @@ def is_lister(words: Words) -> bool:
 
 
 @frozen
-class Search:
+class FindCommand:
     """A `find`: roots, folders to leave out (`-path X -prune -o`), filters that all have to hold, the rest."""
 
     roots: tuple[str, ...]
@@ -80,7 +80,7 @@ class Search:
         return (*self.pruned, *(("-path", value[:-2]) for value in negated))
 
 
-def read_search(words: tuple[str, ...]) -> Search:
+def read_search(words: tuple[str, ...]) -> FindCommand:
     arguments, position = words[1:], 0
     while position < len(arguments) and arguments[position][:1] not in ("-", "!", "(", ",", ")"):
         position += 1
@@ -98,7 +98,7 @@ def read_search(words: tuple[str, ...]) -> Search:
         position += negated
         filters += ((negated, arguments[position], value) for value in arguments[position + 1 : position + 2])
         position += 2
-    return Search(roots, tuple(pruned), tuple(filters), arguments[position:])
+    return FindCommand(roots, tuple(pruned), tuple(filters), arguments[position:])
 
 
 def plain_search(words: tuple[str, ...], printing: str | None) -> tuple[str, ...] | None:

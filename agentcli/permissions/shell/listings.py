@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from agentcli.permissions.git.config import git_program
 from agentcli.permissions.git.tracked_files import run_neutral_git
 from agentcli.permissions.paths import expanded_pattern
-from agentcli.permissions.shell.listers import Search, Words, plain_search, read_search
+from agentcli.permissions.shell.listers import FindCommand, Words, plain_search, read_search
 
 if TYPE_CHECKING:
     from agentcli.permissions.command_context import CommandContext
@@ -79,7 +79,7 @@ def _listed(words: Words, patterns: frozenset[int], folder: str, place: CommandC
             return _below(roots, folder, None, files_only=True)
 
 
-def _filters(search: Search) -> tuple[str | None, bool]:
+def _filters(search: FindCommand) -> tuple[str | None, bool]:
     """The pattern that every name of a `find` ends with, if it is a simple one, and whether only files come out."""
     names = [value for negated, test, value in search.filters if test == "-name" and not negated]
     kinds = [value for _negated, test, value in search.filters if test == "-type"]

@@ -25,7 +25,7 @@ _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
 @frozen
-class Shown:
+class ShownNotebook:
     output: Output
     whole: bool
     """Whether every source was shown completely; outputs do not count, as they are not edited."""
@@ -57,13 +57,13 @@ def source_of(value: object) -> str:
     return "".join(map(str, value)) if isinstance(value, list) else str(value or "")
 
 
-def show_notebook(notebook: Json, wanted: Wanted) -> Shown:
+def show_notebook(notebook: Json, wanted: Wanted) -> ShownNotebook:
     cells: list[Json] = notebook["cells"]
     if not cells:
-        return Shown(Output(f"{wanted.shown} is a notebook without cells.", summary="0 cells"), whole=True)
+        return ShownNotebook(Output(f"{wanted.shown} is a notebook without cells.", summary="0 cells"), whole=True)
     if wanted.offset > len(cells):
         text = f"{wanted.shown} has {counted(len(cells), 'cell')}; offset {wanted.offset} is past its end."
-        return Shown(failure(text, summary="past the end"), whole=False)
+        return ShownNotebook(failure(text, summary="past the end"), whole=False)
     blocks: list[TextBlock | ImageBlock] = []
     size, last, pictures, cut = 0, wanted.offset, 0, False
     for index in range(wanted.offset - 1, min(len(cells), wanted.offset - 1 + wanted.limit)):
@@ -93,7 +93,7 @@ def show_notebook(notebook: Json, wanted: Wanted) -> Shown:
             "total_cells": len(cells),
         },
     )
-    return Shown(output, whole=not partial and not cut)
+    return ShownNotebook(output, whole=not partial and not cut)
 
 
 def _cell(cell: Json, index: int, pictures: int) -> tuple[list[TextBlock | ImageBlock], bool]:

@@ -6,7 +6,7 @@ from agentcli.core.messages import Json
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.builtin import failure, object_schema, path_problem
 from agentcli.tools.files.change import ChangingTool, Intent, PlannedChange, Present
-from agentcli.tools.files.edit_apply import Applied, Problem, Replacement, apply
+from agentcli.tools.files.edit_apply import Applied, EditProblem, Replacement, apply
 from agentcli.tools.files.numbered_lines import legible
 from agentcli.tools.files.write import written
 
@@ -39,7 +39,7 @@ class Edit(ChangingTool):
                 return creation(present, replacement.new)
             assert present.decoded is not None
             applied = apply(present.text, replacement, present.shown)
-            if isinstance(applied, Problem):
+            if isinstance(applied, EditProblem):
                 return failure(applied.text, summary=applied.summary)
             return _change(present, applied)
 

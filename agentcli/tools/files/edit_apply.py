@@ -29,7 +29,7 @@ _CLASSES = {char: f"[{re.escape(chars)}]" for chars in _ALIKE for char in chars}
 _PLAIN = str.maketrans({char: chars[0] for chars in _ALIKE for char in chars[1:]})
 _TOKEN = re.compile(r"\w+|\W")
 
-Span = tuple[int, int]
+TextSpan = tuple[int, int]
 
 
 @frozen
@@ -50,12 +50,12 @@ class Applied:
 
 
 @frozen
-class Problem:
+class EditProblem:
     text: str
     summary: str
 
 
-def apply(text: str, replacement: Replacement, shown: str) -> Applied | Problem:
+def apply(text: str, replacement: Replacement, shown: str) -> Applied | EditProblem:
     old, new = replacement.old.replace("\r\n", "\n"), replacement.new.replace("\r\n", "\n")
     line_end = "\r" if "\n" not in text and "\r" in text else r"\r?\n"
     if replacement.every and "\r" not in text and (count := text.count(old)):
@@ -69,31 +69,31 @@ def apply(text: str, replacement: Replacement, shown: str) -> Applied | Problem:
             return too_large
         return Applied(_with(text, spans, old, new), len(spans), line_number(text, spans[0][0]))
     if spans:
-        return Problem(ambiguity_message(shown, text, [start for start, _end in spans]), "ambiguous")
+        return EditProblem(ambiguity_message(shown, text, [start for start, _end in spans]), "ambiguous")
     if not replacement.every and len(old) <= _LONGEST_LOOSE and old.strip():
         loose = list(islice(_loose(text, old, line_end), 2))
         if len(loose) == 1:
             start, end = loose[0]
             note = _overlooked(text[start:end], old)
             return Applied(_with(text, loose, old, new, loosely=True), 1, line_number(text, start), note)
-    return Problem(miss_message(shown, text, old, new), "no match")
+    return EditProblem(miss_message(shown, text, old, new), "no match")
 
 
-def _too_large(text: str, old: str, new: str, count: int, shown: str) -> Problem | None:
+def _too_large(text: str, old: str, new: str, count: int, shown: str) -> EditProblem | None:
     """Refuse a result that is too large to be edited again. A few kilobytes of input can expand to gigabytes, which
     would block the whole process."""
     carriage_returns = new.count("\n") if "\r" in text else 0
     size = len(text) + count * (len(new) + carriage_returns - len(old))
     if size <= max(LARGEST_LOADED, len(text)):
         return None
-    return Problem(
+    return EditProblem(
         f"{shown} would grow to {size:,} characters, because old_string is in it {count:,} times; edited files have at "
         f"most {LARGEST_LOADED:,}. Use a longer old_string.",
         "too large",
     )
 
 
-def _exact(text: str, old: str, line_end: str, *, apart: bool) -> Iterator[Span]:
+def _exact(text: str, old: str, line_end: str, *, apart: bool) -> Iterator[TextSpan]:
     """Positions of `old`. `apart`: without overlaps, for replacing; else with overlaps, for detecting ambiguity."""
     if "\n" not in old or "\r" not in text:
         at = text.find(old)
@@ -105,7 +105,7 @@ def _exact(text: str, old: str, line_end: str, *, apart: bool) -> Iterator[Span]
     yield from _matches(text, old, re.compile(pattern), line_end, apart=apart)
 
 
-def _loose(text: str, old: str, line_end: str) -> Iterator[Span]:
+def _loose(text: str, old: str, line_end: str) -> Iterator[TextSpan]:
     bodies = ["".join(_CLASSES.get(char) or re.escape(char) for char in line) for line in _stripped(old).split("\n")]
     pattern = rf"[ \t]*{line_end}".join(bodies)
     if old[-1] in " \t":
@@ -115,7 +115,7 @@ def _loose(text: str, old: str, line_end: str) -> Iterator[Span]:
 
 def _matches(
     text: str, wanted: str, expression: re.Pattern[str], line_end: str, *, apart: bool = True, loosely: bool = False
-) -> Iterator[Span]:
+) -> Iterator[TextSpan]:
     """Matches of the expression, searched only where the plain text `wanted` occurs.
 
     A search with the expression alone takes time proportional to the product of both lengths: minutes for a file of a
@@ -156,7 +156,7 @@ def _overlooked(original: str, old: str) -> str:
     )
 
 
-def _with(text: str, spans: list[Span], old: str, new: str, *, loosely: bool = False) -> str:
+def _with(text: str, spans: list[TextSpan], old: str, new: str, *, loosely: bool = False) -> str:
     pieces: list[str] = []
     position = 0
     for start, end in spans:

@@ -18,7 +18,7 @@ from agentcli.tools.files.edit import (
     encoded,
     replacement_of,
 )
-from agentcli.tools.files.edit_apply import Applied, Problem, Replacement, apply
+from agentcli.tools.files.edit_apply import Applied, EditProblem, Replacement, apply
 from agentcli.tools.files.encoding import Decoded
 
 
@@ -57,7 +57,7 @@ class MultiEdit(ChangingTool):
             places, notes = 0, []
             for number, edit in enumerate(edits, 1):
                 applied = apply(now.text, edit, present.shown) if edit.old else _first(now, edit)
-                if isinstance(applied, Problem):
+                if isinstance(applied, EditProblem):
                     return _failed(number, len(edits), applied)
                 places += applied.count
                 notes += [f" Edit {number}: {applied.note}"] if applied.note else []
@@ -72,12 +72,12 @@ class MultiEdit(ChangingTool):
         return Intent(input["file_path"], plan, create=not edits[0].old)
 
 
-def _first(present: Present, edit: Replacement) -> Applied | Problem:
+def _first(present: Present, edit: Replacement) -> Applied | EditProblem:
     made = creation(present, edit.new)
-    return Problem(str(made.content), made.summary) if isinstance(made, Output) else Applied(made.text, 1, 1)
+    return EditProblem(str(made.content), made.summary) if isinstance(made, Output) else Applied(made.text, 1, 1)
 
 
-def _failed(number: int, count: int, problem: Problem) -> Output:
+def _failed(number: int, count: int, problem: EditProblem) -> Output:
     counted = " (line numbers are those after the edits before it)" if number > 1 else ""
     text = f"Edit {number} of {count} failed, so none was made{counted}. {problem.text}"
     return failure(text, summary=f"edit {number} of {count}: {problem.summary}")

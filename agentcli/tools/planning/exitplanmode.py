@@ -42,5 +42,6 @@ class ExitPlanMode(QuestionTool):
             summary=f"approved, {counted(lines, 'line')}",
             display={"kind": "plan", "plan": plain_text(plan)},
             structured={"plan": plan},
+            data={"plan": plan},
             mode="previous",
         )

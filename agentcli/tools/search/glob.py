@@ -26,7 +26,7 @@ from agentcli.tools.builtin import (
     object_schema,
     shown_path,
 )
-from agentcli.tools.search.ripgrep import Found, ignored_note, list_files
+from agentcli.tools.search.ripgrep import RipgrepResult, ignored_note, list_files
 
 MOST_SHOWN = 100
 _MOST_LISTED = 200_000
@@ -117,7 +117,7 @@ def _searched(base: str, context: ToolContext) -> str:
     return f"\n\n[Searched {folder}.]"
 
 
-def _nothing(pattern: str, ignored: str, found: Found, searched: str) -> Output:
+def _nothing(pattern: str, ignored: str, found: RipgrepResult, searched: str) -> Output:
     text = f"No files match {visible_text(pattern)}.{ignored}"
     text += " The search was cut short; narrow it." if found.more or found.timed_out else ""
     return Output(
@@ -127,7 +127,7 @@ def _nothing(pattern: str, ignored: str, found: Found, searched: str) -> Output:
     )
 
 
-def _shown(names: list[str], context: ToolContext, found: Found, offset: int, base: str) -> Output:
+def _shown(names: list[str], context: ToolContext, found: RipgrepResult, offset: int, base: str) -> Output:
     incomplete = found.more or found.timed_out
     page = [os.fsencode(name_below(name, context)) for name in names[offset : offset + MOST_SHOWN]]
     shown = [visible_text(name.decode(errors="replace")).replace("\n", "\u240a") for name in page]

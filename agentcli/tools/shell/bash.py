@@ -26,7 +26,7 @@ from agentcli.tools.files.read_cache import CommandRun
 from agentcli.tools.process import GRACE, SHUTDOWN_GRACE, exit_text
 from agentcli.tools.shell.background import MOST_RUNNING, Shell, Shells
 from agentcli.tools.shell.output import CollectedOutput
-from agentcli.tools.shell.running_command import Ending, ShellCommand, private_hosts_note, refused_hosts_note
+from agentcli.tools.shell.running_command import CommandEnding, ShellCommand, private_hosts_note, refused_hosts_note
 
 DEFAULT_TIMEOUT_MS = 120_000
 LONGEST_TIMEOUT_MS = 600_000
@@ -128,8 +128,14 @@ async def _foreground(command: ShellCommand, context: ToolContext, signal: Abort
                     break
                 if text := command.output.fresh():
                     yield Progress(text, {"bytes": command.output.bytes})
-        ending = Ending.ABORTED if signal.aborted else Ending.EXITED if command.done else Ending.TIMED_OUT
-        if ending is Ending.TIMED_OUT and shells is not None and not shells.full:
+        ending = (
+            CommandEnding.ABORTED
+            if signal.aborted
+            else CommandEnding.EXITED
+            if command.done
+            else CommandEnding.TIMED_OUT
+        )
+        if ending is CommandEnding.TIMED_OUT and shells is not None and not shells.full:
             unhook()
             given_away = True
             why = "was sent to the background" if wanted_away.is_set() else f"is still running after {seconds:g} s"
@@ -178,20 +184,22 @@ def _so_far(text: str) -> str:
     return "; its output so far is above." if text else "; it had printed nothing."
 
 
-def _result(ending: Ending, command: ShellCommand, context: ToolContext, seconds: float, reason: AbortReason) -> Output:
+def _result(
+    ending: CommandEnding, command: ShellCommand, context: ToolContext, seconds: float, reason: AbortReason
+) -> Output:
     output = command.output
     text = output.text().strip("\n")
     notes: list[str] = []
     new_cwd: Path | None = None
     wanted_hosts: tuple[str, ...] | None = None
     match ending:
-        case Ending.ABORTED:
+        case CommandEnding.ABORTED:
             summary = "stopped"
             notes.append(f"{_STOPPED_BY[reason]}{_so_far(text)}")
-        case Ending.TIMED_OUT:
+        case CommandEnding.TIMED_OUT:
             summary = f"timed out after {seconds:g} s"
             notes.append(f"The command was stopped after {seconds:g} s, its time limit{_so_far(text)}")
-        case Ending.EXITED:
+        case CommandEnding.EXITED:
             summary = exit_text(command.code)
             if command.code != 0:
                 notes.append(f"{summary[0].upper()}{summary[1:]}")
@@ -206,26 +214,26 @@ def _result(ending: Ending, command: ShellCommand, context: ToolContext, seconds
                 notes.append(f"{refused_hosts_note(wanted_hosts)}.")
             if private_hosts := command.private_hosts:
                 notes.append(f"{private_hosts_note(private_hosts)}.")
-    if command.left_running and ending is Ending.EXITED:
+    if command.left_running and ending is CommandEnding.EXITED:
         notes.append("Processes it left running were stopped. Use run_in_background to keep a process running.")
     if command.stopped_by_sandbox:
         summary = "stopped by the sandbox"
         notes.append("The command was stopped because it created protected files.")
     findings = tuple(finding.text for finding in command.findings)
     notes += [f"Sandbox: {text}" for text in findings]
-    if not text and ending is Ending.EXITED:
+    if not text and ending is CommandEnding.EXITED:
         notes.insert(0, "(no output)" if command.code else "(no output, exit code 0)")
     return Output(
         "\n\n".join([*([text] if text else []), *notes]),
-        is_error=ending is not Ending.EXITED or command.code != 0 or command.stopped_by_sandbox,
-        is_exit_code=ending is Ending.EXITED and not command.stopped_by_sandbox,
+        is_error=ending is not CommandEnding.EXITED or command.code != 0 or command.stopped_by_sandbox,
+        is_exit_code=ending is CommandEnding.EXITED and not command.stopped_by_sandbox,
         summary=summary,
         display={"kind": "text", "text": text},
         structured={
             "output": text,
             "exit_code": command.code,
-            "interrupted": ending is Ending.ABORTED,
-            "timed_out": ending is Ending.TIMED_OUT,
+            "interrupted": ending is CommandEnding.ABORTED,
+            "timed_out": ending is CommandEnding.TIMED_OUT,
             "saved_to": str(output.saved_to) if output.saved_to else None,
         },
         new_cwd=new_cwd,

@@ -16,7 +16,7 @@ from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line, visible_text
 from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, failure, is_encodable, object_schema
-from agentcli.tools.search.ripgrep import Found, search
+from agentcli.tools.search.ripgrep import RipgrepResult, search
 from agentcli.tools.shell.background import Shell, Shells
 from agentcli.tools.shell.output import SHOWN, HeadAndTail
 
@@ -127,7 +127,7 @@ async def _problem(pattern: str, context: ToolContext, signal: AbortSignal) -> s
     return visible_text(f"The filter does not work: {error}\nNo output was taken; try again.") if error else ""
 
 
-async def _search(pattern: str, file: IO[bytes], context: ToolContext, signal: AbortSignal) -> Found:
+async def _search(pattern: str, file: IO[bytes], context: ToolContext, signal: AbortSignal) -> RipgrepResult:
     number = file.fileno()
     arguments = ["--no-filename", "--no-line-number", "--text", f"--regexp={pattern}", "--", f"/dev/fd/{number}"]
     return await search(arguments, context, signal, most=_MOST_LINES, pass_descriptors=(number,))

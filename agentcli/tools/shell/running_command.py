@@ -13,7 +13,7 @@ from enum import Enum
 from pathlib import Path
 
 from agentcli.core.aio import cancel_and_wait, in_thread
-from agentcli.core.launch import Finding, Launch
+from agentcli.core.launch import Launch, SandboxFinding
 from agentcli.core.plaintext import plain_line
 from agentcli.core.programs import find_program
 from agentcli.tools.base import ToolContext
@@ -40,7 +40,7 @@ SELF_CONTAINED = ("bubblewrap",)
 """Launchers whose sandboxes end with their first process."""
 
 
-class Ending(Enum):
+class CommandEnding(Enum):
     EXITED = "exited"
     TIMED_OUT = "timed out"
     ABORTED = "aborted"
@@ -57,7 +57,7 @@ class ShellCommand:
         self.stopped_for = ""
         """The message about the sandbox limit for which it was stopped."""
         self.mark: str | None = None
-        self.findings: tuple[Finding, ...] = ()
+        self.findings: tuple[SandboxFinding, ...] = ()
         """Files that the sandbox found and removed; complete when the command has ended."""
         self.stopped_by_sandbox = False
         self._child = child

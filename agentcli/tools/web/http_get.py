@@ -17,14 +17,14 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
-from agentcli.core.addresses import Address, WebAddress, host_address, is_private_address, parse_web_address
+from agentcli.core.addresses import IPAddress, WebAddress, host_address, is_private_address, parse_web_address
 from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line
 
 if TYPE_CHECKING:
     import httpx2
 
-Resolve = Callable[[str, int], Awaitable[Sequence[Address]]]
+Resolve = Callable[[str, int], Awaitable[Sequence[IPAddress]]]
 MOST_BYTES = 5 * 1024 * 1024
 MOST_REDIRECTS = 5
 CONNECT_SECONDS = 10.0
@@ -62,7 +62,7 @@ class Moved:
 
 
 @frozen
-class Problem:
+class FetchProblem:
     text: str
     """For the model: what happened, then what to do."""
     summary: str
@@ -74,11 +74,11 @@ class Problem:
 class _Route:
     """How to reach a host: the address that replaces its name, or a proxy."""
 
-    address: Address | None = None
+    address: IPAddress | None = None
     proxy: str | None = None
 
 
-async def system_resolve(host: str, port: int) -> Sequence[Address]:
+async def system_resolve(host: str, port: int) -> Sequence[IPAddress]:
     """Raises OSError."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -89,7 +89,7 @@ class Fetcher:
     def __init__(
         self,
         resolve: Resolve = system_resolve,
-        is_private: Callable[[Address], bool] = is_private_address,
+        is_private: Callable[[IPAddress], bool] = is_private_address,
         verify: ssl.SSLContext | None = None,
     ) -> None:
         self._resolve = resolve
@@ -98,19 +98,19 @@ class Fetcher:
 
     async def get(
         self, address: WebAddress, environ: Mapping[str, str], reaches: Callable[[str], bool] | None = None
-    ) -> FetchedPage | Moved | Problem:
+    ) -> FetchedPage | Moved | FetchProblem:
         """Fetch, following redirects on the same host. The address has been approved; the addresses behind a public
         name are checked here, except for hosts that `reaches` allows. No timeout: the caller sets it."""
-        result: FetchedPage | Moved | Problem = Problem("There is no way to fetch this.", "failed")
+        result: FetchedPage | Moved | FetchProblem = FetchProblem("There is no way to fetch this.", "failed")
         for candidate in candidates(address):
             result = await self._follow(candidate, environ, reaches)
-            if not isinstance(result, Problem) or result.connected:
+            if not isinstance(result, FetchProblem) or result.connected:
                 break
         return result
 
     async def _follow(
         self, address: WebAddress, environ: Mapping[str, str], reaches: Callable[[str], bool] | None
-    ) -> FetchedPage | Moved | Problem:
+    ) -> FetchedPage | Moved | FetchProblem:
         for _hop in range(MOST_REDIRECTS + 1):
             answer = await self._reach(address, environ, reaches)
             if not isinstance(answer, Moved):
@@ -118,42 +118,48 @@ class Fetcher:
             target = _joined(address, answer.url)
             if isinstance(target, str):
                 shown = plain_line(answer.url)
-                return Problem(f"{address.text} redirects to {shown!r}, which cannot be fetched: {target}", "redirect")
+                return FetchProblem(
+                    f"{address.text} redirects to {shown!r}, which cannot be fetched: {target}", "redirect"
+                )
             if not is_same_place(address, target):
                 return Moved(target.text, answer.status)
             address = target
-        return Problem(
+        return FetchProblem(
             f"{address.host} redirects more than {MOST_REDIRECTS} times; stopped there.", "too many redirects"
         )
 
     async def _reach(
         self, address: WebAddress, environ: Mapping[str, str], reaches: Callable[[str], bool] | None
-    ) -> FetchedPage | Moved | Problem:
+    ) -> FetchedPage | Moved | FetchProblem:
         proxy = proxy_for(address, environ)
         if proxy is not None:
             return await self._send(address, _Route(proxy=proxy), environ)
         routes = await self._routes(address, reaches)
-        if isinstance(routes, Problem):
+        if isinstance(routes, FetchProblem):
             return routes
-        result: FetchedPage | Moved | Problem = Problem(f"{address.host} has no address.", "not found", connected=False)
+        result: FetchedPage | Moved | FetchProblem = FetchProblem(
+            f"{address.host} has no address.", "not found", connected=False
+        )
         for route in routes:
             result = await self._send(address, route, environ)
-            if not isinstance(result, Problem) or result.connected:
+            if not isinstance(result, FetchProblem) or result.connected:
                 break
         return result
 
-    async def _routes(self, address: WebAddress, reaches: Callable[[str], bool] | None) -> Sequence[_Route] | Problem:
+    async def _routes(
+        self, address: WebAddress, reaches: Callable[[str], bool] | None
+    ) -> Sequence[_Route] | FetchProblem:
         literal = host_address(address.host)
         try:
             resolved = [literal] if literal is not None else await self._resolve(address.host, address.port)
             found = list(dict.fromkeys(resolved))
         except (OSError, ValueError, UnicodeError):
             text = f"The host {address.host} was not found. Check the spelling, or whether there is a network."
-            return Problem(text, "host not found")
+            return FetchProblem(text, "host not found")
         agreed = address.is_private or (reaches is not None and reaches(address.host))
         private = [item for item in found if self._is_private(item)]
         if private and not agreed:
-            return Problem(
+            return FetchProblem(
                 f"{address.host} leads to the private address {private[0]}, so it is not fetched. "
                 f"If the user wants that, they can allow it with the rule WebFetch(private:{address.host}).",
                 "private address",
@@ -162,7 +168,7 @@ class Fetcher:
 
     async def _send(
         self, address: WebAddress, route: _Route, environ: Mapping[str, str]
-    ) -> FetchedPage | Moved | Problem:
+    ) -> FetchedPage | Moved | FetchProblem:
         import httpx2
 
         try:
@@ -264,14 +270,14 @@ def _certificates(cafile: str | None) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=cafile) if cafile else httpx2.create_ssl_context(trust_env=False)
 
 
-async def _read(address: WebAddress, response: httpx2.Response) -> FetchedPage | Moved | Problem:
+async def _read(address: WebAddress, response: httpx2.Response) -> FetchedPage | Moved | FetchProblem:
     location = response.headers.get("location")
     if response.status_code in _REDIRECTS and location:
         return Moved(location, response.status_code)
     encoding = response.headers.get("content-encoding", "").strip().lower()
     decode = _decoder(encoding)
     if decode is None:
-        return Problem(
+        return FetchProblem(
             f"{address.host} answered in the encoding {plain_line(encoding)!r}, which is not known.", "encoding"
         )
     body = bytearray()
@@ -281,7 +287,7 @@ async def _read(address: WebAddress, response: httpx2.Response) -> FetchedPage |
         try:
             body += decode(chunk, MOST_BYTES + 1 - len(body))
         except zlib.error:
-            return Problem(f"What {address.host} sent cannot be decompressed.", "broken answer")
+            return FetchProblem(f"What {address.host} sent cannot be decompressed.", "broken answer")
         if len(body) > MOST_BYTES or received > MOST_BYTES:
             complete = False
             break
@@ -323,7 +329,7 @@ class _Deflate:
         return data
 
 
-def _problem(error: Exception, address: WebAddress, route: _Route) -> Problem:
+def _problem(error: Exception, address: WebAddress, route: _Route) -> FetchProblem:
     import httpx2
 
     causes = [error]
@@ -333,17 +339,17 @@ def _problem(error: Exception, address: WebAddress, route: _Route) -> Problem:
     if any(isinstance(item, ssl.SSLError) for item in causes):
         reason = next((getattr(item, "verify_message", "") for item in causes if hasattr(item, "verify_message")), "")
         text = f"The secure connection to {host} failed: {plain_line(reason) or 'TLS error'}. It was not fetched."
-        return Problem(text, "TLS error", connected=False)
+        return FetchProblem(text, "TLS error", connected=False)
     if isinstance(error, httpx2.ProxyError | ImportError):
-        return Problem(f"The proxy for {host} did not let this through: {plain_line(str(error))}.", "proxy error")
+        return FetchProblem(f"The proxy for {host} did not let this through: {plain_line(str(error))}.", "proxy error")
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout) or (
         isinstance(error, OSError) and not isinstance(error, TimeoutError)
     ):
         where = f" (through the proxy {_shown_proxy(route.proxy)})" if route.proxy else ""
-        return Problem(f"No connection to {host} on port {address.port}{where}.", "no connection", connected=False)
+        return FetchProblem(f"No connection to {host} on port {address.port}{where}.", "no connection", connected=False)
     if isinstance(error, httpx2.TimeoutException):
-        return Problem(f"{host} did not answer in time.", "timeout")
-    return Problem(
+        return FetchProblem(f"{host} did not answer in time.", "timeout")
+    return FetchProblem(
         f"{host} broke off or sent no valid answer: {plain_line(str(error)) or type(error).__name__}.", "broken"
     )
 

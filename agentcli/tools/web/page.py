@@ -47,7 +47,7 @@ _MAGIC = (
 
 
 @frozen
-class Text:
+class PageText:
     title: str
     text: str
     """Markdown or plain text, at most MOST_CHARACTERS."""
@@ -66,7 +66,7 @@ class Unreadable:
     reason: str
 
 
-async def read_page(body: bytes, content_type: str, url: str, signal: AbortSignal) -> Text | Binary | Unreadable:
+async def read_page(body: bytes, content_type: str, url: str, signal: AbortSignal) -> PageText | Binary | Unreadable:
     """Raises `Aborted`."""
     kind = content_type.partition(";")[0].strip().lower()
     named = next((what for magic, what in _MAGIC if body.startswith(magic)), None)
@@ -83,7 +83,7 @@ async def read_page(body: bytes, content_type: str, url: str, signal: AbortSigna
     else:
         title = ""
     text = (await in_thread(plain_text, text)).strip()
-    return Text(title, text[:MOST_CHARACTERS], max(len(text) - MOST_CHARACTERS, 0))
+    return PageText(title, text[:MOST_CHARACTERS], max(len(text) - MOST_CHARACTERS, 0))
 
 
 def decoded(body: bytes, content_type: str) -> str:

@@ -106,7 +106,7 @@ class WebFetch(BuiltinTool):
         yield await _answered(page, input["prompt"], context, signal)
 
     async def _fetch(self, address: WebAddress, context: ToolContext, signal: AbortSignal) -> _Read | Output:
-        from agentcli.tools.web.http_get import Fetcher, Moved, Problem
+        from agentcli.tools.web.http_get import Fetcher, FetchProblem, Moved
 
         if self._fetcher is None:
             self._fetcher = Fetcher()
@@ -118,7 +118,7 @@ class WebFetch(BuiltinTool):
             return failure(f"{address.host} was not done after {FETCH_SECONDS:g} s; stopped there.", "timeout")
         except Aborted:
             return failure(_STOPPED, "stopped")
-        if isinstance(found, Problem):
+        if isinstance(found, FetchProblem):
             return failure(found.text, found.summary)
         if isinstance(found, Moved):
             return Output(
@@ -131,7 +131,7 @@ class WebFetch(BuiltinTool):
         return await self._read(address, found, signal)
 
     async def _read(self, address: WebAddress, page: FetchedPage, signal: AbortSignal) -> _Read | Output:
-        from agentcli.tools.web.page import Binary, Text, Unreadable, read_page
+        from agentcli.tools.web.page import Binary, PageText, Unreadable, read_page
 
         try:
             content = await read_page(page.body, page.content_type, page.url, signal)
@@ -139,7 +139,7 @@ class WebFetch(BuiltinTool):
             return failure(_STOPPED, "stopped")
         status = f"HTTP {page.status} {page.reason}".strip()
         if not 200 <= page.status < 300:
-            return _refused(page, status, content.text if isinstance(content, Text) else "")
+            return _refused(page, status, content.text if isinstance(content, PageText) else "")
         if isinstance(content, Binary):
             size = _size(page.length or len(page.body)) if page.complete or page.length else "more than 5 MB"
             return failure(

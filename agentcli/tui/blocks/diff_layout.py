@@ -47,7 +47,7 @@ class FileView:
 
 
 @frozen
-class Look:
+class DiffLook:
     width: int
     palette: Palette
     beside: bool = False
@@ -79,7 +79,7 @@ class Side:
 
 
 class DiffLayout:
-    def __init__(self, files: Sequence[FileView], look: Look) -> None:
+    def __init__(self, files: Sequence[FileView], look: DiffLook) -> None:
         """Takes some microseconds for each line; for very many, call it in a thread."""
         self.files = files
         self.look = look

@@ -16,7 +16,7 @@ from agentcli.core.plaintext import terminal_line
 from agentcli.core.unified_diff import FileDiff, Hunk, is_unified_diff, parse, parse_files
 from agentcli.tui.blocks import diff
 from agentcli.tui.blocks.base import BlockLine
-from agentcli.tui.blocks.diff_layout import DiffLayout, FileView, Look
+from agentcli.tui.blocks.diff_layout import DiffLayout, DiffLook, FileView
 from agentcli.tui.blocks.languages import language_of
 from agentcli.tui.blocks.rows import MOST_ROWS, Rows, beside, characters, folded, head, size, tail
 from agentcli.tui.blocks.wrap import Run, wrap
@@ -133,7 +133,7 @@ def _diff_output(value: str, view: DisplayView) -> Rows:
     files = [replace(file, hunks=[_shortened(hunk, view) for hunk in file.hunks]) for file in parse_files(value)]
     views = [_file_view(file) for file in files]
     hunks = [hunk for file in files for hunk in file.hunks]
-    look = Look(view.room, view.palette, diff.fits_side_by_side(hunks, view.room), whole=view.expanded)
+    look = DiffLook(view.room, view.palette, diff.fits_side_by_side(hunks, view.room), whole=view.expanded)
     found = folded(DiffLayout(views, look).groups(), value.strip("\n").count("\n") + 1, view.rows(_DIFF_ROWS))
     return Rows(beside(found.lines, view.before), found.hidden, opens=True)
 

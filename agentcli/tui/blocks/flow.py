@@ -17,7 +17,7 @@ from rich.style import Style
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.code import code_lines, labelled, marked
 from agentcli.tui.blocks.highlight import Highlighter, can_lex_whole, highlight, is_ready, language_name
-from agentcli.tui.blocks.markdown import Document, Margin, MarkdownWriter, Piece, as_lines
+from agentcli.tui.blocks.markdown import Margin, MarkdownDocument, MarkdownPiece, MarkdownWriter, as_lines
 from agentcli.tui.blocks.unfinished import presentable
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.theme.palette import Palette
@@ -57,7 +57,7 @@ class Flow:
         """Lines that will not change; those behind are the open piece's."""
         self._kept_fresh = True
         """Whether the margin's first row is still to be taken, after what is kept."""
-        self._last: Piece | None = None
+        self._last: MarkdownPiece | None = None
         self._apart = False
         """Whether a blank line stands before the tail."""
         self._parsed = _Parsed()
@@ -110,7 +110,7 @@ class Flow:
         if _weight(self._tail) > _HUGE and self._take_part():
             return True
         self._drop_open()
-        document = Document(self._tail if done else presentable(self._tail), dict(self.references))
+        document = MarkdownDocument(self._tail if done else presentable(self._tail), dict(self.references))
         self._learn(document, done=done)
         pieces = document.pieces
         finished = len(pieces) if done else _finished(document)
@@ -142,7 +142,7 @@ class Flow:
         size = _part_of(text)
         if size == len(text):
             return False
-        document = Document(text[:size], dict(self.references))
+        document = MarkdownDocument(text[:size], dict(self.references))
         pieces = document.pieces
         whole = max(0, len(pieces) - 1)
         if not whole and any(token.type in ("fence", "code_block") for token in document.tokens):
@@ -163,7 +163,7 @@ class Flow:
         self._parsed = _Parsed()
         return True
 
-    def _learn(self, document: Document, *, done: bool) -> None:
+    def _learn(self, document: MarkdownDocument, *, done: bool) -> None:
         """Targets of links, once their line is whole, and the next one too: that may be a title or spoil them."""
         whole = len(document.rows) - (0 if done else 2)
         found: dict[str, Any] = document.environment["references"]
@@ -174,20 +174,20 @@ class Flow:
             self.defined_late = True
         self.references = known
 
-    def _cut(self, document: Document, line: int) -> None:
+    def _cut(self, document: MarkdownDocument, line: int) -> None:
         """Go on at a line of the document. It is what is shown, not the tail, but they differ in the last line only."""
         self._apart = document.is_blank_before(line)
         start = sum([len(row) + 1 for row in document.rows[:line]])
         self._tail = as_lines(self._tail)[start:]
 
-    def _write(self, document: Document, piece: Piece, last: Piece | None) -> None:
+    def _write(self, document: MarkdownDocument, piece: MarkdownPiece, last: MarkdownPiece | None) -> None:
         if last is not None:
             goes_on = piece.line == 0 and piece.item and piece.item == last.item
             if self._apart if goes_on else document.is_apart(last, piece):
                 self._writer.gap(self._margin)
         self._writer.write(document, piece, self._margin)
 
-    def _keep(self, piece: Piece) -> None:
+    def _keep(self, piece: MarkdownPiece) -> None:
         self._kept = len(self._writer.lines)
         self._kept_fresh = self._margin.fresh
         self._last = piece
@@ -213,7 +213,7 @@ class Flow:
         if self._last is not None:
             self._writer.gap(self._margin)
         before, _copied = self._margin.take()
-        self._keep(Piece(0, 0, 0))
+        self._keep(MarkdownPiece(0, 0, 0))
         language = language_name(info or wave_info or "")
         self._fence = _Fence(len(indent), ticks or waves, language, before, self._kept)
 
@@ -253,7 +253,7 @@ class Flow:
             del self._writer.lines[fence.start :]
             self._write_code(fence, self._codes.whole(code, fence.language))
         self._fence = None
-        self._keep(Piece(0, 0, 0))
+        self._keep(MarkdownPiece(0, 0, 0))
 
     def _write_code(self, fence: _Fence, rows: Sequence[Sequence[Run]]) -> None:
         lines = code_lines(rows, self.width, self.palette, self._margin.rest)
@@ -272,7 +272,7 @@ class _Parsed:
     hidden: bool = False
 
 
-def _finished(document: Document) -> int:
+def _finished(document: MarkdownDocument) -> int:
     """How many pieces nothing can change that is still to come. The last one is open; so is the one before it if the
     last began in the line that is being written: that line may turn out to belong to it."""
     pieces = document.pieces

@@ -8,7 +8,7 @@ from typing import Any
 from agentcli.tui import model
 from agentcli.tui.blocks.base import Block
 from agentcli.tui.blocks.notice import BoundaryBlock, EndBlock, NoticeBlock, OutputBlock
-from agentcli.tui.blocks.thinking import ThinkingBlock
+from agentcli.tui.blocks.thinking import ThoughtsBlock
 from agentcli.tui.blocks.tool import ToolBlock
 from agentcli.tui.blocks.user import PromptBlock
 from agentcli.tui.blocks.welcome import WelcomeBlock
@@ -28,7 +28,7 @@ _BLOCKS: Mapping[type[model.Item], Callable[[Any], Block]] = {
     model.NoticeItem: NoticeBlock,
     model.OutputItem: OutputBlock,
     model.PromptItem: PromptBlock,
-    model.ThinkingItem: ThinkingBlock,
+    model.ThinkingItem: ThoughtsBlock,
     model.ToolItem: ToolBlock,
     model.WelcomeItem: WelcomeBlock,
 }

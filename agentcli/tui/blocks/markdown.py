@@ -49,12 +49,12 @@ _LEAST_ROOM = 10
 
 def render_markdown(text: str, width: int, palette: Palette) -> list[BlockLine]:
     """All lines of a document that will not grow."""
-    document = Document(text)
+    document = MarkdownDocument(text)
     margin = Margin()
     writer = MarkdownWriter(
         width, palette, lambda code, language: highlight(code, language, palette, palette.code_block)
     )
-    last: Piece | None = None
+    last: MarkdownPiece | None = None
     for piece in document.pieces:
         if last is not None and document.is_apart(last, piece):
             writer.gap(margin)
@@ -65,7 +65,7 @@ def render_markdown(text: str, width: int, palette: Palette) -> list[BlockLine]:
 
 def load_parser() -> None:
     """Import markdown-it (some 50 ms) before it is needed."""
-    Document("*x*\n\n- y").inline(_paragraph("*x*")[1], Palette(), Style.null())
+    MarkdownDocument("*x*\n\n- y").inline(_paragraph("*x*")[1], Palette(), Style.null())
 
 
 def as_lines(text: str) -> str:
@@ -76,7 +76,7 @@ def as_lines(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class MarkdownPiece:
     """What is laid out for itself: tokens from `start` to before `end`."""
 
     start: int
@@ -88,7 +88,7 @@ class Piece:
     table: bool = False
 
 
-class Document:
+class MarkdownDocument:
     """Parsed blocks. Inline text is parsed when it is laid out."""
 
     def __init__(self, text: str, references: dict[str, Any] | None = None) -> None:
@@ -103,7 +103,7 @@ class Document:
             self.parser.block.parse(self.text, self.parser, self.environment, self.tokens)
         self.pieces = _pieces(self.tokens)
 
-    def is_apart(self, above: Piece, below: Piece) -> bool:
+    def is_apart(self, above: MarkdownPiece, below: MarkdownPiece) -> bool:
         """Whether a blank line stands between two neighbours."""
         return not below.item or above.item != below.item or self.is_blank_before(below.line)
 
@@ -168,7 +168,7 @@ class MarkdownWriter:
         else:
             self.lines.append(self._blank)
 
-    def write(self, document: Document, piece: Piece, margin: Margin) -> None:
+    def write(self, document: MarkdownDocument, piece: MarkdownPiece, margin: Margin) -> None:
         tokens = document.tokens
         if any(token.level >= _DEEPEST - 2 for token in tokens[piece.start : piece.end]):
             end = next((other.line for other in document.pieces if other.line > piece.line), len(document.rows))
@@ -211,7 +211,7 @@ class MarkdownWriter:
 
 
 class _Blocks:
-    def __init__(self, writer: MarkdownWriter, document: Document) -> None:
+    def __init__(self, writer: MarkdownWriter, document: MarkdownDocument) -> None:
         self._writer = writer
         self._document = document
         self._tokens = document.tokens
@@ -326,8 +326,8 @@ def _end_of(tokens: Sequence[Token], place: int) -> int:
     return place
 
 
-def _pieces(tokens: Sequence[Token]) -> list[Piece]:
-    pieces: list[Piece] = []
+def _pieces(tokens: Sequence[Token]) -> list[MarkdownPiece]:
+    pieces: list[MarkdownPiece] = []
     place = 0
     while place < len(tokens):
         token, stop = tokens[place], _end_of(tokens, place)
@@ -335,10 +335,10 @@ def _pieces(tokens: Sequence[Token]) -> list[Piece]:
             place += 1
             while place < stop - 1:
                 end = _end_of(tokens, place)
-                pieces.append(Piece(place, end, _line(tokens[place]), item=tokens[place].markup))
+                pieces.append(MarkdownPiece(place, end, _line(tokens[place]), item=tokens[place].markup))
                 place = end
         else:
-            pieces.append(Piece(place, stop, _line(token), table=token.type == "table_open"))
+            pieces.append(MarkdownPiece(place, stop, _line(token), table=token.type == "table_open"))
         place = stop
     return pieces
 

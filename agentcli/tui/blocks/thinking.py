@@ -16,7 +16,7 @@ _ROWS = 6
 _KEPT = 1_000_000
 
 
-class ThinkingBlock(Block):
+class ThoughtsBlock(Block):
     item: ThinkingItem
 
     def __init__(self, item: ThinkingItem) -> None:

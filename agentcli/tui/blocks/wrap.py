@@ -19,7 +19,7 @@ from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.glyphs import EVEN, TAB, Glyph, clean, glyphs, width_of
 
 Run = tuple[str, Style]
-Row = tuple[int, int, int]
+RowBounds = tuple[int, int, int]
 """Of a text: where a row begins, where it ends, where the next one begins. Between the two stand swallowed blanks."""
 
 _TOO_WIDE = "▯"
@@ -180,7 +180,7 @@ class _Painter:
         return bisect_right(self._ends, place, 0, len(self._ends) - 1)
 
 
-def _even_rows(text: str, start: int, end: int, room: int, rest: int) -> Iterator[Row]:
+def _even_rows(text: str, start: int, end: int, room: int, rest: int) -> Iterator[RowBounds]:
     """`following` beyond `end` marks the last row, whose blanks may stick out of the painted part."""
     while end - start > room:
         place = text.rfind(" ", start, start + room + 1)
@@ -212,7 +212,7 @@ def _even_rows(text: str, start: int, end: int, room: int, rest: int) -> Iterato
     yield start, min(end, start + room), end + 1
 
 
-def _uneven_rows(line: Sequence[Glyph], room: int, rest: int) -> Iterator[Row]:
+def _uneven_rows(line: Sequence[Glyph], room: int, rest: int) -> Iterator[RowBounds]:
     """As `_even_rows`, counted in glyphs."""
     start = place = cells = 0
     opportunity = 0

@@ -22,11 +22,11 @@ _MOST_COMPARED = 20_000
 """Lines on one side beyond which the whole middle is one hunk."""
 _MOST_TOLD = 8_000
 
-Difference = tuple[int, int, int, int]
+LineRanges = tuple[int, int, int, int]
 
 
 @frozen
-class Hunk:
+class ChangeHunk:
     """`removed` gives way to `added`; what is equal between two near changes is in both. Lines have their line ends."""
 
     number: int
@@ -60,7 +60,7 @@ def texts_of(name: str, input: Json, present: str) -> tuple[str, str]:
     return present, text
 
 
-def split(old: str, new: str) -> list[Hunk]:
+def split(old: str, new: str) -> list[ChangeHunk]:
     """The hunks that lead from old to new, in order. None if the texts are equal. No line is in two of them."""
     left, right = lines_of(old), lines_of(new)
     places = _differences(left, right)
@@ -74,7 +74,7 @@ def split(old: str, new: str) -> list[Hunk]:
         before = tuple(left[a - min(_CONTEXT, above // 2) : a])
         after = tuple(left[b : b + min(_CONTEXT, below - below // 2)])
         rows = _rows(left, right, place)
-        hunks.append(Hunk(number, a, c, tuple(left[a:b]), tuple(right[c:d]), before, after, tuple(rows)))
+        hunks.append(ChangeHunk(number, a, c, tuple(left[a:b]), tuple(right[c:d]), before, after, tuple(rows)))
     return hunks
 
 
@@ -83,7 +83,9 @@ def merge(old: str, new: str, accepted: Collection[int]) -> str:
     return _merged(old, split(old, new), accepted)
 
 
-def narrowed(name: str, input: Json, present: str, hunks: Sequence[Hunk], accepted: Collection[int]) -> Json | None:
+def narrowed(
+    name: str, input: Json, present: str, hunks: Sequence[ChangeHunk], accepted: Collection[int]
+) -> Json | None:
     """The input with which only the accepted hunks happen: the same if all are, None if nothing is left to do.
 
     `hunks` are those of `split` for the result of `texts_of`. ValueError if it cannot be said by this tool's input.
@@ -107,7 +109,7 @@ def narrowed(name: str, input: Json, present: str, hunks: Sequence[Hunk], accept
     return {**input, "edits": edits}
 
 
-def diff_of(hunks: Sequence[Hunk]) -> str:
+def diff_of(hunks: Sequence[ChangeHunk]) -> str:
     """A unified diff of these hunks, for people and for the model."""
     lines: list[str] = []
     for hunk in hunks:
@@ -124,7 +126,7 @@ def diff_of(hunks: Sequence[Hunk]) -> str:
     return "\n".join(lines)
 
 
-def verdict(hunks: Sequence[Hunk], accepted: Collection[int]) -> str:
+def verdict(hunks: Sequence[ChangeHunk], accepted: Collection[int]) -> str:
     """What the model is told about a review; nothing when all was accepted."""
     rejected = [hunk for hunk in hunks if hunk.number not in accepted]
     if not rejected:
@@ -150,7 +152,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def _edited(text: str, edit: Json) -> str:
-    from agentcli.tools.files.edit_apply import Problem, Replacement, apply
+    from agentcli.tools.files.edit_apply import EditProblem, Replacement, apply
 
     old, new = str(edit["old_string"]), str(edit["new_string"])
     if not old:
@@ -158,7 +160,7 @@ def _edited(text: str, edit: Json) -> str:
             raise ValueError("old_string is empty, but the file is not")
         return new
     applied = apply(text, Replacement(old, new, bool(edit.get("replace_all"))), "the file")
-    if isinstance(applied, Problem):
+    if isinstance(applied, EditProblem):
         raise ValueError(f"the text to replace is not there as it was ({applied.summary})")
     return applied.text
 
@@ -174,7 +176,7 @@ def _same_place(input: Json, present: str, wanted: str) -> Json | None:
     return edit if _makes(present, edit, wanted) else None
 
 
-def _piece(present: str, wanted: str, first: Hunk, last: Hunk) -> Json:
+def _piece(present: str, wanted: str, first: ChangeHunk, last: ChangeHunk) -> Json:
     """An edit that replaces the lines of these hunks and all between them, with as many around as make them unique."""
     left, right = lines_of(present), lines_of(wanted)
     start, end = first.old_start, last.old_end
@@ -200,7 +202,7 @@ def _makes(present: str, edit: Json, wanted: str) -> bool:
         return False
 
 
-def _merged(old: str, hunks: Sequence[Hunk], accepted: Collection[int]) -> str:
+def _merged(old: str, hunks: Sequence[ChangeHunk], accepted: Collection[int]) -> str:
     lines = lines_of(old)
     pieces: list[str] = []
     position = 0
@@ -215,7 +217,7 @@ def _plain(text: str) -> str:
     return text.replace("\r\n", "\n") if "\n" in text else text.replace("\r", "\n")
 
 
-def _differences(left: list[str], right: list[str]) -> list[list[Difference]]:
+def _differences(left: list[str], right: list[str]) -> list[list[LineRanges]]:
     """Places where left[a:b] became right[c:d], near ones together. Compared as the question's diff is."""
     start = _common(left, right)
     end = _common(left[start:][::-1], right[start:][::-1])
@@ -225,7 +227,7 @@ def _differences(left: list[str], right: list[str]) -> list[list[Difference]]:
         return []
     if longest > _MOST_COMPARED:
         return [[(start, start + len(before), start, start + len(after))]]
-    found: list[list[Difference]] = []
+    found: list[list[LineRanges]] = []
     for tag, a, b, c, d in difflib.SequenceMatcher(None, before, after).get_opcodes():
         if tag == "equal":
             continue
@@ -235,7 +237,7 @@ def _differences(left: list[str], right: list[str]) -> list[list[Difference]]:
     return found
 
 
-def _rows(left: list[str], right: list[str], place: Sequence[Difference]) -> Iterator[tuple[str, str]]:
+def _rows(left: list[str], right: list[str], place: Sequence[LineRanges]) -> Iterator[tuple[str, str]]:
     position = place[0][0]
     for a, b, c, d in place:
         yield from ((" ", line) for line in left[position:a])

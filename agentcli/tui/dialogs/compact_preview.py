@@ -15,7 +15,7 @@ from agentcli.core.plaintext import plain_line
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.subject import field_lines, markdown_lines
-from agentcli.tui.sheets.choices import Choice
+from agentcli.tui.sheets.choices import SheetChoice
 from agentcli.tui.sheets.editable import EDITING_KEYS, EditableDialog, EditableOptions
 from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
@@ -64,14 +64,14 @@ class CompactPreview(EditableDialog):
             return [*lines, *wrap([("The summary is empty.", palette.warning)], width)]
         return [*lines, *markdown_lines(_literal_underscores(self.text), width, palette)]
 
-    def choices(self) -> Sequence[Choice]:
+    def choices(self) -> Sequence[SheetChoice]:
         empty = "" if self.text.strip() else "the summary is empty"
         found = [
-            Choice("accept", "Yes, continue with the summary", "y", "Yes", refused=empty),
-            Choice("edit", "Edit the summary", "e"),
-            Choice("cancel", "No, leave the conversation as it was", "n", "No"),
+            SheetChoice("accept", "Yes, continue with the summary", "y", "Yes", refused=empty),
+            SheetChoice("edit", "Edit the summary", "e"),
+            SheetChoice("cancel", "No, leave the conversation as it was", "n", "No"),
         ]
-        return [*found, Choice("original", "Take back your edits", "u")] if self.edited else found
+        return [*found, SheetChoice("original", "Take back your edits", "u")] if self.edited else found
 
     def choose(self, name: str) -> None:
         match name:

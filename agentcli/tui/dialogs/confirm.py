@@ -12,7 +12,7 @@ from agentcli.core.permission import Answer
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.dialogs.subject import BLANK, paragraph
-from agentcli.tui.sheets.choices import Choice
+from agentcli.tui.sheets.choices import SheetChoice
 from agentcli.tui.sheets.dialog import PAINTED, RequestDialog
 from agentcli.tui.sheets.sheet import Keys
 
@@ -28,9 +28,9 @@ class ConfirmDialog(RequestDialog):
     def body(self, width: int) -> list[BlockLine]:
         return paragraph(str(self.event.display.get("text", "") or self.event.reason), width, self.palette.text)
 
-    def choices(self) -> Sequence[Choice]:
+    def choices(self) -> Sequence[SheetChoice]:
         yes, no = (plain_line(str(self.event.display.get(name, ""))) for name in ("yes", "no"))
-        return [Choice("yes", yes or "Yes", "y"), Choice("no", no or "No", "n")]
+        return [SheetChoice("yes", yes or "Yes", "y"), SheetChoice("no", no or "No", "n")]
 
     def choose(self, name: str) -> None:
         self.dismiss(Answer("allow" if name == "yes" else "deny"))
@@ -69,13 +69,13 @@ class UndoChoice(RequestDialog):
             lines += paragraph(row, width, self.palette.code, mark=[(mark, style)])
         return lines
 
-    def choices(self) -> Sequence[Choice]:
+    def choices(self) -> Sequence[SheetChoice]:
         replaces = bool(self.event.display.get("exists"))
         replace = "Replace my lines with the other version" if replaces else "Remove the file"
         return [
-            Choice("keep", "Keep my lines", "k"),
-            Choice("replace", replace, "r", short="Replace my lines" if replaces else ""),
-            Choice("leave", "Leave the whole file as it is", "l", short="Leave the file"),
+            SheetChoice("keep", "Keep my lines", "k"),
+            SheetChoice("replace", replace, "r", short="Replace my lines" if replaces else ""),
+            SheetChoice("leave", "Leave the whole file as it is", "l", short="Leave the file"),
         ]
 
     def choose(self, name: str) -> None:

@@ -20,9 +20,9 @@ from agentcli.core.permission import Answer
 from agentcli.core.plural import counted
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
-from agentcli.tui.dialogs.change_hunks import Hunk, diff_of, narrowed, split, texts_of, verdict
+from agentcli.tui.dialogs.change_hunks import ChangeHunk, diff_of, narrowed, split, texts_of, verdict
 from agentcli.tui.dialogs.subject import BLANK, diff_lines, paragraph
-from agentcli.tui.sheets.choices import Choice
+from agentcli.tui.sheets.choices import SheetChoice
 from agentcli.tui.sheets.dialog import PAINTED, DialogOptions, RequestDialog
 from agentcli.tui.sheets.runs import Runs, runs_of
 from agentcli.tui.sheets.sheet import Keys
@@ -42,7 +42,7 @@ class HunkReview(RequestDialog):
         # Opened by a key of the user's, so nothing is held back.
         options.setdefault("guarded", False)
         super().__init__(event, palette, **options)
-        self.hunks: list[Hunk] | None = None
+        self.hunks: list[ChangeHunk] | None = None
         self.accepted: set[int] = set()
         self.current = 0
         self._cwd = cwd
@@ -127,15 +127,15 @@ class HunkReview(RequestDialog):
         self._places = places
         return lines[:-1]
 
-    def choices(self) -> Sequence[Choice]:
+    def choices(self) -> Sequence[SheetChoice]:
         count, hunks = len(self.accepted), self.hunks
         if not hunks:
-            return [Choice("back", "Back to the question")]
+            return [SheetChoice("back", "Back to the question")]
         if not count:
-            return [Choice("done", "Deny: nothing is changed")]
+            return [SheetChoice("done", "Deny: nothing is changed")]
         which = f"{count} of" if count < len(hunks) else "all"
         label = f"Apply {which} {counted(len(hunks), 'hunk')}"
-        return [Choice("done", label if len(hunks) > 1 else "Apply the hunk", locked=self.locked)]
+        return [SheetChoice("done", label if len(hunks) > 1 else "Apply the hunk", locked=self.locked)]
 
     def choose(self, name: str) -> None:
         hunks = self.hunks or []
@@ -193,10 +193,10 @@ class HunkReview(RequestDialog):
             if self._note_reading():
                 self.settle()
 
-    def _sign(self, hunk: Hunk) -> tuple[str, Style]:
+    def _sign(self, hunk: ChangeHunk) -> tuple[str, Style]:
         return ("✓", self.palette.success) if hunk.number in self.accepted else ("✗", self.palette.error)
 
-    def _heading(self, hunk: Hunk, width: int) -> list[BlockLine]:
+    def _heading(self, hunk: ChangeHunk, width: int) -> list[BlockLine]:
         palette = self.palette
         sign, style = self._sign(hunk)
         here = hunk.number == self.current
@@ -206,7 +206,7 @@ class HunkReview(RequestDialog):
         mark = [("❯ " if here else "  ", palette.accent)]
         return wrap([(f"{sign} {what}  ", style), (which, name)], width, mark)
 
-    def _diff(self, hunk: Hunk, width: int) -> list[BlockLine]:
+    def _diff(self, hunk: ChangeHunk, width: int) -> list[BlockLine]:
         key = (hunk.number, width)
         if key not in self._painted:
             path = str(self.event.input.get("file_path", ""))
@@ -214,7 +214,7 @@ class HunkReview(RequestDialog):
         return self._painted[key]
 
 
-def _compared(event: PermissionRequested, path: Path) -> tuple[str, list[Hunk]]:
+def _compared(event: PermissionRequested, path: Path) -> tuple[str, list[ChangeHunk]]:
     """The file's present text, and the hunks of the change. Blocking."""
     present = _present_text(path)
     return present, split(*texts_of(event.name, event.input, present))

@@ -18,7 +18,7 @@ from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.change_hunks import REVIEWABLE
 from agentcli.tui.dialogs.subject import BLANK, paragraph, subject_lines
-from agentcli.tui.sheets.choices import Choice
+from agentcli.tui.sheets.choices import SheetChoice
 from agentcli.tui.sheets.dialog import LONG, PAINTED, DialogOptions, RequestDialog
 from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
@@ -147,23 +147,23 @@ class PermissionDialog(RequestDialog):
         # A body that is laid out in a thread does not know how much room the choices will have.
         return len(always.rules[0]) <= _SHORT_RULE and not self.compact and self.size_of_body <= LONG
 
-    def choices(self) -> Sequence[Choice]:
+    def choices(self) -> Sequence[SheetChoice]:
         if self.event.display.get("kind") == "loop":
             return _GOING_ON
         locked = self.locked
-        found = [Choice("once", "Allow once", "y", locked=locked), self._always_choice()]
+        found = [SheetChoice("once", "Allow once", "y", locked=locked), self._always_choice()]
         if self.event.name in _EDITS:
-            found.append(Choice("edits", "Allow all edits from now on", "e", "Allow all edits", locked=locked))
+            found.append(SheetChoice("edits", "Allow all edits from now on", "e", "Allow all edits", locked=locked))
         if self.event.name in REVIEWABLE:
-            found.append(Choice("hunks", "Review hunk by hunk", "h"))
-        found.append(Choice("deny", "Deny", "n"))
-        found.append(Choice("why", "Deny and say what to do instead", "w", "Deny and say why"))
+            found.append(SheetChoice("hunks", "Review hunk by hunk", "h"))
+        found.append(SheetChoice("deny", "Deny", "n"))
+        found.append(SheetChoice("why", "Deny and say what to do instead", "w", "Deny and say why"))
         return found
 
-    def _always_choice(self) -> Choice:
+    def _always_choice(self) -> SheetChoice:
         always, (_, place, where) = self._always, _PLACES[self._place]
         if always is None:
-            return Choice("always", "Always", "a", refused="no rule can cover this; it is asked each time")
+            return SheetChoice("always", "Always", "a", refused="no rule can cover this; it is asked each time")
         count = len(self._offered)
         which = f"{self._rule_number + 1} of {count}" if count > 1 else ""
         if self._rule_in_choice:
@@ -174,7 +174,9 @@ class PermissionDialog(RequestDialog):
                 f"Always allow these {len(always.rules)} rules" if len(always.rules) > 1 else "Always allow this rule"
             )
             detail = ""
-        return Choice("always", label, "a", "Always allow", detail, turn=place, turn_more=which, locked=self.locked)
+        return SheetChoice(
+            "always", label, "a", "Always allow", detail, turn=place, turn_more=which, locked=self.locked
+        )
 
     def choose(self, name: str) -> None:
         match name:
@@ -293,9 +295,9 @@ class PermissionDialog(RequestDialog):
 
 
 _GOING_ON = (
-    Choice("once", "Yes, let it go on", "y", "Yes"),
-    Choice("deny", "No, end this task here", "n", "No"),
-    Choice("why", "No, and say what to do instead", "w", "No, and say why"),
+    SheetChoice("once", "Yes, let it go on", "y", "Yes"),
+    SheetChoice("deny", "No, end this task here", "n", "No"),
+    SheetChoice("why", "No, and say what to do instead", "w", "No, and say why"),
 )
 """Whether a model that repeats itself may go on: no rule is about that, and nothing is allowed by it."""
 

@@ -11,7 +11,7 @@ from agentcli.core.permission import Answer, PermissionMode
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.subject import markdown_lines
-from agentcli.tui.sheets.choices import Choice
+from agentcli.tui.sheets.choices import SheetChoice
 from agentcli.tui.sheets.editable import EDITING_KEYS, EditableDialog, EditableOptions
 from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
@@ -38,15 +38,15 @@ class PlanDialog(EditableDialog):
             return wrap([("The plan is empty.", self.palette.warning)], width)
         return markdown_lines(self.text, width, self.palette)
 
-    def choices(self) -> Sequence[Choice]:
+    def choices(self) -> Sequence[SheetChoice]:
         empty = "" if self.text.strip() else "the plan is empty"
         found = [
-            Choice("edits", "Yes, and accept edits automatically", "a", "Yes, accept edits", refused=empty),
-            Choice("ask", "Yes, and ask before each edit", "y", "Yes, ask for edits", refused=empty),
-            Choice("edit", "Edit the plan", "e"),
-            Choice("keep", "No, keep planning: say what to change", "n", "No, keep planning"),
+            SheetChoice("edits", "Yes, and accept edits automatically", "a", "Yes, accept edits", refused=empty),
+            SheetChoice("ask", "Yes, and ask before each edit", "y", "Yes, ask for edits", refused=empty),
+            SheetChoice("edit", "Edit the plan", "e"),
+            SheetChoice("keep", "No, keep planning: say what to change", "n", "No, keep planning"),
         ]
-        return [*found, Choice("original", "Take back your edits", "u")] if self.edited else found
+        return [*found, SheetChoice("original", "Take back your edits", "u")] if self.edited else found
 
     def choose(self, name: str) -> None:
         match name:

@@ -17,7 +17,7 @@ from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.subject import BLANK, paragraph
-from agentcli.tui.sheets.choices import Choice
+from agentcli.tui.sheets.choices import SheetChoice
 from agentcli.tui.sheets.dialog import DialogOptions, RequestDialog
 from agentcli.tui.sheets.runs import Runs, one_line, runs_of
 from agentcli.tui.sheets.sheet import Keys
@@ -98,20 +98,20 @@ class QuestionsDialog(RequestDialog):
                     lines += paragraph(description, width, palette.muted, "  ")
         return lines
 
-    def choices(self) -> Sequence[Choice]:
+    def choices(self) -> Sequence[SheetChoice]:
         if self._reviewing:
             any_answer = any(self._answered(number) for number in range(len(self.questions)))
             refused = "" if any_answer else "no question is answered yet"
-            return [Choice("send", "Send", "y", refused=refused), Choice("change", "Change an answer", "c")]
+            return [SheetChoice("send", "Send", "y", refused=refused), SheetChoice("change", "Change an answer", "c")]
         question, picked, said = self.questions[self.page], self._picked[self.page], self._said[self.page]
         boxes = ("[x]", "[ ]") if question.several else ("●", "○")
         found = [
-            Choice(str(number), label, detail=description, mark=boxes[0] if number in picked else boxes[1])
+            SheetChoice(str(number), label, detail=description, mark=boxes[0] if number in picked else boxes[1])
             for number, (label, description) in enumerate(question.options)
         ]
         own = one_line(str(self.event.display.get("other") or "Other: type your own answer"))
         label = f"Other: {said}" if said else own
-        found.append(Choice(_OTHER, label, "o", "" if said else "Other …", mark=boxes[0] if said else boxes[1]))
+        found.append(SheetChoice(_OTHER, label, "o", "" if said else "Other …", mark=boxes[0] if said else boxes[1]))
         return found
 
     def _review(self, width: int) -> list[BlockLine]:

@@ -12,7 +12,7 @@ from agentcli.core.shell import shown_name
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.subject import BLANK, code_lines, paragraph
-from agentcli.tui.sheets.choices import Choice
+from agentcli.tui.sheets.choices import SheetChoice
 from agentcli.tui.sheets.dialog import Dialog, DialogOptions
 from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
@@ -57,12 +57,14 @@ class TrustDialog(Dialog[Verdict | None]):
             lines += [BLANK, *self._part(part, width)]
         return lines
 
-    def choices(self) -> Sequence[Choice]:
+    def choices(self) -> Sequence[SheetChoice]:
         refused = "a file cannot be shown" if self.state.unshowable else ""
         return [
-            Choice("trust", "Trust it: all of this takes effect", "t", "Trust this folder", refused=refused),
-            Choice("restricted", "Continue without it: only its deny and ask rules apply", "r", "Continue without it"),
-            Choice("exit", "Exit", "x"),
+            SheetChoice("trust", "Trust it: all of this takes effect", "t", "Trust this folder", refused=refused),
+            SheetChoice(
+                "restricted", "Continue without it: only its deny and ask rules apply", "r", "Continue without it"
+            ),
+            SheetChoice("exit", "Exit", "x"),
         ]
 
     def choose(self, name: str) -> None:

@@ -15,7 +15,7 @@ from agentcli.interactive.welcome import Next, Welcome, Work
 from agentcli.providers.local import LocalServer
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.dialogs.subject import BLANK, paragraph
-from agentcli.tui.sheets.choices import Choice
+from agentcli.tui.sheets.choices import SheetChoice
 from agentcli.tui.sheets.dialog import Dialog, DialogOptions
 from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
@@ -64,9 +64,9 @@ class WelcomeDialog(Dialog[Welcome | None]):
             lines = [*problem, *([BLANK] if lines else []), *lines]
         return lines
 
-    def choices(self) -> Sequence[Choice]:
+    def choices(self) -> Sequence[SheetChoice]:
         return [
-            Choice(offer.name, offer.label, offer.letter, offer.short, plain_line(offer.detail))
+            SheetChoice(offer.name, offer.label, offer.letter, offer.short, plain_line(offer.detail))
             for offer in self.welcome.offers()
         ]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rich.style import Style
 
-from agentcli.agent.context.pins import Dropped, Restored
+from agentcli.agent.context.pins import DropEffect, RestoreEffect
 from agentcli.agent.context.report import ContextItem
 from agentcli.core.format import percent, token_count
 from agentcli.core.frozen import frozen
@@ -85,7 +85,7 @@ class ContextPage(ListSheet[str, None]):
         self._compact_at = compact_at if 0 < compact_at < window else 0
         self._by_size = True
         self._control = control
-        self._asked: tuple[str, Dropped] | None = None
+        self._asked: tuple[str, DropEffect] | None = None
         """The item that is to be dropped once that is confirmed, and what it does."""
         super().__init__("Context", self._rows(), palette)
 
@@ -190,7 +190,7 @@ class ContextPage(ListSheet[str, None]):
         also = f" {price.also}" if price.also else ""
         return wrapped([(f"Drop it{also}? That {price.text}.", self.palette.warning)], width, 3)
 
-    def _reload(self, done: Dropped | Restored | str, what: str = "") -> None:
+    def _reload(self, done: DropEffect | RestoreEffect | str, what: str = "") -> None:
         """Show everything as it is now, and say what was done or why not; counting a long conversation takes a
         thread."""
         good = not isinstance(done, str)

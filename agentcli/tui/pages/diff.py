@@ -16,7 +16,7 @@ from textual.app import ComposeResult
 from agentcli.commands.diff import CUT, NOTHING, ChangedFile, Changes, heading
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.diff import NARROWEST_BESIDE, SIDE_BY_SIDE_FROM
-from agentcli.tui.blocks.diff_layout import DiffEntry, DiffLayout, FileView, Look
+from agentcli.tui.blocks.diff_layout import DiffEntry, DiffLayout, DiffLook, FileView
 from agentcli.tui.blocks.languages import language_of
 from agentcli.tui.sheets.page import Page
 from agentcli.tui.sheets.picker import Picker
@@ -100,7 +100,7 @@ class DiffPage(Page[None]):
     def lay_out(self, width: int, room: int) -> None:
         search = 1 if self.searching else 0
         inner = max(1, width - 2 * MARGIN - 1)
-        look = Look(inner, self.palette, self._is_beside(inner), listed=True)
+        look = DiffLook(inner, self.palette, self._is_beside(inner), listed=True)
         pager = self.pager
         pager.set_height(max(1, room - search - 1))
         if look == pager.diff_layout.look and self._views is pager.diff_layout.files:
@@ -287,7 +287,7 @@ class DiffPager(Scroller):
 
     def __init__(self, palette: Palette, id: str) -> None:
         super().__init__(palette, id)
-        self.diff_layout = DiffLayout((), Look(80, palette))
+        self.diff_layout = DiffLayout((), DiffLook(80, palette))
         self._index: tuple[DiffLayout, TextIndex, list[tuple[int, int]]] | None = None
 
     def show(self, layout: DiffLayout) -> None:

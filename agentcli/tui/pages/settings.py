@@ -17,10 +17,10 @@ from agentcli.tui.sheets.picker import ListSheet
 from agentcli.tui.sheets.rows import Row
 from agentcli.tui.sheets.runs import Runs, padded, safe, wrapped
 from agentcli.tui.sheets.sheet import Keys
-from agentcli.tui.startup.preferences import Scope
+from agentcli.tui.startup.preferences import SettingScope
 from agentcli.tui.theme.palette import Palette
 
-_SCOPES: Mapping[Scope, str] = {"user": "all your projects", "local": "this project, for you only"}
+_SCOPES: Mapping[SettingScope, str] = {"user": "all your projects", "local": "this project, for you only"}
 _VALUE_WIDTH = 24
 _SIMPLE = ("text", "integer", "number", "boolean")
 
@@ -31,7 +31,7 @@ class SettingChange:
 
     key: str
     value: Any
-    scope: Scope
+    scope: SettingScope
 
 
 class SettingsPage(ListSheet[Setting, SettingChange]):
@@ -43,7 +43,7 @@ class SettingsPage(ListSheet[Setting, SettingChange]):
     placeholder = "type to search in names and values"
 
     def __init__(
-        self, rows: Sequence[Setting], files: Mapping[Scope, str] | None = None, palette: Palette | None = None
+        self, rows: Sequence[Setting], files: Mapping[SettingScope, str] | None = None, palette: Palette | None = None
     ) -> None:
         self._files = files or {}
         self.verb = "change" if self._files else "how to change it"
@@ -103,11 +103,13 @@ class ValuePicker(ListSheet[Any, SettingChange]):
     unlisted_first = True
     longest = 4000
 
-    def __init__(self, key: Key, setting: Setting, files: Mapping[Scope, str], palette: Palette | None = None) -> None:
+    def __init__(
+        self, key: Key, setting: Setting, files: Mapping[SettingScope, str], palette: Palette | None = None
+    ) -> None:
         self._key = key
         self._setting = setting
         self._files = files
-        self._scope: Scope = next(iter(files))
+        self._scope: SettingScope = next(iter(files))
         options: tuple[Any, ...] = (True, False) if key.kind == "boolean" else key.choices
         self.placeholder = "type to search" if options else f"type a new value ({key.kind})"
         rows = [Row(value, shown_value(value), "", "●" if value == setting.value else "") for value in options]

@@ -16,7 +16,7 @@ from agentcli.tui.theme.palette import Palette
 if TYPE_CHECKING:
     from agentcli.tools.shell.background import BackgroundTask
 
-Output = Callable[[str], Sequence[str]]
+ReadOutput = Callable[[str], Sequence[str]]
 """The last lines that the task with an id has put out."""
 
 _SIGNS = {"running": "●", "completed": "✓", "failed": "✗", "killed": "■"}
@@ -32,7 +32,7 @@ class TasksPage(ListSheet[str, tuple[Literal["stop"], str]]):
     empty = "No commands in the background."
 
     def __init__(
-        self, tasks: Sequence[BackgroundTask], output: Output | None = None, palette: Palette | None = None
+        self, tasks: Sequence[BackgroundTask], output: ReadOutput | None = None, palette: Palette | None = None
     ) -> None:
         self._tasks = {task.id: task for task in tasks}
         self._output = output

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from agentcli.core.aio import cancel_and_wait
 from agentcli.interactive.completion import Candidate, Menu, Target, argument_menu, command_menu, file_menu, target_at
-from agentcli.interactive.sources import Choices, CommandSource, FileSource
-from agentcli.tui.prompt.popup import Popup, Row
+from agentcli.interactive.sources import ArgumentSource, CommandSource, FileSource
+from agentcli.tui.prompt.popup import Popup, PopupRow
 
 if TYPE_CHECKING:
     from agentcli.tui.prompt.editor import PromptEditor
@@ -28,7 +28,7 @@ class Assist:
         popup: Popup,
         files: FileSource,
         commands: CommandSource,
-        choices: Choices,
+        choices: ArgumentSource,
         room: Callable[[], int],
     ) -> None:
         self._editor = editor
@@ -163,7 +163,7 @@ class Assist:
             self._wanted = None
             self._popup.close()
             return
-        rows = [Row(one.label, one.hint, one.detail, one.positions) for one in menu.candidates]
+        rows = [PopupRow(one.label, one.hint, one.detail, one.positions) for one in menu.candidates]
         self._popup.open(rows, title=menu.title, note=menu.note, chosen=menu.chosen, room=self._room())
 
     async def aclose(self) -> None:

@@ -24,12 +24,19 @@ from agentcli.interactive.completion import Candidate
 from agentcli.interactive.draft import Draft
 from agentcli.interactive.drafts import DraftStore
 from agentcli.interactive.history import History, HistoryWalk
-from agentcli.interactive.sources import Choices, CommandSource, FileSource, NoFiles, no_choices, registered_commands
+from agentcli.interactive.sources import (
+    ArgumentSource,
+    CommandSource,
+    FileSource,
+    NoFiles,
+    no_choices,
+    registered_commands,
+)
 from agentcli.tui.prompt.assist import Assist
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.prompt.keys import key_table
 from agentcli.tui.prompt.outside import Outside
-from agentcli.tui.prompt.popup import Popup, Row
+from agentcli.tui.prompt.popup import Popup, PopupRow
 from agentcli.tui.prompt.rows import PromptMark, PromptRule, QueuedRows
 
 IDLE_HINT = "Ask anything · / commands · @ files · ! shell · ? keys"
@@ -46,7 +53,7 @@ class PromptParts:
     drafts: DraftStore = field(default_factory=lambda: DraftStore(None))
     files: FileSource = field(default_factory=NoFiles)
     commands: CommandSource = registered_commands
-    choices: Choices = no_choices
+    choices: ArgumentSource = no_choices
     keymap: Mapping[str, str] = field(default_factory=dict)
     cwd: Path = field(default_factory=Path.cwd)
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -312,7 +319,7 @@ class PromptBox(Widget):
         query = self._editor.text.strip()
         found = self._parts.history.search(query)
         self._found = [draft for draft, _positions in found]
-        rows = [Row(draft.text[:400], positions=positions) for draft, positions in found]
+        rows = [PopupRow(draft.text[:400], positions=positions) for draft, positions in found]
         note = "" if rows else "Nothing in the history has these letters." if query else "The history is empty."
         self._popup.open(rows, title="history", note=note, chosen=0, room=self._room())
 

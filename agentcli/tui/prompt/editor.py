@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from agentcli.tui.prompt.box import PromptBox
 
 _MOST_CUT = 100_000
-Span = tuple[int, int, Style]
+StyledColumns = tuple[int, int, Style]
 """From which column to which (not included) a style holds."""
 
 
@@ -353,7 +353,7 @@ class PromptEditor(TextArea, inherit_bindings=False):
             segments = [segments[0], *Strip([segments[1]]).crop(0, width - 2), Segment("…", look)]
         return Strip(segments).apply_style(base).adjust_cell_length(width, base)
 
-    def _spans(self, line_index: int, line: str) -> Iterator[Span]:
+    def _spans(self, line_index: int, line: str) -> Iterator[StyledColumns]:
         """From where to where which style holds; later ones over earlier ones."""
         for start, stop in self.chips_in(line_index):
             yield start, stop, self._look("chip")
@@ -371,7 +371,9 @@ def _number_of(label: str) -> int:
     return int(label.split(" #", 1)[1].split(":", 1)[0])
 
 
-def _painted(line: str, begin: int, end: int, spans: Sequence[Span], tab_widths: Iterable[int]) -> Iterator[Segment]:
+def _painted(
+    line: str, begin: int, end: int, spans: Sequence[StyledColumns], tab_widths: Iterable[int]
+) -> Iterator[Segment]:
     """The part of a line that stands in one row. Later spans lie over earlier ones; `tab_widths` are those of the
     part's tabs. A row that ends with its line has a blank behind it, where the cursor may stand."""
     places = sorted({begin, end} | {at for start, stop, _look in spans for at in (start, stop) if begin < at < end})
@@ -388,6 +390,6 @@ def _painted(line: str, begin: int, end: int, spans: Sequence[Span], tab_widths:
         yield Segment(" ", _style_at(spans, end))
 
 
-def _style_at(spans: Sequence[Span], column: int) -> Style | None:
+def _style_at(spans: Sequence[StyledColumns], column: int) -> Style | None:
     looks = [look for start, stop, look in spans if start <= column < stop]
     return Style.combine(looks) if looks else None

@@ -31,7 +31,7 @@ _GAP = 3
 
 
 @frozen
-class Row:
+class PopupRow:
     label: str
     hint: str = ""
     detail: str = ""
@@ -78,7 +78,7 @@ class Popup(Widget):
     def __init__(self) -> None:
         super().__init__(id="prompt-popup")
         self.can_focus = False
-        self._rows: tuple[Row, ...] = ()
+        self._rows: tuple[PopupRow, ...] = ()
         self._title = ""
         self._note = ""
         self._first = 0
@@ -94,7 +94,7 @@ class Popup(Widget):
     def count(self) -> int:
         return len(self._rows)
 
-    def open(self, rows: Sequence[Row], *, title: str, note: str, chosen: int, room: int) -> None:
+    def open(self, rows: Sequence[PopupRow], *, title: str, note: str, chosen: int, room: int) -> None:
         """Show these in at most `room` screen rows, the rule above them included."""
         self._rows = tuple(rows)
         self._title, self._note = shown(title), shown(note)
@@ -192,7 +192,7 @@ class Popup(Widget):
             Segment("──", rule),
         ]
 
-    def _row(self, row: Row, width: int) -> list[Segment]:
+    def _row(self, row: PopupRow, width: int) -> list[Segment]:
         label, hint, detail = shown(row.label), shown(row.hint), shown(row.detail)
         segments = [Segment("  "), *self._marked(label, row.positions)]
         if hint:

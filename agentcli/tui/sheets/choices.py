@@ -12,7 +12,7 @@ from agentcli.tui.theme.palette import Palette
 
 
 @frozen
-class Choice:
+class SheetChoice:
     name: str
     label: str
     key: str = ""
@@ -34,7 +34,7 @@ class Choice:
 
 
 def choice_rows(
-    choice: Choice, number: int, width: int, palette: Palette, *, current: bool, compact: bool
+    choice: SheetChoice, number: int, width: int, palette: Palette, *, current: bool, compact: bool
 ) -> list[Runs]:
     """Its rows, all of them sensitive to a click (`choice` in the style's meta data is `number`)."""
     style = (

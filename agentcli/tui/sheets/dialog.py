@@ -20,7 +20,7 @@ from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
-from agentcli.tui.sheets.choices import Choice, choice_rows
+from agentcli.tui.sheets.choices import SheetChoice, choice_rows
 from agentcli.tui.sheets.runs import Runs, more_row, one_line, rule, runs_of
 from agentcli.tui.sheets.scroller import LineScroller
 from agentcli.tui.sheets.sheet import MARGIN, EntryLine, Keys, QuitWanted, Sheet, StyledRows, is_exit
@@ -104,7 +104,7 @@ class Dialog(Sheet[T], Generic[T]):
         """What it is about, whole. Called again when the width changed or after `update`; may run in a thread."""
 
     @abstractmethod
-    def choices(self) -> Sequence[Choice]: ...
+    def choices(self) -> Sequence[SheetChoice]: ...
 
     @abstractmethod
     def choose(self, name: str) -> None:
@@ -124,7 +124,7 @@ class Dialog(Sheet[T], Generic[T]):
 
     @property
     def gated(self) -> bool:
-        """Whether choices are locked until all of the body has been on the screen; they say so by `Choice.locked`."""
+        """Whether choices are locked until the whole body was on the screen; `SheetChoice.locked` shows it."""
         return False
 
     @property

@@ -16,7 +16,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 
 from agentcli.tui.sheets.row_list import RowList
-from agentcli.tui.sheets.rows import Found, Row, Search, entries_of, find
+from agentcli.tui.sheets.rows import FoundEntry, Row, RowSearch, entries_of, find
 from agentcli.tui.sheets.runs import Runs, first_rows, safe, safe_block, wrapped
 from agentcli.tui.sheets.sheet import MARGIN, EntryLine, Keys, QuitWanted, Sheet, StyledRows, is_exit
 from agentcli.tui.theme.palette import Palette
@@ -85,7 +85,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
         self._entries = entries_of(rows)
         self._start = start
         self._preview = preview
-        self._search: Search[T] | None = None
+        self._search: RowSearch[T] | None = None
         """While a query over many rows is not finished."""
         self._found_count = len(self._entries)
         self._typed_row: Row[T] | None = None
@@ -226,7 +226,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
             return (f"{self._found_count:,} of {total:,}",)
         return (f"{total:,}",) if total > 9 else ()
 
-    def _show(self, found: Sequence[Found[T]], cursor: int, grouped: bool) -> None:
+    def _show(self, found: Sequence[FoundEntry[T]], cursor: int, grouped: bool) -> None:
         self._found_count = sum(each.entry.row is not self._typed_row for each in found)
         self._said = ""
         self.listing.show(found, cursor, grouped)
@@ -273,13 +273,13 @@ class ListSheet(Sheet[R], Generic[T, R]):
         query = self.query_text
         self._search = None
         self.workers.cancel_group(self, "search")
-        if query.strip() and len(self._entries) > Search.SLICE:
-            self._search = Search(self._entries, query)
+        if query.strip() and len(self._entries) > RowSearch.SLICE:
+            self._search = RowSearch(self._entries, query)
             self.work(partial(self._search_on, self._search), "search")
         else:
             self._show_found(find(self._entries, query), keep)
 
-    async def _search_on(self, search: Search[T]) -> None:
+    async def _search_on(self, search: RowSearch[T]) -> None:
         done = False
         while not done and search is self._search:
             done = search.step()
@@ -292,11 +292,11 @@ class ListSheet(Sheet[R], Generic[T, R]):
             search, self._search = self._search, None
             self._show_found(search.finish(), None)
 
-    def _show_found(self, found: list[Found[T]], keep: T | None) -> None:
+    def _show_found(self, found: list[FoundEntry[T]], keep: T | None) -> None:
         query = self.query_text.strip()
         self._typed_row = self.unlisted(query) if query else None
         if self._typed_row is not None:
-            typed = Found(entries_of([self._typed_row])[0])
+            typed = FoundEntry(entries_of([self._typed_row])[0])
             found = [typed, *found] if self.unlisted_first else [*found, typed]
         if not query and keep is None and self.row is not None:
             keep = self.row.value  # the query was taken back: the cursor stays where it is

@@ -16,7 +16,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from agentcli.tui.sheets.rows import Found, Row, RowEntry
+from agentcli.tui.sheets.rows import FoundEntry, Row, RowEntry
 from agentcli.tui.sheets.runs import Runs, cut, marked, padded, painted, safe
 from agentcli.tui.theme.palette import Palette
 
@@ -45,7 +45,7 @@ class RowList(ScrollView, Generic[T], can_focus=False):
         self.palette = palette
         self.empty = ""
         """What is said when there is no row."""
-        self._found: list[Found[T]] = []
+        self._found: list[FoundEntry[T]] = []
         self._lines: list[int | str] = []
         """For each line the number of a row, or the name of a group."""
         self._line_of: list[int] = []
@@ -64,7 +64,7 @@ class RowList(ScrollView, Generic[T], can_focus=False):
         if not self._detail_width:  # reasons take what room there is, but they need some
             self._detail_width = min(20, max((cell_len(entry.detail) for entry in entries), default=0))
 
-    def show(self, found: Sequence[Found[T]], cursor: int, grouped: bool) -> None:
+    def show(self, found: Sequence[FoundEntry[T]], cursor: int, grouped: bool) -> None:
         self._found = list(found)
         self._lines, self._line_of = [], []
         group = ""
@@ -194,7 +194,7 @@ class RowList(ScrollView, Generic[T], can_focus=False):
             runs = [(text, style.without_color) for text, style in runs]
         return painted(runs, width, base + self.palette.selection)
 
-    def _runs(self, found: Found[T], width: int, chosen: bool) -> Runs:
+    def _runs(self, found: FoundEntry[T], width: int, chosen: bool) -> Runs:
         palette, entry = self.palette, found.entry
         label_width, detail_width = self.columns(width)
         runs: Runs = [(" ❯ " if chosen else "   ", palette.accent + _BOLD)]

@@ -45,7 +45,7 @@ class RowEntry(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Found(Generic[T]):
+class FoundEntry(Generic[T]):
     """An entry that is shown, and which characters of it were searched for."""
 
     entry: RowEntry[T]
@@ -61,7 +61,7 @@ def entries_of(rows: Iterable[Row[T]]) -> list[RowEntry[T]]:
     return made
 
 
-class Search(Generic[T]):
+class RowSearch(Generic[T]):
     """One query over many entries, a slice at a time: 10,000 of them take longer than a key may."""
 
     SLICE = 2000
@@ -70,7 +70,7 @@ class Search(Generic[T]):
         self._entries = entries
         self._words = query.split()
         self._exact = is_case_sensitive(query)
-        self._scored: list[tuple[int, int, Found[T]]] = []
+        self._scored: list[tuple[int, int, FoundEntry[T]]] = []
         self._place = 0
 
     def step(self) -> bool:
@@ -83,21 +83,21 @@ class Search(Generic[T]):
         self._place = end
         return end == len(self._entries)
 
-    def finish(self) -> list[Found[T]]:
+    def finish(self) -> list[FoundEntry[T]]:
         """Everything that fits, the best first."""
         while not self.step():
             pass
         return [found for _score, _number, found in sorted(self._scored, key=lambda item: item[:2])]
 
 
-def find(entries: Sequence[RowEntry[T]], query: str) -> list[Found[T]]:
+def find(entries: Sequence[RowEntry[T]], query: str) -> list[FoundEntry[T]]:
     """What fits a query, the best first; everything in its order if there is none."""
     if not query.strip():
-        return [Found(entry) for entry in entries]
-    return Search(entries, query).finish()
+        return [FoundEntry(entry) for entry in entries]
+    return RowSearch(entries, query).finish()
 
 
-def _match(entry: RowEntry[T], words: Sequence[str], exact: bool) -> tuple[int, Found[T]] | None:
+def _match(entry: RowEntry[T], words: Sequence[str], exact: bool) -> tuple[int, FoundEntry[T]] | None:
     label = entry.label if exact else entry.folded_label
     rest = f"{entry.detail}\n{entry.row.group}" if exact else entry.folded_rest
     score = 0
@@ -116,4 +116,4 @@ def _match(entry: RowEntry[T], words: Sequence[str], exact: bool) -> tuple[int, 
         score += _IN_DETAIL * len(word)
         if place < len(entry.detail):
             in_detail += tuple(range(place, place + len(word)))
-    return score, Found(entry, in_label, in_detail)
+    return score, FoundEntry(entry, in_label, in_detail)

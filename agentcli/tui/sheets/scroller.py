@@ -24,8 +24,8 @@ from agentcli.tui.blocks.glyphs import EVEN, glyphs
 from agentcli.tui.sheets.runs import Runs
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.copying import cut
-from agentcli.tui.transcript.finding import MOST, Match, Query, matches_in, parse_query
-from agentcli.tui.transcript.painting import Span, paint
+from agentcli.tui.transcript.finding import MOST, FoundSpots, Query, matches_in, parse_query
+from agentcli.tui.transcript.painting import StyledCells, paint
 
 _UNITS: Mapping[str, tuple[int, int, int]] = {
     "up": (-1, 0, 0),
@@ -164,7 +164,7 @@ class Scroller(ScrollView, can_focus=False):
         if place >= self.row_count:
             return Strip.blank(width, base)
         palette = self.palette
-        spans: list[Span] = [
+        spans: list[StyledCells] = [
             (start, end, palette.match_current if current else palette.match)
             for start, end, current in (self.spots(place) if self.matches else ())
         ]
@@ -210,10 +210,10 @@ class LineScroller(Scroller):
     def row(self, place: int) -> BlockLine:
         return self._lines[place]
 
-    def search(self, query: Query) -> list[Match]:
+    def search(self, query: Query) -> list[FoundSpots]:
         return matches_in(self._lines, query)
 
-    def row_of(self, match: Match) -> int:
+    def row_of(self, match: FoundSpots) -> int:
         return match[0].row
 
     def spots(self, place: int) -> Iterable[tuple[int, int, bool]]:

@@ -13,7 +13,7 @@ from agentcli.tui.sheets.typing_guard import PAUSE
 from agentcli.tui.textual_internals import key_of
 
 if TYPE_CHECKING:
-    from agentcli.demo.tour import Stop, Tour
+    from agentcli.demo.tour import Tour, TourStop
     from agentcli.tui.app import AgentApp
 
 LOOK_SECONDS = 0.05
@@ -31,7 +31,7 @@ class Guide:
         self._tour = tour
         self._speed = speed
         self._something_sent = asyncio.Event()
-        self._told: Stop | None = None
+        self._told: TourStop | None = None
         app.chat.tell_sent = self._sent
         # Before the first frame: what was typed while there was none comes right after it.
         self._step = self._offer()
@@ -40,7 +40,7 @@ class Guide:
         self._tour.sent(text)
         self._something_sent.set()
 
-    def _offer(self) -> Stop:
+    def _offer(self) -> TourStop:
         chat = self._app.chat
         engine = chat.session.engine
         if engine is not None:
@@ -69,7 +69,7 @@ class Guide:
         session = self._app.chat.session
         return session.busy or session.engine is None or self._app.screen is not self._app.chat
 
-    async def _calm(self, step: Stop) -> None:
+    async def _calm(self, step: TourStop) -> None:
         """Until nothing runs and nothing is asked. Twice in a row: between a command and what it starts there is a
         moment."""
         quiet = 0
@@ -85,7 +85,7 @@ class Guide:
             if self._app.screen is not self._app.chat:
                 await self._answer()
 
-    async def _play(self, step: Stop) -> None:
+    async def _play(self, step: TourStop) -> None:
         await asyncio.sleep(READING_SECONDS / self._speed)
         for character in step.line:
             self._press(key_of(character) if not character.isalnum() else character, character)

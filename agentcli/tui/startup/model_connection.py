@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agentcli.tui.app import AgentApp
 
 
-class Welcoming(Reaching):
+class ModelConnection(Reaching):
     def __init__(self, app: AgentApp) -> None:
         super().__init__()
         self._app = app

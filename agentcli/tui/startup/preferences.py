@@ -17,7 +17,7 @@ from agentcli.tui.status.data import shown_path
 if TYPE_CHECKING:
     from agentcli.tui.status.command import StatusCommand
 
-Scope = Literal["user", "local"]
+SettingScope = Literal["user", "local"]
 
 
 @frozen(kw_only=True)
@@ -35,13 +35,13 @@ class Preferences:
     """For the programs that the app starts: see `user_environment`."""
 
     @property
-    def settings_files(self) -> dict[Scope, str]:
+    def settings_files(self) -> dict[SettingScope, str]:
         """Where a setting can be saved."""
         local = str(project_folder(self.cwd) / "settings.local.json")
         user = self.paths.user_settings
         return {"user": str(user), "local": local} if user is not None else {"local": local}
 
-    def keep(self, name: str, value: Any, scope: Scope = "user") -> str:
+    def keep(self, name: str, value: Any, scope: SettingScope = "user") -> str:
         """Save a setting and return the path of the file. Raises `AgentError`."""
         from agentcli.config.save import save_setting
 

@@ -29,14 +29,14 @@ from textual.message import Message
 
 from agentcli.core.frozen import frozen
 from agentcli.tui.terminal import input as tokens
-from agentcli.tui.terminal.ending import SIGNALS, Ending
+from agentcli.tui.terminal.ending import SIGNALS, OrderedExit
 from agentcli.tui.terminal.freeing import survive_stuck_handlers
 from agentcli.tui.terminal.instant import Instant, make_raw
 from agentcli.tui.terminal.pacing import KeyOrder
 from agentcli.tui.terminal.restore import TerminalRestore
 from agentcli.tui.terminal.translation import Translation
 from agentcli.tui.terminal.watchdog import EscapeWatch
-from agentcli.tui.terminal.writer import Writer, is_frame
+from agentcli.tui.terminal.writer import TerminalWriter, is_frame
 from agentcli.tui.textual_internals import end_with, repaint
 
 READ_BYTES = 65536
@@ -91,7 +91,7 @@ class AgentDriver(LinuxDriver):
         self._fd_out = _output()
         instant = self.preloaded.instant
         self.restore = instant.restore if instant else TerminalRestore(self.fileno, self._fd_out)
-        self._writer: Writer | None = None
+        self._writer: TerminalWriter | None = None
         self._waiting_instant = instant
         self._unreplayed = b""
         self._gate_open = instant is None
@@ -101,7 +101,7 @@ class AgentDriver(LinuxDriver):
         self._translation = Translation()
         self._order = KeyOrder(app, self._loop)
         self._size_is_due = False
-        self._ending = Ending(
+        self._ending = OrderedExit(
             self.restore, lambda code: self._in_loop(app.exit, None, code), self.preloaded.last_resort
         )
         self._handlers_before: dict[int, Any] = {}
@@ -161,7 +161,7 @@ class AgentDriver(LinuxDriver):
         if not self._may_use_terminal():
             return
         self.restore.arm()
-        self._writer = Writer(self._fd_out, repaint=self._repaint, gone=self._terminal_gone)
+        self._writer = TerminalWriter(self._fd_out, repaint=self._repaint, gone=self._terminal_gone)
         self.restore.silence = self._writer.silence
         self._writer.start()
         self._wake_read, self._wake_write = os.pipe()

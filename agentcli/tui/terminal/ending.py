@@ -22,7 +22,7 @@ END_SECONDS = 1.7
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
-class Ending:
+class OrderedExit:
     def __init__(
         self, restore: TerminalRestore, leave: Callable[[int], object], last_resort: Callable[[], object] | None
     ) -> None:

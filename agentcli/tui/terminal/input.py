@@ -28,7 +28,7 @@ LARGEST_SEQUENCE = 4096
 
 
 @frozen
-class Text:
+class TypedText:
     """Characters that were typed, among them control characters (keys with Ctrl), but no escape sequences."""
 
     text: str
@@ -92,13 +92,15 @@ class Resized:
 
 
 @frozen
-class Reply:
+class TerminalReply:
     """An answer nobody needs: cursor position, device attributes, keyboard flags."""
 
     text: str
 
 
-Token = Text | Sequence | Escape | Pasted | Focus | Background | ColourScheme | ModeReport | Resized | Reply
+Token = (
+    TypedText | Sequence | Escape | Pasted | Focus | Background | ColourScheme | ModeReport | Resized | TerminalReply
+)
 
 _CSI = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
 _CSI_BEGUN = re.compile(rb"\x1b\[[0-?]*[ -/]*\Z")
@@ -191,7 +193,7 @@ class InputFilter:
         if any("\x80" <= character <= "\x9f" for character in text):
             text = "".join(character for character in text if not "\x80" <= character <= "\x9f")
         if text:
-            tokens.append(Text(text))
+            tokens.append(TypedText(text))
 
     def _sequence_length(self, data: bytes, start: int) -> int:
         """Of the sequence that begins with the ESC at `start`; 0 when its end is not there yet."""
@@ -359,11 +361,11 @@ def _report(text: str) -> Token | None:
         return ModeReport(int(match[1]), int(match[2]))
     if match := _SIZE.fullmatch(text):
         rows, columns, pixel_height, pixel_width = map(int, match.groups())
-        return Resized(columns, rows, pixel_width, pixel_height) if rows and columns else Reply(text)
+        return Resized(columns, rows, pixel_width, pixel_height) if rows and columns else TerminalReply(text)
     if text in ("\x1b[?997;1n", "\x1b[?997;2n"):
         return ColourScheme(dark=text[7] == "1")
     if match := _POSITION.fullmatch(text):
         # `ESC [ 1 ; 2 R` is also Shift+F3. Nobody here asks for the position, so the key is the likelier one.
         is_key = match[1] == "1" and match[2].isdigit() and 2 <= int(match[2][:6]) <= _LARGEST_MODIFIER
-        return None if is_key else Reply(text)
-    return Reply(text) if _ANSWER.fullmatch(text) else None
+        return None if is_key else TerminalReply(text)
+    return TerminalReply(text) if _ANSWER.fullmatch(text) else None

@@ -47,7 +47,7 @@ class Translation:
 
     def _messages(self, token: tokens.Token) -> list[Message]:
         match token:
-            case tokens.Text(text):
+            case tokens.TypedText(text):
                 return [event for character in text for event in self._keys(character)]
             case tokens.Sequence(text):
                 return self._sequence(text)

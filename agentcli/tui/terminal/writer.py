@@ -35,7 +35,7 @@ def is_frame(text: str) -> bool:
     return _FRAME.match(text) is not None
 
 
-class Writer(threading.Thread):
+class TerminalWriter(threading.Thread):
     def __init__(
         self,
         fd: int,

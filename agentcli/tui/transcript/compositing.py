@@ -19,7 +19,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 
-class Piece(NamedTuple):
+class WidgetSpan(NamedTuple):
     """Cells of one row in which a widget shows."""
 
     left: int
@@ -51,7 +51,7 @@ class QuickUpdate(CompositorUpdate):
 class QuickCompositor(Compositor):
     def __init__(self) -> None:
         super().__init__()
-        self._pieces: list[list[Piece]] = []
+        self._pieces: list[list[WidgetSpan]] = []
         self._pieces_of: object = None
         """What they were worked out from; another one after every layout."""
 
@@ -76,8 +76,8 @@ class QuickCompositor(Compositor):
             self._pieces_of = visible
             self._pieces = _shown(visible.items(), self.size.region)
         rows = self._pieces
-        due: list[tuple[int, int, Piece]] = []
-        lines: dict[Widget, tuple[int, int, Piece]] = {}
+        due: list[tuple[int, int, WidgetSpan]] = []
+        lines: dict[Widget, tuple[int, int, WidgetSpan]] = {}
         """Which rows of each widget are needed: from, up to; and any of its pieces."""
         for y, left, right in spans:
             for piece in rows[y] if 0 <= y < len(rows) else ():
@@ -95,21 +95,21 @@ class QuickCompositor(Compositor):
         return placed
 
 
-def _render(first: int, last: int, piece: Piece) -> list[Strip]:
+def _render(first: int, last: int, piece: WidgetSpan) -> list[Strip]:
     region, shown = piece.region, piece.shown
     return piece.widget.render_lines(Region(shown.x - region.x, first - region.y, shown.width, last - first + 1))
 
 
-def _shown(widgets: Iterable[tuple[Widget, tuple[Region, Region]]], screen: Region) -> list[list[Piece]]:
+def _shown(widgets: Iterable[tuple[Widget, tuple[Region, Region]]], screen: Region) -> list[list[WidgetSpan]]:
     """The pieces of every row, of widgets that are given from front to back."""
-    rows: list[list[Piece]] = [[] for _row in range(screen.height)]
+    rows: list[list[WidgetSpan]] = [[] for _row in range(screen.height)]
     free: list[list[tuple[int, int]]] = [[(0, screen.width)] for _row in range(screen.height)]
     for widget, (region, clip) in widgets:
         shown = region.intersection(clip).intersection(screen)
         for y in shown.line_range if shown else ():
             if free[y]:
                 taken = [(max(left, shown.x), min(right, shown.right)) for left, right in free[y]]
-                rows[y] += [Piece(left, right, widget, region, shown) for left, right in taken if left < right]
+                rows[y] += [WidgetSpan(left, right, widget, region, shown) for left, right in taken if left < right]
                 free[y] = list(_without(free[y], shown.x, shown.right))
     return [sorted(row, key=lambda piece: piece.left) for row in rows]
 

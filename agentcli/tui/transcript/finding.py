@@ -15,7 +15,7 @@ from agentcli.core.frozen import frozen
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.model import AnswerItem
 from agentcli.tui.transcript.copying import Cluster, clusters
-from agentcli.tui.transcript.painting import Span
+from agentcli.tui.transcript.painting import StyledCells
 from agentcli.tui.transcript.stack import StackEntry
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Spot(NamedTuple):
     end: int
 
 
-Match = tuple[Spot, ...]
+FoundSpots = tuple[Spot, ...]
 
 
 @frozen
@@ -69,7 +69,7 @@ def parse_query(text: str) -> Query | None:
     )
 
 
-def matches_in(lines: Sequence[BlockLine], query: Query) -> list[Match]:
+def matches_in(lines: Sequence[BlockLine], query: Query) -> list[FoundSpots]:
     """Where the query is on these lines, from top to bottom."""
     texts: list[str] = []
     starts: list[int] = []
@@ -79,7 +79,7 @@ def matches_in(lines: Sequence[BlockLine], query: Query) -> list[Match]:
         starts.append(length)
         texts.append(text + line.joint)
         length += len(text) + len(line.joint)
-    found: list[Match] = []
+    found: list[FoundSpots] = []
     row = 0
     for match in query.pattern.finditer("".join(texts)):
         start, end = match.span()
@@ -126,12 +126,12 @@ def _cells(text: str, start: int, end: int) -> tuple[int, int]:
     return covered[0].left, covered[-1].right
 
 
-class Search:
+class TranscriptSearch:
     """The matches found so far. Entries are in no order here; `step` goes by the order of the conversation."""
 
     def __init__(self, query: Query) -> None:
         self.query = query
-        self.found: dict[StackEntry, list[Match]] = {}
+        self.found: dict[StackEntry, list[FoundSpots]] = {}
         self.hidden: set[StackEntry] = set()
         """Folded blocks with more in them than is shown; opened when the search comes to them."""
         self.current: tuple[StackEntry, int] | None = None
@@ -209,7 +209,7 @@ class Search:
         now = self.current[1] if self.current is not None and self.current[0] is entry else -1
         return [(spot, number == now) for number, match in enumerate(self.found.get(entry, ())) for spot in match]
 
-    def _keep(self, entry: StackEntry, matches: list[Match]) -> None:
+    def _keep(self, entry: StackEntry, matches: list[FoundSpots]) -> None:
         if matches:
             self.found[entry] = matches
         else:
@@ -233,7 +233,7 @@ class Finder:
         self._view = view
 
     @property
-    def _search(self) -> Search | None:
+    def _search(self) -> TranscriptSearch | None:
         return self._items.search
 
     @property
@@ -251,7 +251,7 @@ class Finder:
         return self._search.position(self._items.stack.entries) if self._search is not None else 0
 
     def start(self, query: Query) -> None:
-        self._items.search = Search(query)
+        self._items.search = TranscriptSearch(query)
 
     def stop(self) -> None:
         if self._search is not None:
@@ -281,20 +281,20 @@ class Finder:
         if search is not None and search.step(direction):
             self._show(search, direction)
 
-    def marks(self, entry: StackEntry) -> dict[int, list[Span]]:
+    def marks(self, entry: StackEntry) -> dict[int, list[StyledCells]]:
         """What is highlighted in a block, by row."""
         search = self._search
         if search is None or entry.lines is None:
             return {}
         search.look(entry, entry.lines)
         palette = self._items.layouts.palette
-        marks: dict[int, list[Span]] = {}
+        marks: dict[int, list[StyledCells]] = {}
         for spot, current in search.spots(entry):
             style = palette.match_current if current else palette.match
             marks.setdefault(spot.row, []).append((entry.shift + spot.start, entry.shift + spot.end, style))
         return marks
 
-    def _show(self, search: Search, direction: int) -> None:
+    def _show(self, search: TranscriptSearch, direction: int) -> None:
         """A folded block that holds the current match is opened."""
         while search.current is not None and search.current[0] in search.hidden:
             entry = search.current[0]

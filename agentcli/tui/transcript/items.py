@@ -12,7 +12,7 @@ from time import perf_counter
 from agentcli.tui.blocks.base import Block
 from agentcli.tui.model import Add, Clear, Grow, Item, Operation, Remove, Replace
 from agentcli.tui.theme.palette import Palette
-from agentcli.tui.transcript.finding import Search
+from agentcli.tui.transcript.finding import TranscriptSearch
 from agentcli.tui.transcript.layouts import BrokenBlock, Layouts
 from agentcli.tui.transcript.stack import Stack, StackEntry
 
@@ -23,7 +23,7 @@ class TranscriptItems:
         self.stack = Stack()
         self.layouts = Layouts(self.stack, palette)
         self.details = False
-        self.search: Search | None = None
+        self.search: TranscriptSearch | None = None
         self.unsure = False
         """Whether any block may have an estimated height."""
 

@@ -14,12 +14,17 @@ from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.transcript.copying import snap
 from agentcli.tui.transcript.stack import StackEntry
 
-Span = tuple[int, int | None, Style]
+StyledCells = tuple[int, int | None, Style]
 """Cells from, up to (None: the end of the row's text) and the style that goes over what is there."""
 
 
 def paint(
-    strip: Strip, left: int, width: int, base: Style, spans: Sequence[Span] = (), margins: tuple[int, int] = (0, 0)
+    strip: Strip,
+    left: int,
+    width: int,
+    base: Style,
+    spans: Sequence[StyledCells] = (),
+    margins: tuple[int, int] = (0, 0),
 ) -> Strip:
     """Exactly `width` cells, and margins on both sides of them."""
     before, behind = margins
@@ -77,7 +82,7 @@ class Canvas:
         """What stands at each row; shorter than the view when the conversation is."""
         self.strips: list[Strip] = []
         self._ground: Ground | None = None
-        self._known: dict[tuple[int, int, tuple[Span, ...]], tuple[BlockLine, Strip]] = {}
+        self._known: dict[tuple[int, int, tuple[StyledCells, ...]], tuple[BlockLine, Strip]] = {}
         """Of the last time. The line is kept so that its id is not another's."""
 
     def draw(
@@ -85,7 +90,7 @@ class Canvas:
         rows: list[tuple[StackEntry, int]],
         height: int,
         ground: Ground,
-        highlights: Callable[[StackEntry, int, BlockLine], tuple[Span, ...]],
+        highlights: Callable[[StackEntry, int, BlockLine], tuple[StyledCells, ...]],
     ) -> list[tuple[int, int]]:
         """Paint rows of blocks that are laid out. Which look different now: the first and how many, each time."""
         before = self.strips

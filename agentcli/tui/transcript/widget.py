@@ -36,7 +36,7 @@ from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.copying import select, selected_text, span, word_at
 from agentcli.tui.transcript.finding import Finder, parse_query
 from agentcli.tui.transcript.items import TranscriptItems
-from agentcli.tui.transcript.painting import Canvas, Ground, Span
+from agentcli.tui.transcript.painting import Canvas, Ground, StyledCells
 from agentcli.tui.transcript.stack import StackEntry, place
 from agentcli.tui.transcript.view import Viewport
 
@@ -273,9 +273,9 @@ class Transcript(ScrollView):
 
     def _show_rows(self, height: int) -> None:
         selection, selected = self.text_selection, self._items.layouts.palette.selection
-        found: dict[StackEntry, dict[int, list[Span]]] = {}
+        found: dict[StackEntry, dict[int, list[StyledCells]]] = {}
 
-        def highlights(entry: StackEntry, row: int, line: BlockLine) -> tuple[Span, ...]:
+        def highlights(entry: StackEntry, row: int, line: BlockLine) -> tuple[StyledCells, ...]:
             if entry not in found:
                 found[entry] = self._finder.marks(entry)
             spans = tuple(found[entry].get(row, ()))

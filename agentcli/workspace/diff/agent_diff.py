@@ -22,7 +22,7 @@ from agentcli.workspace.uncovered import uncovered_changes, why_uncovered
 from agentcli.workspace.undo.restore import parents
 from agentcli.workspace.undo.reversal import agent_steps
 
-Span = tuple[Snapshot, Snapshot, Sequence[UserChanges]]
+SubmissionSpan = tuple[Snapshot, Snapshot, Sequence[UserChanges]]
 """A folder before and after a submission, and what the user changed meanwhile."""
 Stretch = tuple[TreeEntry, TreeEntry]
 DIFF_LIMIT = 32 * 1024 * 1024
@@ -30,7 +30,7 @@ DIFF_LIMIT = 32 * 1024 * 1024
 _IGNORED_BEFORE = "was ignored before and may not be new"
 
 
-async def agent_diff(shadow: Shadow, spans: Sequence[Span]) -> FolderDiff:
+async def agent_diff(shadow: Shadow, spans: Sequence[SubmissionSpan]) -> FolderDiff:
     """Raises `SnapshotError`."""
     stretches: dict[str, list[Stretch]] = {}
     notes: dict[str, FileChange] = {}
@@ -52,7 +52,7 @@ async def agent_diff(shadow: Shadow, spans: Sequence[Span]) -> FolderDiff:
     return FolderDiff(str(shadow.root), "".join(parts), tuple(notes.values()), room <= 0)
 
 
-async def agent_changes(shadow: Shadow, span: Span) -> list[FileChange]:
+async def agent_changes(shadow: Shadow, span: SubmissionSpan) -> list[FileChange]:
     """What one submission changed, with numbers of lines. Raises `SnapshotError`."""
     before, after, users = span
     trees, own = _own(await shadow.compare(before.tree, after.tree, numbers=True), users)

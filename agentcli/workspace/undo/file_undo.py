@@ -14,13 +14,13 @@ from functools import partial
 
 from agentcli.core.aio import in_thread
 from agentcli.workspace.base import (
-    Choice,
-    Choices,
     Conflict,
+    ConflictChoice,
     Kept,
     LineClash,
     Snapshot,
     SnapshotError,
+    UndoChoices,
     UndoReport,
 )
 from agentcli.workspace.journal import EntryChange, UndoOutcome
@@ -65,7 +65,7 @@ class FileDecisions:
 @dataclass(slots=True)
 class FileUndo:
     prompt_id: str
-    choices: Choices = field(default_factory=Choices)
+    choices: UndoChoices = field(default_factory=UndoChoices)
     only: Mapping[str, set[str]] | None = None
     """By folder, the files to look at; None: all of them."""
     restored: list[str] = field(default_factory=list)
@@ -262,7 +262,7 @@ def _usual(reversal: FolderReversal, path: str) -> EntryChange | None:
 
 
 async def _reverted(
-    shadow: Shadow, version: FileVersion, steps: Sequence[EntryChange], choice: Choice
+    shadow: Shadow, version: FileVersion, steps: Sequence[EntryChange], choice: ConflictChoice
 ) -> tuple[FileVersion, list[LineClash | None]]:
     """The file without these steps, and where the choice was needed; None in place of what cannot be shown."""
     clashes: list[LineClash | None] = []
@@ -286,7 +286,7 @@ async def _reverted(
 
 
 async def _merged(
-    shadow: Shadow, version: FileVersion, began: TreeEntry, ended: TreeEntry, choice: Choice
+    shadow: Shadow, version: FileVersion, began: TreeEntry, ended: TreeEntry, choice: ConflictChoice
 ) -> tuple[FileVersion, tuple[Clash, ...]] | None:
     """None where there are no lines to merge."""
     if not (version.entry.is_file and began.is_file and ended.is_file):

@@ -15,7 +15,7 @@ from typing import Literal
 
 from agentcli.core.frozen import frozen
 
-Side = Literal["mine", "other"]
+MergeSide = Literal["mine", "other"]
 LARGEST_MERGED = 4 * 1024 * 1024
 _MOST_COMPARISONS = 1_000_000
 """Pairs of equal lines that are worth comparing; beyond that the differing part counts as one change."""
@@ -62,7 +62,7 @@ def is_text(content: bytes) -> bool:
     return len(content) <= LARGEST_MERGED and b"\0" not in content[:_LOOKED_AT]
 
 
-def merge(base: bytes, mine: bytes, other: bytes, favour: Side = "mine") -> Merged:
+def merge(base: bytes, mine: bytes, other: bytes, favour: MergeSide = "mine") -> Merged:
     """`mine` with the changes that lead from `base` to `other`. Clashing lines are those of the side to favour."""
     lines = base.splitlines(keepends=True)
     ours = _hunks(lines, mine.splitlines(keepends=True))

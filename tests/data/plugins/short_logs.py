@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from agentcli import ContextState, Edit, Message, Plugin, StepPlan, ToolResultBlock, block_id
+from agentcli import ContextEdit, ContextState, Message, Plugin, StepPlan, ToolResultBlock, block_id
 
 plugin = Plugin()
 LONG = 2_000
@@ -18,5 +18,7 @@ def short_logs(messages: Sequence[Message], state: ContextState) -> StepPlan | N
             text = "".join(getattr(part, "text", "") for part in block.content)
             if len(text) > LONG and "ERROR" not in text:
                 target = block_id(message, place)
-                edits.append(Edit(kind="replace", target=target, text="(a log without errors)", freed=len(text) // 4))
+                edits.append(
+                    ContextEdit(kind="replace", target=target, text="(a log without errors)", freed=len(text) // 4)
+                )
     return StepPlan(tuple(edits), f"shortened {len(edits)} logs", must=True) if edits else None

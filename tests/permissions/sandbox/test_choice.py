@@ -40,15 +40,16 @@ def with_ability(monkeypatch: pytest.MonkeyPatch, ability: Ability) -> None:
 
 def test_sandbox_off_is_reported(tmp_path: Path, around: SandboxEnvironment) -> None:
     chosen = choose("off", rules_in(tmp_path), around)
-    assert (chosen.launcher.name, chosen.launcher.level, chosen.warning) == ("none", "off", "")
+    assert (chosen.launcher.name, chosen.launcher.level, chosen.problem) == ("none", "off", "")
 
 
 def test_on_without_one_is_said_once_and_never_silent(tmp_path: Path, around: SandboxEnvironment) -> None:
     chosen = choose("on", rules_in(tmp_path), around)
     assert isinstance(chosen.launcher, BareLauncher)
     assert chosen.launcher.level == "not available"
-    assert "without a sandbox" in chosen.warning
-    assert "apt install bubblewrap" in chosen.warning
+    assert "without a sandbox" in chosen.problem
+    assert "apt install bubblewrap" in chosen.problem
+    assert "agentcli doctor" in chosen.advice
 
 
 def test_strict_without_one_does_not_start(tmp_path: Path, around: SandboxEnvironment) -> None:
@@ -79,7 +80,7 @@ def test_a_network_that_cannot_be_taken_away_is_said(
     with_ability(monkeypatch, replace(GOOD, network=False))
     chosen = choose("on", replace(rules_in(tmp_path), network=False), around)
     assert chosen.launcher.level == "bubblewrap, network on"
-    assert "cannot block it" in chosen.warning
+    assert "cannot block it" in chosen.problem
     with pytest.raises(UsageError):
         choose("strict", rules_in(tmp_path), around)
 
@@ -96,7 +97,7 @@ def test_strict_needs_filters_for_system_calls(
 def test_other_systems_have_none(tmp_path: Path, around: SandboxEnvironment) -> None:
     assert (
         "No sandbox is available for this system"
-        in choose("on", rules_in(tmp_path), replace(around, platform="win32")).warning
+        in choose("on", rules_in(tmp_path), replace(around, platform="win32")).problem
     )
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from agentcli.core.frozen import frozen
 from agentcli.core.grant import ORDINARY, Grant
-from agentcli.core.launch import Finding, Launch
+from agentcli.core.launch import Launch, SandboxFinding
 from agentcli.permissions.git.config import git_program, read_regular
 from agentcli.permissions.sandbox import temp_folder
 from agentcli.permissions.sandbox.caches import cache_environment, cache_folder
@@ -293,7 +293,7 @@ class BubblewrapLauncher:
             self._running.append(protected)
             self._guards.append(guard)
 
-    def ended(self, protected: Protection, guard: Guard) -> tuple[Finding, ...]:
+    def ended(self, protected: Protection, guard: Guard) -> tuple[SandboxFinding, ...]:
         if self._first_walk is not None:
             self._first_walk.join()
         with self._making:
@@ -390,10 +390,10 @@ class _Ending:
         self._protected = protected
         self._filter, self._connection, self._granted = held
         self._stopped_for = ""
-        self._findings: tuple[Finding, ...] | None = None
+        self._findings: tuple[SandboxFinding, ...] | None = None
         launcher.started(protected, guard)
 
-    def close(self) -> tuple[Finding, ...]:
+    def close(self) -> tuple[SandboxFinding, ...]:
         if self._findings is None:
             self._findings = ()
             self._stopped_for = self._launcher.unwatch(self)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
-from agentcli.core.launch import Finding
+from agentcli.core.launch import SandboxFinding
 from agentcli.core.plaintext import plain_line
 from agentcli.permissions.git.config import first_dangerous, list_settings, pointed_at, points_back, read_regular
 from agentcli.permissions.git.obeyed_files import CONTROL_NAMES, completes_repository
@@ -89,7 +89,7 @@ class Guard:
         self._program = watched.program
         self._command = command
         self.began = watched.began
-        self._findings: list[Finding] = []
+        self._findings: list[SandboxFinding] = []
         self._lock = threading.Lock()
         self._quick = False
         self._was_complete = False
@@ -134,7 +134,7 @@ class Guard:
         """Check everything since then: a parallel command may have planted it."""
         self.began = min(self.began, began)
 
-    def finish(self) -> tuple[Finding, ...]:
+    def finish(self) -> tuple[SandboxFinding, ...]:
         """Check the working directories after the command has ended. Blocking."""
         self.close()
         self.ended = change_time()
@@ -153,12 +153,12 @@ class Guard:
             self._findings += unread_findings(self._inventory, walk, self.began)
             self.is_cut, self.is_flooded = not walk.complete, walk.is_flooded
             if self.is_flooded:
-                self._findings.append(Finding(_FLOODED.format(count=walk.changed)))
+                self._findings.append(SandboxFinding(_FLOODED.format(count=walk.changed)))
             elif self.is_cut and self._inventory.is_first_cut():
-                self._findings.append(Finding(_TOO_LARGE))
+                self._findings.append(SandboxFinding(_TOO_LARGE))
             return tuple(self._findings)
 
-    def check_late(self, repository: Repository) -> Sequence[Finding]:
+    def check_late(self, repository: Repository) -> Sequence[SandboxFinding]:
         """Deal with a repository that was found after `finish`. Returns the findings about it."""
         with self._lock:
             before = len(self._findings)
@@ -241,7 +241,7 @@ class Guard:
             if not self._watched.makes_repository:
                 where = plain_line(str(repository.path), 300)
                 self._findings.append(
-                    Finding(f"The command created the repository {where}. It is harmless and was kept.")
+                    SandboxFinding(f"The command created the repository {where}. It is harmless and was kept.")
                 )
             return
         reason = reason or "it makes the folder a repository"
@@ -340,20 +340,20 @@ class Guard:
                 return
             why = error.strerror or type(error).__name__
             self._findings.append(
-                Finding(
+                SandboxFinding(
                     f"{shown} could not be moved to quarantine ({why}). Remove it: {plain_line(reason, 200)}.",
                     str(path),
                 )
             )
             return
         text = f"{shown} was {outcome}: {plain_line(reason, 200)}. To restore it: agentcli quarantine restore {item.id}"
-        self._findings.append(Finding(text, str(path)))
+        self._findings.append(SandboxFinding(text, str(path)))
 
 
-def unread_findings(inventory: Inventory, walk: FolderWalk, began: int) -> list[Finding]:
+def unread_findings(inventory: Inventory, walk: FolderWalk, began: int) -> list[SandboxFinding]:
     """Findings about unreadable folders that changed since a command `began`."""
     shown = (plain_line(path, 300) for path in inventory.note_unread(walk, began))
-    return [Finding(f"{path} cannot be listed. Check it for planted repositories.") for path in shown]
+    return [SandboxFinding(f"{path} cannot be listed. Check it for planted repositories.") for path in shown]
 
 
 def _inner_folders(git_dir: Path, depth: int = 0) -> Iterable[Path]:

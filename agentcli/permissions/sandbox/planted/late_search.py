@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 
-from agentcli.core.launch import Finding
+from agentcli.core.launch import SandboxFinding
 from agentcli.permissions.sandbox.planted.guard import Guard, unread_findings
 from agentcli.permissions.sandbox.planted.inventory import FolderWalk, Inventory, Repository, signature_of, state_of
 
@@ -36,7 +36,7 @@ class LateSearch:
         self._lock = threading.Lock()
         self._before: int | None = None
         self._waiting: list[Guard] = []
-        self._findings: deque[Finding] = deque()
+        self._findings: deque[SandboxFinding] = deque()
         self._thread: threading.Thread | None = None
         self._hurry = threading.Event()
         self._stopped = False
@@ -55,7 +55,7 @@ class LateSearch:
             self._inventory.cut_since = self._inventory.unseen_since(guard.began)
             self._start()
 
-    def take_finding(self) -> Finding | None:
+    def take_finding(self) -> SandboxFinding | None:
         return self._findings.popleft() if self._findings else None
 
     def wait(self, seconds: float) -> None:
@@ -102,10 +102,10 @@ class LateSearch:
                     self._findings.extend(guard.check_late(repository))
         self._findings.extend(unread_findings(self._inventory, walk, since))
         if walk.complete and any(guard.is_flooded for guard in guards):
-            self._findings.append(Finding("The search for planted repositories has finished."))
+            self._findings.append(SandboxFinding("The search for planted repositories has finished."))
         if not walk.complete and not self._was_reported and not self._stopped:
             self._was_reported = True
-            self._findings.append(Finding(_UNFINISHED))
+            self._findings.append(SandboxFinding(_UNFINISHED))
         return walk.complete
 
     def _is_of_a_later_command(self, repository: Repository, guard: Guard) -> bool:

@@ -1,0 +1,49 @@
+"""Where the worktrees of a project lie, and that what was trusted in the project is trusted in them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from secrets import token_hex
+
+from agentcli.assemble.environment import Environment
+from agentcli.config.trust import trust_root
+from agentcli.core.errors import UsageError
+from agentcli.session.paths import project_key
+from agentcli.workspace.worktrees import Worktree, Worktrees
+
+
+class ProjectWorktrees:
+    """Worktrees of the project that an environment is in. Blocking; methods raise `AgentError`."""
+
+    def __init__(self, env: Environment) -> None:
+        root = trust_root(env.cwd)
+        if not (root / ".git").exists():
+            raise UsageError("A worktree needs a git repository, and this folder is not in one.")
+        if env.paths.state_dir is None:
+            raise UsageError("There is no place for a worktree: no home folder. Set HOME or AGENTCLI_STATE_DIR.")
+        if not env.is_trusted():
+            raise UsageError(
+                "A worktree runs git in this repository, so the folder has to be trusted first: "
+                "`agentcli trust`, or --trust for a single run."
+            )
+        self._env = env
+        self._git = Worktrees(worktrees_folder(env.paths.state_dir, root), root, env.environ)
+
+    def open(self, name: str = "") -> Worktree:
+        """An existing or a new one; "": a new one with a name of its own."""
+        self._git.sweep()
+        worktree = self._git.open(name or f"task-{token_hex(3)}")
+        self._env.trust.trust_copy(self._env.trust.state(self._env.cwd), worktree.path)
+        return worktree
+
+    def close(self, worktree: Worktree) -> bool:
+        """Remove it if nothing in it has changed; returns whether it was kept."""
+        kept = self._git.close(worktree)
+        if not kept:
+            self._env.trust.distrust(worktree.path)
+        return kept
+
+
+def worktrees_folder(state_dir: Path, root: Path) -> Path:
+    return Path(os.path.realpath(state_dir), "worktrees", project_key(root))

@@ -1,0 +1,195 @@
+"""Git worktrees for work beside the user's own: made from HEAD under the state folder, removed when unchanged.
+
+<state>/worktrees/<project key>/<name>         the folder, on the branch `agentcli/<name>`
+<state>/worktrees/<project key>/<name>.lock    locked while a process works there
+<state>/worktrees/<project key>/<name>.json    the repository and the commit that it started from
+
+Git runs no hook and no monitor, but obeys the repository's configuration otherwise (filters such as LFS): the caller
+makes sure that the folder is trusted (S1). Blocking.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from agentcli.core.bounded_json import parse_json
+from agentcli.core.bounded_read import read_bounded
+from agentcli.core.errors import AgentError, UsageError
+from agentcli.core.frozen import frozen
+from agentcli.core.own_programs import FinishedProgram, run_program, user_environment
+from agentcli.core.plaintext import plain_line
+from agentcli.core.programs import find_program
+
+BRANCHES = "agentcli/"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_SECONDS = 120.0
+_SETTINGS = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "protocol.allow=never", "submodule.recurse=false")
+
+
+@frozen
+class Worktree:
+    name: str
+    path: Path
+    """Its root."""
+    repository: Path
+    """The root of the user's own working tree."""
+    start: str
+    """The commit that it was made from."""
+
+    @property
+    def branch(self) -> str:
+        return f"{BRANCHES}{self.name}"
+
+    def inside(self, folder: Path) -> Path:
+        """The same folder in the worktree as `folder` in the repository; its root if there is no such folder."""
+        if folder.is_relative_to(self.repository):
+            there = self.path / folder.relative_to(self.repository)
+            return there if there.is_dir() else self.path
+        return self.path
+
+
+class Worktrees:
+    """Those of one repository. Methods raise `AgentError`."""
+
+    def __init__(self, folder: Path, repository: Path, environ: Mapping[str, str]) -> None:
+        """`folder`: where they lie, private to this repository."""
+        self._folder = Path(os.path.realpath(folder))
+        self._repository = repository
+        self._environ = environ
+        program = find_program("git", environ.get("PATH"), (repository, self._folder))
+        if program is None:
+            raise AgentError("Worktrees need git, which is not installed.")
+        self._program = program
+        self._locks: dict[str, int] = {}
+
+    def open(self, name: str) -> Worktree:
+        """The worktree of this name: an existing one, or a new one from HEAD. It is locked until `close`."""
+        if not _NAME.fullmatch(name) or name.endswith((".lock", ".json")) or ".." in name:
+            raise UsageError(
+                f"{plain_line(name, 80)!r} is not a name for a worktree: letters, digits, `.`, `_` and `-`, "
+                "at most 64. Without a name agentcli picks one."
+            )
+        self._lock(name)
+        try:
+            found = self._existing(name)
+            return found if found is not None else self._make(name)
+        except BaseException:
+            self._unlock(name)
+            raise
+
+    def close(self, worktree: Worktree) -> bool:
+        """Remove it if nothing in it has changed; returns whether it was kept."""
+        try:
+            kept = not self._is_unchanged(worktree)
+            if not kept:
+                self._remove(worktree)
+        finally:
+            self._unlock(worktree.name)
+        return kept
+
+    def sweep(self) -> None:
+        """Remove unchanged worktrees that a killed process left behind. What cannot be removed stays."""
+        for record in sorted(self._folder.glob("*.json")):
+            name = record.stem
+            with suppress(AgentError, OSError):
+                self._lock(name)
+                found = self._existing(name)
+                if found is None:
+                    self._unlock(name)
+                    record.unlink(missing_ok=True)
+                else:
+                    self.close(found)
+
+    # ------------------------------------------------------------------------------------------------------ internals
+
+    def _make(self, name: str) -> Worktree:
+        head = self._run("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+        if head.code != 0:
+            raise AgentError("A worktree starts from the last commit, and this repository has none. Commit first.")
+        start = head.output.decode().strip()
+        worktree = Worktree(name, self._folder / name, self._repository, start)
+        exists = self._run("show-ref", "--verify", "--quiet", f"refs/heads/{worktree.branch}").code == 0
+        # An earlier folder that somebody deleted is still registered.
+        self._run("worktree", "prune")
+        new_branch = () if exists else ("-b", worktree.branch)
+        self._checked(
+            "worktree", "add", "--quiet", *new_branch, str(worktree.path), worktree.branch if exists else start
+        )
+        record = {"repository": str(self._repository), "start": start}
+        self._record(name).write_text(json.dumps(record), encoding="utf-8")
+        return worktree
+
+    def _existing(self, name: str) -> Worktree | None:
+        try:
+            record = parse_json(read_bounded(self._record(name), 10_000) or b"{}")
+            start, repository = record["start"], record["repository"]
+        except (ValueError, KeyError, TypeError):
+            return None
+        path = self._folder / name
+        is_there = (path / ".git").is_file() and repository == str(self._repository) and isinstance(start, str)
+        return Worktree(name, path, self._repository, start) if is_there else None
+
+    def _is_unchanged(self, worktree: Worktree) -> bool:
+        head = self._run("rev-parse", "HEAD", folder=worktree.path)
+        status = self._run("status", "--porcelain", "--untracked-files=normal", folder=worktree.path)
+        if head.code != 0 or status.code != 0:
+            return False
+        return head.output.decode().strip() == worktree.start and not status.output.strip()
+
+    def _remove(self, worktree: Worktree) -> None:
+        # Forced: ignored files, such as caches, would keep it.
+        self._checked("worktree", "remove", "--force", str(worktree.path))
+        tip = self._run("rev-parse", "--verify", "--quiet", f"refs/heads/{worktree.branch}")
+        if tip.output.decode().strip() == worktree.start:
+            self._checked("branch", "--quiet", "-D", worktree.branch)
+        self._record(worktree.name).unlink(missing_ok=True)
+
+    def _record(self, name: str) -> Path:
+        return self._folder / f"{name}.json"
+
+    def _lock(self, name: str) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(self._folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            raise AgentError(f"The worktree {name} is in use by another agentcli. Choose another name.") from None
+        self._locks[name] = lock
+
+    def _unlock(self, name: str) -> None:
+        lock = self._locks.pop(name, None)
+        if lock is not None:
+            if self._existing(name) is None:
+                (self._folder / f"{name}.lock").unlink(missing_ok=True)
+            os.close(lock)
+
+    def _checked(self, *arguments: str) -> FinishedProgram:
+        done = self._run(*arguments)
+        if done.code != 0:
+            said = done.errors.decode("utf-8", "replace").strip().splitlines()
+            why = plain_line(said[-1], 300) if said else f"exit code {done.code}"
+            raise AgentError(f"git {arguments[0]} {arguments[1]} failed: {why}")
+        return done
+
+    def _run(self, *arguments: str, folder: Path | None = None) -> FinishedProgram:
+        command = [self._program, "--no-pager"]
+        for setting in _SETTINGS:
+            command += ["-c", setting]
+        environ = {
+            **user_environment(self._environ, (self._repository, self._folder)),
+            "GIT_TERMINAL_PROMPT": "0",
+            "LC_ALL": "C",
+        }
+        try:
+            return run_program(
+                [*command, *arguments], cwd=folder or self._repository, environ=environ, seconds=_SECONDS
+            )
+        except OSError as error:
+            raise AgentError(f"git did not work: {error.strerror or error}.") from error

@@ -1,0 +1,30 @@
+"""A line after `# ` in the prompt box goes into an instruction file, and the model learns of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.scripts import reply
+from tests.support.terminal import app_with
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_line_is_added_to_the_chosen_file_and_reaches_the_model(tmp_path: Path) -> None:
+    async with app_with(tmp_path, reply("first"), reply("second")) as (app, server):
+        await app.ready()
+        await app.submit("hello")
+        await app.wait_for("first")
+        await app.submit("# always run make check")
+        await app.wait_for("which file")
+        await app.press("enter")
+        await app.wait_for("Added to")
+        await app.submit("go on")
+        await app.wait_for("second")
+        assert await app.leave() == 0
+    assert (app.work / "AGENTS.md").read_text() == "- always run make check\n"
+    assert "always run make check" in json.dumps(server.bodies[-1]["messages"])
+    assert "always run make check" not in json.dumps(server.bodies[0]["messages"])
