@@ -99,6 +99,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("budget", "Show, set or remove the budget of this session", "[dollars|off]", beside=True),
     Command("todos", "Show the task list", beside=True),
     Command("tasks", "List background commands", beside=True, pages=("",)),
+    Command("plugins", "List Python plugins, or load changed ones", "[reload]", beside=True, completes=("reload",)),
     Command("rename", "Name this session", "<name>"),
     Command("copy", "Copy the last answer, the N-th last, or one of its code blocks", "[N|code [N]]", local=ALWAYS),
     Command("find", "Search the transcript", "[text]", local=ALWAYS),

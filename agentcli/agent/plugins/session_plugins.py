@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from agentcli.agent.plugins.active_parts import ActiveParts, combine
 from agentcli.agent.updates.file_watch import wait_for_folder_change
@@ -36,6 +38,8 @@ class SessionPlugins:
         setup, given the names of the plugins' tools; asked once, after the first load."""
         self.collection = collection
         self.active = ActiveParts()
+        self.on_change: Callable[[], None] = lambda: None
+        """Called after each `refresh`; a front end sets it to use themes of plugins."""
         self._reserved = reserved
         self._check_tools = check_tools
         self._notices: list[NoticeRaised] = []
@@ -49,6 +53,11 @@ class SessionPlugins:
     @property
     def plugins(self) -> tuple[LoadedPlugin, ...]:
         return self.collection.plugins
+
+    def themes(self) -> dict[str, Mapping[str, Any] | Path]:
+        """Themes of plugins by name: their values, or their files."""
+        parts = {name: owned.part for name, owned in self.active.themes.items()}
+        return {name: part.path if part.path is not None else part.values for name, part in parts.items()}
 
     def is_stale(self) -> bool:
         """Whether `refresh` has something to do. Costs a stat per file."""
@@ -66,6 +75,7 @@ class SessionPlugins:
         for text in self._check_tools([tool.name for tool in self.active.tools]) if first else ():
             self._notices.append(NoticeRaised(text=text, level="warning", code="rules"))
         self._news.set()
+        self.on_change()
         return changed
 
     def _change_text(self, plugin: LoadedPlugin) -> str:

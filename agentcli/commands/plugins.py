@@ -1,0 +1,46 @@
+"""/plugins: list the Python plugins of this session, or load changed ones again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator, Sequence
+
+from agentcli.agent.engine import Engine
+from agentcli.commands.base import Manual, fail, say
+from agentcli.core.events import Event
+from agentcli.core.plaintext import plain_line
+from agentcli.plugins.collection import LoadedPlugin
+from agentcli.plugins.loading import PluginProblem
+
+MANUAL = Manual(
+    "Plugins are Python files in .agentcli/plugins and ~/.config/agentcli/plugins, or installed packages. A saved file "
+    'is loaded again automatically. "plugins": false in the settings turns them off.',
+    (("/plugins", "list plugins, what they add and their problems"), ("/plugins reload", "load changed files now")),
+)
+
+
+async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
+    plugins = engine.plugins
+    if plugins is None:
+        yield fail("Plugins are off.")
+        return
+    if arguments not in ("", "reload"):
+        yield fail("Use /plugins or /plugins reload.")
+        return
+    if arguments == "reload" or not plugins.loaded:
+        await plugins.refresh()
+    yield say("\n".join(plugin_lines(plugins.plugins, plugins.active.conflicts)))
+
+
+def plugin_lines(plugins: Sequence[LoadedPlugin], conflicts: Sequence[PluginProblem]) -> Iterator[str]:
+    """Each plugin with its source, what it adds, its load time and its problems."""
+    if not plugins:
+        yield "There are no plugins. `agentcli plugins new NAME` writes an example."
+    for each in plugins:
+        state = f"{each.milliseconds:.0f} ms" if each.plugin is not None else "not loaded"
+        source = each.source
+        yield f"{plain_line(source.name, 60)}  {source.scope}  {plain_line(source.label, 200)}  {state}"
+        if each.plugin is not None:
+            yield f"  adds: {plain_line(', '.join(each.plugin.parts.summary()), 400) or 'nothing'}"
+        for problem in (each.problem, *(one for one in conflicts if one.label == each.source.label)):
+            if problem is not None:
+                yield f"  problem: {problem}"
