@@ -31,7 +31,6 @@ ALLOWED = {
     "cli/reference.py": "a file that the developer names on the command line",
     "providers/script.py": "a file that the user names in AGENTCLI_SCRIPT",
     "permissions/sandbox/filtered.py": "opens without following links, regular files only, with a limit of its own",
-    "permissions/sandbox/planted/leftovers.py": "compares the size first",
     "permissions/sandbox/limits.py": "/proc of our own children, and the machine's memory",
     "permissions/sandbox/planted/quarantine.py": "our own state folder",
     "tools/builtin.py": "files of the package itself",

@@ -40,7 +40,6 @@ class BackgroundCommands:
         return self._recorded_changes()
 
     async def stop(self, task_id: str) -> bool:
-        """Stop a command; false if there is no such command."""
         shell = self._shells.get(task_id) if self._shells is not None else None
         if self._shells is None or shell is None:
             return False

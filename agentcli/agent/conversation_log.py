@@ -41,5 +41,4 @@ class ConversationLog:
 
     @property
     def last_reply_id(self) -> str:
-        """The id of the last reply of the model; "none" before the first."""
         return next((message.id for message in reversed(self.messages) if message.usage is not None), "none")

@@ -101,8 +101,7 @@ class ConversationState:
     def question(
         self, title: str, reason: str, display: Json, input: Json | None = None, signal: AbortSignal | None = None
     ) -> UserQuestion | None:
-        """A question of agentcli itself, shown like a permission request; None: the session is non-interactive.
-        `signal`: withdraws it; without one the end of the command that asks does."""
+        """A question of agentcli itself, like a permission request; None: non-interactive. `signal` withdraws it."""
         if not self.interactive:
             return None
         question = ev.PermissionRequested(

@@ -38,7 +38,7 @@ LateSystem = Callable[[], Callable[[], tuple[str, ...]]]
 """Gathers what a system prompt needs (blocking, for a thread); the result makes and records the prompt."""
 
 
-CHANGED_BEFORE = "old content was dropped, restored or shortened before the session was left"
+CHANGED_BEFORE = "old content was dropped, restored or shortened before the session was closed"
 
 
 @frozen
@@ -83,8 +83,7 @@ class EngineSetup:
     environ: Mapping[str, str] = field(default_factory=dict)
     """The user's own, whole, for the commands that they type themselves."""
     late_system: LateSystem | None = None
-    """Gives the system prompt when the first prompt is sent, in place of the profile's: part of it is gathered while
-    the program starts. None: the profile's applies."""
+    """Makes the system prompt with the first prompt, partly gathered during the start. None: the profile's applies."""
     notes: Notes | None = None
     """The project's memory; None: it is off."""
     instruction_files: InstructionFiles | None = None

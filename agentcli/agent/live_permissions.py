@@ -86,8 +86,7 @@ class LivePermissions:
         self.policy = self.policy.with_mode(mode)
 
     def leave_plan(self) -> PermissionMode:
-        """Out of plan mode, back to the mode before it; returns the active mode then. An answer may have left it
-        already, for another mode."""
+        """Leave plan mode for the mode before it; returns the active mode. An answer may have left it already."""
         if self.policy.mode is PermissionMode.PLAN:
             self.policy = self.policy.with_mode(self._before_plan)
         return self.policy.mode
@@ -163,7 +162,7 @@ class LivePermissions:
         gone = {rule.text for rule in parse_rules(remove)}
         if scope != "session":
             if self._files is None:
-                raise AgentError("There are no settings files here to keep rules in.")
+                raise AgentError("There is no settings file to save rules in.")
             where = self._files.change(scope, behavior, add=[rule.text for rule in added], remove=sorted(gone))
             self._forget(behavior, gone, where)
             self._read_again()
@@ -204,8 +203,7 @@ class LivePermissions:
         return self._notices.pop(0) if self._notices else None
 
     async def wait_for_notice(self) -> str:
-        """Wait until a settings file has changed the rules; returns how. For between submissions: a running submission
-        yields such notices itself. Cancel it."""
+        """Wait until a settings file has changed the rules; returns how. For between submissions; cancel it."""
         while True:
             self.refresh()
             if (text := self.take_notice()) is not None:

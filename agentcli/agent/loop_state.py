@@ -112,8 +112,7 @@ class LoopState:
         return replace(self, messages=self.messages + messages)
 
     def with_budget_carried(self, gained_tokens: int = 0) -> LoopState:
-        """After a compaction: note what was spent, since the messages no longer show it. `gained_tokens`: output of a
-        turn that is not counted in `tokens` yet."""
+        """Note what was spent before a compaction. `gained_tokens`: output of a turn not yet counted in `tokens`."""
         results = 0
         for message in reversed(self.messages):
             if message.is_copy:

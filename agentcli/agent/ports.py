@@ -138,8 +138,7 @@ class Staging:
 
 
 class Collapser:
-    """Old spans, summarised in the background and staged until they are needed (SPEC 2.1 step 5). This one makes no
-    summaries."""
+    """Old spans, summarised in the background and staged until needed (SPEC 2.1 step 5). This one makes none."""
 
     def staged(self) -> int:
         return 0

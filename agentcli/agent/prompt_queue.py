@@ -46,8 +46,7 @@ class PromptQueue:
         return tuple(taken)
 
     def first(self, most: Priority = "later") -> QueuedPrompt | None:
-        """The next prompt up to a priority, which stays in the queue: whoever logs it removes it in the same step, so
-        that it is never in neither place."""
+        """The next prompt up to a priority. Whoever logs it removes it in the same step, so that it is never lost."""
         waiting = [p for p in self._waiting if _RANK[p.priority] <= _RANK[most]]
         return min(waiting, key=lambda prompt: _RANK[prompt.priority], default=None)
 

@@ -38,8 +38,7 @@ class Questions:
 
 
 class UserQuestion:
-    """One question of agentcli itself, shown like a permission request, so that every front end can show it. Result:
-    `answer`; None: aborted. Without a `signal` nothing aborts it."""
+    """A question of agentcli itself, shown like a permission request. Result: `answer`; None: aborted by `signal`."""
 
     def __init__(self, question: PermissionRequested, questions: Questions, signal: AbortSignal | None) -> None:
         self._question = question

@@ -1,9 +1,8 @@
-"""A command that the user typed themselves (`!ls`): their own rights, their own environment, no question asked.
+"""Runs a command typed by the user (`!ls`) with their own rights and environment, without asking.
 
-It runs as in their shell, outside the sandbox and with the variables that tools never see. The model gets a note about
-the command and its output before the next prompt. It has a working directory of its own, which a `cd` in it changes and
-a `cd` of the Bash tool does not. Its events belong to the agent `events.USER_AGENT`: they are shown, and not kept as
-the model's own calls.
+It runs as in their shell, outside the sandbox and with all environment variables. The model gets a note about the
+command and its output before the next prompt. The user's shell and the Bash tool have separate working directories. Its
+events belong to the agent `events.USER_AGENT`: they are shown, but not stored as calls of the model.
 """
 
 from __future__ import annotations
@@ -53,10 +52,10 @@ class UserShell:
         self.cwd = cwd
         self._turn = asyncio.Lock()
         self._running: set[AbortController] = set()
-        """Of the commands that run or wait for their turn."""
+        """Controllers of running and waiting commands."""
 
     def stop(self) -> bool:
-        """End all of them; false when there are none."""
+        """Stop all commands; False if there are none."""
         running = list(self._running)
         for controller in running:
             controller.abort(AbortReason.USER_CANCEL)
@@ -65,7 +64,7 @@ class UserShell:
     async def run(
         self, line: ShellInvocation, parent: AbortSignal | None, note: Callable[[UserActionNote], None]
     ) -> AsyncGenerator[ev.Event, None]:
-        """`parent`: what else stops it. `note` gets what the model is to know of it."""
+        """`parent`: another signal that stops it. `note` receives the note for the model."""
         with AbortController(parent=parent) as controller:
             self._running.add(controller)
             try:
@@ -89,7 +88,7 @@ class UserShell:
 
 
 async def _noted(line: ShellInvocation, work: AsyncGenerator[ev.Event, None]) -> AsyncGenerator[ev.Event, None]:
-    """Let the workspace know while the command runs: what it changes is the user's, also beside a call."""
+    """Tell the workspace that the command runs: its changes are the user's, even during a tool call."""
     only = await in_thread(paths_of_command, line.command, line.context)
     is_read_only = only is not None and not only
     if not is_read_only:

@@ -64,7 +64,7 @@ class Submission:
                         yield event
             except Exception as error:
                 logging.getLogger("agentcli").exception("the submission failed")
-                text = f"agentcli itself failed: {type(error).__name__}: {error}. The conversation can go on."
+                text = f"agentcli itself failed: {type(error).__name__}: {error}. You can continue the conversation."
                 account.ended = ev.LoopEnded(terminal=EndReason.MODEL_ERROR.value, turns=0, text=text)
         finally:
             self._complete_log()
@@ -258,8 +258,7 @@ class Submission:
                 self._own.store.sync()
 
     def _complete_log(self) -> None:
-        """However the submission ended, also when the consumer went away: the log has the prompt and a result for every
-        call (I1), and the user's pending changes apply."""
+        """However it ended: the log has the prompt and a result for every call (I1), and pending changes apply."""
         log, prompt = self._state.log, self._task.prompt
         self._state.context.request_ended()
         if prompt is not None and not log.has(prompt.id):

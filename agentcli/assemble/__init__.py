@@ -8,6 +8,9 @@ plugins      Python plugins, as trust allows
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,19 +22,20 @@ from agentcli.agent.loop.structured_output import RequireOutput
 from agentcli.agent.ports import Collapser, Extensions
 from agentcli.agent.updates.earlier_commands import resumed_shells
 from agentcli.assemble.attachments import AttachmentsBuilder
-from agentcli.assemble.auto_mode_offer import auto_mode_offer
 from agentcli.assemble.context_pipeline import collapser_for, pipeline_for
 from agentcli.assemble.definitions import definitions_for
 from agentcli.assemble.environment import Environment
-from agentcli.assemble.lost_permissions import lost_permissions_notice
 from agentcli.assemble.model import ModelBuilder
 from agentcli.assemble.options import Options
 from agentcli.assemble.plugins import plugins_for
 from agentcli.assemble.rights import STRUCTURED_OUTPUT, Rights, RightsBuilder
 from agentcli.assemble.sessions import OpenedSession, SessionBuilder
 from agentcli.config.settings import Settings
+from agentcli.core import events as ev
 from agentcli.core.events import NoticeRaised
 from agentcli.core.launch import Launcher
+from agentcli.core.permission import PermissionMode
+from agentcli.core.plural import counted
 from agentcli.permissions.policy import Policy
 from agentcli.workspace.base import Workspace
 
@@ -152,3 +156,43 @@ def sandbox_for(options: Options) -> tuple[Launcher, str]:
     `UsageError` as `build_engine` does."""
     rights = RightsBuilder(Environment(options)).build()
     return rights.context.launcher, " ".join(rights.sandbox_problems)
+
+
+MARKER = "auto-mode-offered"
+OFFER = (
+    "Auto mode is available: project edits and sandboxed commands run without approval. Network access, paths outside "
+    "the project and loss of git history still need approval. Switch with Shift+Tab or /mode auto."
+)
+
+
+def auto_mode_offer(env: Environment, launcher: Launcher) -> Callable[[], str]:
+    """A function that returns the notice the first time it is called for this user, else nothing."""
+    options, folder = env.options, env.paths.state_dir
+    chosen = options.permission_mode is not None or bool(env.settings.each("permissions.defaultMode"))
+    if not (options.offer_auto_mode and options.interactive) or chosen or launcher.uncontained or folder is None:
+        return lambda: ""
+    return lambda: OFFER if _first_time(folder / MARKER) else ""
+
+
+def _first_time(marker: Path) -> bool:
+    """Whether this call created the marker. If it cannot be created, the notice is never shown."""
+    with contextlib.suppress(OSError):
+        marker.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(marker, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        return True
+    return False
+
+
+def lost_permissions_notice(history: Iterable[ev.Event], mode: PermissionMode) -> str:
+    """One line for the user; empty if the session file records no lost mode or rule."""
+    earlier, rules = "", set[str]()
+    for event in history:
+        if isinstance(event, ev.ModeChanged):
+            earlier = event.mode
+        elif isinstance(event, ev.RulesLearned) and event.where == "session":
+            rules.update(event.rules)
+    lost = [f"mode {earlier}"] if earlier and earlier != mode.value else []
+    lost += [counted(len(rules), "session rule")] if rules else []
+    if not lost:
+        return ""
+    return f"Not restored from the earlier session: {' and '.join(lost)}. The mode is now {mode.value}."

@@ -23,7 +23,6 @@ class Options:
 
     cwd: Path | None = None
     environ: Mapping[str, str] | None = None
-    """None: the environment of this process."""
     interactive: bool = False
     """Whether a user can answer permission questions."""
 
@@ -72,8 +71,7 @@ class Options:
     """False: a missing key fails the first request instead of the start, for work that may need no model."""
     raw_events: bool = False
     base_url: str | None = None
-    """The server for this session. It overrides settings and environment, and only a key stored for it is sent
-    there."""
+    """The server for this session. It overrides settings and environment; only a key stored for it is sent there."""
     connection: Connection | None = None
     """Receives the provider, so that a front end can replace it later; each engine needs a new one."""
     provider: Provider | None = None

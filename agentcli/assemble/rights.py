@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.model import key_store
 from agentcli.assemble.plugins import may_have_plugins
-from agentcli.assemble.unknown_tools import unknown_tools
 from agentcli.config.paths import own_parts, project_folder
 from agentcli.config.save import RuleKeeper
 from agentcli.config.settings import Layer
@@ -23,11 +22,11 @@ from agentcli.core.installation import installation_paths
 from agentcli.core.launch import BareLauncher, Launcher
 from agentcli.core.permission import PermissionMode
 from agentcli.permissions.commands.command_parts import runs_beside_others
-from agentcli.permissions.granting import known_credentials
+from agentcli.permissions.granting import CREDENTIALS, NETWORK, known_credentials
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules.rule import READING_TOOLS, Rule, RuleScope, parse_rule, parse_rules
 from agentcli.tools.base import ToolContext
-from agentcli.tools.registry import Registry, builtin_tools
+from agentcli.tools.registry import BUILTIN_NAMES, Registry, builtin_tools
 from agentcli.tools.shell.environment import PassedVariables, child_environment
 
 if TYPE_CHECKING:
@@ -36,6 +35,8 @@ if TYPE_CHECKING:
     from agentcli.permissions.sandbox.plan import SandboxRules
 
 STRUCTURED_OUTPUT = "StructuredOutput"
+_OTHERS = frozenset({"Task", "Agent", "Skill", STRUCTURED_OUTPUT, NETWORK, CREDENTIALS})
+"""Names that rules may use although the session may have no such tool."""
 _SCOPES: Mapping[Layer, RuleScope] = {
     Layer.MANAGED: "managed",
     Layer.FLAGS: "flags",
@@ -71,8 +72,7 @@ class RightsBuilder:
         """Warnings about rules that match no tool, given the names of the tools of plugins; set by `policy`."""
 
     def build(self, results_dir: Path | None = None, results_elsewhere: tuple[Path, ...] = ()) -> Rights:
-        """Build policy, tools, sandbox and folders. `results_elsewhere`: other folders with stored tool results of
-        this conversation."""
+        """Build policy, tools, sandbox and folders. `results_elsewhere`: other folders with tool results."""
         registry = self._registry()
         policy = self.policy(registry)
         registry = registry.without(tool.name for tool in registry if policy.refuses_always(tool.name))
@@ -323,3 +323,20 @@ def _locate(launcher: Launcher, command: str, path: str) -> str:
 
 def _at_home(text: str, home: Path | None) -> Path:
     return home / text[2:] if home is not None and text.startswith("~/") else Path(text)
+
+
+def unknown_tools(rules: Iterable[Rule], custom: Iterable[str]) -> Iterator[str]:
+    """One message for each rule that matches no tool. `custom`: names of tools that are not built in.
+
+    Rules for MCP tools pass: their names are unknown until the server runs."""
+    known = _OTHERS.union(BUILTIN_NAMES, custom)
+    for rule in dict.fromkeys(rules):
+        if rule.tool.startswith("mcp__") or any(map(rule.names, known)):
+            continue
+        from difflib import get_close_matches  # only a mistake pays for it
+
+        folded = {name.casefold(): name for name in known}
+        near = get_close_matches(rule.tool.casefold().rstrip("*"), folded, n=1, cutoff=0.6)
+        hint = f" Did you mean {folded[near[0]]}?" if near else ""
+        where = f"{rule.source}: " if rule.source else ""
+        yield f"{where}There is no tool named {rule.tool}, so the rule {rule.text} has no effect.{hint}"

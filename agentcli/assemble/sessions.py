@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
@@ -12,7 +14,6 @@ from agentcli import __version__
 from agentcli.agent.cache.fingerprint import Front, front_from
 from agentcli.agent.engine_setup import LateSystem
 from agentcli.assemble.environment import Environment
-from agentcli.assemble.git_context import GitStatusReader
 from agentcli.context.edits import edit_from_dict
 from agentcli.context.prompt import NON_INTERACTIVE, folder_lines, git_branch, system_context, system_parts
 from agentcli.context.view import ContextView
@@ -24,6 +25,7 @@ from agentcli.core.programs import clean_search_path
 from agentcli.memory.notes import mechanics
 from agentcli.session.base import SessionContext, Store
 from agentcli.workspace.base import Workspace
+from agentcli.workspace.git_status import GitStatus, read_git_status
 from agentcli.workspace.lazy_history import LazyHistory
 
 
@@ -195,3 +197,37 @@ class SessionBuilder:
         whose = (session.store.session_id, session.forked_from)
         search_path = clean_search_path(self._env.environ.get("PATH"), self._env.writable_dirs)
         return LazyHistory(state_dir, whose, search_path, self._env.is_trusted)
+
+
+DEADLINE_SECONDS = 0.2
+"""How long the first prompt waits for git, counted from the start of the thread."""
+GIT_SECONDS = 5.0
+"""Timeout for git itself: the first prompt often comes much later than the start."""
+
+
+class GitStatusReader:
+    """Reads the git status in a thread that starts with the object."""
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+        self._deadline = time.monotonic() + DEADLINE_SECONDS
+        self._found: GitStatus | None = None
+        self._thread = threading.Thread(target=self._gather, name="git status", daemon=True)
+        self._thread.start()
+
+    def lines(self) -> list[str]:
+        """The status lines, after waiting at most until the deadline; empty if git has not finished."""
+        self._thread.join(max(0.0, self._deadline - time.monotonic()))
+        return self._found.lines() if not self._thread.is_alive() and self._found is not None else []
+
+    def _gather(self) -> None:
+        env = self._env
+        if not env.is_trusted():
+            return
+        from agentcli.permissions.git.config import git_program, runs_programs
+
+        folders = tuple(str(folder) for folder in env.writable_dirs)
+        program = git_program(folders)
+        if program is None or runs_programs(env.cwd, folders) is not None:
+            return
+        self._found = read_git_status(program, env.cwd, GIT_SECONDS)

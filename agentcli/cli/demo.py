@@ -54,8 +54,7 @@ def run_demo(
     theme: str | None = None,
     early: Instant | None = None,
 ) -> int:
-    """The exit code: with `auto` 0 only if the project's test passes in the end. `early`: the prompt that is already on
-    the screen, if any; its text goes to the tour."""
+    """The exit code: with `auto` 0 only if the project's test passes. `early`: the prompt on the screen, if any."""
     if not 0 < speed <= FASTEST:
         raise UsageError(f"--speed must be more than 0 and {FASTEST:g} at most, not {speed:g}.")
     terminal = _has_terminal()

@@ -27,8 +27,7 @@ def find_sessions(paths: Paths, cwd: Path | None) -> list[SessionInfo]:
 
 
 def session_lines(sessions: list[SessionInfo], width: int | None = None) -> Iterator[str]:
-    """`width`: of the terminal; lines are cut to it, and ids are shortened to what `-r` needs. None: complete lines for
-    programs."""
+    """`width`: lines are cut to it and ids shortened to what `-r` needs; None: complete lines for programs."""
     if width is not None:
         yield from _short_lines(sessions, width)
         return

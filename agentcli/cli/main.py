@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str], early: Instant | None = None) -> int:
-    """The exit code. Never raises except for a bug in its own error handling. `early`: the prompt that is already on
-    the screen, if any."""
+    """The exit code. Never raises except for a bug in its own error handling. `early`: the prompt on the screen."""
     stdin_open = _open_missing_streams()
     try:
         with terminal_restored(early):
@@ -139,8 +138,7 @@ def _become_demo(early: Instant | None) -> int:
 def _environment_of_programs(
     parsed: Parsed, environ: Mapping[str, str], cwd: Path, further: Sequence[str] = ()
 ) -> Mapping[str, str]:
-    """The environment for a front end and the programs it starts (editor, clipboard, status line). The engine and the
-    model's commands get the complete one."""
+    """The environment for a front end and its programs (editor, clipboard, status line), not for the engine."""
     from agentcli.core.own_programs import user_environment
     from agentcli.core.programs import folders_named
 

@@ -101,7 +101,6 @@ def decided(rights: Rights, tool: str, subject: str) -> tuple[Decision, list[str
 
 
 def rights_with(flags: list[str]) -> Rights:
-    """The permissions that agentcli would use with these flags."""
     from agentcli.cli.invocation import build_invocation
     from agentcli.cli.parse import parse
 

@@ -35,7 +35,7 @@ def reference() -> str:
         _folded("Commands of the command line", _commands()),
         _folded("Slash commands", _slash_commands()),
         _folded("Keys", _keys()),
-        _folded("Settings", _settings()),
+        _folded("Settings", _table(("setting", "", "default", "variable"), (_setting(key) for key in KEYS))),
         _folded("Environment variables", _variables()),
         _folded("Files", _table(("file", ""), (_named(file) for file in FILES))),
         _folded("Exit codes", _table(("code", ""), EXIT_CODES)),
@@ -85,10 +85,6 @@ def _keys() -> str:
     rows += [(shown_keys(key.keys), f"{key.help} {_code(key.id)}") for key in PROMPT_KEYS]
     about = 'The name of an action is what the `keymap` setting calls it: `{"screen.details": "ctrl+e"}`.'
     return f"{about}\n\n{_table(('key', 'action'), rows)}"
-
-
-def _settings() -> str:
-    return _table(("setting", "", "default", "variable"), (_setting(key) for key in KEYS))
 
 
 def _setting(key: Key) -> tuple[str, ...]:

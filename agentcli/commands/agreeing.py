@@ -17,7 +17,7 @@ from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
 
 NOW_HELP = "If re-reading the context costs confirmCostAbove or more, you are asked first; now skips the question."
-LEFT = "Nothing was changed."
+LEFT = "Cancelled. Nothing was changed."
 
 
 def without_now(arguments: str) -> tuple[str, bool]:
@@ -45,8 +45,8 @@ class Agreement:
     async def run(self) -> AsyncGenerator[Event, None]:
         if self._at_once or not self._price.needs_confirmation(self._engine.confirm_cost_above):
             return
-        text = f"This {self._price.text}: what is cached was made with the old one."
-        display = {"kind": "confirm", "text": text, "yes": "Change it", "no": "Leave it as it is"}
+        text = f"This {self._price.text}: the cached context cannot be reused."
+        display = {"kind": "confirm", "text": text, "yes": "Change it", "no": "Do not change it"}
         asking = self._engine.question(self._question, f"This {self._price.text}.", display)
         if asking is None:
             return

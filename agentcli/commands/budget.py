@@ -27,7 +27,7 @@ async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
         return
     cap = dollars(wanted)
     if cap is None:
-        yield fail(f"{arguments!r} is no amount of dollars. Say /budget 5, /budget 0.50 or /budget off.")
+        yield fail(f"{arguments!r} is not an amount in dollars. Use /budget 5, /budget 0.50 or /budget off.")
         return
     problem = _unpriced(engine)
     if problem:
@@ -35,26 +35,26 @@ async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
         return
     engine.costs.set_budget(cap)
     spent = engine.costs.totals.cost_usd
-    beyond = " That is less than what is spent: nothing more is sent until it is raised." if spent >= cap else ""
+    beyond = " You have already spent more: raise the budget to continue." if spent >= cap else ""
     yield say(_in_force(engine) + beyond)
 
 
 def _unpriced(engine: Engine) -> str:
-    """A budget cannot be kept where a price is not known; "" if all are."""
+    """Why a budget cannot be enforced: models without a known price. "" if all prices are known."""
     models = (engine.model, *engine.profile.fallback_models)
     unknown = [model for model in models if engine.catalog.get(model).price is None]
     unknown += [name for name, used in engine.costs.totals.by_model.items() if used.unpriced_requests]
     if not unknown:
         return ""
     return (
-        f"The price of {', '.join(dict.fromkeys(unknown))} is not known, so a budget cannot be kept. Set it in the "
+        f"The price of {', '.join(dict.fromkeys(unknown))} is unknown, so a budget cannot be enforced. Set it in the "
         'settings ("models"), or choose another model.'
     )
 
 
 def _in_force(engine: Engine) -> str:
     spent = engine.costs.totals.cost_usd
-    so_far = f"{money(spent)} is spent" + ("" if engine.costs.totals.fully_priced else ", and what has no known price")
+    so_far = f"{money(spent)} spent" + ("" if engine.costs.totals.fully_priced else ", plus requests of unknown price")
     if engine.costs.budget is None:
-        return f"There is no budget; {so_far}. /budget 5 sets one of five dollars for this session."
+        return f"No budget is set; {so_far}. /budget 5 sets one of five dollars for this session."
     return f"The budget is {money(engine.costs.budget)}; {so_far} ({percent(spent, engine.costs.budget)})."

@@ -49,10 +49,10 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
             yield say(_item_by_item(engine))
         case "pin" | "unpin" if item:
             problem = engine.context.pin(item) if verb.lower() == "pin" else engine.context.unpin(item)
-            done = "It stays in the context whatever happens." if verb.lower() == "pin" else "It is pinned no more."
+            done = "Pinned: it always stays in the context." if verb.lower() == "pin" else "It is no longer pinned."
             yield say(done) if problem is None else fail(problem)
         case "drop" if item:
-            yield _done("Dropped", engine.context.drop(item), " /context restore brings it back.")
+            yield _done("Dropped", engine.context.drop(item), " /context restore undoes it.")
         case "price" if item:
             yield _done("Dropping it", engine.context.price_of_drop(item))
         case "restore" if item:
@@ -74,8 +74,8 @@ def _by_kind(engine: Engine) -> str:
     for item in engine.context.items():
         counts[item.category] += item.tokens
     share = percent(outlook.tokens, outlook.window, decimals=1)
-    lines = [f"The next request carries about {token_count(outlook.tokens)} tokens: {share} of the"]
-    lines[0] += f" {token_count(outlook.window)} that {engine.model} holds."
+    lines = [f"The next request has about {token_count(outlook.tokens)} tokens: {share} of the"]
+    lines[0] += f" {token_count(outlook.window)} window of {engine.model}."
     lines += [
         f"  {category:<12} {tokens:>9,}  {percent(tokens, outlook.window, decimals=1):>5}"
         for category, tokens in counts.most_common()

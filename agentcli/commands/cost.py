@@ -1,5 +1,4 @@
-"""/cost: what this conversation has used so far in this process, as tables: per model, prompt, tool and agent; and how
-often the prompt cache was of no use."""
+"""/cost: what this conversation has used in this process: per model, prompt, tool and agent, and cache losses."""
 
 from __future__ import annotations
 
@@ -53,12 +52,12 @@ def details(spending: Spending, width: int = WIDTH) -> list[str]:
 def cache_losses(engine: Engine) -> str:
     """How often the prompt cache was lost and what that cost, without the subject; "" if it never was."""
     losses = engine.costs.cache_losses
-    times = [_times(losses.breaks, "broke"), _times(losses.expiries, "had run out")]
+    times = [_times(losses.breaks, "broke"), _times(losses.expiries, "expired")]
     said = " and ".join(one for one in times if one)
     if not said:
         return ""
     usd = engine.costs.cache_losses_usd
-    price = "at a price that is not known" if usd is None else f"which cost {money(usd)} more than reading it"
+    price = "at an unknown price" if usd is None else f"which cost {money(usd)} more than reading it"
     return f"{said}: {token_count(losses.tokens)} tokens were billed again, {price}."
 
 
@@ -86,9 +85,9 @@ def before(engine: Engine) -> str:
     earlier, whole = engine.costs.earlier, engine.costs.session_totals
     if not earlier.by_model:
         return ""
-    more = "" if earlier.fully_priced else " and what has no known price"
+    more = "" if earlier.fully_priced else ", plus requests of unknown price"
     return (
-        f"Before it was resumed the session had cost {money(earlier.cost_usd)}{more}: {money(whole.cost_usd)} in all, "
+        f"Before it was resumed the session had cost {money(earlier.cost_usd)}{more}; in all {money(whole.cost_usd)}, "
         f"with {cached(whole.usage)} of the input from the cache."
     )
 
@@ -96,7 +95,7 @@ def before(engine: Engine) -> str:
 def _summary(engine: Engine) -> str:
     totals = engine.costs.totals
     unpriced = sum(used.unpriced_requests for used in totals.by_model.values())
-    more = "" if not unpriced else f" and {_requests(unpriced)} whose price is not known"
+    more = "" if not unpriced else f", plus {_requests(unpriced)} of unknown price"
     lines = [f"{money(totals.cost_usd)} so far{more}; {cached(totals.usage)} of the input was read from the cache."]
     if sentence := before(engine):
         lines.append(sentence)
@@ -182,7 +181,6 @@ def _numbers(used: ModelTotals, count: Callable[[int], str]) -> Iterable[str]:
 
 
 def together(totals: Totals) -> ModelTotals:
-    """The totals of all models as one."""
     used = totals.by_model.values()
     return ModelTotals(
         totals.usage, totals.cost_usd, sum(one.requests for one in used), sum(one.unpriced_requests for one in used)

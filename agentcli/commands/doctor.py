@@ -27,7 +27,7 @@ _AROUND = 5
 
 async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
     if arguments not in ("", "online"):
-        yield fail("/doctor looks at this installation, /doctor online also tries to reach the server.")
+        yield fail("/doctor checks this installation; /doctor online also contacts the server.")
         return
     screen = OutputScreen.here(may_ask=False)
     context = CheckContext(Options(cwd=engine.working_dirs[0], interactive=True), os.environ, screen)

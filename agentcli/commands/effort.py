@@ -50,12 +50,12 @@ def _in_force(engine: Engine) -> str:
     info = engine.catalog.get(engine.model)
     if engine.profile.effort is not None:
         return f"The effort is {engine.profile.effort}."
-    default = f", for {info.id} that is {info.default_effort}" if info.default_effort else ""
-    return f"The effort is auto, the model's own default{default}."
+    default = f" ({info.default_effort} for {info.id})" if info.default_effort else ""
+    return f"The effort is auto: the model's default{default}."
 
 
 def _offered(engine: Engine) -> str:
     info = engine.catalog.get(engine.model)
     if not info.efforts:
         return f"{info.id} does not support effort levels."
-    return f"{info.id} takes {', '.join(info.efforts)} or auto."
+    return f"{info.id} supports {', '.join(info.efforts)} or auto."

@@ -38,7 +38,7 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
         return
     wanted = next((mode for mode in PermissionMode if mode.value.lower() == arguments.lower()), None)
     if wanted is None:
-        yield fail(f"There is no mode {arguments!r}. There are: {', '.join(mode.value for mode in PermissionMode)}.")
+        yield fail(f"There is no mode {arguments!r}. Modes: {', '.join(mode.value for mode in PermissionMode)}.")
         return
     if wanted not in (engine.permissions.mode, PermissionMode.PLAN) and not engine.interactive:
         # A program passes on prompts of others; what it allows them must not be theirs to widen.

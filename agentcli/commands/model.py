@@ -47,7 +47,7 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
         return
     parts = [f"The model is now {info.id}."]
     if not info.known:
-        parts.append("It is not in the list: its window and price are not known.")
+        parts.append("It is not in the catalogue: its context window and price are unknown.")
     level = engine.profile.effort
     if level is not None:
         level, message = nearest_effort(info, level)

@@ -200,7 +200,7 @@ def _scope(entry: RuleEntry) -> SaveTo:
 
 def _kept(scope: str, where: str) -> str:
     if scope == "session":
-        return "until agentcli is closed; --scope local, project or user keeps it"
+        return "for this session; --scope local, project or user keeps it"
     return f"saved in {plain_line(where, 300)}"
 
 

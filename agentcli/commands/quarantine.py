@@ -38,7 +38,7 @@ async def run(_engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
         elif action == "rm" and ids:
             yield say("\n".join(await asyncio.to_thread(remove, store(os.environ), ids)))
         else:
-            yield fail("/quarantine lists what was moved away. Also: /quarantine restore ID, /quarantine rm ID …")
+            yield fail("/quarantine lists quarantined files. Also: /quarantine restore ID, /quarantine rm ID …")
     except UsageError as error:
         yield fail(str(error))
 

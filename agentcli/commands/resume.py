@@ -38,7 +38,7 @@ async def pick_session(front_end: FrontEnd) -> str | None:
     options = await front_end.options()
     state_dir = Paths.from_environ(os.environ if options.environ is None else options.environ).state_dir
     if state_dir is None:
-        raise UsageError("There is no folder for sessions: no home folder is known.")
+        raise UsageError("There is no folder for sessions: set HOME or AGENTCLI_STATE_DIR.")
     load = partial(list_sessions, state_dir, options.cwd)
     if front_end.has_pages:
         picked: SessionInfo | None = await front_end.page("resume", load)

@@ -31,14 +31,13 @@ async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
         ("sandbox", engine.sandbox),
         ("folder", str(engine.root)),
         *(("also", str(folder)) for folder in engine.working_dirs if folder != engine.working_dirs[0]),
-        ("cost", money(totals.cost_usd) + ("" if totals.fully_priced else " and what has no known price")),
+        ("cost", money(totals.cost_usd) + ("" if totals.fully_priced else ", plus requests of unknown price")),
         *_cache(engine),
     ]
     yield say("\n".join(f"{name:<9} {plain_line(value, 300)}" for name, value in rows))
 
 
 def _own_effort(engine: Engine) -> str:
-    """The model's default effort, as in the status line."""
     default = engine.catalog.get(engine.profile.model).default_effort
     return f"auto: {default}" if default else "auto"
 

@@ -6,8 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 
 WIDTH = 76
-"""Columns of what a command says where nobody knows how many there are: the usual 80, less what stands before it and
-the scroll bar behind it."""
+"""Columns where the width is unknown: the usual 80, less the margin before and the scroll bar behind."""
 GAP = 2
 
 
@@ -36,8 +35,7 @@ def cut(text: str, width: int) -> str:
 
 
 def table(rows: Sequence[Sequence[str]], *, last_is_text: bool = False, width: int = 0) -> str:
-    """Aligned columns: the first to the left, the others to the right. A last one of text is to the left, and is cut
-    where the line would be wider than `width`; 0: nothing is cut."""
+    """Aligned columns: the first left, others right, a last one of text left and cut at `width` (0: not cut)."""
     widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:

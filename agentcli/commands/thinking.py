@@ -23,14 +23,16 @@ async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
     info = engine.catalog.get(engine.model)
     arguments, at_once = without_now(arguments)
     wanted = arguments.lower()
-    offered = f"{info.id} takes {', '.join(info.thinking)}." if info.thinking else f"{info.id} takes no such setting."
+    offered = (
+        f"{info.id} supports {', '.join(info.thinking)}." if info.thinking else f"{info.id} has no thinking modes."
+    )
     if not wanted:
         yield say(f"Thinking is {engine.profile.thinking.mode}. {offered}")
     elif wanted not in get_args(ThinkingMode):
         yield fail(f"There is no thinking mode {arguments!r}. {offered}")
     elif info.thinking and wanted not in info.thinking:
         always = " It always thinks." if info.always_thinks else ""
-        yield fail(f"{info.id} cannot have thinking {wanted}.{always} {offered}")
+        yield fail(f"{info.id} does not support thinking {wanted}.{always} {offered}")
     else:
         thinking = replace(engine.profile.thinking, mode=cast(ThinkingMode, wanted))
         question = f"Change thinking to {wanted}?"

@@ -1,5 +1,4 @@
-"""Environment variables beyond those of single settings, and the files that agentcli reads and
-writes: descriptions for the reference."""
+"""Environment variables beyond those of single settings, and the files of agentcli, described for the reference."""
 
 from __future__ import annotations
 

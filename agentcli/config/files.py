@@ -40,7 +40,6 @@ class SettingsDocument:
     doubled: frozenset[str] = frozenset()
     """Names that occur twice in one object; only the last of each counted."""
     raw: bytes = b""
-    """The bytes that were parsed."""
 
 
 def read_document(path: Path) -> SettingsDocument | None:

@@ -127,8 +127,7 @@ def save_setting(path: Path, name: str, value: Any) -> None:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], str | int, bytes | None]:
-    """The values of a file, its indentation and its bytes, None without a file. Raises `AgentError` when it cannot be
-    read without doubt."""
+    """The values of a file, its indentation and its bytes (None: no file). Raises `AgentError` if it is unreadable."""
     document = read_document(path)
     if document is None:
         return {}, 2, None

@@ -33,8 +33,7 @@ class Key:
     merge: bool = False
     """Lists add up, strongest layer first; objects combine key by key. False: the strongest layer alone counts."""
     repository: RepositoryRight = "yes"
-    """`stricter`: only a value that allows no more than the user's own setting, or the default, does.
-    `inside`: only paths that lie in the repository itself."""
+    """`stricter`: only a value that allows no more than the user's own. `inside`: only paths in the repository."""
     environment: tuple[str, ...] = ()
     """Environment variables for it; the first that is set wins."""
     aliases: tuple[str, ...] = ()

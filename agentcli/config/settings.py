@@ -1,4 +1,4 @@
-"""Settings from all their layers, each value with where it came from.
+"""Settings from all layers, each value with its source.
 
     managed > flags > environment variables > .agentcli/settings.local.json > .agentcli/settings.json > user > default
 
@@ -27,7 +27,7 @@ from agentcli.core.plural import counted, plural
 
 _MOST_TEXTS = 1_000
 _MOST_TEXT = 65_536
-"""Entries, and characters of all of them together, that one list of settings may have."""
+"""Maximum entries (`_MOST_TEXTS`) and total characters of one list setting."""
 SOURCES = ("user", "project", "local")
 
 
@@ -60,8 +60,6 @@ DEFAULT_SOURCE = Source(Layer.DEFAULT, "default")
 
 @frozen
 class LayerValue:
-    """A setting's value from one layer."""
-
     key: Key
     value: Any
     source: Source
@@ -89,10 +87,8 @@ class SettingsRequest:
     sources: tuple[str, ...] | None = None
     """Any of user, project, local; None for all. Managed settings always apply."""
     trusted: bool = False
-    """Whether the user trusts this folder's own settings."""
     trusted_digests: Mapping[str, str] | None = None
-    """The hash that each of the folder's own files had when its trust was checked: other content is not trusted. None:
-    whatever is there counts, as with --trust."""
+    """Hashes of the folder's files when their trust was checked; other content is untrusted. None: as with --trust."""
 
 
 class Settings:

@@ -1,1 +1,1 @@
-"""Layer 2: what goes into a request. Pure functions over messages; no network, no files but our own prompts."""
+"""Layer 2: the contents of a request. Pure functions over messages; no network, no files except our own prompts."""

@@ -1,7 +1,7 @@
-"""The tool-result budget (SPEC 2.1 step 2): what is too large for the conversation goes into a file.
+"""The tool-result budget (SPEC 2.1 step 2): moves results that are too large for the conversation to files.
 
-Decided once, when a result is new, so that nothing that was sent ever changes. The request shows the beginning, the
-size and where the whole is, so that the model can read on.
+Decided once, when a result is new, so that nothing already sent changes. The request shows the beginning, the size and
+the file, so that the model can read the rest.
 """
 
 from __future__ import annotations

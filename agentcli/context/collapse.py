@@ -1,8 +1,8 @@
-"""Context collapse, the pure part (SPEC 2.1 step 5): which old exchanges may give way to a summary, and its words.
+"""Context collapse, the pure part (SPEC 2.1 step 5): which old exchanges a summary may replace, and its text.
 
-A span is some whole exchanges in a row, each from a prompt to before the next one. It is summarised ahead of time and
-staged here; the step commits staged spans, the oldest first, once room is needed. A committed span is an edit like any
-other: the log keeps everything, and a restore shows it again. Asking for summaries is `agent/context/collapse.py`.
+A span is a run of complete exchanges, each from a prompt up to the next one. It is summarised in advance and staged
+here; the step commits staged spans, oldest first, when space is needed. A committed span is an ordinary edit: the log
+keeps everything, and a restore shows it again. `agent/context/collapse.py` requests the summaries.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from agentcli.core.plaintext import plain_text
 LATEST = 2
 """Number of latest exchanges that are never part of a span."""
 LEAST_SPAN = 2_000
-"""Tokens: a summary of less hardly frees anything. Short exchanges are taken together until they come to as much."""
+"""Minimum tokens of a span: a smaller one would free too little. Short exchanges are combined to reach it."""
 PROMPT_TOKENS = 2_000
 PROMPT_SHARE = 0.2
 """Share of a span's size reserved for the user's own words."""
@@ -103,9 +103,9 @@ class Span:
 def find_spans(
     shown: Sequence[Message], stays: Callable[[Message], bool], size: Callable[[Message], int]
 ) -> Iterator[Span]:
-    """The spans that may be summarised, the oldest first. `shown`: the conversation as a request shows it, without what
-    is put in front of it. `stays`: whether a message has to remain as it is. Never the last two exchanges, and nothing
-    that has not been answered. The same spans come out when the conversation has grown."""
+    """The spans that may be summarised, oldest first. `shown`: the conversation as a request shows it, without the user
+    context. `stays`: whether a message must remain unchanged. Excludes the last two exchanges and anything unanswered.
+    The spans stay the same as the conversation grows."""
     begin, count, tokens, end = 0, 0, 0, -1
     for first, behind in exchanges(shown)[:-LATEST]:
         messages = shown[first:behind]
@@ -121,8 +121,7 @@ def find_spans(
 
 
 def exchanges(shown: Sequence[Message]) -> list[tuple[int, int]]:
-    """Start and end of each exchange. Attachments right before a prompt belong to it; messages left by compactions
-    belong to none."""
+    """Start and end of each exchange. Attachments before a prompt belong to it, messages of compactions to none."""
     found: list[tuple[int, int]] = []
     begin: int | None = None
     notes = 0
@@ -132,17 +131,13 @@ def exchanges(shown: Sequence[Message]) -> list[tuple[int, int]]:
             if begin is not None:
                 found.append((begin, place - notes))
             begin = place - notes
-        elif begin is not None and _ends(message):
+        elif begin is not None and (message.origin in (Origin.SUMMARY, Origin.BOUNDARY) or is_restored(message)):
             found.append((begin, place - notes))
             begin = None
         notes = notes + 1 if message.origin is Origin.ATTACHMENT and not is_restored(message) else 0
     if begin is not None:
         found.append((begin, len(shown)))
     return found
-
-
-def _ends(message: Message) -> bool:
-    return message.origin in (Origin.SUMMARY, Origin.BOUNDARY) or is_restored(message)
 
 
 def _is_over(messages: Sequence[Message]) -> bool:
@@ -154,7 +149,6 @@ def _is_over(messages: Sequence[Message]) -> bool:
 
 
 def has_any(message: Message, blocks: Collection[str]) -> bool:
-    """Whether one of these blocks is in the message."""
     return bool(blocks) and any(block_id(message, number) in blocks for number in range(len(message.content)))
 
 
@@ -190,7 +184,6 @@ def _recorded(block: Block, who: str) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    """Cut a text in the middle."""
     if len(text) <= most:
         return text
     head, tail = most - most // 3, most // 3
@@ -201,8 +194,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def stand_in(span: Span, summary: str, notes: Sequence[str] = ()) -> str | None:
-    """The text that stands for the span: the user's words as they were, within a bound, and the summary. None when it
-    is empty, or longer than half of what it replaces."""
+    """The text for the span: the user's words, within a bound, and the summary. None if empty or too long."""
     summary = clean_text(plain_text(summary)).strip()[:MOST_SUMMARY]
     if not summary:
         return None
@@ -250,39 +242,34 @@ class Collapse:
 
     def __init__(self, thresholds: Thresholds | None = None) -> None:
         self.thresholds = thresholds or Thresholds()
-        self._staged: dict[str, Staged] = {}
+        self.staged: dict[str, Staged] = {}
         """By the id of the first message."""
         self._sizes: dict[str, int] = {}
         """Token sizes of blocks in the log."""
 
-    @property
-    def staged(self) -> Mapping[str, Staged]:
-        return self._staged
-
     def stage(self, span: Span, text: str, by_person: frozenset[str] = frozenset()) -> None:
         freed = span.tokens - block_tokens(TextBlock(text))
-        self._staged[span.first] = Staged(span.ids, text, span.exchanges, freed, by_person)
+        self.staged[span.first] = Staged(span.ids, text, span.exchanges, freed, by_person)
 
     def prune(self, shown: Sequence[Message], edited: EditOf) -> dict[str, Sequence[Message]]:
-        """Forget what is not shown any more message by message (it was committed, or compacted away), and what the
-        person has decided about since: its summary may tell what they took out. Returns the messages of the others, the
-        oldest first."""
+        """Forget spans that were committed or compacted, and those in which the user has edited something since: the
+        summary may mention what they removed. Returns the messages of the other spans, oldest first."""
         left = {
             first: messages
-            for first, messages in _by_first(shown, self._staged).items()
-            if person_edited(messages, edited) == self._staged[first].by_person
+            for first, messages in _by_first(shown, self.staged).items()
+            if person_edited(messages, edited) == self.staged[first].by_person
         }
-        if len(left) < len(self._staged):
-            self._staged = {first: self._staged[first] for first in left}
+        if len(left) < len(self.staged):
+            self.staged = {first: self.staged[first] for first in left}
             self._sizes.clear()
         return left
 
     def plan(self, shown: Sequence[Message], situation: ContextState) -> StepPlan | None:
-        if not self._staged or situation.share < self.thresholds.commit:
+        if not self.staged or situation.share < self.thresholds.commit:
             return None
         enough = situation.estimate - situation.usable * self.thresholds.target
         plan = self._plan(shown, situation.pinned, situation.edited, enough)
-        # Without it the whole conversation would soon be compacted.
+        # Otherwise the whole conversation would soon be compacted.
         return replace(plan, for_room=True) if plan is not None else None
 
     def plan_all(self, shown: Sequence[Message], pinned: frozenset[str], edited: EditOf) -> StepPlan | None:
@@ -299,7 +286,7 @@ class Collapse:
                 break
             if any(has_any(message, pinned) for message in messages):
                 continue
-            staged = self._staged[first]
+            staged = self.staged[first]
             edit = _collapsing(staged, self._tokens(messages, edited))
             if edit is not None:
                 edits.append(edit)

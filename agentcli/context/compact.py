@@ -1,10 +1,9 @@
 """Compaction, the pure part: the instruction to the model and the resulting log messages (SPEC 4).
 
-The request shares the prefix of the conversation and the instruction comes last, so that the prompt cache pays
-for the history. Afterwards the log has, in this order: a boundary, the summary with the user's own messages word for
-word, what is pinned, the last exchange as it was, what was restored, and unanswered prompts. The boundary
-names all of them: one that was not written whole (a crash) does not count. Running it is the loop's business
-(`agent/context/compaction.py`).
+The request shares the prefix of the conversation and the instruction comes last, so that the history is read from the
+prompt cache. Afterwards the log has, in this order: a boundary, the summary with the user's own messages verbatim,
+pinned content, the last exchange unchanged, restored content, and unanswered prompts. The boundary names all of them:
+one that was not written completely (a crash) does not count. `agent/context/compaction.py` runs it.
 """
 
 from __future__ import annotations
@@ -32,13 +31,12 @@ from agentcli.core.messages import (
 
 PROMPT_TOKENS = 20_000
 LAST_WORDS_TOKENS = 4_000
-"""Tokens of the user's last messages that are always kept; only the middle of longer text, such as a paste, is cut.
-"""
+"""Tokens of the user's last messages that are always kept; only the middle of longer text is cut."""
 EXCHANGE_TOKENS = 10_000
 SHARE_OF_WINDOW = 0.4
 SHARE_OF_FREED = 0.5
-"""What is kept and restored beside the summary takes at most this share of the window, and of what the summary frees:
-a compaction that keeps nearly everything would be due again at once."""
+"""Content kept besides the summary takes at most this share of the window, and of what the summary frees: a compaction
+that keeps nearly everything would be due again at once."""
 
 RESTORED = "restored"
 """Meta key: content that compaction restored from outside the conversation."""
@@ -46,8 +44,7 @@ PINNED = "pinned"
 """Meta key: block numbers with the names under which the user pinned them."""
 
 _COPIED = "copied"
-"""In the meta of a message that says another again without some of its blocks: the numbers that the others have there.
-"""
+"""In the meta of a message that repeats another without some of its blocks: the numbers of the others there."""
 
 _QUESTION_TOOLS = ("AskUserQuestion",)
 """Tools whose results are the user's own answers."""
@@ -88,8 +85,8 @@ def instruction(focus: str) -> str:
 
 
 def without_oldest(messages: Sequence[Message]) -> tuple[Message, ...] | None:
-    """The conversation without its oldest group of exchanges: about a fifth of it, cut at a prompt or, within one
-    long task, before a reply. None when there is nothing left to leave out."""
+    """The conversation without its oldest fifth, cut at a prompt or, within one long task, before a reply. None if
+    nothing more can be left out."""
     target = sum(map(message_tokens, messages)) / 5
     dropped = 0
     for index, message in enumerate(messages[:-1]):
@@ -100,8 +97,8 @@ def without_oldest(messages: Sequence[Message]) -> tuple[Message, ...] | None:
 
 
 def with_longest_cut(messages: Sequence[Message]) -> tuple[Message, ...] | None:
-    """The conversation with its longest texts cut to half the length of the longest, for when there is no exchange
-    left to leave out: a prompt alone may be too long. None when all are short."""
+    """The conversation with its longest texts cut to half the length of the longest, for when no exchange can be left
+    out, because a single prompt may be too long. None if all are short."""
     longest = max((_tokens(text) for message in messages for text in _texts(message)), default=0)
     if longest < _LEAST_SHED:
         return None
@@ -126,8 +123,7 @@ def _texts(message: Message) -> Iterator[str]:
 
 
 def _begins(messages: Sequence[Message], index: int) -> bool:
-    """Whether the conversation can be cut before this message. Replies in a row are one: a call that the server runs
-    may be in one and its result in the next."""
+    """Whether the conversation can be cut here. Replies in a row are one: a call may have its result in the next."""
     message = messages[index]
     if message.role == "assistant":
         return index == 0 or messages[index - 1].role != "assistant"
@@ -150,7 +146,7 @@ def is_restored(message: Message) -> bool:
 
 
 def original_id(message: Message) -> str:
-    """The id of the message that this one copies; its own id if it is no copy."""
+    """The id of the message that this one copies; its own id if it is not a copy."""
     return str(message.meta.get(COPY_OF) or message.id)
 
 
@@ -180,9 +176,9 @@ def last_exchange(
     open_end: bool = False,
     size: Callable[[Message], int] = message_tokens,
 ) -> tuple[Message, ...]:
-    """The end of the conversation as it was: from the last prompt on if that fits, else as many of the last replies
-    with their results as fit. `open_end`: it may end with a reply, because the user speaks next; a request could
-    not. `size`: what a message takes of the budget."""
+    """The end of the conversation, unchanged: from the last prompt on if that fits, else as many of the last replies
+    with their results as fit. `open_end`: it may end with a reply, because a user message follows. `size`: a message's
+    share of the budget."""
     start = None
     tokens = 0
     for index in range(len(messages) - 1, -1, -1):
@@ -216,7 +212,7 @@ def user_messages(
 
 
 def question_ids(messages: Iterable[Message]) -> frozenset[str]:
-    """The ids of the calls that asked the user something."""
+    """The ids of the calls that asked the user a question."""
     return frozenset(use.id for message in messages for use in message.tool_uses if use.name in _QUESTION_TOOLS)
 
 
@@ -256,7 +252,7 @@ def word_for_word(texts: Sequence[str], budget: int, last: int = 0, least: int =
 
 
 def cut_middle(text: str, tokens: int) -> str:
-    """The beginning and the end of a text, so that it comes to about so many tokens; with a note of what is missing."""
+    """The beginning and end of a text, cut to about `tokens`, with a note of what is missing."""
     size = _tokens(text)
     if size <= tokens:
         return text
@@ -274,23 +270,21 @@ def _tokens(text: str) -> int:
 
 
 def pin_name(message: Message, place: int) -> str:
-    """The name under which a block is pinned, which it keeps when compactions say it again."""
+    """The name under which a block is pinned; its copies after compactions keep it."""
     carried = message.meta.get(PINNED)
     name = carried.get(str(block_number(message, place))) if isinstance(carried, dict) else None
     return str(name) if name is not None else f"{original_id(message)}:{_number_in_original(message, place)}"
 
 
 def pinned_now(messages: Iterable[Message], pinned: AbstractSet[str]) -> frozenset[str]:
-    """Pinned blocks of these messages by their current ids: compaction copies pinned
-    content into other messages."""
+    """Pinned blocks of these messages by their current ids: compaction copies pinned content to other messages."""
     if not pinned:
         return frozenset()
     return frozenset(block_id(message, number) for message, number, _name in _pins(messages, pinned))
 
 
 def pinned_content(messages: Sequence[Message], pinned: AbstractSet[str]) -> tuple[tuple[Block, ...], Json]:
-    """What is pinned in these messages, as blocks of a user's message, word for word; and the meta that goes on saying
-    under which name each was pinned."""
+    """Pinned content of these messages as blocks of a user message, and the meta with their pin names."""
     if not pinned:
         return (), {}
     calls = {use.id: use for message in messages for use in message.tool_uses}
@@ -386,6 +380,6 @@ def last_written(log: Sequence[Message], place: int) -> str:
     written = log[place].meta.get(WRITTEN)
     if isinstance(written, list):
         return str(written[-1]) if written else log[place].id
-    # Of older sessions: the summary; prompts said again behind it are harmless, they then stand there twice.
+    # Older sessions: the summary. Prompts copied after it then appear twice, which is harmless.
     follows = log[place + 1] if place + 1 < len(log) else None
     return follows.id if follows is not None and follows.origin is Origin.SUMMARY else log[place].id

@@ -1,7 +1,7 @@
 """Decisions about how old messages are shown in requests, as values (SPEC 2.1). The log itself is never rewritten.
 
-An edit is made once, recorded as an event, and laid over the log again byte for byte by every later request, also in
-another process: the prompt cache depends on it. A block is named by its message and its place in it (`<id>:<n>`).
+An edit is made once, recorded as an event, and applied to the log by every later request, byte for byte and also in
+another process: the prompt cache depends on it. A block is named by its message and its index (`<id>:<n>`).
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from agentcli.core.messages import Block, ImageBlock, Json, Message, Origin, Tex
 WRITTEN = "messages"
 """In a boundary's meta: the ids of all messages that belong to it, in their order."""
 NUMBERS = "numbers"
-"""In the meta of a message that is shown without some of its blocks: the number that each of the others has in the log.
-"""
+"""In the meta of a message shown without some of its blocks: the number that each other block has in the log."""
 
 COLLAPSED = "collapse:"
-"""Before the id of the first of several messages: the id of the one that stands for them."""
+"""Id prefix of a message that replaces several others; the id of the first of them follows."""
 
 EditKind = Literal["replace", "drop", "collapse", "undo_compaction", "restore"]
 """replace: `text` stands in the place of a result's or a text's content, or of a picture.
@@ -92,8 +91,7 @@ def leaving_out(message: Message, content: Sequence[Block | None]) -> Message:
 
 
 class Edits:
-    """All active edits, and messages with them applied. Unchanged messages come out as the very same objects, and
-    changed ones as the same object each time."""
+    """All active edits, and messages with them applied. Unchanged messages are returned as the same objects."""
 
     def __init__(self) -> None:
         self._blocks: dict[str, dict[int, ContextEdit]] = {}
@@ -106,7 +104,6 @@ class Edits:
         self._spans: dict[str, tuple[ContextEdit, Message]] = {}
 
     def copy(self) -> Edits:
-        """An independent copy."""
         other = Edits()
         other._blocks = {message_id: dict(edits) for message_id, edits in self._blocks.items()}
         other._collapses, other._spans = dict(self._collapses), dict(self._spans)
@@ -140,11 +137,9 @@ class Edits:
 
     @property
     def messages(self) -> AbstractSet[str]:
-        """Ids of messages with an edited block."""
         return self._blocks.keys()
 
     def edited(self, block: str) -> ContextEdit | None:
-        """The active edit of a block."""
         message_id, _colon, number = block.rpartition(":")
         return self._blocks.get(message_id, {}).get(int(number)) if number.isdigit() else None
 
@@ -152,7 +147,7 @@ class Edits:
         """The messages after the last valid compact boundary, without those of undone boundaries."""
         if self._undone:
             log = _without_undone(log, self._undone)
-        boundary = Origin.BOUNDARY  # looking it up is what would cost most here, and this is done twice a turn
+        boundary = Origin.BOUNDARY  # a local, because the enum lookup dominates and this runs twice per turn
         torn: set[str] = set()
         for index in range(len(log) - 1, -1, -1):
             if log[index].origin is boundary:
@@ -173,7 +168,6 @@ class Edits:
         return (log[i] for i in places if log[i].origin is Origin.BOUNDARY and is_whole(log, i))
 
     def shown(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """The messages with all edits applied."""
         if not self._blocks and not self._collapses:
             return tuple(messages)
         if self._collapses:
@@ -181,7 +175,6 @@ class Edits:
         return self.one_by_one(messages)
 
     def one_by_one(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """The messages with block edits applied, including collapsed ones."""
         return tuple(self._shown_one(message) if message.id in self._blocks else message for message in messages)
 
     def collapsed(self, messages: Sequence[Message], first: str) -> tuple[Message, ...]:
@@ -229,7 +222,7 @@ class Edits:
                 continue
             edit = self._collapses.get(message.id)
             if edit is None or places.get(edit.through, -1) < place:
-                # Its end is not there (a line of the file was lost): better all of it than nothing of what follows.
+                # The end is missing (a line of the file was lost): show the span in full rather than lose what follows.
                 shown.append(message)
                 continue
             known = self._spans.get(message.id)
@@ -270,7 +263,7 @@ def _without_undone(log: Sequence[Message], undone: Mapping[str, str]) -> list[M
         if first >= 0 <= last - first:
             gone.update(range(first, last + 1))
         elif first >= 0:
-            # The end is not there (a line of the file was lost): what the boundary itself names goes, and no more.
+            # The end is missing (a line of the file was lost): remove only what the boundary itself names.
             written = log[first].meta.get(WRITTEN)
             gone.add(first)
             gone.update(places[id] for id in written or () if id in places)

@@ -1,9 +1,9 @@
 """Context size: the true usage of the last response plus an estimate of later messages (SPEC 3.3).
 
-The estimate weighs kinds of characters apart, because a tokenizer does: words of letters are cheap, punctuation and
-digits dear, a Chinese character costs more than a token, and base64 twice what prose does. How dense the model's own
-tokenizer is (they differ by a third between models) is learnt from the conversation: what a response says was in its
-request, less what the one before said, is what the messages between them truly came to.
+The estimate weighs kinds of characters separately, as tokenizers do: letters are cheap, punctuation and digits
+expensive, a Chinese character costs more than a token, and base64 twice as much as prose. The density of the model's
+tokenizer (models differ by a third) is learnt from the conversation: the difference between the usages of two responses
+is the true size of the messages between them.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ _RANDOM_WEIGHT = 0.6
 
 
 def count_kinds(text: str) -> dict[str, int]:
-    """How many characters of each kind, in nanoseconds per character: C does the counting."""
+    """Number of characters of each kind. Takes nanoseconds per character, because C does the counting."""
     left = text.encode("utf-8", "surrogatepass")
     counts: dict[str, int] = {}
-    if len(left) >= 60 and max(map(len, left.split()), default=0) >= 60:  # mostly there is none
+    if len(left) >= 60 and max(map(len, left.split()), default=0) >= 60:  # usually there is none
         plain, runs = _RANDOM_RUN.subn(b"", left)
         if runs:
             counts["random"] = len(left) - len(plain)
@@ -85,8 +85,7 @@ def weigh(counts: Mapping[str, int]) -> float:
 
 @lru_cache(maxsize=16)
 def text_tokens(text: str) -> float:
-    """Of a text, before anything is known about the model. Remembered for a moment: when a result comes, the estimate,
-    the costs and the steps each ask for the size of the same text."""
+    """Of a text, before anything is known about the model. Cached briefly: several steps ask for the same text."""
     return weigh(count_kinds(text))
 
 
@@ -110,12 +109,6 @@ def block_tokens(block: Block) -> int:
 
 def message_tokens(message: Message) -> int:
     return 0 if message.origin.local else sum(block_tokens(block) for block in message.content)
-
-
-def context_tokens(messages: Sequence[Message], overhead: int) -> int:
-    """Tokens of a request with these messages. `overhead` estimates system prompt and tools, for when no response
-    has told the truth yet."""
-    return Estimator().context(messages, overhead)
 
 
 def _image_tokens(source: Json) -> int:
@@ -169,7 +162,7 @@ class Estimator:
 
     def context(self, messages: Sequence[Message], overhead: int) -> int:
         """Like `context_tokens`, with `density` applied."""
-        last = _last_counted(messages)
+        last = next(_counted(messages, range(len(messages) - 1, -1, -1)), None)
         if last is None:
             return overhead + self._estimated(messages)
         place, usage = last
@@ -227,12 +220,7 @@ class Estimator:
             self.density = median(self._ratios)
 
 
-def _last_counted(messages: Sequence[Message]) -> tuple[int, Usage] | None:
-    return next(_counted(messages, range(len(messages) - 1, -1, -1)), None)
-
-
 def _counted(messages: Sequence[Message], places: Iterable[int]) -> Iterator[tuple[int, Usage]]:
-    """The replies at these places that report usage."""
     for place in places:
         usage = messages[place].usage
         if usage is not None and usage.prompt_tokens:
@@ -240,6 +228,6 @@ def _counted(messages: Sequence[Message], places: Iterable[int]) -> Iterator[tup
 
 
 def _forgets_thinking(reply: Message, between: Sequence[Message]) -> bool:
-    """With a new prompt the API may leave out what was thought before: the reply is then smaller than it said."""
+    """Whether a new prompt may make the API drop earlier thinking, so that the reply is smaller than its usage."""
     prompted = any(message.origin in (Origin.PROMPT, Origin.QUEUED) for message in between)
     return prompted and any(map(is_thinking, reply.content))

@@ -1,7 +1,7 @@
-"""Microcompact (SPEC 2.1 step 4): bodies of old results that can be had again are cleared, all at once.
+"""Microcompact (SPEC 2.1 step 4): clears old results that can be obtained again, in batches.
 
-Only past a threshold or when the prompt cache is cold, and only in batches that are worth the cache that they break.
-What a call was stays in the conversation; the line in its result's place says how to get it again.
+Only above a threshold or when the prompt cache is cold, and only in batches that are worth the broken cache. The call
+stays in the conversation; a line in place of its result says how to get it again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Microcompact:
         self._look(shown)
         if situation.share < self._threshold and not situation.cache_cold:
             return None
-        # Pins come and go, and what was cleared may have been brought back: all are looked at each time.
+        # All are checked each time, because pins change and cleared results may have been restored.
         before = newest_exchange(shown)
         edits = [
             _cleared(called, situation)
@@ -91,7 +91,7 @@ def _cleared(called: AnsweredCall, situation: ContextState) -> ContextEdit:
     line = cleared_line(called)
     old: TextBlock | ToolResultBlock = called.result
     edit = situation.edited(called.block)
-    if edit is not None:  # Moved to a file before: where it is has to stay known.
+    if edit is not None:  # Moved to a file before: the path must stay visible.
         old = TextBlock(edit.text)
         line = f"{line}\n{note_of(edit.text)}"
     freed = block_tokens(old) - block_tokens(TextBlock(line))

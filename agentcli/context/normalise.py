@@ -98,7 +98,6 @@ def normalise(messages: Iterable[Message], memory: NormaliseCache | None = None)
 
 
 def _sent(shown: tuple[Message, ...], begin: int) -> list[tuple[int, Message]]:
-    """Messages that are sent, with their positions."""
     return [(place, m) for place, m in enumerate(shown[begin:], begin) if m.content and not m.origin.local]
 
 
@@ -117,7 +116,7 @@ def _tool_uses(messages: Iterable[Message]) -> list[ToolUseBlock]:
 
 
 def _assistant_content(blocks: Sequence[Block]) -> list[Json]:
-    """A reply's blocks. One of nothing but thinking goes: the API wants thinking to lead somewhere."""
+    """A reply's blocks; none for a reply of thinking alone, which the API rejects."""
     kept = [
         block
         for block in blocks
@@ -146,7 +145,7 @@ def _is_blank(block: Block) -> bool:
 
 
 def _is_unsendable(block: Block) -> bool:
-    """Thinking with a character that cannot be sent: cleaned it would not fit its signature any more."""
+    """Whether it is thinking with an invalid character: cleaning it would break its signature."""
     return isinstance(block, ThinkingBlock) and clean_text(block.thinking) != block.thinking
 
 

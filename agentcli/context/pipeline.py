@@ -1,7 +1,7 @@
 """Runs the context-reduction steps in their fixed order (SPEC 2.1) and reports their edits.
 
-It decides nothing about content: steps plan, `worth_it` weighs, the view lays the edits over the log. What it adds is
-what one step means for the next: once the prefix is broken at some place, changes behind that place cost nothing more.
+Steps plan, `worth_it` decides, and the view applies the edits. The pipeline adds the effect of one step on the next:
+once the prefix is broken at some place, later changes behind that place are free.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Pipeline:
         run = _Run(view, log, situation, self._intact)
         for step in steps:
             yield from self._carried_out(run, step)
-        # What was not worth breaking the prefix for may be free now.
+        # Plans that were not worth breaking the prefix may be free now.
         for step in tuple(run.put_off) if run.broken else ():
             yield from self._carried_out(run, step)
 
@@ -149,7 +149,6 @@ class _Run:
         return self._places.get(message_id, 0), int(number) if number.isdigit() else 0
 
     def _tokens_from(self, place: int, block: int) -> int:
-        """Tokens shown from a block to the end."""
         estimator = self._view.estimator
         shown = self._view.edits.shown(self._messages[place:])
         tokens = sum(map(estimator.message, shown)) - sum(map(block_tokens, self._messages[place].content[:block]))

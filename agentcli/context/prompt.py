@@ -1,9 +1,8 @@
 """The system prompt in its layers (SPEC 3.1), from the most stable to the least.
 
-1. the default prompt, or the user's own in its place; 2. notes about this session: nobody can be asked, how memory
-works; 3. what was appended; 4. the system context: platform, date, folders, git state. Built once per session and then
-held constant: a resumed session takes the recorded system context, so that the request's prefix stays the same byte for
-byte.
+1. the default prompt or the user's replacement; 2. notes about this session: whether it is interactive, how memory
+works; 3. appended text; 4. the system context: platform, date, folders, git state. Built once per session and then
+constant: a resumed session uses the recorded system context, so that the request's prefix stays byte-identical.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ denied; report what it was for if the task depends on it."""
 def system_parts(
     custom: str | None, appended: str | None, system_context: str, notes: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """The parts in order, without empty ones. A custom prompt of "" means: no prompt, and no context either."""
+    """The parts in order, without empty ones. A custom prompt of "" means no prompt and no context."""
     if custom == "" and not appended:
         return ()
     stable = default_prompt() if custom is None else custom
@@ -69,8 +68,7 @@ def folder_lines(cwd: Path, working_dirs: Sequence[Path], memory: Path | None = 
 
 
 def git_branch(cwd: Path) -> str | None:
-    """The branch, read from `.git/HEAD`. Git itself is not run: in an untrusted folder its
-    configuration could make it start programs (S1)."""
+    """The branch in `.git/HEAD`. Git is not run: in an untrusted folder its configuration could start programs (S1)."""
     for folder in (cwd, *cwd.parents):
         dot_git = folder / ".git"
         try:

@@ -21,8 +21,6 @@ _SAYS_NOTHING = ("description",)
 
 @frozen
 class AnsweredCall:
-    """A result and the call that it answers."""
-
     block: str
     """Block id, see `edits.block_id`."""
     place: int
@@ -87,8 +85,7 @@ class ResultReader:
 
 
 def same_call(name: str, input: Json) -> str:
-    """A key that is equal for equivalent calls: the order of inputs, empty inputs, the spelling of a path
-    and descriptions for the user do not count."""
+    """A key that is equal for equivalent calls, whatever the order of inputs, path spelling and descriptions."""
     asked = {
         key: posixpath.normpath(value) if key in _PATHS and isinstance(value, str) and value else value
         for key, value in input.items()

@@ -1,4 +1,4 @@
-"""Snip (SPEC 2.1 step 3): what is provably superseded gives way to one short line, without a model call.
+"""Snip (SPEC 2.1 step 3): replaces provably superseded content by one short line, without a model call.
 
 Superseded is: a reading of a file whose lines were read again later; one of a file that was written whole since (what
 is new is in that call); one of a file that was changed since, when most of its lines were read again; an older result
@@ -65,8 +65,7 @@ class Snip:
     name = "snip"
 
     def __init__(self, picture_replies: int = 10, picture_prompts: int = 3) -> None:
-        """Pictures from tools stay for `picture_replies`, pictures from the user for `picture_prompts`: work on
-        a user's picture often takes many replies."""
+        """Pictures from tools stay for `picture_replies`; the user's for `picture_prompts`: work on them takes long."""
         self._oldest_picture = {"replies": picture_replies, "prompts": picture_prompts}
         self._results = ResultReader()
         self._forget()

@@ -40,14 +40,14 @@ class ContextState:
     cached: int = 0
     """Tokens at the beginning of the request that are expected to be in the prompt cache."""
     cache_cold: bool = False
-    """The cache has run out (idle longer than its time to live): rewriting old content costs nothing."""
+    """The cache has expired (idle longer than its time to live): rewriting old content costs nothing."""
     price: Price | None = None
     pinned: frozenset[str] = frozenset()
     """Ids of blocks pinned by the user (`edits.block_id`)."""
     turns_to_come: int = MOST_TURNS
     """Requests that are expected to be smaller by what is freed now (`expected_turns`)."""
     long_lived: bool = False
-    """What is cached is kept for an hour, and writing it costs more."""
+    """Whether the cache lives for an hour; writing to it then costs more."""
     edited: Callable[[str], ContextEdit | None] = _nothing_edited
     """Returns the active edit of a block; set by the pipeline."""
 
@@ -123,17 +123,17 @@ def still_cached(messages: Sequence[Message], place: int) -> int:
 
 
 def expected_turns(turn: int, max_turns: int | None, earlier: int = 0) -> int:
-    """Requests to be expected from the one that is being prepared on, itself included.
+    """Expected number of requests, including the one being prepared.
 
-    Work that is in its n-th turn is assumed to take n more, as far as `max_turns` lets it. `earlier`: requests of the
-    prompts before this one; a conversation of several prompts is assumed to go on for as long as it has lasted.
+    A task in its n-th turn is assumed to take n more, up to `max_turns`. `earlier`: requests of previous prompts; a
+    conversation of several prompts is assumed to last as long again.
     """
     here = turn if max_turns is None else min(turn, max_turns - turn + 1)
     return max(1, min(MOST_TURNS, here + earlier))
 
 
 def worth_it(plan: StepPlan, first_changed: int, situation: ContextState) -> bool:
-    """Whether a plan pays for the cache that it breaks.
+    """Whether a plan saves more than the broken cache costs.
 
     `first_changed` is where the first change is, in tokens from the beginning of the request. What is cached behind it
     and stays must be written to the cache again, once: (cached − first_changed − freed) tokens at the price of a write
@@ -178,7 +178,7 @@ def _write(price: Price, situation: ContextState) -> float:
 
 
 def _price_at(situation: ContextState) -> Price:
-    """Of a request of this size. A price of nothing (a model of one's own machine) leaves the work of reading it all
-    again, for which the usual ratios are as good as any."""
+    """Prices for a request of this size. A free model (a local one) still takes time to read everything again, so the
+    usual ratios are used."""
     price = (situation.price or _USUAL).at(situation.estimate)
     return price if price.cache_write_5m > 0 else _USUAL

@@ -39,26 +39,21 @@ class ContextView:
 
     def __init__(self, user_context: str = "") -> None:
         self._fronts: dict[str, tuple[Message, ...]] = {}
-        """The user context by the id of the boundary behind which it stands, "" for the beginning; always the same
-        objects, so that what was made of them holds."""
+        """The user context by the id of its boundary, "" for the beginning; always the same objects, for caches."""
         self.set_user_context(user_context)
         self._repairs: list[tuple[str, str]] = []
         self._memory = NormaliseCache()
         self._checked: tuple[Json, ...] = ()
         self._repaired: dict[tuple[int, str], tuple[Message, Message]] = {}
-        self._edits = Edits()
+        self.edits = Edits()
         self.estimator = Estimator()
         self._freed: list[tuple[str, str, int]] = []
         """Tokens that edits freed, each with the id of the last message there was when it was made, and its target."""
 
-    @property
-    def edits(self) -> Edits:
-        return self._edits
-
     def edit(self, edits: Iterable[ContextEdit], after: str = "") -> None:
         """Add edits. `after`: the id of the last log message when they are made."""
         for edit in edits:
-            self._edits.add(edit)
+            self.edits.add(edit)
             if edit.freed:
                 self._freed.append((after, edit.target, edit.freed))
 
@@ -66,18 +61,17 @@ class ContextView:
         """A copy with these edits added, for planning; never for a request."""
         other = copy(self)
         other._memory, other._checked = NormaliseCache(), ()
-        other._edits, other._freed = self._edits.copy(), list(self._freed)
+        other.edits, other._freed = self.edits.copy(), list(self._freed)
         other.edit(edits, after)
         return other
 
     def set_user_context(self, text: str, boundary: str = "") -> None:
-        """What stands before all messages, from the compact boundary with this id on. Undoing the compaction brings
-        back what stood there before it. Changing it later would break the prefix."""
+        """Set the text before all messages, from the compact boundary with this id on. Undoing the compaction restores
+        the previous text. Changing it later would break the prefix."""
         made = Message("user", (TextBlock(text),), "user-context", Origin.ATTACHMENT)
         self._fronts[boundary] = (made,) if text else ()
 
     def user_context(self, log: Sequence[Message]) -> str:
-        """The active user context; "" if none."""
         front = self._fronts[self.front_boundary(log)]
         return front[0].text if front else ""
 
@@ -85,13 +79,13 @@ class ContextView:
         """The boundary whose user context is active."""
         if len(self._fronts) == 1:
             return ""
-        return next((b.id for b in self._edits.boundaries(log) if b.id in self._fronts), "")
+        return next((b.id for b in self.edits.boundaries(log) if b.id in self._fronts), "")
 
     def estimate(self, log: Sequence[Message], overhead: int) -> int:
         """Tokens of a request: the last true usage plus later messages, less tokens freed since."""
         if not self.estimator.has_begun:
             changed = {after for after, _target, _freed in self._freed}
-            self.estimator.begin(log, changed | self._edits.messages)
+            self.estimator.begin(log, changed | self.edits.messages)
         shown = self.messages(log)
         tokens = self.estimator.context(shown, overhead)
         if not self._freed:
@@ -135,15 +129,15 @@ class ContextView:
     def messages(self, log: Sequence[Message]) -> tuple[Message, ...]:
         """The active part of the log, with edits and repairs, before normalising."""
         front = self._fronts[self.front_boundary(log)]
-        return (*front, *self._repair_all(self._edits.shown(self._edits.in_force(log))))
+        return (*front, *self._repair_all(self.edits.shown(self.edits.in_force(log))))
 
     def uncollapsed(self, log: Sequence[Message]) -> tuple[Message, ...]:
         """The active part of the log as shown without collapses."""
-        return self._repair_all(self._edits.one_by_one(self._edits.in_force(log)))
+        return self._repair_all(self.edits.one_by_one(self.edits.in_force(log)))
 
     def unedited(self, log: Sequence[Message]) -> tuple[Message, ...]:
         """The active part of the log as shown without edits."""
-        return self._repair_all(self._edits.in_force(log))
+        return self._repair_all(self.edits.in_force(log))
 
     def wire(self, log: Sequence[Message]) -> tuple[Json, ...]:
         """The messages of a request. Equal prefixes of the log give the same objects, not only equal ones."""
@@ -169,7 +163,6 @@ class ContextView:
 
 
 def _with(message: Message, content: Sequence[Block | None]) -> Message:
-    """A copy with these blocks; None leaves one out."""
     return leaving_out(message, content) if list(content) != list(message.content) else message
 
 
@@ -190,7 +183,7 @@ def _drop_images(message: Message) -> Message:
 
 
 def _flatten_tools(message: Message) -> Message:
-    """Calls and results as text: the last resort when the API refuses how they are paired."""
+    """Calls and results as text: the last resort when the API rejects their pairing."""
 
     def shown(block: Block) -> Block | None:
         if isinstance(block, ToolUseBlock):

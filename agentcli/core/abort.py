@@ -56,8 +56,7 @@ class AbortSignal:
         return self._reason is not None
 
     def on_abort(self, callback: Callable[[AbortReason], object]) -> Callable[[], None]:
-        """Call `callback(reason)` once on abort (immediately if already aborted); returns a function that removes
-        it."""
+        """Call `callback(reason)` once on abort (at once if already aborted); returns a function that removes it."""
         if self._reason is not None:
             callback(self._reason)
             return lambda: None
@@ -72,7 +71,6 @@ class AbortSignal:
         return unhook
 
     async def wait(self) -> AbortReason:
-        """Wait for the abort and return its reason."""
         if self._reason is not None:
             return self._reason
         future: asyncio.Future[AbortReason] = asyncio.get_running_loop().create_future()

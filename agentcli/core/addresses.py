@@ -22,8 +22,7 @@ _LOCAL_ENDINGS = (
 _EMBEDDING = tuple(ipaddress.IPv6Network(text) for text in ("64:ff9b::/96", "::ffff:0:0:0/96", "::/96"))
 """Networks whose last four bytes are an IPv4 address that the packet may reach."""
 _ALSO_PRIVATE = tuple(ipaddress.ip_network(text) for text in ("168.63.129.16/32", "192.0.0.0/24", "64:ff9b:1::/48"))
-"""Global by number, or in some versions of Python: cloud services for their own machines, and translation to IPv4
-addresses of a local network."""
+"""Global by number or in some Python versions: cloud metadata services, and translation to local IPv4 addresses."""
 _MOST_URL = 4000
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -85,8 +84,7 @@ def parse_web_address(text: str) -> WebAddress | str:
 
 
 def host_address(host: str) -> IPAddress | None:
-    """The IP address that a host literally is, in any spelling that some resolver accepts (decimal, octal, hex,
-    short)."""
+    """The IP address that a host literally is, in any spelling that a resolver accepts (decimal, octal, hex, short)."""
     bare = host.strip("[]").rstrip(".")
     if ":" in bare:
         try:

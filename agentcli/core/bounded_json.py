@@ -54,8 +54,7 @@ def parse_json(
 
 
 def is_too_deep(value: Any, text: str | bytes | None = None, *, deepest: int = DEEPEST) -> bool:
-    """Whether lists and objects are nested more than `deepest` levels; `text`, its JSON, usually makes the check
-    fast."""
+    """Whether lists and objects are nested more than `deepest` levels; `text`, its JSON, makes the check fast."""
     if isinstance(text, str):
         brackets = text.count("[") + text.count("{")
     elif isinstance(text, bytes):

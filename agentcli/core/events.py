@@ -200,8 +200,7 @@ class FeatureDropped(Event):
 
 @frozen(kw_only=True)
 class RequestRepaired(Event):
-    """The API refused part of the history; requests leave it out from here on. `through` is the last message
-    concerned."""
+    """The API refused part of the history; requests leave it out from here on, up to the message `through`."""
 
     repair: str
     """strip_thinking or drop_images."""
@@ -336,8 +335,7 @@ class PermissionRequested(Event):
     title: str
     reason: str
     suggestions: list[str] = field(default_factory=list)
-    """The allow rules, one per part of a compound command, that would make this question unnecessary; saved if the
-    answer is "always"."""
+    """The allow rules, one per part of a command, that would make this question unnecessary; saved by "always"."""
     rule_choices: list[Json] = field(default_factory=list)
     """Alternatives that "always" can save, narrowest first: `{"rules": […], "covers": "…", "note": "…"}`
     (`RuleChoice`). The first has the rules of `suggestions`. Empty if no rule can cover the call."""
@@ -545,8 +543,7 @@ class Result(Event):
     retryable: bool = False
     structured_output: Any = None
     background_tasks: list[Json] = field(default_factory=list)
-    """Background commands that were still running when the answer was complete: `task_id`, `command`, `status`,
-    `summary`."""
+    """Background commands that still ran when the answer was complete: `task_id`, `command`, `status`, `summary`."""
 
 
 EVENT_TYPES: Mapping[str, type[Event]] = {

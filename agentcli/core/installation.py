@@ -29,7 +29,7 @@ def library_folders() -> list[str]:
     """The folders on the path with agentcli's dependencies, in order."""
     folders = [entry for entry in sys.path if entry.startswith("/") and Path(entry).name in _SITE_FOLDERS]
     root = package_root()
-    if str(root) not in folders and not _is_source(root):
+    if str(root) not in folders and not (root / "pyproject.toml").is_file():
         folders.append(str(root))
     return folders
 
@@ -66,7 +66,6 @@ def installation_paths(working_dirs: Iterable[Path] = (), home: Path | None = No
 
 
 def is_installed(path: str, installation: Sequence[Path]) -> bool:
-    """Whether a path leads to a part of the installation."""
     real = Path(os.path.realpath(path))
     return any(real.is_relative_to(part) for part in installation)
 
@@ -78,10 +77,6 @@ def _prefixes() -> list[Path]:
     if (around / "pyvenv.cfg").is_file():
         named.append(str(around))
     return list(dict.fromkeys(Path(os.path.realpath(name)) for name in named))
-
-
-def _is_source(root: Path) -> bool:
-    return (root / "pyproject.toml").is_file()
 
 
 def _outermost(paths: Iterable[Path]) -> tuple[Path, ...]:

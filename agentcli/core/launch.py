@@ -40,8 +40,7 @@ class Launch:
     stopped_for: Callable[[], str] = lambda: ""
     """After `close`: a message with the limit for which the sandbox stopped the process; empty for none."""
     terminate: Callable[[], bool] | None = None
-    """Not None: asks the started program to end. A signal to the process itself would kill everything in its sandbox at
-    once. False if there is nothing to ask yet; synchronous."""
+    """Not None: asks the program to end; a signal would kill its whole sandbox. False: nothing to ask yet."""
     refused_hosts: Callable[[], tuple[str, ...]] = tuple
     """Hosts that it tried to reach without permission."""
     private_hosts: Callable[[], tuple[str, ...]] = tuple
@@ -70,8 +69,7 @@ class Launcher(Protocol):
         ...
 
     def explain(self, code: int, output: str, grant: Grant = ORDINARY) -> str | None:
-        """A message if the sandbox probably caused a failure: what was refused and how to allow it. For code 0 only if
-        the output is clear."""
+        """A message if the sandbox probably caused a failure, and how to allow it. For code 0 only if it is clear."""
         ...
 
     @property

@@ -26,8 +26,7 @@ SAID = "said"
 """In a message's meta: the user's words alone, if its text also explains them to the model."""
 
 ATTACHED = "attached"
-"""In a message's meta: the file that the user attached with `@path` (`path`, `name`, `summary`, `part`); empty for one
-that could not be attached."""
+"""In a message's meta: the file attached with `@path` (`path`, `name`, `summary`, `part`); empty if it failed."""
 
 NOTE = "note"
 """In a message's meta: an attachment about something that the user has seen. `about` is shell, undo or background;

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 PIPE = subprocess.PIPE
 DEVNULL = subprocess.DEVNULL
 StartedProgram = subprocess.Popen[bytes]
-"""The return type of `start_program`."""
 StillRunning = subprocess.TimeoutExpired
 """Raised by its `wait`."""
 
@@ -52,7 +51,6 @@ _DESKTOP = re.compile(
     r"PATH|HOME|USER|LOGNAME|LANG|LANGUAGE|LC_.*|TZ|TMPDIR|DISPLAY|WAYLAND_DISPLAY|XAUTHORITY|XDG_RUNTIME_DIR"
     r"|XDG_SESSION_TYPE|DBUS_SESSION_BUS_ADDRESS|WSL_.*|__CF_USER_TEXT_ENCODING"
 )
-"""Variables that desktop programs need."""
 
 
 @frozen
@@ -213,8 +211,7 @@ def become(code: str, *arguments: str, libraries: Sequence[str]) -> NoReturn:
 
 
 def kill_group(leader: int) -> None:
-    """SIGKILL to the group of a process started here. Call it before waiting for the process: after that its number may
-    be reused."""
+    """SIGKILL to the group of a process started here. Call it before waiting: after that its number may be reused."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
 

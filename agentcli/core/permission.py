@@ -35,8 +35,7 @@ class Need:
     kind: NeedKind
     target: str = ""
     real: str = ""
-    """The target of links when the need was stated, if it differs from `target`. The tool then touches nothing else,
-    even if the links change (S4)."""
+    """The resolved target, if it differs from `target`. The tool touches nothing else, even if links change (S4)."""
 
 
 Behavior = Literal["allow", "ask", "deny"]
@@ -47,7 +46,6 @@ class PartFinding:
     """What was decided about one part of a command. All text is safe to show."""
 
     part: str
-    """The part's own text."""
     clause: str
     """Why; reads on after "because"."""
     allowed: bool
@@ -83,7 +81,6 @@ class Decision:
 
     @property
     def details(self) -> tuple[str, ...]:
-        """The findings, one line each."""
         return tuple(finding.line for finding in self.findings)
 
     def explanation(self) -> Json:
@@ -100,8 +97,7 @@ class Decision:
 
 @frozen
 class RuleChoice:
-    """Allow rules that one "always" answer would save together, and what they cover. Verified: with them the call runs
-    without approval."""
+    """Allow rules that one "always" answer would save together. Verified: with them the call runs without approval."""
 
     rules: tuple[str, ...]
     covers: str

@@ -48,8 +48,7 @@ _HIDDEN = re.compile(
     f"|(?<![{_PICTURE}{_JOINING}\ufe0f])[\u200c\u200d]|[\u200c\u200d](?![{_PICTURE}{_JOINING}])"
     f"|(?<![{_PICTURE}\u00a9\u00ae\u203c\u2049\u2122\u2139\u3030\u303d\u3297\u3299])\ufe0f(?!\u20e3)"
 )
-"""Direction controls, zero widths, fillers, line separators, tags, selectors, lone surrogates; joiners that join
-nothing."""
+"""Direction controls, zero widths, fillers, line separators, tags, selectors, lone surrogates, stray joiners."""
 _JOINERS = "\u200c\u200d\ufe0f"
 _MAY_HIDE = re.compile(f"[\u200c\u200d\ufe0f{_HIDDEN_CLASS}]")
 """Every character that the pattern above can match; much faster on text without any."""
@@ -94,15 +93,13 @@ def plain_text(text: str) -> str:
 
 
 def plain_line(text: str, limit: int = 200) -> str:
-    """One line for a title or notice: blanks and line breaks collapse, hidden characters are spelled out, the end is
-    cut at `limit` characters."""
+    """One line for a title or notice: white space collapses, hidden characters are spelled out, cut at `limit`."""
     line = spell_hidden(" ".join(plain_text(text[: limit * 4]).split()))
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def is_lone_key(text: str) -> bool:
-    """Whether a text is only an API key: then it was pasted into the wrong place, and must not be sent, stored or
-    shown."""
+    """Whether a text is only an API key, pasted into the wrong place: it must not be sent, stored or shown."""
     return _KEY.fullmatch(text.strip()) is not None
 
 

@@ -20,7 +20,6 @@ class Terminal:
     ssh: bool = False
     tmux: bool = False
     screen: bool = False
-    """GNU screen."""
     colours: Colours = "16"
     dark: bool | None = None
     """None: unknown. The driver's `BackgroundColour` is more reliable if the terminal answers."""
@@ -32,7 +31,6 @@ class Terminal:
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str], platform: str = "linux") -> Terminal:
-        """`platform` as in `sys.platform`."""
         name = _name(environ)
         term = environ.get("TERM", "")
         return cls(

@@ -101,7 +101,6 @@ class FileDiff:
 
 
 def is_unified_diff(text: str) -> bool:
-    """Whether the text contains a unified diff with file headers."""
     return _DETECTED.search(text) is not None
 
 

@@ -181,8 +181,7 @@ class CacheLosses:
     expiries: int = 0
     """How often the cache had expired or was dropped by the server."""
     written: tuple[tuple[str, Usage, int], ...] = ()
-    """For each time: the billed model, the usage written to the cache again, and the tokens of the whole prompt, which
-    decide the price tier."""
+    """For each time: the billed model, the usage written again, and the tokens of the whole prompt (its price tier)."""
 
     def adding(self, model: str, tokens: int, *, long_lived: bool, broken: bool, prompt: int = 0) -> CacheLosses:
         written = Usage(cache_write_1h_tokens=tokens) if long_lived else Usage(cache_write_5m_tokens=tokens)

@@ -45,8 +45,6 @@ class World:
 
 @frozen
 class Call:
-    """A call with its result."""
-
     name: str
     failed: bool
     text: str
@@ -91,8 +89,7 @@ def situation_of(messages: Sequence[Json]) -> Situation:
 
 
 def _opening(message: Json) -> tuple[str, bool] | None:
-    """The prompt in a message, and whether the reply before it was interrupted; None if the message only continues the
-    work (results and messages sent meanwhile)."""
+    """The prompt in a message, and whether the reply before it was interrupted; None: the work only continues."""
     texts = _texts(message)
     marks = [place for place, text in enumerate(texts) if text in (INTERRUPTED, INTERRUPTED_TOOLS)]
     results = [block for block in _content(message) if block.get("type") == "tool_result"]
@@ -130,7 +127,6 @@ def _texts(message: Json) -> list[str]:
 
 
 def _text(result: Json) -> str:
-    """The text of a tool result."""
     content = result.get("content")
     return content if isinstance(content, str) else "\n".join(_texts({"content": content}))
 

@@ -77,8 +77,6 @@ async def _whole_tour(options: Options, tour: Tour, write: WriteText) -> None:
 
 
 class _StopPrinter:
-    """Prints the events of one stop."""
-
     def __init__(self, engine: Engine, stop: TourStop, write: WriteText) -> None:
         self._engine = engine
         self._stop = stop

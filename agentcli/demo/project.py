@@ -144,8 +144,7 @@ class Project:
             shutil.rmtree(self.root, ignore_errors=True)
 
     def environment(self, given: Mapping[str, str]) -> dict[str, str]:
-        """The environment of the demo: the terminal and the search path of the user, and its own folders. No key, no
-        proxy, no user settings."""
+        """The environment of the demo: the user's terminal and search path, its own folders; no key or proxy."""
         kept = {name: value for name, value in given.items() if name in _PASSED_ON or name.startswith("LC_")}
         own = {f"AGENTCLI_{name.upper()}_DIR": str(self.root / name) for name in ("config", "state", "cache")}
         search_path = given.get("PATH") or os.defpath
@@ -173,7 +172,6 @@ class Project:
 
     @property
     def fixed(self) -> bool:
-        """Whether the code contains the fix."""
         try:
             return FIXED in (self.folder / CODE).read_text(encoding="utf-8")
         except (OSError, ValueError):
@@ -195,8 +193,7 @@ class Project:
 
 
 def _has_python(environ: Mapping[str, str]) -> bool:
-    """Whether `python3` works in the demo: one in the user's home may need that home (shims of version managers), and
-    the one of a fresh macOS only offers to install another."""
+    """Whether `python3` works in the demo: shims may need the user's home, and a fresh macOS has only an installer."""
     found = shutil.which("python3", path=environ.get("PATH") or os.defpath)
     home = environ.get("HOME", "")
     at_home = found is not None and len(home) > 1 and found.startswith(f"{home.rstrip('/')}/")

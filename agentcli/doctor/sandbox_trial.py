@@ -6,20 +6,22 @@ whatever the outcome. Each topic takes 20 to 300 ms and is reported as soon as i
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import socket
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from agentcli.core.frozen import frozen
 from agentcli.core.grant import ORDINARY, Grant
 from agentcli.core.launch import Launch, Launcher
 from agentcli.core.own_programs import isolated_python, run_program
-from agentcli.doctor.trial_listener import ADDRESS, TrialListener
 from agentcli.permissions.sandbox.limits import ResourceLimits
 from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher
 from agentcli.permissions.sandbox.plan import TrialFolders
@@ -92,8 +94,7 @@ class Proof:
 
 
 def prove(launcher: Launcher, environ: Mapping[str, str], root: Path) -> Iterator[list[Proof]]:
-    """The proofs, topic by topic. `environ`: the user's own. `root`: a private folder that commands may not write to.
-    Raises OSError when nothing can be made there."""
+    """The proofs, topic by topic. `root`: a private folder that commands may not write to. Raises OSError."""
     if not isinstance(launcher, BubblewrapLauncher | SeatbeltLauncher):
         return
     scratch = Path(os.path.realpath(tempfile.mkdtemp(prefix="doctor-", dir=root)))
@@ -105,8 +106,6 @@ def prove(launcher: Launcher, environ: Mapping[str, str], root: Path) -> Iterato
 
 
 class _Trial:
-    """Tests for every sandbox."""
-
     def __init__(
         self, scratch: Path, launcher: BubblewrapLauncher | SeatbeltLauncher, environ: Mapping[str, str]
     ) -> None:
@@ -309,3 +308,40 @@ def _proof(promise: str, holds: bool) -> Proof:
 
 def _untried(promise: str) -> Proof:
     return Proof("", promise, "untried", f"{Path(sys.executable).name} does not start in the sandbox")
+
+
+ADDRESS = "127.0.0.1"
+_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+_LISTENER_SECONDS = 2.0
+
+
+class TrialListener:
+    """Answers every connection as a web server would, until it is closed. Raises OSError where it cannot listen."""
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self._socket = socket.create_server((ADDRESS, 0))
+        self.port = int(self._socket.getsockname()[1])
+        self._thread = threading.Thread(target=self._serve, name="doctor listener", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self._thread.join(_LISTENER_SECONDS)
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                client, _address = self._socket.accept()
+            except OSError:
+                return
+            self.connections += 1
+            with client, contextlib.suppress(OSError):
+                client.settimeout(_LISTENER_SECONDS)
+                client.recv(65_536)
+                client.sendall(_ANSWER)

@@ -1,6 +1,6 @@
 """The interface of output formats: show events, and report why a run failed.
 
-The three formats are `text.py`, `json_output.py` and `StreamJsonOutput` here. Standard output gets only the answer;
+The three formats are `text.py`, and `JsonOutput` and `StreamJsonOutput` here. Standard output gets only the answer;
 notices go to standard error.
 """
 
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from agentcli.core.events import Event
+from agentcli.core.events import Event, Result
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line, terminal_line
-from agentcli.headless.encode import encode_line
+from agentcli.headless.encode import encode_line, encode_whole
 from agentcli.headless.notices import ALWAYS, VERBOSE, WATCHED, notice
-from agentcli.headless.result_frame import failure_frame
+from agentcli.headless.result_frame import failure_frame, result_frame
 from agentcli.headless.stream_json import Frames
 from agentcli.headless.streams import StreamWriter, complain, is_terminal
 
@@ -28,8 +28,7 @@ class EventOutput(Protocol):
         ...
 
     async def fail(self, message: str) -> None:
-        """The run ended outside any submission. The caller has already shown the message on standard error. Raises
-        `OutputLost`."""
+        """The run ended outside any submission; the message is on standard error already. Raises `OutputLost`."""
         ...
 
 
@@ -56,6 +55,24 @@ class Notices:
     def say_verbatim(self, text: str) -> None:
         """One unchanged line of trusted text, e.g. with a command to copy."""
         complain(self.stderr, f"agentcli: {terminal_line(text)}")
+
+
+class JsonOutput:
+    """--output-format json: one result object on standard output."""
+
+    def __init__(self, writer: StreamWriter, notices: Notices, ids: Ids) -> None:
+        self._writer = writer
+        self._notices = notices
+        self._ids = ids
+
+    async def show(self, event: Event) -> None:
+        if isinstance(event, Result):
+            await self._writer.write(encode_whole(result_frame(event)))
+        else:
+            self._notices.show(event)
+
+    async def fail(self, message: str) -> None:
+        await self._writer.write(encode_whole(failure_frame(message, "", self._ids.new())))
 
 
 class StreamJsonOutput:

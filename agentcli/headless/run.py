@@ -19,7 +19,7 @@ from agentcli.core.events import Result
 from agentcli.core.ids import RandomIds, SystemClock
 from agentcli.headless.debug import open_debug_log
 from agentcli.headless.input import FIRST_BYTE_SECONDS, lines, piped_text
-from agentcli.headless.output import EventOutput, Notices, StreamJsonOutput
+from agentcli.headless.output import EventOutput, JsonOutput, Notices, StreamJsonOutput
 from agentcli.headless.session import HeadlessSession, command_in
 from agentcli.headless.settings import HeadlessSettings
 from agentcli.headless.signals import StopSignals
@@ -38,8 +38,7 @@ def run(
     streams: Streams | None = None,
     build: Callable[[Options], Engine] | None = None,
 ) -> int:
-    """Everything that the run started has ended when this returns. Raises only for bugs, after reporting them to the
-    output."""
+    """Everything that the run started has ended on return. Raises only for bugs, after reporting them to the output."""
     if build is None:
         from agentcli.assemble import build_engine
 
@@ -139,8 +138,6 @@ class HeadlessRun:
             case "stream-json":
                 return StreamJsonOutput(writer, ids, self._settings.replay_user_messages)
             case "json":
-                from agentcli.headless.json_output import JsonOutput
-
                 return JsonOutput(writer, self._notices, ids)
             case "text":
                 from agentcli.headless.text import TextOutput

@@ -93,7 +93,6 @@ class Frames:
         """Data about calls without a result frame yet, for clients that show them."""
 
     def frames(self, event: Event) -> Iterator[Json]:
-        """The frames to send for this event, in order."""
         if self._held_of and not _closes_block(event):
             self._learn_usage(event)
             self._held[0]["message"]["usage"] = self._usage[self._held_of].to_wire()

@@ -57,7 +57,7 @@ class Connecting:
         return welcome
 
     async def connect(self, welcome: Welcome, engine: Engine, connection: Connection) -> None:
-        """Have the conversation go on over what was chosen. Raises `AgentError`, and nothing has changed then."""
+        """Switch the conversation to the chosen connection. Raises `AgentError`, with nothing changed."""
         before = self.options.base_url
         after = await asyncio.to_thread(self._options_after, welcome)
         await asyncio.to_thread(reconnect, after, connection)
@@ -70,11 +70,11 @@ class Connecting:
             engine.set_effort(profile.effort)
 
     def forget(self) -> str:
-        """Forget the key for the address in use; what came of it. Raises `AgentError`."""
+        """Delete the key for the address in use and return a message; "" if there was none. Raises `AgentError`."""
         address = self._login.address()
         if self.options.base_url is not None and bound_to(self.options.base_url) == bound_to(address.url):
             self.options = replace(self.options, base_url=None)
-        return f"The key for {address.host} is forgotten." if self._login.forget(address) else ""
+        return f"The key for {address.host} was deleted." if self._login.forget(address) else ""
 
     def _options_after(self, welcome: Welcome) -> Options:
         """Reads files. Raises `AgentError`."""
@@ -102,26 +102,25 @@ class Connecting:
         if work.address.is_public and not welcome.address.is_public:
             self._login.use(work.address)
         placed = self._login.keep(work.address, work.key)
-        told = f"The key for {work.address.host} is kept in {placed.where}, and goes to no other address."
+        told = f"The key for {work.address.host} is stored in {placed.where} and never sent to another address."
         if hindrance := self._login.unused_reason(work.address):
             used = "It is not used" if self._login.needs_no_key else "It is used in this session, but not in the next"
             hindrance = f"{used}, {hindrance}."
         return welcome.ended("key", " ".join(part for part in (told, placed.problem, hindrance) if part))
 
     def _use(self, welcome: Welcome, work: UseServer) -> Welcome:
-        told = f"{work.model} on {work.server.name} ({work.server.host}) answers in this session."
+        told = f"{work.model} on {work.server.name} ({work.server.host}) is used in this session."
         if welcome.always:
             where = self._login.use(self._login.address(work.server.base_url), work.model)
             told = (
-                f"{work.model} on {work.server.name} ({work.server.host}) answers from now on ({where or 'as before'})."
+                f"{work.model} on {work.server.name} ({work.server.host}) is used from now on ({where or 'as before'})."
             )
             stronger = self._login.address()
             if bound_to(stronger.url) != bound_to(work.server.base_url):
-                told += f" But {stronger.source} is set, which wins in the next session: unset it."
+                told += f" But {stronger.source} is set and overrides this in the next session: unset it."
             elif (source := self._login.credentials().source) not in ("none", LOGIN):
-                told += (
-                    f" {source} is set, and goes there from the next session on: if it is for another server, unset it."
-                )
+                told += f" {source} is set and will be sent there from the next session on."
+                told += " If it is for another server, unset it."
         return welcome.ended("server", told)
 
     def _connected(self) -> tuple[str, str]:

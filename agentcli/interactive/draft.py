@@ -86,8 +86,7 @@ class Draft:
         return "".join((*parts, self.text[at:]))
 
     def content(self) -> str | tuple[Block, ...]:
-        """What the engine takes as a prompt. Blocks while it reads pictures: then call it in a thread. Never raises: a
-        picture that cannot be read becomes words that say so."""
+        """The prompt for the engine. Blocks while it reads pictures. Never raises: unreadable ones become words."""
         if not self.images:
             return self.expanded()
         blocks: list[Block] = []
@@ -109,8 +108,7 @@ class Draft:
         return tuple(blocks)
 
     def to_dict(self, *, largest_piece: int | None = None) -> Json:
-        """JSON-able. Pieces over a size are left out (their chips become mere text); a picture with a path keeps only
-        that."""
+        """JSON-able. Pieces over a size are left out (chips become text); a picture with a path keeps only that."""
         pieces: Json = {}
         for start, end, piece in self.chips():
             form = _piece_to_dict(piece)

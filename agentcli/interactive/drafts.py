@@ -141,7 +141,7 @@ class DraftStore:
                 self._written = version
                 self.problem = ""
             except OSError as error:
-                self.problem = f"What is in the box would not survive a crash: {error.strerror or error}."
+                self.problem = f"The unsent prompt cannot be saved: {error.strerror or error}."
 
     def _hold_lock(self) -> None:
         if self._lock_file < 0:

@@ -69,7 +69,6 @@ class SessionDriver:
 
     @property
     def submission(self) -> asyncio.Task[None] | None:
-        """The task of the submission that runs."""
         return self._running
 
     @property
@@ -247,12 +246,12 @@ class SessionDriver:
                         await asyncio.sleep(0)
                         slice_began = time.monotonic()
         except asyncio.CancelledError:
-            self.note("The work did not stop in time and was cut off.", "warning")
+            self.note("The task did not stop in time and was cancelled.", "warning")
         except Exception as error:  # a bug of ours ends this submission, not the session
             import logging
 
             logging.getLogger("agentcli").exception("the submission failed")
-            text = f"agentcli itself failed: {type(error).__name__}: {error}. The conversation can go on."
+            text = f"agentcli itself failed: {type(error).__name__}: {error}. You can continue the conversation."
             self.note(text, "error")
         finally:
             if asyncio.current_task() is self._running:

@@ -46,11 +46,11 @@ def editor_command(environ: Mapping[str, str], cwd: Path) -> list[str] | NotWrit
         program = _named(words[0], environ, cwd)
         if program is not None and lies_in(program, [cwd]):
             return NotWritten(
-                f"${variable} names {program}, which lies in the working directory, where the agent can change it. "
-                "Set it to an editor outside of it."
+                f"${variable} names {program}, which is in the working directory, where the agent can change it. "
+                "Choose an editor elsewhere."
             )
         if program is None:
-            return NotWritten(f"There is no program {words[0]!r}, which ${variable} names. Set it to another editor.")
+            return NotWritten(f"${variable} names {words[0]!r}, which was not found. Set it to another editor.")
         return [program, *words[1:]]
     for name in _USUAL:
         if (program := find_program(name, environ.get("PATH"), [cwd])) is not None:
@@ -75,5 +75,5 @@ def read_back(file: Path, name: str) -> Written | NotWritten:
     """What the editor of this name has made of it. Raises OSError."""
     size = file.stat().st_size
     if size > _LARGEST:
-        return NotWritten(f"What {name} wrote is too large for a prompt ({counted(size, 'byte')}).")
+        return NotWritten(f"The text from {name} is too large for a prompt ({counted(size, 'byte')}).")
     return Written(file.read_text(encoding="utf-8", errors="replace").removesuffix("\n"))

@@ -1,4 +1,4 @@
-"""What was sent before, per project: on disk for all processes, and the walk through it with Up and Down.
+"""Prompt history per project: stored on disk for all processes, and browsed with Up and Down.
 
 One JSON object a line, appended with one write under a lock, so that several processes at once are fine. A torn or
 foreign line is skipped. The file is read at first use only; a start pays nothing. Never raises for the disk: without
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MOST_ENTRIES = 2_000
 _LARGEST_PIECE = 20_000
-"""Of what was pasted, in characters; larger ones come back only as long as the process lives."""
+"""Characters; larger pasted texts are kept only in this process."""
 _LARGEST_LINE = 100_000
 _MOST_READ = 8 * 1024 * 1024
 _COMPACT_AT = 4 * 1024 * 1024
@@ -35,7 +35,7 @@ _COMPACT_LINES = 2 * MOST_ENTRIES
 
 
 def project_name(cwd: Path) -> str:
-    """A file name for the project; the checksum keeps apart what the readable part makes equal (`a/b` and `a-b`)."""
+    """A file name for the project; the checksum distinguishes paths with the same readable part (`a/b` and `a-b`)."""
     return f"{project_key(cwd)}-{crc32(os.path.realpath(cwd).encode('utf-8', 'surrogateescape')):08x}"
 
 
@@ -44,7 +44,7 @@ def history_path(state_dir: Path | None, cwd: Path) -> Path | None:
 
 
 class History:
-    """`path` None: nothing is kept. One thread at a time, but for `warm`."""
+    """`path` None: nothing is stored. For one thread at a time, except `warm`."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -52,7 +52,7 @@ class History:
         """Sent before the file was read."""
         self._entries: list[Draft] | None = None
         self.problem = ""
-        """Why the last entry is not on disk, for people."""
+        """Message for the user if the last entry could not be saved."""
 
     @property
     def entries(self) -> list[Draft]:
@@ -62,14 +62,14 @@ class History:
         return self._entries
 
     def warm(self) -> None:
-        """Read the file now; for a thread, so that the first Up need not wait."""
+        """Read the file in advance, in a thread, so that the first Up does not wait."""
         if self._entries is None:
             read = self._read()
             if self._entries is None:
                 self._entries = self._with_own(read)
 
     def _with_own(self, read: list[Draft]) -> list[Draft]:
-        """What this process sent is in the file too, unless the disk failed; but only here it is whole."""
+        """Add the entries of this process: those in the file may be cut, or missing if writing failed."""
         own = {draft.text: draft for draft in self._own}
         there = {draft.text for draft in read}
         missing = [draft for draft in self._own if draft.text not in there]
@@ -139,14 +139,14 @@ class History:
         try:
             make_private_dir(self._path.parent)
             with _locked(self._path) as descriptor:
-                # A line that another process could not finish must not swallow ours.
+                # An unfinished line of another process must not join ours.
                 os.write(descriptor, _after_torn(descriptor) + line.encode("utf-8", "replace") + b"\n")
             self.problem = ""
         except OSError as error:
             self.problem = f"The prompt history is not saved: {error.strerror or error}."
 
     def _compact(self) -> None:
-        """Keep the newest entries. Whoever appends waits for the lock, then finds the new file."""
+        """Keep only the newest entries. Appending processes wait for the lock, then use the new file."""
         from agentcli.config.atomic import replace_file
 
         assert self._path is not None
@@ -162,7 +162,7 @@ class History:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
-    """The file, for this process alone until the end of the block; made when it is not there. Raises OSError."""
+    """Open and lock the file for the block; create it if missing. Raises OSError."""
     while True:
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(path, flags, 0o600)
@@ -211,17 +211,13 @@ def _collapsed(entries: Iterable[Draft]) -> list[Draft]:
 
 
 class HistoryWalk:
-    """Up and Down: where one is, and what was changed on the way, so that nothing typed is lost by walking past it."""
+    """Position while browsing with Up and Down, and edited entries, so that no typed text is lost."""
 
     def __init__(self, history: History) -> None:
         self._history = history
         self._entries: list[Draft] = []
         self._at: int | None = None
         self._changed: dict[int, Draft] = {}
-
-    @property
-    def active(self) -> bool:
-        return self._at is not None
 
     def older(self, current: Draft) -> Draft | None:
         if self._at is None:

@@ -54,7 +54,7 @@ class Reaching:
             await asyncio.to_thread(reconnect, connecting.options, self.connection)
         source = self.connection.key_source
         rest = "No model is connected now; /login connects one." if self.nobody_answers else f"In use: {source}."
-        return f"{said or 'No key was kept.'} {rest}"
+        return f"{said or 'No key was stored.'} {rest}"
 
 
 def _made(options: Options) -> Connecting:

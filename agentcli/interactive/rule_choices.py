@@ -47,7 +47,7 @@ def edited(choice: AlwaysChoice, rules: Sequence[str], exact: AlwaysChoice) -> A
         raise UsageError("At least one rule is needed.")
     made = replace(choice, rules=kept, covers=covered_by(kept), note="", edited=True)
     if len(kept) == len(exact.rules) == 1 and not _covers_rule(parse_rule(kept[0]), parse_rule(exact.rules[0])):
-        made = replace(made, note="It does not cover this call: the next one like it is asked about again.")
+        made = replace(made, note="It does not match this call, so you would be asked again.")
     return made
 
 

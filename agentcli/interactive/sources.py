@@ -73,11 +73,6 @@ class IndexedFiles:
         self._turn = asyncio.Lock()
         """An index is for one thread at a time."""
 
-    @property
-    def problem(self) -> str:
-        """Why files may be missing, for people."""
-        return "" if self._index is None else self._index.problem
-
     def begin(self) -> None:
         if self._index is None:
             self._index = self._make_index()

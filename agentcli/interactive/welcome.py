@@ -78,7 +78,6 @@ class Welcome:
     connected: str = ""
     """How the model is reached now, in words; empty: it is not."""
     waiting: bool = False
-    """A prompt waits for it."""
     demo: bool = True
     """Whether the tour can be taken from here."""
     step: Step = "choose"
@@ -106,7 +105,7 @@ class Welcome:
             case "key":
                 return f"API key for {self._target.host}"
             case "unsure":
-                return "Keep the key without a check?"
+                return "Store the key without a check?"
             case "models" if self.server is not None:
                 return f"Which model of {self.server.name}?"
             case "keep" if self.server is not None:
@@ -121,27 +120,29 @@ class Welcome:
         match self.step:
             case "choose":
                 now = f"Now: {self.connected}." if self.connected else "agentcli needs a model to work with."
-                waits = " Your prompt waits for it, and is sent then." if self.waiting else ""
+                waits = " Your prompt is sent once one is connected." if self.waiting else ""
                 return f"{now}{waits}", self._looked
             case "key":
                 return (
-                    f"Paste it. It is not shown; Enter asks {self._target.host} once, for nothing, whether it is good.",
-                    "It is kept in the system's keyring if there is one, else in a file that only you can read.",
+                    f"Paste the key; it is not shown. Enter checks it with one free request to {self._target.host}.",
+                    "It is stored in the system keyring if there is one, else in a file that only you can read.",
                 )
             case "working":
                 return (f"{self.doing} …",)
             case "models" if self.server is not None and len(self.server.models) > _MOST_MODELS:
-                return (f"It has {len(self.server.models)}; any other can be chosen later with /model NAME.",)
+                return (f"It has {len(self.server.models)}. To choose one that is not listed, use /model NAME later.",)
             case "keep" if self.server is not None:
-                return (f"Requests go to {self.server.host} on this machine and nowhere else.",)
+                return (f"Requests go only to {self.server.host} on this machine.",)
         return ()
 
     @property
     def _looked(self) -> str:
         where = f"Model servers on this machine ({HOST}, ports {_PORTS})"
         if self.servers is None:
-            return f"{where}: looking … Nobody else is asked."
-        return f"{where}: {', '.join(server.name for server in self.servers) or 'none'}. Nobody else was asked."
+            return f"{where}: searching … No other machine is contacted."
+        return (
+            f"{where}: {', '.join(server.name for server in self.servers) or 'none'}. No other machine was contacted."
+        )
 
     @property
     def asks(self) -> str:
@@ -155,8 +156,8 @@ class Welcome:
                 return self._ways()
             case "unsure":
                 return (
-                    Offer("keep", "Keep it all the same", "y"),
-                    Offer("again", "Ask again", "a"),
+                    Offer("keep", "Store it anyway", "y"),
+                    Offer("again", "Check again", "a"),
                     Offer("other", "Another key", "o"),
                 )
             case "models" if self.server is not None:
@@ -169,10 +170,10 @@ class Welcome:
         return ()
 
     def _ways(self) -> tuple[Offer, ...]:
-        unseen = "not shown, checked, then kept for this address alone"
+        unseen = "hidden while you paste, checked, stored for this address only"
         ways = [Offer("key", f"Paste an API key for {self.address.host}", "k", "Paste an API key", unseen)]
         if not self.address.is_public and self.address.source == "settings":
-            how = "with the key that is there already" if self.public_ready else "with a key"
+            how = "with the stored key" if self.public_ready else "with a key"
             ways.append(Offer("public", f"Back to {self.public.host}", "b", detail=how))
         for number, server in enumerate(self.servers or ()):
             shown = ", ".join(server.models[:4]) + (" …" if len(server.models) > 4 else "")
@@ -182,7 +183,7 @@ class Welcome:
         if self.demo:
             about = "offline, without a key, in a temporary project"
             ways.append(Offer("demo", "Take the tour: agentcli demo", "d", "Take the tour", about))
-        rest = "everything stays" if self.connected else "commands work; a prompt asks again"
+        rest = "nothing changes" if self.connected else "commands work; the next prompt asks again"
         return (*ways, Offer("later", "Not now", "n", detail=rest))
 
     # --------------------------------------------------------------------------------------------- what is answered
@@ -195,7 +196,7 @@ class Welcome:
             case "choose", "key":
                 return self.ask_key(self.address), None
             case "choose", "public" if self.public_ready:
-                return self._working(f"Going back to {self.public.host}"), UsePublic(self.public)
+                return self._working(f"Switching back to {self.public.host}"), UsePublic(self.public)
             case "choose", "public":
                 return self.ask_key(self.public), None
             case "choose", "demo" | "later":
@@ -203,7 +204,7 @@ class Welcome:
             case "choose", _:
                 return self._chosen_server(int(name.partition(" ")[2]))
             case "unsure", "keep":
-                return self._working("Keeping the key"), KeepKey(self._target, self.key)
+                return self._working("Storing the key"), KeepKey(self._target, self.key)
             case "unsure", "again":
                 return self._check(self.key)
             case "unsure", _:
@@ -224,22 +225,22 @@ class Welcome:
             key = tidy_key(text)
         except UsageError as error:
             return replace(self, problem=str(error)), None
-        return self._check(key) if key else (replace(self, problem="There is no key yet. Esc goes back."), None)
+        return self._check(key) if key else (replace(self, problem="No key entered yet. Esc goes back."), None)
 
     def checked(self, checked: KeyCheck) -> Next:
         match checked.verdict:
             case "refused":
-                return self.ask_key(self._target, f"{checked.text} Paste it again, whole, or another."), None
+                return self.ask_key(self._target, f"{checked.text} Paste the complete key, or another one."), None
             case "unreachable":
                 return replace(self, step="unsure", problem=checked.text), None
-        return self._working("Keeping the key"), KeepKey(self._target, self.key)
+        return self._working("Storing the key"), KeepKey(self._target, self.key)
 
     def tried(self, speaks: bool | None) -> Welcome:
         """Whether the server has the Messages API; None: it does not answer."""
         assert self.server is not None
         if speaks:
             return replace(self, step="keep", problem="")
-        what = "does not answer any more" if speaks is None else "has no Messages API; a newer version of it may"
+        what = "no longer responds" if speaks is None else "has no Messages API; a newer version may have it"
         return replace(self, step="choose", problem=f"{self.server.name} at {self.server.host} {what}.")
 
     def ended(self, outcome: Outcome, told: str = "") -> Welcome:
@@ -261,7 +262,7 @@ class Welcome:
         return self.target or self.address
 
     def _check(self, key: str) -> Next:
-        waiting = replace(self._working(f"Asking {self._target.host}"), key=key)
+        waiting = replace(self._working(f"Contacting {self._target.host}"), key=key)
         return waiting, CheckKey(self._target, key)
 
     def _chosen_server(self, number: int) -> Next:
@@ -273,7 +274,7 @@ class Welcome:
 
     def _try(self, model: str) -> Next:
         assert self.server is not None
-        return replace(self._working(f"Asking {self.server.host}"), model=model), TryServer(self.server)
+        return replace(self._working(f"Contacting {self.server.host}"), model=model), TryServer(self.server)
 
     def _working(self, doing: str) -> Welcome:
         return replace(self, step="working", doing=doing, problem="")

@@ -20,7 +20,7 @@ _MOST_COMMANDS = 5
 
 Level = Literal["info", "warning", "error"]
 Outcome = Literal["done", "denied", "interrupted", "failed"]
-"""Of a call that has ended."""
+"""Of a finished call."""
 
 INTERRUPTED = "Interrupted. Partial output is kept. What should be done instead?"
 SUMMARY_TITLE = "Summary of the conversation so far"
@@ -64,7 +64,7 @@ def _restored(meta: Mapping[str, Any]) -> str:
 
 
 def retry(event: ev.RetryScheduled) -> str:
-    """What failed and which attempt is next, without the waiting time."""
+    """Why a request is retried and which attempt is next, without the waiting time."""
     status = f"{event.status} " if event.status else ""
     what = _RETRIED.get(event.kind) or plain_line(event.text.rstrip("."), 120) or event.kind
     return f"{status}{what}, attempt {event.attempt} of {event.max_attempts}"
@@ -74,8 +74,8 @@ _RETRIED = {
     "overloaded": "overloaded",
     "rate_limit": "rate limit",
     "server_error": "server error",
-    "timeout": "no answer in time",
-    "broken_stream": "the reply broke off",
+    "timeout": "timed out",
+    "broken_stream": "the reply was cut off",
     "conflict": "conflict",
 }
 
@@ -118,7 +118,7 @@ def event_line(event: ev.Event) -> tuple[str, Level]:
         case ev.SubmissionInterrupted():
             return INTERRUPTED, "warning"
         case ev.ReplyTombstoned():
-            return "The reply broke off. Its text so far is discarded.", "warning"
+            return "The reply was cut off. Its text is discarded.", "warning"
         case ev.RetryScheduled():
             return f"{retry(event)}, in {duration(event.wait_seconds)}", "warning"
         case ev.StreamWentQuiet():
@@ -181,7 +181,7 @@ def _context_line(event: ev.Event) -> tuple[str, Level]:
 
 
 def accepted_hunks(event: ev.ToolFinished) -> str:
-    """How much of a change the user accepted; "" when all of it."""
+    """How many hunks of a change the user accepted; "" if all."""
     match event.accepted_hunks:
         case [int(accepted), int(proposed)]:
             return f"you accepted {accepted} of {counted(proposed, 'hunk')}"
@@ -216,8 +216,8 @@ def result_line(event: ev.Result, reported: Collection[str] = ()) -> tuple[str, 
 
 
 _ENDINGS = {
-    "max_turns": "Stopped at the limit of turns. Send a prompt to continue.",
-    "max_budget_usd": "Stopped at the budget.",
+    "max_turns": "Stopped at the turn limit. Send a prompt to continue.",
+    "max_budget_usd": "Stopped: the budget is used up.",
 }
 
 
@@ -229,7 +229,7 @@ def ended_commands(tasks: Sequence[BackgroundTask]) -> str:
     shown = [f"{task.id} ({plain_line(task.command, _LONGEST_COMMAND)})" for task in running[:_MOST_COMMANDS]]
     if len(running) > len(shown):
         shown.append(f"{len(running) - len(shown)} more")
-    return f"Ended {counted(len(running), 'background command')}: {', '.join(shown)}"
+    return f"Stopped {counted(len(running), 'background command')}: {', '.join(shown)}"
 
 
 def approval_reason(event: ev.PermissionRequested) -> str:
@@ -247,7 +247,7 @@ def approval_findings(event: ev.PermissionRequested) -> list[PartFinding]:
 
 
 def question_of(event: ev.PermissionRequested) -> str:
-    """What is asked, in a few words, above what it is about."""
+    """The question above the command or change that needs approval."""
     match event.display.get("kind"):
         case "command" if "network" in event.display:
             return "Run it again with network?"
@@ -260,6 +260,6 @@ def question_of(event: ev.PermissionRequested) -> str:
         case "fetch":
             return "Fetch this address?"
         case "loop":
-            return "Go on?"
+            return "Continue?"
         case _:
             return f"Use {plain_line(event.name)}?"

@@ -19,10 +19,9 @@ _TRAILING = ".,;:!?)]}'\"*_>"
 
 
 def imported(text: str) -> list[tuple[str, ...]]:
-    """The imports in their order, each once: the path as it is written and, where punctuation follows it, also without
-    that. The caller takes the first that exists."""
+    """The imports in order, each once: the path as written, and without punctuation that follows it."""
     found: dict[tuple[str, ...], None] = {}
-    for match in _IMPORT.finditer(_prose(text)):
+    for match in _IMPORT.finditer(_without_spans(_without_comments(_without_fences(text)))):
         path = match.group(1).replace("\\ ", " ")
         if not _BEGINS_A_PATH.match(path):
             continue
@@ -38,10 +37,6 @@ def imported(text: str) -> list[tuple[str, ...]]:
 def is_meant(path: str) -> bool:
     """Whether a missing path was clearly meant as an import; `@alice` and `@types/node` are not."""
     return path.startswith(("./", "../", "~/", "/")) or path.lower().endswith((".md", ".txt", ".mdc"))
-
-
-def _prose(text: str) -> str:
-    return _without_spans(_without_comments(_without_fences(text)))
 
 
 def _without_fences(text: str) -> str:

@@ -89,8 +89,7 @@ def cut(text: str, most: int) -> str:
 
 
 def _open(real: str) -> int | InstructionText:
-    """A descriptor of the regular file, or what else is there. Raises OSError. Looks before it opens: opening a pipe
-    waits, and opening a device may do anything."""
+    """A descriptor of the regular file, or what else is there; a pipe or device is not opened. Raises OSError."""
     folder, _slash, name = real.rpartition("/")
     parent = open_folder(folder)
     try:

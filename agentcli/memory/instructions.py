@@ -132,8 +132,7 @@ class Instructions:
         return UserContext(text, {**told.sources, **{file.real: file.digest for file in memory}}, told.notices)
 
     def _told(self) -> UserContext:
-        """Never longer than `LONGEST_CONTEXT`. Where there is too much, what the user wrote for all projects and what
-        is nearest to the working directory goes before the rest."""
+        """At most `LONGEST_CONTEXT`: the user's global text and what is nearest to the working directory come first."""
         sources = {file.real: file.digest for file in self.files}
         nearest_first = sorted(enumerate(self.files), key=lambda entry: (not entry[1].of_user, -entry[0]))
         room = LONGEST_CONTEXT - len(_INTRODUCTION) - len(_TOO_LONG)
@@ -208,10 +207,6 @@ class InstructionFiles:
         self._groups: dict[Path, _Group] = {}
         self._chain = places.chain()
         self._ways: dict[str, tuple[Path, ...]] = {}
-
-    @property
-    def places(self) -> InstructionFolders:
-        return self._places
 
     def always(self) -> Instructions:
         """The user's and those from the root down to the working directory, and the memory's index, as they are now."""

@@ -15,7 +15,7 @@ from typing import Literal, cast
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.launch import Launcher
-from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher, SandboxFolders
+from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher
 from agentcli.permissions.sandbox.linux.probe import Ability, probe
 from agentcli.permissions.sandbox.plan import SandboxRules
 from agentcli.permissions.sandbox.session_folder import remove_leftovers
@@ -73,9 +73,7 @@ def _bubblewrap(rules: SandboxRules, ability: Ability, around: SandboxEnvironmen
             raise UsageError("--sandbox strict needs a sandbox without network, which bubblewrap cannot give here.")
         problem = "Commands have network access, although the settings turn it off: bubblewrap cannot block it here."
         rules = replace(rules, network=True)
-    places = SandboxFolders(temp_root=around.temp_root, locks=around.cache_dir, quarantine=around.quarantine)
-    launcher = BubblewrapLauncher(rules, ability, places)
-    launcher.clean()
+    launcher = BubblewrapLauncher(rules, ability, around.temp_root, around.quarantine)
     remove_leftovers(around.temp_root)
     return SandboxChoice(launcher, problem)
 

@@ -46,8 +46,7 @@ class DeniedFiles:
         now: Callable[[], float] = time.monotonic,
         single: Iterable[Path] = (),
     ) -> None:
-        """`specs`: what stands between the parentheses of the rules; `hides` has the last word. `single`: further
-        files, wherever they are."""
+        """`specs`: the texts in the rules' parentheses; `hides` has the last word. `single`: further files anywhere."""
         self._hides = hides
         self._specs = tuple(specs)
         paths, further = _elsewhere(self._specs, home)

@@ -111,7 +111,6 @@ def names_git_settings(rule: Rule) -> bool:
 
 
 def known_credentials(environ: Iterable[str]) -> frozenset[str]:
-    """The known credential variables that are set."""
     return frozenset(name for names in CREDENTIAL_VARIABLES.values() for name in names).intersection(environ)
 
 

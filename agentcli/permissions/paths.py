@@ -202,7 +202,6 @@ def expanded_pattern(pattern: str, folder: str) -> list[str] | None:
 
 
 def _names(folder: str) -> list[str] | None:
-    """The names in a folder; None if there are too many."""
     names: list[str] = []
     try:
         with os.scandir(folder) as entries:

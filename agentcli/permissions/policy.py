@@ -117,7 +117,6 @@ class Policy:
         return self.with_rules(allow=parse_rules(texts, source, "flags"))
 
     def suggest(self, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]) -> Suggestions:
-        """Rules that would allow the call."""
         from agentcli.permissions.rules.suggest import Suggestions
 
         call = PermissionCall.of(tool_name, needs, cwd, working_dirs, self.home)
@@ -238,7 +237,6 @@ class Policy:
         return False
 
     def _names_path(self, rule: Rule, command: str, call: PermissionCall) -> bool:
-        """Whether a command names a path that a file rule matches (S7)."""
         if not (rule.covers_path(Need("read")) or rule.covers_path(Need("write"))):
             return False
         return any(call.restricted_by(rule, path) for _word, path in call.named_paths(command))
@@ -423,7 +421,6 @@ class Policy:
         return Decision("allow", "allowed because a sandbox without network contains it", findings=self._findings(call))
 
     def _writes_outside(self, command: str, call: PermissionCall) -> str | None:
-        """The reason when a command writes outside its sandbox; None otherwise."""
         judge = CommandJudge(self, call)
         open_folders = (*self.scratch, *self.writable)
         for verdict in judge.verdicts(command):

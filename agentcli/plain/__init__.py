@@ -10,5 +10,5 @@ markdown    streamed Markdown, cut where complete      rendering   Markdown as t
 questions   what is asked, and the answers             subject     what a call would do, whole, pure
 reading     what the session needs of a keyboard       lines       the prompt where the terminal can do nothing
 reader      the prompt on prompt_toolkit               recall      its history and its completions
-welcoming   connecting a model                         outside     a text in the person's own editor
+welcoming   connecting a model
 """

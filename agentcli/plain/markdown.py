@@ -34,8 +34,7 @@ LONGEST_LINE = 8_000
 @frozen
 class MarkdownPart:
     kind: Literal["block", "item", "fence", "code"]
-    """`block`: Markdown to be rendered; `item`: the same, one of a list. `fence`: a line that begins or ends code.
-    `code`: a line of it."""
+    """`block`: Markdown to render; `item`: one of a list; `fence`: begins or ends code; `code`: a line of it."""
     text: str
 
 
@@ -63,8 +62,7 @@ class MarkdownCutter:
 
     @property
     def paragraph(self) -> str:
-        """The beginning of the paragraph that is being written, up to its last whole word, if that is how it will look
-        whatever follows; else ""."""
+        """The beginning of the open paragraph, up to its last whole word, if its look is certain; else ""."""
         if self._size + len(self._line) > LONGEST_LINE:
             return ""
         text = "\n".join((*self._block, self._line))

@@ -18,8 +18,7 @@ class TextLine:
 
     runs: tuple[tuple[str, TextStyle], ...]
     prose: bool = False
-    """Sentences: where they do not fit they go on between words, below where they began. What is not prose (a command,
-    output, a path) is never laid out anew."""
+    """Sentences, which wrap between words, below where they began. Commands, output and paths are not prose."""
 
 
 @frozen

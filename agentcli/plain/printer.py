@@ -30,11 +30,9 @@ class _Call:
     title: str
     started: bool = False
     live: bool = False
-    """What it puts out is printed as it comes."""
     stripper: ControlStripper = field(default_factory=ControlStripper)
     unended: str = ""
     last: str = ""
-    """The last line that was printed of it."""
     seen: bool = False
 
 
@@ -55,9 +53,7 @@ class Printer:
         """When thinking began, and of its text the line that has not ended."""
         self._calls: dict[str, _Call] = {}
         self._last_call = ""
-        """The call whose line was the last thing printed."""
         self._of_reply = ""
-        """The reply of which something was printed."""
         self._mode = ""
         self._reported: set[str] = set()
         """The texts of failures that this submission has shown."""

@@ -139,7 +139,7 @@ def _permission_choices(event: ev.PermissionRequested, offered: Sequence[AlwaysC
     choices = [LetterChoice("y", "yes, once")]
     if offered:
         choices += [
-            LetterChoice("a", "always, until agentcli is closed"),
+            LetterChoice("a", "always, for this session"),
             LetterChoice("p", "project: always, saved in .agentcli/settings.local.json of this project"),
             LetterChoice("u", "user: always and in every project, saved in your own settings"),
             LetterChoice("r", "rule: choose another rule for always, or edit it"),
@@ -318,7 +318,7 @@ async def _summary(event: ev.CompactionProposed, asking: Asking) -> Answer:
     choices = (
         LetterChoice("y", "yes, continue with the summary"),
         LetterChoice("e", "edit the summary first"),
-        LetterChoice("n", "no, leave the conversation as it was"),
+        LetterChoice("n", "no, keep the conversation as it is"),
     )
     while True:
         asking.show([*_head("Replace the conversation with this summary?"), *rows(text, "  | "), *_effects(event)])

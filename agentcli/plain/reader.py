@@ -9,10 +9,13 @@ from __future__ import annotations
 import asyncio
 import re
 import select
+import shutil
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import in_terminal, run_in_terminal
@@ -30,13 +33,12 @@ from prompt_toolkit.shortcuts import CompleteStyle, PromptSession
 
 from agentcli.core.errors import AgentError
 from agentcli.core.plaintext import plain_text
-from agentcli.plain.outside import edited_outside
+from agentcli.interactive.editor import NotWritten, editor_command, file_in, read_back, run_editor
 from agentcli.plain.reading import Left, Listener, Stopped
 from agentcli.plain.terminal import wants_vi
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from prompt_toolkit.buffer import Buffer
     from prompt_toolkit.completion import Completer
@@ -57,8 +59,7 @@ _REPORT = re.compile(
 
 
 class KeysOnly(Vt100Input):
-    """What a terminal reports although nobody here has asked (another program may have) is no key: an Esc in it would
-    stop the work, and the bell at its end open an editor."""
+    """Unrequested terminal reports are no keys: an Esc in one would stop the work, its bell open an editor."""
 
     def read_keys(self) -> list[KeyPress]:
         self.vt100_parser.feed(_REPORT.sub("", self.stdin_reader.read()))
@@ -342,3 +343,24 @@ def _question_keys() -> KeyBindings:
         event.app.exit(result=None)
 
     return keys
+
+
+async def edited_outside(text: str, environ: Mapping[str, str], cwd: Path) -> str:
+    """What the person has made of the text. Raises `AgentError` with the reason when nothing came of it."""
+    command = editor_command(environ, cwd)
+    if isinstance(command, NotWritten):
+        raise AgentError(command.reason)
+    folder = Path(tempfile.mkdtemp(prefix="agentcli-"))  # for this user alone
+    try:
+        file = file_in(folder, text)
+        name = Path(command[0]).name
+        if code := await run_editor([*command, str(file)], environ, cwd):
+            raise AgentError(f"{name} ended with code {code}; the text is unchanged.")
+        found = read_back(file, name)
+        if isinstance(found, NotWritten):
+            raise AgentError(found.reason)
+        return found.text
+    except OSError as error:
+        raise AgentError(f"The editor could not be used: {error.strerror or error}.") from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

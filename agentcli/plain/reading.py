@@ -33,8 +33,7 @@ class Reader(Protocol):
         """The next thing that the person sends; `draft` is what stands there already. Raises `Stopped`, `Left`."""
 
     async def ask(self, question: str, *, hidden: bool = False) -> str | None:
-        """One line in answer to a question; None: Esc or Ctrl+C. `hidden`: what is typed is not shown. What was typed
-        before it stood there does not answer it. Raises `Left`."""
+        """One line in answer to a question; None: Esc or Ctrl+C. `hidden`: not echoed. Raises `Left`."""
 
     def working(self, listener: Listener) -> AbstractContextManager[None]:
         """Keys go to the listener, and what is typed is kept for the next prompt. `ask` may be used meanwhile."""

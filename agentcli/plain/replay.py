@@ -34,7 +34,6 @@ def replayed(history: Sequence[ev.Event], title_of: Titles, *, verbose: bool = F
 
 
 def _start(history: Sequence[ev.Event]) -> int:
-    """The place of the first prompt that is shown."""
     prompts = (place for place in range(len(history) - 1, -1, -1) if _is_prompt(history[place]))
     return next(islice(prompts, PROMPTS_SHOWN - 1, None), 0)
 

@@ -77,7 +77,6 @@ def _tail(lines: Sequence[TextLine], most: int) -> list[TextLine]:
 
 
 def diff_lines(text: str) -> list[TextLine]:
-    """A unified diff."""
     kinds = line_kinds(plain_text(text).strip("\n"))
     return [line(f"{INDENT}{_row(row)}", _DIFF_LOOKS.get(kind, "text")) for row, kind in kinds]
 

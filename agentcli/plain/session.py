@@ -140,7 +140,6 @@ class PlainSession:
         return awaited.done()
 
     def put_before(self, *texts: str) -> None:
-        """Put texts before the draft of the next prompt."""
         self.draft = "\n".join(filter(None, (*texts, self.draft)))
 
     def _put_behind(self, text: str) -> None:
@@ -157,10 +156,10 @@ class PlainSession:
             self._taken_back.set_result(None)
 
     def is_a_key(self, text: str) -> bool:
-        """Whether this is an API key, pasted into the wrong place: it is no prompt, and goes nowhere."""
+        """Whether the prompt is an API key, which is never sent."""
         if not is_lone_key(text):
             return False
-        self.note("That is an API key: it was not sent to a model. /login takes one without showing it.", "warning")
+        self.note("This looks like an API key, so it was not sent to the model. Enter it with /login.", "warning")
         return True
 
     def line(self, text: str) -> None:
@@ -181,4 +180,4 @@ class PlainSession:
 
     def to_background(self) -> None:
         if not self._driver.send_to_background():
-            self._view.note("No command is running that could go to the background")
+            self._view.note("No running command can be moved to the background")

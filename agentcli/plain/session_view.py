@@ -69,7 +69,6 @@ class PrintedView:
         self._printing = None
 
     async def printed(self) -> None:
-        """Wait until everything is printed."""
         if self._printing is not None:
             await asyncio.wait([self._printing])
 

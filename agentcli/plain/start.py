@@ -208,7 +208,7 @@ class Plain:
         self._writer.write(
             [
                 line(f"agentcli {__version__} in {where}", "strong"),
-                prose(f"/help lists commands · @ files · ! shell · {stop} · Ctrl+D leaves", "quiet"),
+                prose(f"/help lists commands · @ files · ! shell · {stop} · Ctrl+D quits", "quiet"),
             ]
         )
 
@@ -246,7 +246,7 @@ class Plain:
             if now - self._stopped_at < TWICE_SECONDS:
                 raise Left from None
             self._stopped_at = now
-            self.session.note("Ctrl+C again leaves")
+            self.session.note("Ctrl+C again quits")
             return ""
 
     async def _prompted(self, draft: str) -> str:

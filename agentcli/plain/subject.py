@@ -70,9 +70,9 @@ def _diff(event: PermissionRequested) -> list[Piece]:
     if text:
         pieces += [_changed(row) for row in shown_command(text).strip("\n").split("\n")]
     else:
-        pieces.append(line("Only line ends would change, or the end of the last line.", "quiet"))
+        pieces.append(line("Only line endings would change.", "quiet"))
     if display.get("truncated"):
-        pieces += [line("The diff is longer than that. All that is to be written:", "warning"), *_input(event.input)]
+        pieces += [line("The diff is cut off here. The complete new content:", "warning"), *_input(event.input)]
     return pieces
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from agentcli.interactive.connecting import Connecting
     from agentcli.interactive.welcome import Offer, Welcome
 
-NOBODY = "No model is connected: /login connects one. agentcli demo shows how it works without any."
+NOBODY = "No model is connected: /login connects one. agentcli demo is a tour without one."
 
 
 class Welcoming(Reaching):
@@ -25,8 +25,7 @@ class Welcoming(Reaching):
         self._session = session
 
     async def open(self, options: Options, *, waiting: bool = False) -> None:
-        """Ask how a model is to be reached, until one is or the person leaves it. `waiting`: a prompt wants to be
-        answered. Raises `AgentError`."""
+        """Ask how to reach a model, until one is or the user leaves. `waiting`: a prompt waits. Raises `AgentError`."""
         connecting = await self.ready(options)
         welcome = await asyncio.to_thread(lambda: connecting.begin(demo=False, waiting=waiting))
         welcome = welcome.found(await connecting.servers())
@@ -61,7 +60,7 @@ class Welcoming(Reaching):
             if text is None:
                 return None
             if is_lone_key(text):
-                self._session.note("Choose the line for a key first: what is typed then is not shown.", "warning")
+                self._session.note("First choose the line for a key: then it is hidden while you type.", "warning")
                 continue
             typed = text.strip().lower()
             for number, offer in enumerate(offers, 1):

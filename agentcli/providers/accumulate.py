@@ -43,8 +43,7 @@ class _OpenBlock:
 
 
 class Accumulator:
-    """Collects one reply. `taken_ids` returns the tool_use ids that the conversation already has; called only when
-    needed."""
+    """Collects one reply. `taken_ids` returns the tool_use ids of the conversation; called only when needed."""
 
     def __init__(self, model: str, ids: Ids, taken_ids: Callable[[], Collection[str]]) -> None:
         self.model = model

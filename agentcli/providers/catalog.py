@@ -177,8 +177,7 @@ class Catalog:
         return not said and not self.get(model).known
 
     def note_listed(self, model: str, window: int, max_output: int | None = None) -> None:
-        """Record the limits that the endpoint reports for a model outside the table. Half of a small window stays free
-        for input."""
+        """Record the limits an endpoint reports for an unknown model. Half of a small window stays free for input."""
         self._listed[self.resolve(model)] = (window, min(max_output or UNKNOWN_MAX_OUTPUT, window // 2))
 
     def known_ids(self) -> tuple[str, ...]:
@@ -226,8 +225,7 @@ def _price(data: object) -> Price | None:
 
 
 def nearest_effort(info: ModelInfo, wanted: Effort) -> tuple[Effort | None, str | None]:
-    """Map a requested effort to the nearest supported one (the lower of two equally near); the second value explains
-    any change."""
+    """Map a requested effort to the nearest supported one, in doubt the lower; the second value explains any change."""
     if wanted in info.efforts:
         return wanted, None
     if not info.efforts:

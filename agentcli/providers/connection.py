@@ -15,15 +15,13 @@ class Connection:
 
     def __init__(self) -> None:
         self.key_source = "none"
-        """Source of the key, for display."""
         self.problem = ""
         """Why no model can be used, and what to do; empty if one can."""
         self._provider: Provider | None = None
         self._retired: list[Provider] = []
 
     def use(self, provider: Provider, key_source: str, problem: str = "") -> None:
-        """Use `provider` from the next request on. A running request continues with the old one, which stays open for
-        it."""
+        """Use `provider` from the next request on. A running request continues with the old one, which stays open."""
         if self._provider is not None:
             self._retired.append(self._provider)
         self._provider, self.key_source, self.problem = provider, key_source, problem

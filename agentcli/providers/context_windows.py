@@ -26,8 +26,7 @@ SECONDS = 2.0
 _LARGEST_ANSWER = 4 * 1024 * 1024
 _ABSENT = (404, 405, 501)
 _WINDOWS = ("max_input_tokens", "context_length", "context_window", "max_model_len", "max_context_length")
-"""Field names used by servers. The last one is the model's capability, not what the server offers, so it has the lowest
-priority."""
+"""Field names used by servers. The last one is the model's capability, not the server's, so it comes last."""
 _OUTPUT = "max_tokens"
 _PLAUSIBLE = range(1_024, 100_000_001)
 

@@ -173,8 +173,7 @@ def resolve_credentials(
 
 
 def with_kept_key(url: str, url_source: str, kept: Callable[[str], StoredKey | None] | None = None) -> Credentials:
-    """Nothing but the key that was kept for this address; a server of one's own may need none. Raises
-    `CredentialError`."""
+    """Only the key that was kept for this address; the user's own server may need none. Raises `CredentialError`."""
     found = kept(bound_to(url)) if kept is not None else None
     if found is None and url == PUBLIC_BASE_URL:
         raise MissingKeyError(_NO_KEY)

@@ -13,8 +13,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class BodyEncoder:
-    """Caches encoded messages by the identity of their dictionaries, which are never modified. The cache holds a
-    reference to each dictionary, so that its id is not reused."""
+    """Caches encoded messages by the identity of their dictionaries; it refers to each, so that no id is reused."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Json, bytes]] = {}

@@ -47,8 +47,6 @@ class Endpoint:
 
 @frozen
 class ErrorResponse:
-    """An HTTP error response."""
-
     status: int
     headers: Mapping[str, str]
     """Lower-case names."""
@@ -72,7 +70,6 @@ _MODEL = re.compile(r"\bmodel\b", re.IGNORECASE)
 
 
 def from_response(answer: ErrorResponse, where: Endpoint) -> Failure:
-    """Classify an HTTP error response."""
     error_type, said, request_id = _read_body(answer.body)
     failure = _classify(answer.status, error_type, said, where)
     retryable = failure.retryable
@@ -323,5 +320,4 @@ def is_worth_fallback(failure: Failure) -> bool:
 
 
 def header_names(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Headers with lower-case names."""
     return {name.lower(): value for name, value in pairs}

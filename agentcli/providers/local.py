@@ -29,8 +29,6 @@ _NO_SUCH_ROUTE = (404, 405, 501)
 
 @frozen
 class Program:
-    """A server program and its default port."""
-
     name: str
     port: int
 
@@ -64,8 +62,7 @@ async def find_local_servers(
 
 
 async def speaks_messages(server: LocalServer, seconds: float = _SPEAKS_SECONDS) -> bool | None:
-    """Whether the server has the Messages API: an empty request is refused, but not as unknown, and computes nothing.
-    None: no answer."""
+    """Whether the server has the Messages API: an empty request is refused, but not as unknown. None: no answer."""
     port = int(server.base_url.rpartition(":")[2])
     head = f"POST /v1/messages HTTP/1.0\r\nHost: {server.host}\r\nContent-Type: application/json\r\nContent-Length: 2"
     answer = await _answer(port, f"{head}\r\nConnection: close\r\n\r\n{{}}", seconds)

@@ -55,14 +55,11 @@ class _Learned:
 
 @dataclass(slots=True)
 class _RequestProgress:
-    """The progress of one request over all its attempts."""
-
     model: str
     fallbacks: list[str]
     retries: int = 0
     stalls: int = 0
     overloads: int = 0
-    """Consecutive overloads."""
     breaks: int = 0
     renewed: bool = False
     max_tokens: int | None = None

@@ -30,8 +30,7 @@ class RetryPolicy:
         return delay * (1 + self.jitter * (2 * chance - 1))
 
     def wait(self, retry: int, retry_after: float | None, chance: float) -> float | None:
-        """Seconds before retry number `retry`; None if the server asks for more than the limit. Never less than the
-        server asks for: its jitter is only upward, and at most a second."""
+        """Seconds before retry number `retry`, never less than the server asks for; None if it asks for too much."""
         if retry_after is None or retry_after <= 0:
             return self.backoff(retry, chance)
         if retry_after > self.max_retry_after:

@@ -263,11 +263,6 @@ class Player:
                 self._left.remove(entry)
         return reply
 
-    @property
-    def remaining(self) -> int:
-        """Replies not requested yet, without those that repeat forever."""
-        return sum(count for _reply, count in self._left if count is not None)
-
 
 def last_user_text(body: Json) -> str:
     for message in reversed(body.get("messages") or ()):

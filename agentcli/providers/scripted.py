@@ -8,12 +8,12 @@ from collections.abc import AsyncGenerator, Callable
 from agentcli.core.messages import Json
 from agentcli.providers.failures import Endpoint, ErrorResponse, broken, from_error_event, from_exception, from_response
 from agentcli.providers.script import PING_SECONDS, Break, Delay, Emit, Player, Script, ScriptedReply
-from agentcli.providers.transport import TransportFailure
+from agentcli.providers.transport import Transport, TransportFailure
 
 Check = Callable[[Json], str | None]
 
 
-class ScriptedTransport:
+class ScriptedTransport(Transport):
     """`requests` holds the bodies received. `on_request` may refuse one by returning an error text (a 400)."""
 
     name = "scripted"
@@ -54,15 +54,6 @@ class ScriptedTransport:
                     await asyncio.sleep(PING_SECONDS)
             else:
                 await _fail(operation, where)
-
-    async def renew(self) -> bool:
-        return False
-
-    async def warm(self) -> None:
-        return None
-
-    async def aclose(self) -> None:
-        return None
 
 
 async def _fail(operation: Break, where: Endpoint) -> None:

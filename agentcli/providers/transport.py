@@ -25,6 +25,8 @@ class TransportFailure(Exception):
 
 
 class Transport(Protocol):
+    """Subclasses without credentials and connections inherit the last three methods."""
+
     @property
     def name(self) -> str: ...
 
@@ -38,16 +40,17 @@ class Transport(Protocol):
 
     async def renew(self) -> bool:
         """Get new credentials after the server refused them. True if there is something new to try."""
-        ...
+        return False
 
     async def warm(self) -> None:
         """See `Provider.warm`."""
-        ...
+        return
 
-    async def aclose(self) -> None: ...
+    async def aclose(self) -> None:
+        return None
 
 
-class NoTransport:
+class NoTransport(Transport):
     """Used when no model can be reached: every request fails with `reason`."""
 
     name = "none"
@@ -58,12 +61,3 @@ class NoTransport:
     async def events(self, body: Json, betas: tuple[str, ...]) -> AsyncGenerator[Json, None]:
         raise TransportFailure(Failure(FailureKind.AUTHENTICATION, self._reason))
         yield ALIVE  # never reached, makes this a generator
-
-    async def renew(self) -> bool:
-        return False
-
-    async def warm(self) -> None:
-        return None
-
-    async def aclose(self) -> None:
-        return None

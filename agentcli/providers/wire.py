@@ -130,8 +130,7 @@ def make_client(base_url: str) -> httpx2.AsyncClient:
 
 
 def is_local_url(base_url: str) -> bool:
-    """Whether the server is on this machine, so that no proxy is used: a proxy would see the conversation, and would
-    look for the server on its own machine."""
+    """Whether the server is on this machine, so that no proxy is used, which would see the conversation."""
     parts = urlsplit(base_url)
     host = parts.hostname or ""
     return parts.scheme == "http" and bool(re.fullmatch(r"localhost|::1|127(?:\.\d{1,3}){3}", host))

@@ -59,15 +59,13 @@ class Store:
         """Store the system context, which a resumed session must reuse byte for byte, and its lines about folders."""
 
     def set_user_context(self, text: str, sources: Mapping[str, str], boundary: str = "") -> None:
-        """Store the user context, valid from the compact boundary with this id on. `sources`: the files it
-        was made from, with their digests."""
+        """Store the user context, valid from this compact boundary on. `sources`: its files with their digests."""
 
     def note_seen(self, files: Json) -> None:
         """Store new file states seen by the model, by path; None for a forgotten file."""
 
     def note_front(self, front: Json) -> None:
-        """Store digests of the request prefix, for comparison when the session is resumed. Written only
-        when they change."""
+        """Store digests of the request prefix, to compare when the session is resumed. Written only if they change."""
 
     def results_dir(self) -> Path | None:
         """A private folder for large tool output, made on demand; None when nothing may be written."""

@@ -38,8 +38,7 @@ NOT_KEPT = "[The rest of this output is not kept in the session file.]"
 
 
 def event_record(event: ev.Event) -> Json:
-    """The event in the form of `event_to_dict`, without the fields that have their default value, and with the
-    beginning of a very long text."""
+    """The event as in `event_to_dict`, without fields at their default, and with only the start of a very long text."""
     if isinstance(event, ev.NoticeRaised):
         event = replace(event, text=_beginning(event.text))
     data = event_to_dict(event)
@@ -123,8 +122,7 @@ def end_fields(event: ev.Result) -> Json:
 
 
 def submission_end(record: Json, errors: list[str]) -> ev.Result:
-    """The Result that a submission ended with, as far as it is shown. `errors`: what messages said about errors since
-    the submission before, for files that do not say."""
+    """The Result of a submission, as far as it is shown. `errors`: earlier error messages, for files that lack it."""
     duration, turns, cost = record.get("durationMs"), record.get("turns"), record.get("costUsd")
     written = record.get("errors")
     return ev.Result(

@@ -66,8 +66,7 @@ class LoadedSession:
     edits: list[tuple[str, Json]] = field(default_factory=list)
     """How old content is shown, in the form of `context.edits`, each with the id of the last message before it."""
     seen: list[tuple[str, Json]] = field(default_factory=list)
-    """What the model has seen of files, in the form of `agent.seenfiles`, each with the id of the last message before.
-    """
+    """What the model has seen of files, in the form of `agent.seenfiles`, with the id of the last message before."""
     pinned: tuple[str, ...] = ()
     """Pinned context items, by their `context.compact` names."""
     directory: str = ""
@@ -80,8 +79,7 @@ class LoadedSession:
     folders: tuple[str, ...] = ()
     """Lines of the system context about folders."""
     user_contexts: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
-    """The text before all messages and what it was made from, by the boundary from which on it stands there, "" for the
-    beginning; none in sessions that were begun without."""
+    """The user context and its sources by the boundary from which it applies, "" for the beginning."""
     front: Json | None = None
     """How the last request began, in the form of `agent.fingerprint`; None in sessions of older versions."""
     front_version: str = ""

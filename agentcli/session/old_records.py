@@ -82,7 +82,6 @@ def started_shells(messages: Sequence[Message]) -> Iterator[tuple[str, Json]]:
 
 
 def folder_lines(context: str) -> list[str]:
-    """The lines about folders in a system context."""
     return [line for line in context.splitlines() if line.startswith(_FOLDERS)]
 
 

@@ -49,7 +49,6 @@ class SessionStore(Store):
     """Make one with `create`, `resume` or `fork`."""
 
     def __init__(self, workplace: SessionContext, journal: SessionJournal, loaded: LoadedSession | None = None) -> None:
-        """`loaded` is what the journal's file already holds; None for a new one."""
         self._workplace = workplace
         self._journal = journal
         super().__init__(journal.path.stem)
@@ -91,8 +90,7 @@ class SessionStore(Store):
     def resume(
         cls, workplace: SessionContext, path: Path, *, with_history: bool = True
     ) -> tuple[SessionStore, LoadedSession]:
-        """Go on with a session. Raises `SessionBusy`, `SessionTooNew`, or OSError if the file cannot be read.
-        `with_history` as for `load_session`."""
+        """Resume a session. Raises `SessionBusy`, `SessionTooNew` or OSError. `with_history` as for `load_session`."""
         journal = SessionJournal(path, workplace.clock)
         # The lock comes first: a process that is just ending may still write its last lines.
         journal.start()
@@ -387,7 +385,6 @@ class SessionStore(Store):
     # ------------------------------------------------------------------------------------------------------- lines
 
     def _write(self, kind: str, fields: Json, *, uuid: str = "", parent: str | None = None) -> str:
-        """Write a record and return its uuid."""
         begins = self._opening == "session"
         self._write_opening()
         uuid = uuid or self._workplace.ids.new()

@@ -68,7 +68,6 @@ class ToolContext:
     shells: Shells | None = None
     """The background commands of the session; None if they are not available."""
     call_id: str = ""
-    """Id of the running call."""
     small_model: SmallModel | None = None
     """None if no model is available, e.g. in tests of a single tool."""
     mode: PermissionMode = PermissionMode.DEFAULT
@@ -92,8 +91,7 @@ class ToolContext:
         return self.working_dirs[0] if self.working_dirs else self.cwd
 
     def folder_of(self, needs: Sequence[Need]) -> Path:
-        """The folder that relative paths in a call's needs start from: the shell's directory for commands, else the
-        root."""
+        """The folder that relative paths of a call start from: the shell's directory for commands, else the root."""
         return self.cwd if any(need.kind == "execute" for need in needs) else self.root
 
 
@@ -117,8 +115,7 @@ class Output:
     summary: str = ""
     """One line for the user, e.g. `214 lines`, `exit 1`."""
     display: Json = field(default_factory=dict)
-    """For the user: `{"kind": "diff" | "code" | "text" | "image" | "matches", ...}`; front ends ignore unknown
-    kinds."""
+    """For the user: `{"kind": "diff" | "code" | "text" | "image" | "matches", ...}`; unknown kinds are ignored."""
     structured: Any = None
     """For programs: `tool_use_result` in stream-json."""
     data: Json = field(default_factory=dict)
@@ -130,8 +127,7 @@ class Output:
     todos: list[Json] | None = None
     """The complete task list, if the call changed it."""
     wanted_hosts: tuple[str, ...] | None = None
-    """Not None: a command failed because it had no network access, to these hosts as far as known. The user may be
-    offered to run it again with network access."""
+    """Not None: a command failed without network access, to these hosts as far as known; it may be run again."""
     cancel_siblings: bool = False
     """This failure makes the parallel calls pointless (T6)."""
     notices: tuple[str, ...] = ()
@@ -174,8 +170,7 @@ class Tool(Protocol):
         ...
 
     def check(self, input: Json, context: ToolContext) -> str | None:
-        """Checks beyond the schema, before permission is asked: None if the input is valid, else a message for the
-        model."""
+        """Checks beyond the schema, before permission is asked: None if valid, else a message for the model."""
         ...
 
     def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:

@@ -141,7 +141,6 @@ def _function_schema(function: Function, hints: dict[str, Any]) -> Json:
 
 
 def _schema(hint: Any) -> Json:
-    """The schema of an annotation."""
     if hint in _SIMPLE:
         return {"type": _SIMPLE[hint]}
     origin, arguments = get_origin(hint), get_args(hint)

@@ -168,7 +168,6 @@ class Child:
 
 
 def exit_text(code: int) -> str:
-    """How a process ended, as text."""
     if code >= 0:
         return f"exit code {code}"
     try:

@@ -79,7 +79,6 @@ def coerce(schema: Mapping[str, Any], value: Any) -> Any:
 
 
 def checked(schema: Mapping[str, Any], value: Json) -> tuple[Json, list[str]]:
-    """The coerced value, and its problems."""
     fitted = coerce(schema, value)
     return fitted, problems(schema, fitted)
 

@@ -60,7 +60,6 @@ class Actions:
                 self.say(event.text, event.level)
 
     def run(self, name: str) -> None:
-        """An action of the screen by its name: a command's, `palette`, `rewind` or `keys`."""
         if name == "palette":
             self.start(self._palette())
         elif name == "rewind":
@@ -71,7 +70,6 @@ class Actions:
             self.front_end.send(f"/{name}")
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run beside the keys; failures are shown."""
         self._app.run_worker(self._guarded(work), exit_on_error=False, group="actions")
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
@@ -95,7 +93,6 @@ class Actions:
         self._chat.session.note(text, level)
 
     async def _ready(self) -> Engine:
-        """Wait for the engine: the app takes commands while it starts."""
         while (engine := self._chat.session.engine) is None:
             await self._app.engine_ready.wait()
             await asyncio.sleep(0.02)

@@ -12,7 +12,6 @@ class AnswerPieces:
     def __init__(self) -> None:
         self._tracker = AnswerTracker()
         self._tail = ""
-        """The line ends after the last reply's text, which its item does not have."""
         self._first: tuple[str, int] | None = None
         """Message id and index of the first text block of the current reply."""
 

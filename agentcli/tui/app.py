@@ -71,9 +71,7 @@ class AgentApp(App[int], inherit_bindings=False):
         self.options: Options | None = None
         """None until the flags are checked, which is after the first frame."""
         self.failure: Exception | None = None
-        """What ended the app, other than the person."""
         self.farewell = ""
-        """Said once the terminal is as it was."""
         self.preferences = preferences
         self._start_with = start
         terminal = Terminal.from_environ(preferences.environ, sys.platform)
@@ -117,7 +115,6 @@ class AgentApp(App[int], inherit_bindings=False):
         self.call_after_refresh(self._painted)
 
     def _painted(self) -> None:
-        """The first frame is out: now what takes longer."""
         self.chat.apply([Add(WelcomeItem(id=WELCOME, version=__version__, lines=self._welcome()))])
         self.run_worker(self._open_or_leave(), exit_on_error=False, group="engine")
         self.surroundings.begin(self._restores)
@@ -174,14 +171,12 @@ class AgentApp(App[int], inherit_bindings=False):
 
     @on(Freed)
     def _freed(self) -> None:
-        """Esc had to end something that held up everything."""
         text = (
             "A UI handler hung and was stopped. The session continues; stuck.log in the state folder has the details."
         )
         self.chat.apply(self.chat.session.presenter.note(text, "warning"))
 
     async def _may_go_on(self, options: Options) -> bool:
-        """Ask about a folder that brings settings along; false: the person wants to leave."""
         from agentcli.config.trust import TrustStore
         from agentcli.tui.dialogs.trust import TrustDialog
 
@@ -247,7 +242,6 @@ class AgentApp(App[int], inherit_bindings=False):
             garbage_collection.settle()
 
     async def open_session(self, resume: str | None = None) -> None:
-        """Another session takes the place of this one. Raises `AgentError` where there was one and it stays."""
         from agentcli.assemble.options import another_session
 
         if self.options is None:
@@ -261,7 +255,6 @@ class AgentApp(App[int], inherit_bindings=False):
 
     @property
     def waits_for_session(self) -> bool:
-        """Whether the program was started with a list of sessions (`--resume`) and none is open yet."""
         return self._start_with.pick_session and self.chat.session.engine is None
 
     @property
@@ -326,7 +319,6 @@ class AgentApp(App[int], inherit_bindings=False):
     # ---------------------------------------------------------------------------------------------------- screens
 
     async def ask_on_screen(self, screen: Screen[Any]) -> Any:
-        """What a dialog returned."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def answered(value: Any) -> None:
@@ -367,7 +359,6 @@ class AgentApp(App[int], inherit_bindings=False):
         return super().check_action(action, parameters)
 
     def action_leave_dialog(self) -> None:
-        """Ctrl+D in a dialog: twice quits, as everywhere."""
         if self.chat.closes_again("ctrl+d"):
             self.leave()
         elif isinstance(self.screen, Sheet):
@@ -380,7 +371,6 @@ class AgentApp(App[int], inherit_bindings=False):
     # ----------------------------------------------------------------------------------------------------- themes
 
     def try_theme(self, name: str) -> Palette:
-        """Put a theme on; what it is painted with from now on."""
         self.dressing.wear(name)
         palette = self._dress()
         self._tell_theme_problem()
@@ -401,7 +391,6 @@ class AgentApp(App[int], inherit_bindings=False):
             self.chat.apply(self.chat.session.presenter.note(self.dressing.problem, "warning"))
 
     def use_theme(self, name: str) -> None:
-        """The same, but raises where there is none of that name."""
         self.dressing.check(name)
         self.try_theme(name)
 
@@ -446,7 +435,6 @@ class AgentApp(App[int], inherit_bindings=False):
             restore.also(sequence)
 
     def call_for_attention(self, text: str) -> None:
-        """A notification, if nobody looks at the window."""
         if not self.app_focus:
             self.surroundings.notify(text)
 
@@ -459,8 +447,6 @@ class AgentApp(App[int], inherit_bindings=False):
 
 
 class LateFiles:
-    """The files that `@` finds: none until the engine is there."""
-
     def __init__(self) -> None:
         self._source: IndexedFiles | None = None
 

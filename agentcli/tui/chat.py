@@ -85,7 +85,6 @@ class ChatScreen(Screen[None]):
         self._sent_at = 0.0
         self._working = False
         self.tell_sent: Callable[[str], object] = lambda _text: None
-        """Told of everything that is sent."""
 
     def compose(self) -> ComposeResult:
         with Container(id="conversation"):
@@ -244,12 +243,11 @@ class ChatScreen(Screen[None]):
             self._put_before(draft)
 
     def _put_before(self, *drafts: Draft) -> None:
-        """Into the box, before what is typed there. A command stands alone: joined with others it would be something
-        else; what has no place is in the history."""
+        """Put drafts into the box, before what is typed there. A command stands alone; the rest is in the history."""
         typed = self.prompt.draft
         first, *rest = drafts if typed.is_empty else (*drafts, typed)
         if rest and any(draft.text.startswith(("/", "!")) for draft in (first, *rest)):
-            self.hint("The others are in the history: Up brings them back")
+            self.hint("Other queued prompts are in the history: press Up")
             first, rest = (rest[-1] if typed.is_empty else typed), []
         self.prompt.load(first)
         for draft in rest:
@@ -269,7 +267,6 @@ class ChatScreen(Screen[None]):
         self.finder.show(event.count, event.position, event.done)
 
     def hint(self, text: str) -> None:
-        """A few words, for a moment."""
         self.activity.hint(plain_line(text), TWICE_SECONDS)
 
     def _twice(self, name: str) -> bool:
@@ -303,8 +300,7 @@ class ChatScreen(Screen[None]):
             self.action_interrupt()
 
     def _interrupt(self) -> bool:
-        """Whether anything ran. It is painted at once, not with the next frame of what streams, but first of all the
-        connection is closed, which takes a few turns of the loop."""
+        """Whether anything ran. The connection is closed first; then it is painted without waiting for a frame."""
         if not self.session.interrupt():
             return False
         if not self.transcript.following:
@@ -319,7 +315,6 @@ class ChatScreen(Screen[None]):
         paint_now(self, (self.transcript, self.activity))
 
     def leave_or_copy(self) -> None:
-        """Ctrl+C."""
         selected = self.get_selected_text()
         if time.monotonic() - self._closed_dialog_at < TWICE_SECONDS and self._twice("ctrl+c"):
             self._host.leave()
@@ -360,7 +355,7 @@ class ChatScreen(Screen[None]):
 
     def action_background(self) -> None:
         if not self.session.send_to_background():
-            self.hint("No command is running that could go to the background")
+            self.hint("No running command can be moved to the background")
 
     def action_palette(self) -> None:
         self.actions.run("palette")

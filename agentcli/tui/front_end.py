@@ -176,7 +176,6 @@ class AppFrontEnd(FrontEnd):
         await self._app.ask_on_screen(page)
 
     async def _tasks(self, engine: Engine) -> str | None:
-        """The id of the task to stop."""
         from agentcli.tui.pages.tasks import TasksPage
 
         def output(task_id: str) -> list[str]:
@@ -204,7 +203,7 @@ class AppFrontEnd(FrontEnd):
         keymap = self._app.preferences.keymap or {}
         known = rows(self._chat.session.engine)
         commands = [("Commands", command.usage, command.described) for command in known]
-        keys = [*help_rows(keymap), *(("Read on", where, text) for where, text in READ_ON)]
+        keys = [*help_rows(keymap), *(("More help", where, text) for where, text in READ_ON)]
         by_usage = {command.usage: command for command in known}
 
         def more(usage: str) -> list[str]:
@@ -244,7 +243,6 @@ class AppFrontEnd(FrontEnd):
 
 
 def last_lines_of(session: SessionInfo) -> list[str]:
-    """What a session ended with, for the picker's preview."""
     from agentcli.session.load import load_session
 
     lines: list[str] = []

@@ -18,7 +18,6 @@ class ScreenKey:
     priority: bool = True
     """Before the editor gets it. Without: only what the editor has no use for."""
     everywhere: bool = False
-    """In dialogs, too."""
 
     @property
     def id(self) -> str:
@@ -67,11 +66,9 @@ DIFF_KEYS = (
     ("c", "Copy the diff of the file"),
     ("C", "Copy the whole diff"),
 )
-"""Of the page that `/diff` opens; it scrolls with the keys of `less`."""
 
 
 def app_bindings() -> list[Binding]:
-    """Keys that work in dialogs, too."""
     leave = next(key for key in SCREEN_KEYS if key.action == "leave")
     # Before the dialog gets it; `check_action` of the app says when.
     in_dialogs = Binding(leave.keys, "leave_dialog", leave.help, show=False, priority=True, id=leave.id)
@@ -91,7 +88,6 @@ def _binding(key: ScreenKey) -> Binding:
 
 
 def help_rows(keymap: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    """Group, key and what it does, as the help page shows them."""
     rows = [("Screen", shown_keys(keymap.get(key.id, key.keys)), key.help) for key in SCREEN_KEYS]
     rows += [("Search", keys, text) for keys, text in FINDING_KEYS]
     rows += [("/diff", keys, text) for keys, text in DIFF_KEYS]

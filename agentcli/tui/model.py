@@ -25,8 +25,6 @@ WELCOME = "welcome"
 
 @frozen(kw_only=True)
 class WelcomeItem(Item):
-    """The first thing in a new session."""
-
     version: str
     lines: tuple[str, ...] = ()
     """Active settings and hints, one fact a line."""
@@ -52,8 +50,7 @@ class AnswerItem(Item):
 
 @frozen(kw_only=True)
 class ThinkingItem(Item):
-    """Grows until `seconds` is known; then it folds. A replacement whose text is "" keeps the text that grew (an
-    interruption)."""
+    """Grows until `seconds` is known; then it folds. A replacement with the text "" keeps the text that grew."""
 
     text: str = ""
     seconds: float | None = None
@@ -70,7 +67,6 @@ class ToolItem(Item):
 
     name: str
     title: str
-    """One line, e.g. `Read src/app.py`."""
     status: ToolStatus
     input: Json = field(default_factory=dict)
     output: str = ""
@@ -89,8 +85,6 @@ Level = Literal["info", "warning", "error"]
 
 @frozen(kw_only=True)
 class NoticeItem(Item):
-    """A quiet line: retries, fallbacks, attachments, problems. Replaced in place while something counts down."""
-
     text: str
     level: Level = "info"
     code: str = ""
@@ -104,20 +98,15 @@ class OutputItem(Item):
     kind: Literal["text", "markdown", "diff"] = "text"
     failed: bool = False
     title: str = ""
-    """When set, the text is folded under this line (the summary of a compaction)."""
 
 
 @frozen(kw_only=True)
 class BoundaryItem(Item):
-    """A rule across the transcript: compaction, a resumed session, a cleared conversation."""
-
     text: str
 
 
 @frozen(kw_only=True)
 class EndItem(Item):
-    """How a submission ended: `interrupted`, an error, or time and cost."""
-
     text: str
     level: Level = "info"
     errors: tuple[str, ...] = ()
@@ -125,23 +114,17 @@ class EndItem(Item):
 
 @frozen
 class Add:
-    """A new item at the end (or at the end of its parent's items)."""
-
     item: Item
 
 
 @frozen
 class Grow:
-    """Text to add to the end of an item: answer, thinking or the live output of a tool."""
-
     id: str
     text: str
 
 
 @frozen
 class Replace:
-    """The item as it is now; same id, same kind."""
-
     item: Item
 
 
@@ -175,9 +158,7 @@ class Activity:
     text: str = ""
     """What to say, e.g. `Thinking`, `Bash: pytest -q`, `529 overloaded, attempt 3 of 10`."""
     began: float = 0.0
-    """Monotonic time of the submission's beginning."""
     tool_began: float = 0.0
-    """Monotonic time at which the tool that `text` names began to run; 0 when it names none."""
     tokens_out: int = 0
     """Estimated tokens that came so far in this submission."""
     until: float = 0.0
@@ -198,18 +179,14 @@ class Facts:
     cost_usd: float = 0.0
     fully_priced: bool = True
     next_cost_usd: float | None = None
-    """Estimate for sending the next request with what is in the context now."""
     cache_cold: bool = False
-    """The prompt cache has run out: nothing of it will be read."""
     cached_share: float | None = None
     """Of the input tokens so far, the share that was read from the cache: 0 to 1."""
     branch: str = ""
     cwd: str = ""
-    """As shown: `~/project`."""
     sandbox: str = ""
     is_sandboxed: bool = True
     session: str = ""
     tasks: int = 0
-    """Background commands that run."""
     todos_done: int = 0
     todos: int = 0

@@ -12,7 +12,6 @@ from agentcli.core.permission import PermissionMode
 class ModeWords:
     label: str
     short: str
-    """Where there is little room."""
     meaning: str
     status: str = ""
     """For the status line, where there is room: what the mode rests on."""
@@ -28,4 +27,3 @@ MODE_WORDS: Mapping[str, ModeWords] = {
     PermissionMode.DONT_ASK.value: ModeWords("don't ask", "no ask", "denies what would need approval"),
     PermissionMode.BYPASS.value: ModeWords("! bypass permissions", "! bypass", "dangerous: allows almost everything"),
 }
-"""By the name that settings and `/mode` know."""

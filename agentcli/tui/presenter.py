@@ -64,8 +64,6 @@ RESULT_SHOWN = 64_000
 
 @dataclass(slots=True)
 class _Stream:
-    """Text that comes in pieces: the item it goes to, once there is something to see."""
-
     item: AnswerItem | ThinkingItem
     began: float
     stripper: ControlStripper = field(default_factory=ControlStripper)
@@ -81,17 +79,12 @@ class Presenter:
         self._numbers = itertools.count(1)
         self._streams: dict[tuple[str, int], _Stream] = {}
         self._tools: dict[str, ToolItem] = {}
-        """Calls of this submission that have not ended, by the id of the call."""
         self._beside: dict[str, ToolItem] = {}
-        """The same for shell lines of the user that run beside it."""
         self._spelling: dict[tuple[str, int], ToolItem] = {}
         self._of_reply: dict[str, list[str]] = {}
-        """The items of each reply, for when it is taken back."""
         self._retry: NoticeItem | None = None
         self._mode = ""
-        """The permission mode that was shown last."""
         self._reported: set[str] = set()
-        """The texts of failures that this submission has shown."""
         self._echoed = 0
         self._entered: list[str] = []
         """Commands that were shown as sent: one that sends a prompt is not shown again with it."""
@@ -113,11 +106,9 @@ class Presenter:
         return PromptItem(id=self._new("prompt"), text=plain_text(text), images=images)
 
     def forget_sent(self, count: int) -> None:
-        """So many prompts that were shown as sent never will be."""
         self._echoed -= count
 
     def told(self, text: str) -> list[Operation]:
-        """A command that runs beside what goes on."""
         return [Add(PromptItem(id=self._new("prompt"), text=plain_text(text)))]
 
     def begin(self, now: float, text: str = "Starting") -> None:
@@ -125,8 +116,7 @@ class Presenter:
         self.activity = Activity(phase="starting", text=text, began=now)
 
     def interrupted(self, now: float, steering: bool = False) -> list[Operation]:
-        """Say so at once; what the engine tells later about the same changes nothing more. `steering`: a new prompt
-        is the reason and says enough."""
+        """Show it at once; later reports of it change nothing. `steering`: a new prompt is the reason."""
         calls = dict(self._tools)
         operations = self._close(now, "interrupted")
         # What they put out until they have ended is still to come.
@@ -138,7 +128,6 @@ class Presenter:
         return operations
 
     def note(self, text: str, level: str = "info", code: str = "") -> list[Operation]:
-        """A line of the front end's own."""
         return [Add(self._notice(text, level, code))]
 
     # --------------------------------------------------------------------------------------------------- events
@@ -147,8 +136,7 @@ class Presenter:
         return [] if self._halted and isinstance(event, _STREAMED) else self._show(event, now)
 
     def show_beside(self, event: ev.Event, now: float) -> list[Operation]:
-        """An event of a shell line that runs beside a submission: it is no part of what that one does, outlives it, and
-        is shown after an interruption too."""
+        """An event of a shell line beside a submission, which outlives it and is shown after an interruption too."""
         kept = self.activity, self._halted, self._tools
         self._halted, self._tools = False, self._beside
         try:
@@ -176,7 +164,6 @@ class Presenter:
         return [Add(item)] if item is not None else []
 
     def message_item(self, message: Message) -> Item | None:
-        """How a message that is no reply and no result is shown; None if it is not."""
         match message.origin:
             case Origin.PROMPT | Origin.QUEUED:
                 pictures = sum(isinstance(block, ImageBlock) for block in message.content)

@@ -21,8 +21,7 @@ _FENCE = re.compile(r"^ {0,3}(?:```|~~~)+ *([A-Za-z0-9_+#.-]+)", re.MULTILINE)
 
 
 def replayed(history: Iterable[ev.Event], title_of: Titles, prefix: str = "past-") -> list[Item]:
-    """The items that these events made. Pure, so that a thread can do it. `prefix`: of the ids that are not the
-    session file's own."""
+    """The items that these events made. Pure, for a thread. `prefix`: of the ids that the session file lacks."""
     presenter = Presenter(title_of, prefix)
     items: dict[str, Item] = {}
     beside = _ShellLinesBeside()
@@ -42,7 +41,6 @@ class _ShellLinesBeside:
         self._calls: set[str] = set()
 
     def has(self, event: ev.Event) -> bool:
-        """Whether the event belongs to such a line. Needs all events in order."""
         match event:
             case ev.MessageAppended(message=message) if message.origin is Origin.PROMPT:
                 self._model_works = True
@@ -109,10 +107,8 @@ def end_of_session(state_dir: Path, cwd: Path, resume: str) -> list[Item]:
 
 
 def _title(name: str, input: Json) -> str:
-    """What most tools say about a call; they themselves are not there yet."""
     return f"{name} {next((value for value in input.values() if isinstance(value, str)), '')}".strip()
 
 
 def _answers(items: list[Item]) -> list[str]:
-    """Those that may be in view."""
     return [item.text for item in items[-NEAR_THE_END:] if isinstance(item, AnswerItem)]

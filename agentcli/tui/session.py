@@ -38,8 +38,6 @@ _CHANGES_STATUS = (
 
 
 class SessionScreen(Protocol):
-    """What the session needs of a screen. Every call is cheap and returns at once."""
-
     def apply(self, operations: Iterable[Operation]) -> None: ...
 
     def show_activity(self, activity: Activity) -> None: ...
@@ -68,8 +66,6 @@ class SessionScreen(Protocol):
 
 
 class TranscriptView:
-    """Implements `interactive.view.View`."""
-
     def __init__(
         self, screen: SessionScreen, now: Callable[[], float], read_branch: Callable[[Path], str] | None
     ) -> None:
@@ -80,7 +76,6 @@ class TranscriptView:
         self.presenter = Presenter(self._title_of)
         self.facts = FactsFeed(screen.show_facts, read_branch)
         self.past: Sequence[Item] | None = None
-        """The items of the conversation that is opened next, where they exist already."""
 
     def _title_of(self, name: str, input: Json) -> str:
         return self._engine.title_of(name, input) if self._engine is not None else ""
@@ -187,11 +182,9 @@ class TuiSession(SessionDriver):
         self._transcript.preview(items)
 
     def refresh_facts(self) -> None:
-        """Show the status line again: something it shows may have changed."""
         self._transcript.refresh_status()
 
     def open(self, engine: Engine, past: Sequence[Item] | None = None) -> None:
-        """As the driver's; `past` are the items of the conversation, if they exist already."""
         self._transcript.past = past if past is not None else self._transcript.past
         super().open(engine)
 

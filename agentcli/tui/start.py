@@ -21,8 +21,7 @@ FRAMES_A_SECOND = "240"
 up to 16 ms; what streams is held to 30 frames elsewhere, so this costs nothing."""
 
 SWITCH_SECONDS = 0.001
-"""How long the thread that reads keys may have to wait for the one that paints. Python's 5 ms would be felt: they come
-on top of every key while a reply streams, and before every Esc."""
+"""How long the thread that reads keys may wait for the one that paints. Python's 5 ms would be felt."""
 
 DEMO_WANTED = -1
 """In place of an exit code: the person wants the tour instead of the app."""
@@ -30,20 +29,15 @@ DEMO_WANTED = -1
 
 @frozen(kw_only=True)
 class Start:
-    """What the command line knows."""
-
     make_options: Callable[[], Options]
     """Checks the flags and imports the engine, so it is called after the first frame. Raises `UsageError`."""
     cwd: Path
     environ: Mapping[str, str]
     settings: str | None = None
-    """`--settings`."""
     theme: str | None = None
     prompt: str = ""
     pick_session: bool = False
-    """`--resume` without a session: ask which."""
     resume: str = ""
-    """`--resume` with one."""
     continue_latest: bool = False
     tour: Tour | None = None
     """Somebody to be shown around, in a session that is thrown away."""
@@ -84,7 +78,6 @@ def run(start: Start, early: Instant | None = None) -> int:
 
 
 def _print(text: str) -> None:
-    """On the normal screen, without anything that a terminal would obey."""
     from agentcli.core.plaintext import terminal_text
 
     data = f"{terminal_text(text)}\n".encode(errors="replace")

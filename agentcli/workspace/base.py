@@ -158,7 +158,6 @@ class Snapshot:
     """Nested repositories, whose files are not part of this snapshot."""
 
     def is_foreign(self, path: str) -> bool:
-        """Whether a path belongs to a nested repository."""
         return any(path == name or path.startswith(f"{name}/") for name in self.nested)
 
 
@@ -171,17 +170,16 @@ class TooManyFiles(SnapshotError):
 
 
 class Workspace:
-    """Keeps what files were like before a call that may change them, so that it can be put back. This one keeps
-    nothing; `reason` explains that to the user."""
+    """Keeps files as they were before a call that may change them. This one keeps nothing; `reason` says why."""
 
     def __init__(self, reason: str = "No copies of files are kept here, so nothing can be undone.") -> None:
         self._reason = reason
 
     async def warm(self, working_dirs: Sequence[Path]) -> None:
-        """Do ahead of time what makes the first snapshot slow, where that may be done."""
+        """Prepare the first snapshot in advance, where that is allowed."""
 
     def begin(self, prompt_id: str) -> None:
-        """A submission begins."""
+        """Called when a submission begins."""
 
     async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
         """Called right before a call that is not safe begins to work. Must be quick and must not raise."""
@@ -196,14 +194,13 @@ class Workspace:
         Must not raise."""
 
     async def after_user_command(self) -> None:
-        """That command has ended. Must not raise."""
+        """Called when that command has ended. Must not raise."""
 
     async def end(self, hurry: bool = False) -> None:
-        """The submission is over, in whichever way; what changes from here on is the user's. `hurry`: within a
-        second, because the program is to end."""
+        """The submission is over; later changes are the user's. `hurry`: within a second, the program is to end."""
 
     def take_notice(self) -> str | None:
-        """The next sentence for the user, once each: why something cannot be undone."""
+        """The next message about something that cannot be undone, each once."""
         return None
 
     async def changes(self) -> list[FileChange]:

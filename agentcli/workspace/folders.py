@@ -35,7 +35,6 @@ class SnapshotLocation:
     state_dir: Path
     session_id: str
     search_path: str | None = None
-    """Search path for git (PATH)."""
     patience: float = PATIENCE_SECONDS
     """Maximum seconds that a call waits for its snapshot."""
     forked_from: str = ""

@@ -21,7 +21,6 @@ from agentcli.workspace.trees import TreeEntry
 
 Roots = dict[str, Snapshot]
 EntryChange = tuple[TreeEntry, TreeEntry]
-"""A file before and after a change."""
 _MOST_NAMED = 500
 
 
@@ -57,7 +56,6 @@ class UndoOutcome:
     """Effects of an undo in one folder beyond restoring the snapshot."""
 
     files: dict[str, EntryChange] = field(default_factory=dict)
-    """Files that were merged."""
     untouched: set[str] = field(default_factory=set)
     """Files that the undo skipped."""
     unresolved: set[str] = field(default_factory=set)

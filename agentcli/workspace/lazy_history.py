@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 
 class LazyHistory(Workspace):
-    """`session`: its id and the id of the session it was forked from, if any.
-    Nothing is imported, read or started before a call may write or the history is requested."""
+    """`session`: its id and that of its origin. Nothing is started before a call may write or history is asked for."""
 
     def __init__(
         self,

@@ -53,7 +53,6 @@ def parse_listing(output: bytes) -> FileListing:
 @dataclass(slots=True)
 class FolderKinds:
     nested: list[str] = field(default_factory=list)
-    """Nested repositories."""
     empty: list[str] = field(default_factory=list)
     filled: list[str] = field(default_factory=list)
 
@@ -118,8 +117,7 @@ class CopyLimits:
     room: int
     """Bytes of large files that may still be copied."""
     refused: Mapping[str, str] = field(default_factory=dict)
-    """Files that there was no copy of before. As long as they stay the same they get none now either: a file that is
-    in the second of two snapshots only would seem to have changed."""
+    """Files without an earlier copy; unchanged ones get none now either, or they would seem to have changed."""
 
 
 @dataclass(slots=True)

@@ -176,8 +176,7 @@ class Shadow:
         return await self._run("ls-files", "-z", "-t", "-o", "--exclude-standard", *arguments)
 
     def _ours(self, paths: Iterable[str]) -> list[str]:
-        """Without agentcli's own settings files, and without the state directory, should it lie in the folder: an
-        ignore file could bring it back in."""
+        """Without agentcli's settings files and state directory, even if an ignore file brings them back in."""
         paths = [path for path in paths if not listing.is_own_file(path)]
         out = self._leave_out
         if out is None or not out.is_relative_to(self.root):
@@ -269,7 +268,6 @@ class Shadow:
         return True
 
     async def content(self, oid: str) -> bytes:
-        """One stored file. Raises `SnapshotError`."""
         contents = blobs(await self._run("cat-file", "--batch", input=f"{oid}\n".encode(), limited=False))
         if not contents:
             raise SnapshotError("the stored content is incomplete")

@@ -37,7 +37,6 @@ class Difference:
     removed: int | None = None
 
     def turned(self) -> Difference:
-        """The reverse difference."""
         return Difference(self.path, self.after, self.before, self.removed, self.added)
 
     @property

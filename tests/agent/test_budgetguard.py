@@ -66,7 +66,7 @@ def test_whoever_raises_it_goes_on_where_the_work_was() -> None:
                 "The budget of $0.15 is spent ($0.20).",
                 "The budget of $0.30 is spent ($0.40).",
             ]
-            assert first_option(only(events, ev.PermissionRequested)[0]) == "Raise it to $0.30 and go on"
+            assert first_option(only(events, ev.PermissionRequested)[0]) == "Raise it to $0.30 and continue"
             assert (result_of(events).terminal, result_of(events).text) == ("completed", "Done.")
             assert tool.ended == ["done", "done"], "what a reply has begun is finished"
             assert len(b.requests) == 3
@@ -128,8 +128,8 @@ def test_what_is_no_amount_or_too_little_is_asked_for_again() -> None:
         async with b.engine:
             events = await answered(b, b.engine.submit("go"), "plenty", "0.18", "$2")
             assert asked(events)[1:] == [
-                "“plenty” is no amount of dollars. The budget of $0.15 is spent ($0.20).",
-                "$0.18 is not more than what is spent. The budget of $0.15 is spent ($0.20).",
+                "“plenty” is not an amount in dollars. The budget of $0.15 is spent ($0.20).",
+                "$0.18 is not more than you have spent. The budget of $0.15 is spent ($0.20).",
             ]
             assert result_of(events).text == "Done."
             assert b.engine.costs.budget == 2.0
@@ -197,7 +197,7 @@ def test_where_a_price_is_not_known_the_budget_can_only_be_lifted() -> None:
         async with b.engine:
             events = await answered(b, b.engine.submit("go"), "")
             [question] = only(events, ev.PermissionRequested)
-            assert "The price of my-llama is not known" in asked(events)[0]
+            assert "The price of my-llama is unknown" in asked(events)[0]
             assert first_option(question) == LIFT
             assert result_of(events).text == "Done."
             assert b.engine.costs.budget is None
@@ -205,7 +205,7 @@ def test_where_a_price_is_not_known_the_budget_can_only_be_lifted() -> None:
     run_virtual(main)
 
 
-def test_with_nobody_there_nothing_is_asked_and_the_work_ends() -> None:
+def test_noninteractive_runs_end_at_the_budget_without_asking() -> None:
     async def main() -> None:
         b = bench(looks(1), "Done.", tools=[FakeTool()], bounds=Bounds(max_budget_usd=0.15))
         async with b.engine:

@@ -174,7 +174,7 @@ def test_the_reason_is_what_an_event_said_since_the_last_request() -> None:
     assert again.reason == UNKNOWN, "a reason explains one break"
 
 
-def test_billed_anew_is_what_is_sent_again_and_was_not_read() -> None:
+def test_rebilled_tokens_are_those_sent_again_and_not_read() -> None:
     """9,000 of the 10,000 tokens are the large result. Once it is cleared nobody pays for it any more; what is behind
     it is paid for again, the new tail is not counted."""
     watch = watched()
@@ -281,7 +281,7 @@ def gone_on_with(setup: Setup = SETUP, at: float = 0.0, **done: Any) -> CacheWat
     return watch
 
 
-@pytest.mark.parametrize(("at", "said"), [(-100.0, "was of no use, because"), (-301.0, "had gone cold")])
+@pytest.mark.parametrize(("at", "said"), [(-100.0, "was not used: effort"), (-301.0, "had gone cold")])
 def test_a_resumed_session_that_finds_nothing_cached_says_so(at: float, said: str) -> None:
     assert gone_on_with(at=at).answered("model-a", usage(read=10_000, written=100), 1.0) == []
     watch = gone_on_with(at=at)

@@ -81,7 +81,7 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-async def test_a_change_by_somebody_else_is_told_once_as_a_difference(desk: Desk) -> None:
+async def test_a_change_by_others_is_reported_once_as_a_diff(desk: Desk) -> None:
     await desk.read("a.py", "one\ntwo\nthree\n")
     assert await desk.told() == ""
     desk.put("a.py", "one\n2\nthree\n")
@@ -93,7 +93,7 @@ async def test_a_change_by_somebody_else_is_told_once_as_a_difference(desk: Desk
     assert "-2\n+II" in await desk.told()
 
 
-async def test_files_that_nobody_read_are_nobodys_business(desk: Desk) -> None:
+async def test_files_that_were_never_read_are_not_reported(desk: Desk) -> None:
     desk.put("a.py", "one")
     assert await desk.told() == ""
 

@@ -441,7 +441,7 @@ def test_what_is_pinned_is_not_summarised() -> None:
     run_virtual(main)
 
 
-def test_what_the_person_restored_is_left_alone() -> None:
+def test_items_restored_by_the_user_are_left_alone() -> None:
     async def main() -> None:
         s = Stage(SUMMARY, *PARTS)
         async with s.engine:

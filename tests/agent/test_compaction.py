@@ -113,7 +113,7 @@ def test_a_request_that_is_too_long_leaves_out_the_oldest_until_it_fits() -> Non
     run_virtual(main)
 
 
-def test_a_prompt_that_was_too_long_by_itself_does_not_stand_in_the_way_of_the_next() -> None:
+def test_a_prompt_that_was_too_long_alone_does_not_block_the_next() -> None:
     """There is no exchange that a request for a summary could leave out; so the middle of the prompt is."""
     most = 100_000
 
@@ -371,7 +371,7 @@ def test_a_changed_summary_that_is_too_long_is_refused() -> None:
     run_virtual(main)
 
 
-def test_where_nobody_can_answer_nothing_waits() -> None:
+def test_a_noninteractive_compaction_does_not_wait() -> None:
     async def main() -> None:
         b = bench(LONG, "A summary.")
         async with b.engine:
@@ -386,7 +386,7 @@ def test_where_nobody_can_answer_nothing_waits() -> None:
 # ------------------------------------------------------------------------------------------- what is in the restored
 
 
-def test_restored_messages_are_not_taken_for_what_nobody_has_answered() -> None:
+def test_restored_messages_do_not_count_as_unanswered() -> None:
     async def main() -> None:
         todo = {"content": "Paint it", "status": "pending"}
         b = bench(

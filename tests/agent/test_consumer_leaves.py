@@ -78,9 +78,7 @@ CUT = reply(say("Too much. "), call("Look", what="c"), stop_reason="max_tokens")
     ],
     ids=["half", "thought", "changed", "broken", "cut", "empty"],
 )
-def test_whenever_somebody_leaves_a_reply_the_file_and_the_log_say_the_same(
-    replies: Sequence[Any], stays: bool
-) -> None:
+def test_file_and_log_agree_whenever_a_consumer_leaves_a_reply(replies: Sequence[Any], stays: bool) -> None:
     """`stays`: nothing that was shown is taken back later."""
 
     async def main(folder: Path, after: int) -> bool:

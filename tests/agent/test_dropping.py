@@ -198,8 +198,8 @@ def test_thinking_stays_while_its_results_wait_for_an_answer_also_when_nothing_r
         ({}, "saves 3,100 tokens a turn, costs $0.017 once because the cache after it breaks"),
         ({"cached": 5_000}, "costs $0.0031 once"),
         ({"cached": 1_000}, "costs nothing because nothing after it is cached"),
-        ({"cache_cold": True}, "costs nothing now because the cache has run out anyway"),
-        ({"price": None}, "costs 4,900 tokens written again, at a price that is not known, because the cache"),
+        ({"cache_cold": True}, "costs nothing because the cache has expired"),
+        ({"price": None}, "costs 4,900 tokens written again, at an unknown price, because the cache"),
     ],
 )
 def test_the_price_is_told_in_one_line(given: dict[str, Any], words: str) -> None:

@@ -29,7 +29,7 @@ from tests.support.scripts import provider_on
 TOOLS: tuple[Json, ...] = ({"name": "Read", "description": "r" * 400}, {"name": "Grep", "description": "g" * 400})
 REQUEST = Request("model-a", (), ("You are good. " * 100, "Where you are. " * 100), TOOLS, effort="high")
 CONTEXT = "Write no secrets."
-LEFT_OTHERWISE = "it is not what it was when the session was left"
+LEFT_OTHERWISE = "it has changed since the session was closed"
 
 
 def front_of(request: Request = REQUEST, context: str = CONTEXT) -> Front:
@@ -205,9 +205,7 @@ def test_a_cache_that_had_gone_cold_is_no_break_whatever_has_changed() -> None:
 def test_where_nothing_has_changed_the_server_has_lost_it() -> None:
     [told] = gone_on(REQUEST).answered("model-a", Usage(cache_write_5m_tokens=10_100), 1.0)
     assert isinstance(told, ev.NoticeRaised)
-    assert told.text == (
-        "The server does not have the prompt cache of this session any more: 10k tokens were billed again."
-    )
+    assert told.text == ("The server no longer has the prompt cache of this session: 10k tokens were billed again.")
 
 
 def test_the_model_is_compared_by_what_was_asked_for() -> None:
@@ -309,5 +307,5 @@ async def test_a_session_of_an_older_version_goes_on_as_ever(tmp_path: Path) -> 
     assert load_session(path).front is None
     async with engine_in(tmp_path, "Two.", cache=cache, resume=session) as engine:
         notices = only(await collect(engine.submit("two")), ev.NoticeRaised)
-    assert ["was of no use, because" in notice.text for notice in notices if notice.code == "cache"] == [True]
+    assert ["was not used: effort" in notice.text for notice in notices if notice.code == "cache"] == [True]
     assert len(fronts_in(tmp_path)) == 1, "from now on it is known"

@@ -29,7 +29,7 @@ def play(main: Any) -> Any:
     return run_virtual(main)
 
 
-def test_a_prompt_that_nobody_has_answered_survives_auto_compaction_whole() -> None:
+def test_an_unanswered_prompt_survives_auto_compaction_whole() -> None:
     async def main() -> None:
         b = bench(FULL, "A summary.", "Seen.", profile=SMALL)
         prompt = (TextBlock("Look: " + "x" * 20_000), IMAGE)

@@ -173,7 +173,7 @@ async def test_an_import_that_changes_is_told_of(project: Project) -> None:
     assert "see @docs" not in told
 
 
-async def test_after_a_compaction_the_front_is_made_anew_and_nested_files_come_again(project: Project) -> None:
+async def test_a_compaction_renews_the_user_context_and_repeats_nested_files(project: Project) -> None:
     project.put("AGENTS.md", "be brief")
     project.put("web/AGENTS.md", "use tabs")
     project.begin()
@@ -203,7 +203,7 @@ async def test_a_compaction_that_is_undone_at_once_leaves_the_front_as_it_was(pr
     assert project.view.messages(project.log)[0].text.count("be brief") == 1
 
 
-async def test_a_front_that_was_made_anew_goes_with_the_compaction_that_is_undone(project: Project) -> None:
+async def test_undoing_a_compaction_reverts_the_renewed_user_context(project: Project) -> None:
     project.put("AGENTS.md", "be brief")
     project.begin()
     await project.told(*turn("Read", file_path="x"))

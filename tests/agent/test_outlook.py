@@ -247,7 +247,7 @@ def test_a_change_that_costs_nothing_or_next_to_nothing_is_not_asked_about() -> 
 def test_an_unknown_price_is_asked_about_and_not_called_nothing() -> None:
     change = price_of_change(Cached(100_000), Cached(0), None)
     assert change.needs_confirmation(0.1)
-    assert change.text == "re-bills 100k tokens once; the price is not known"
+    assert change.text == "re-bills 100k tokens once; the price is unknown"
 
 
 # -------------------------------------------------------------------------------------------------------- what was lost

@@ -53,7 +53,7 @@ async def test_every_call_has_a_decision_that_says_what_decided() -> None:
     assert len(decided.details) == 2
 
 
-async def test_with_nobody_to_ask_all_rules_that_are_needed_are_named() -> None:
+async def test_noninteractive_denials_name_all_needed_rules() -> None:
     events = await run("mkdir b && npm test", Answer("deny"), False)
     (denied,) = only(events, ev.PermissionDenied)
     assert denied.reason == (

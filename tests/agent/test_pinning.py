@@ -307,7 +307,7 @@ def test_whatever_is_pinned_and_dropped_before_a_compaction_the_pinned_is_there_
     run_virtual(main)
 
 
-def test_a_review_is_only_for_where_somebody_is() -> None:
+def test_a_review_needs_an_interactive_session() -> None:
     async def main() -> None:
         for interactive, looks in ((True, True), (False, False)):
             b = bench("One.", interactive=interactive)

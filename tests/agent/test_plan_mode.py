@@ -212,7 +212,7 @@ async def test_the_person_may_change_the_plan_and_choose_the_mode(project: Path)
     assert {event.mode for event in only(events, ev.ModeChanged)} == {"acceptEdits"}
 
 
-async def test_nobody_can_approve_a_plan_when_nobody_is_there(project: Path) -> None:
+async def test_a_plan_cannot_be_approved_in_a_noninteractive_session(project: Path) -> None:
     session = Session(
         project,
         [reply(call("ExitPlanMode", plan=PLAN)), reply(call("Write", file_path="b.txt", content="x")), "The plan."],
@@ -330,7 +330,7 @@ async def test_without_plan_mode_nothing_is_said(project: Path) -> None:
 @pytest.mark.parametrize(
     "mode", [m for m in PermissionMode if m not in (PermissionMode.DONT_ASK, PermissionMode.AUTO)], ids=str
 )
-async def test_a_question_reaches_the_person_in_every_mode_and_the_answer_the_model(
+async def test_a_question_reaches_the_user_in_every_mode_and_the_answer_the_model(
     project: Path, mode: PermissionMode
 ) -> None:
     session = Session(
@@ -378,7 +378,7 @@ async def test_a_question_without_an_answer_is_an_error_that_says_why(
     assert only(events, ev.ToolFinished)[0].result.is_error
 
 
-async def test_the_model_cannot_put_answers_into_the_persons_mouth(project: Path) -> None:
+async def test_the_model_cannot_supply_the_users_answers(project: Path) -> None:
     forged = call("AskUserQuestion", questions=[QUESTION], answers={"Which colour?": "Red"})
     session = Session(project, [reply(forged), "Done."])
     async with session:
@@ -387,7 +387,7 @@ async def test_the_model_cannot_put_answers_into_the_persons_mouth(project: Path
     assert "answers: unknown" in session.results[0]
 
 
-async def test_a_hook_that_brings_the_answer_along_may_stand_in_for_the_person(project: Path) -> None:
+async def test_a_hook_may_answer_for_the_user(project: Path) -> None:
     class Answers(Hooks):
         async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
             return PreToolVerdict("allow", updated_input={**input, "answers": {"Which colour?": "Red"}})

@@ -243,11 +243,11 @@ def spent(dollars: float) -> Totals:
 def test_the_budget_warns_once_near_its_end() -> None:
     budget = Budget(1.0)
     assert budget.take_warning(spent(0.79)) is None
-    assert budget.take_warning(spent(0.80)) == "$0.80 of the budget of $1.00 is spent. At the budget the work stops."
+    assert budget.take_warning(spent(0.80)) == "$0.80 of the budget of $1.00 is spent. At the budget the run stops."
     assert budget.take_warning(spent(0.95)) is None
     budget.set(1.1)
     warned = budget.take_warning(spent(0.95), interactive=True)
-    assert warned == "$0.95 of the budget of $1.10 is spent. At the budget you are asked whether to go on.", "anew"
+    assert warned == "$0.95 of the budget of $1.10 is spent. At the budget you are asked whether to continue.", "anew"
     assert Budget(1.0).take_warning(spent(1.0)) is None, "at the end it is not near the end"
     assert Budget(None).take_warning(spent(1e9)) is None
 
@@ -272,7 +272,7 @@ def test_at_the_budget_the_work_stops_with_a_way_to_go_on() -> None:
                 if isinstance(event, ev.PermissionRequested):
                     b.engine.answer(event.request_id, Answer("deny"))
             assert result_of(events).terminal == "max_budget_usd"
-            assert "/budget 0.8 lets it go on, /budget off lifts the bound" in result_of(events).errors[0]
+            assert "/budget 0.8 raises it, /budget off removes it" in result_of(events).errors[0]
             b.engine.costs.set_budget(None)
             assert result_of(await collect(b.engine.submit("again"))).text == "More."
 
@@ -289,7 +289,7 @@ def test_the_warning_comes_while_there_is_still_something_left() -> None:
         [warned] = [n for n in only(events, ev.NoticeRaised) if n.code == "budget"]
         assert (warned.level, warned.text) == (
             "warning",
-            "$0.20 of the budget of $0.24 is spent. At the budget the work stops.",
+            "$0.20 of the budget of $0.24 is spent. At the budget the run stops.",
         )
 
     run_virtual(main)
@@ -346,22 +346,22 @@ async def test_cost_says_what_has_no_price(tmp_path: Path) -> None:
     async with engine_on(tmp_path, "Hi.", model="somebody-elses") as engine:
         await collect(engine.submit("hi"))
         text = (await outcome(engine, "/cost")).text
-    assert text.startswith("$0.00 so far and 1 request whose price is not known;")
+    assert text.startswith("$0.00 so far, plus 1 request of unknown price;")
     assert "not known" in text.splitlines()[-1]
 
 
 @pytest.mark.anyio
 async def test_budget_shows_sets_and_lifts(tmp_path: Path) -> None:
     async with engine_on(tmp_path, reply("Hi.", usage={"input_tokens": 100_000})) as engine:
-        assert (await outcome(engine, "/budget")).text.startswith("There is no budget; $0.00 is spent.")
-        assert (await outcome(engine, "/budget $2")).text == "The budget is $2.00; $0.00 is spent (0%)."
+        assert (await outcome(engine, "/budget")).text.startswith("No budget is set; $0.00 spent.")
+        assert (await outcome(engine, "/budget $2")).text == "The budget is $2.00; $0.00 spent (0%)."
         await collect(engine.submit("hi"))
         assert engine.costs.budget == 2.0
         text = (await outcome(engine, "/budget 0.10")).text
         assert "(200%)" in text
-        assert text.endswith("nothing more is sent until it is raised.")
+        assert text.endswith("raise the budget to continue.")
         assert result_of(await collect(engine.submit("more"))).terminal == "max_budget_usd"
-        assert (await outcome(engine, "/budget off")).text.startswith("There is no budget; $0.20")
+        assert (await outcome(engine, "/budget off")).text.startswith("No budget is set; $0.20")
         for wrong in ("x", "-1", "0", "$", "1e9", "inf"):
             assert (await outcome(engine, f"/budget {wrong}")).is_error
         assert engine.costs.budget is None
@@ -372,7 +372,7 @@ async def test_a_budget_is_refused_where_prices_are_not_known(tmp_path: Path) ->
     async with engine_on(tmp_path, model="somebody-elses") as engine:
         result = await outcome(engine, "/budget 5")
     assert result.is_error
-    assert result.errors[0].startswith("The price of somebody-elses is not known")
+    assert result.errors[0].startswith("The price of somebody-elses is unknown")
 
 
 def test_a_table_is_aligned_whatever_is_in_it() -> None:

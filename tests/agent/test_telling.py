@@ -79,7 +79,7 @@ async def test_problems_are_said_once_and_the_setting_switches_all_off(home: Hom
     assert texts(off[0]) == ["hello"]
 
 
-async def test_a_compaction_makes_the_front_anew(home: Home) -> None:
+async def test_a_compaction_renews_the_user_context(home: Home) -> None:
     (home.cwd / "AGENTS.md").write_text("be brief")
     transport = transport_for("Hi. " * 400, "summary", "Go.", "Again.")
     made = Options(cwd=home.cwd, environ=home.environ, provider=provider_on(transport), sandbox="off")
@@ -123,7 +123,7 @@ async def test_undoing_a_compaction_brings_back_the_very_bytes_also_in_another_p
     assert "be loud" in again[-1]
 
 
-async def test_a_nested_file_that_is_skipped_is_told_to_the_person(home: Home) -> None:
+async def test_a_skipped_nested_file_is_reported_to_the_user(home: Home) -> None:
     (home.cwd / "web" / "AGENTS.md").write_bytes(b"\0" * 100)
     (home.cwd / "web" / "page.html").write_text("<p>")
     events, _requests = await home.ask(reply(call("Read", file_path="web/page.html")), "Done.")

@@ -313,7 +313,7 @@ async def test_a_stream_that_breaks_while_a_question_is_open_withdraws_it_and_re
 
 
 @played
-async def test_with_nobody_to_ask_a_question_is_a_denial_that_says_how_to_allow() -> None:
+async def test_noninteractive_questions_are_denied_with_a_hint_how_to_allow() -> None:
     tool = FakeTool("Change", safe=False, need="write")
     b = bench(reply(call("Change")), "Done.", tools=[tool], mode=PermissionMode.DEFAULT)
     async with b.engine:
@@ -396,7 +396,7 @@ async def test_a_prompt_queued_while_tools_run_joins_after_the_results() -> None
 
 
 @played
-async def test_a_summary_of_a_batch_arrives_when_it_is_ready_and_nobody_waits_for_it() -> None:
+async def test_a_batch_summary_arrives_when_ready_without_blocking() -> None:
     summary = reply(pause(2), "Looked around.", match="You write one short line", repeat=True)
     b = bench(
         reply(call("Look")), reply(say("a"), pause(5), call("Look")), "Done.", summary, tools=[FakeTool()],

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.assemble.auto_mode_offer import OFFER
+from agentcli.assemble import OFFER
 from agentcli.cli.invocation import build_invocation
 from agentcli.cli.parse import parse
 from agentcli.core.permission import PermissionMode

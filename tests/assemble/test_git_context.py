@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.assemble import Options, build_engine, git_context
+from agentcli.assemble import Options, build_engine, sessions
 from agentcli.workspace.git_status import MOST_FILES, GitStatus, read_git_status
 from tests.support.fakes import collect
 from tests.support.scripts import provider_on, transport_for
@@ -22,7 +22,7 @@ GIT = "/usr/bin/git"
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine must not change what these tests see."""
-    monkeypatch.setattr(git_context, "DEADLINE_SECONDS", 60.0)
+    monkeypatch.setattr(sessions, "DEADLINE_SECONDS", 60.0)
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ async def test_a_folder_that_is_not_trusted_shows_the_branch_and_runs_no_git(
     def fails(*_arguments: object) -> None:
         raise AssertionError("git was run")
 
-    monkeypatch.setattr(git_context, "read_git_status", fails)
+    monkeypatch.setattr(sessions, "read_git_status", fails)
     monkeypatch.setattr("agentcli.permissions.git.config.runs_programs", fails)
     text = await system_of(repository, trust=False)
     assert text.endswith("Git branch when the session began: topic")
@@ -141,8 +141,8 @@ async def test_names_and_subjects_are_cut_and_cleaned(repository: Path) -> None:
 
 async def test_what_takes_too_long_is_left_out(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = threading.Event()
-    monkeypatch.setattr(git_context, "read_git_status", lambda *_arguments: slow.wait(60) and None)
-    monkeypatch.setattr(git_context, "DEADLINE_SECONDS", 0.0)
+    monkeypatch.setattr(sessions, "read_git_status", lambda *_arguments: slow.wait(60) and None)
+    monkeypatch.setattr(sessions, "DEADLINE_SECONDS", 0.0)
     assert (await system_of(repository)).endswith("Git branch when the session began: topic")
     slow.set()
     assert read_git_status(GIT, repository, 0.0) is None

@@ -13,7 +13,7 @@ from pathlib import Path
 from agentcli.core.abort import AbortController
 from agentcli.core.grant import ORDINARY, Grant
 from agentcli.core.launch import BareLauncher, Launcher
-from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher, SandboxFolders
+from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher
 from agentcli.permissions.sandbox.linux.probe import probe
 from agentcli.permissions.sandbox.plan import SandboxRules
 from agentcli.tools.base import Output, ToolContext
@@ -35,10 +35,9 @@ def sandbox(runs: int) -> Report:
             made.mkdir(parents=True)
         subprocess.run(["git", "init", "-q", project], check=True)
         rules = SandboxRules(working_dirs=(project,), home=home, network=True, cache_dir=caches)
-        places = SandboxFolders(temp_root=folder, locks=caches)
         launchers: dict[str, Launcher] = {
             "bare": BareLauncher(),
-            "sandboxed": BubblewrapLauncher(rules, ability, places),
+            "sandboxed": BubblewrapLauncher(rules, ability, folder),
         }
         launchers["behind the host proxy"] = launchers["sandboxed"]
         return Report(title, tuple(asyncio.run(_measure(project, launchers, runs))))

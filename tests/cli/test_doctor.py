@@ -18,7 +18,7 @@ from agentcli.doctor import foreign, machine, model, settings, terminal
 from agentcli.doctor.check_context import CheckContext, OutputScreen
 from agentcli.doctor.checks import CHECKS, run_checks
 from agentcli.doctor.finding import Finding, finding_lines, summary
-from agentcli.doctor.keyboard_query import QUESTION, ask_for_keyboard_protocol, understood
+from agentcli.doctor.terminal import QUESTION, ask_for_keyboard_protocol, understood
 from agentcli.permissions.sandbox.linux.probe import probe
 from tests.support.terminal import TerminalProgram
 
@@ -252,7 +252,7 @@ def test_nobody_is_asked_where_there_is_no_terminal() -> None:
 @pytest.mark.anyio
 async def test_a_real_terminal_is_asked_and_left_as_it_was(tmp_path: Path) -> None:
     code = (
-        "import termios; from agentcli.doctor.keyboard_query import ask_for_keyboard_protocol as ask;"
+        "import termios; from agentcli.doctor.terminal import ask_for_keyboard_protocol as ask;"
         "before = termios.tcgetattr(0); print(ask(seconds=20), termios.tcgetattr(0) == before)"
     )
     async with TerminalProgram(tmp_path, command=("-c", code)) as program:

@@ -90,7 +90,7 @@ async def test_undo_and_redo_sign_each_file_with_what_just_happened_to_it(tmp_pa
         (tmp_path / "project" / "kept.txt").write_text("1")
         await collect(engine.submit("tidy"))
         assert await said(engine, "/undo") == (
-            "Undid the changes of “tidy”: 1 file put back, 1 file brought back, 1 file removed.\n"
+            "Undid the changes of “tidy”: 1 file restored, 1 file recreated, 1 file removed.\n"
             "  A gone.txt\n  M kept.txt\n  D new.txt"
         )
         assert await said(engine, "/redo") == (
@@ -126,7 +126,7 @@ async def test_diff_does_not_call_a_file_new_that_was_only_hidden(tmp_path: Path
 async def test_effort_shows_what_is_in_force_and_takes_the_nearest_level(tmp_path: Path) -> None:
     async with engine_on(tmp_path, model="claude-opus-4-6") as engine:
         assert "The effort is auto" in await said(engine, "/effort")
-        assert "claude-opus-4-6 takes low, medium, high, max or auto." in await said(engine, "/effort")
+        assert "claude-opus-4-6 supports low, medium, high, max or auto." in await said(engine, "/effort")
         assert "using 'high'" in await said(engine, "/effort xhigh")
         assert engine.profile.effort == "high"
         assert await said(engine, "/effort low") == "The effort is low."
@@ -140,7 +140,7 @@ async def test_model_changes_with_what_it_can_do_and_a_slip_is_no_model(tmp_path
         assert "claude-haiku-4-5 does not support effort levels" in await said(engine, "/model claude-haiku-4-5")
         assert (engine.model, engine.profile.effort) == ("claude-haiku-4-5", None)
         assert "Did you mean claude-sonnet-5-5" in await refused(engine, "/model claude-sonet-5-5")
-        assert "not in the list" in await said(engine, "/model my-own-server/llama")
+        assert "not in the catalogue" in await said(engine, "/model my-own-server/llama")
         assert engine.model == "my-own-server/llama"
         assert "The model is my-own-server/llama." in await said(engine, "/model")
 
@@ -199,7 +199,7 @@ async def test_compact_is_a_submission_of_its_own(tmp_path: Path) -> None:
 
 async def test_an_unknown_command_is_a_failure_with_a_hint(tmp_path: Path) -> None:
     async with engine_on(tmp_path) as engine:
-        assert "--continue goes on" in await refused(engine, "/undo")
+        assert "--continue opens" in await refused(engine, "/undo")
         assert await refused(engine, "/unod") == "There is no command /unod. Did you mean /undo?"
         assert await refused(engine, "/xyzzy") == "There is no command /xyzzy. /help lists them."
         assert "Did you mean /undo" in await refused(engine, "/help unod")

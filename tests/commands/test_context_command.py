@@ -28,12 +28,12 @@ async def test_items_are_listed_with_their_ids_and_can_be_pinned_dropped_and_res
         listed = await said(engine, "/context items")
         assert "\x1b" not in listed
         assert [line.split()[0] for line in listed.splitlines()][-5:-3] == [short[prompt], short[answer]]
-        assert "whatever happens" in await said(engine, f"/context pin {short[answer].upper()}")
+        assert "always stays" in await said(engine, f"/context pin {short[answer].upper()}")
         assert engine.context.pins == {answer}
         listed = await said(engine, "/context items")
         assert "pinned: a long story" in next(line for line in listed.splitlines() if short[answer] in line)
         assert await refused(engine, f"/context drop {answer}") == PINNED
-        assert "pinned no more" in await said(engine, f"/context unpin {answer}")
+        assert "no longer pinned" in await said(engine, f"/context unpin {answer}")
         price = await said(engine, f"/context price {answer}")
         assert price.startswith("Dropping it: saves ")
         dropped = await said(engine, f"/context drop {answer}")
@@ -76,7 +76,7 @@ async def test_the_number_in_front_says_what_it_is(tmp_path: Path) -> None:
     async with engine_on(tmp_path, reply("Two.", usage=USED)) as engine:
         await collect(engine.submit("and now?"))
         first, *_kinds, cached, compacts = (await said(engine, "/context")).splitlines()
-        assert first == "The next request carries about 12k tokens: 1.2% of the 1M that claude-sonnet-5-5 holds."
+        assert first == "The next request has about 12k tokens: 1.2% of the 1M window of claude-sonnet-5-5."
         assert cached == "About 12k of them are read from the prompt cache."
         assert compacts.startswith("It is compacted automatically at ")
         engine.set_model("opus")

@@ -96,6 +96,6 @@ def test_cost_and_status_count_what_the_cache_was_of_no_use_for() -> None:
             assert "cold: the next request is billed in full" in await said(b, "status")
             assert "The cache is cold." in await said(b, "cost")
             await b.run("y")
-            assert "broke once and had run out once: " in await said(b, "status")
+            assert "broke once and expired once: " in await said(b, "status")
 
     run_virtual(main)

@@ -57,7 +57,7 @@ async def test_what_the_user_edits_between_two_calls_stays(tmp_path: Path, notes
         assert "mine.txt" not in diff
         assert "+my word" not in diff
         assert await said(engine, "/undo") == (
-            "Undid the changes of “improve it”: 1 file put back around your own changes, 1 file removed.\n"
+            "Undid the changes of “improve it”: 1 file restored around your own changes, 1 file removed.\n"
             "  M notes.txt  (your own changes stay)\n  D made.txt"
         )
         assert notes.read_text() == "one\ntwo\nthree\nmy word\n"
@@ -87,7 +87,7 @@ async def test_a_file_that_a_command_does_not_name_is_the_users(
         assert other.read_text() == "mine\n"
         assert ("may be your change" in said_then) is not is_named_only
         if not is_named_only:
-            assert "1 file put back." in await said(engine, "/undo replace")
+            assert "1 file restored." in await said(engine, "/undo replace")
             assert other.read_text() == "before\n"
 
 
@@ -175,7 +175,7 @@ async def test_a_formatter_is_undone_with_one_question_for_all_files(
                 questions.append(event)
                 engine.answer(event.request_id, Answer("allow" if is_put_back else "deny"))
         (question,) = questions
-        assert question.title == "Undo: put back 31 files that may be yours?"
+        assert question.title == "Undo: restore 31 files that you may have edited?"
         assert "These files changed while `python3 formatter` ran:\n  0.txt\n" in question.reason
         assert "and 11 more" in question.reason
         assert {(notes.parent / name).read_text() for name in names} == {"text\n" if is_put_back else "TEXT\n"}
@@ -212,7 +212,7 @@ async def test_headless_a_file_with_the_same_lines_is_left_alone_and_can_be_forc
         )
         assert notes.read_text() == "one\nmine\nthree\nfour\n"
         assert "keep" in await refused(engine, "/undo everything")
-        assert "1 file put back." in await said(engine, "/undo replace")
+        assert "1 file restored." in await said(engine, "/undo replace")
         assert notes.read_text() == NOTES
         await said(engine, "/redo")
         assert notes.read_text() == "one\nmine\nthree\nfour\n"

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.config import credentials, vault
-from agentcli.config.credentials import KEYRING, KeyStore
-from agentcli.config.vault import Keyring, Vault, system_vault
+from agentcli.config import credentials
+from agentcli.config.credentials import KEYRING, Keyring, KeyStore, Vault, system_vault
 from agentcli.core.errors import CredentialError
 
 KEY = "sk-ant-kept-0123456789abcdef"
@@ -119,7 +118,7 @@ def test_a_file_that_others_can_read_is_not_used_and_the_mending_is_told(tmp_pat
     assert keys.find(HERE) is not None
 
 
-def test_what_belongs_to_somebody_else_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_another_user_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = store(tmp_path)
     keys.keep(HERE, KEY)
     assert keys.path is not None
@@ -158,7 +157,7 @@ def test_what_is_no_file_of_ours_is_told_and_not_overwritten(tmp_path: Path, con
     assert keys.path.read_text() == content
 
 
-def test_a_pipe_in_the_place_of_the_file_holds_nobody_up(tmp_path: Path) -> None:
+def test_a_pipe_in_place_of_the_file_does_not_block(tmp_path: Path) -> None:
     keys = store(tmp_path)
     assert keys.path is not None
     keys.path.parent.mkdir(mode=0o700)
@@ -258,11 +257,11 @@ def test_only_a_keyring_that_really_keeps_secrets_counts(
 ) -> None:
     backend = type("Backend", (), {"priority": priority})
     library = type("Library", (), {"get_keyring": staticmethod(backend)})
-    monkeypatch.setattr(vault, "find_spec", lambda _name: object())
-    monkeypatch.setattr(vault, "import_module", lambda _name: library)
+    monkeypatch.setattr(credentials, "find_spec", lambda _name: object())
+    monkeypatch.setattr(credentials, "import_module", lambda _name: library)
     assert (system_vault() is not None) == real
 
 
 def test_without_the_package_there_is_no_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vault, "find_spec", lambda _name: None)
+    monkeypatch.setattr(credentials, "find_spec", lambda _name: None)
     assert system_vault() is None

@@ -40,7 +40,7 @@ def assert_never_trusted(store: TrustStore, folder: Path) -> None:
     assert store.roots() == [], "nothing was remembered"
 
 
-def test_a_folder_is_not_trusted_before_somebody_says_so(store: TrustStore, repository: Path) -> None:
+def test_a_folder_is_not_trusted_by_default(store: TrustStore, repository: Path) -> None:
     state = store.state(repository)
     assert not state.trusted
     assert state.changed == (".agentcli/settings.json",)
@@ -288,7 +288,7 @@ def test_saving_an_answer_trusts_nothing_else_that_changed_meanwhile(
     assert store.state(repository).changed == (swapped,)
 
 
-def test_an_answer_that_was_added_to_a_file_of_somebody_else_is_not_trusted(
+def test_an_answer_added_to_a_file_changed_by_others_is_not_trusted(
     store: TrustStore, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     local = repository / ".agentcli" / "settings.local.json"
@@ -337,7 +337,7 @@ def test_an_answer_for_a_project_is_not_kept_for_all_when_home_is_a_repository(
         keeper.save(["Edit"], "local")
 
 
-def test_a_new_folder_keeps_the_persons_own_file_out_of_commits(store: TrustStore, tmp_path: Path) -> None:
+def test_a_new_folder_keeps_local_settings_out_of_commits(store: TrustStore, tmp_path: Path) -> None:
     root = tmp_path / "fresh"
     (root / ".git").mkdir(parents=True)
     RuleKeeper({"local": root / ".agentcli" / "settings.local.json"}, store, root).save(["Edit"], "local")

@@ -18,7 +18,6 @@ from agentcli.context.estimate import (
     IMAGE_TOKENS,
     Estimator,
     block_tokens,
-    context_tokens,
     count_kinds,
     message_tokens,
     text_tokens,
@@ -201,8 +200,8 @@ def test_thinking_that_the_next_prompt_drops_teaches_nothing() -> None:
 
 @given(talks(), st.integers(0, 10_000))
 def test_the_estimate_is_the_last_usage_and_what_came_since(log: list[Message], overhead: int) -> None:
-    assert context_tokens(log, overhead) >= 0
+    assert Estimator().context(log, overhead) >= 0
     untold = [message for message in log if message.usage is None]
-    assert context_tokens(untold, overhead) == overhead + sum(map(message_tokens, untold))
+    assert Estimator().context(untold, overhead) == overhead + sum(map(message_tokens, untold))
     estimator = Estimator()
     assert [estimator.message(message) for message in log] == [message_tokens(message) for message in log]

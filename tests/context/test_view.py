@@ -4,7 +4,7 @@ from pathlib import Path
 
 from agentcli.context.compact import without_oldest
 from agentcli.context.edits import Edits
-from agentcli.context.estimate import context_tokens, message_tokens
+from agentcli.context.estimate import Estimator, message_tokens
 from agentcli.context.prompt import default_prompt, git_branch, system_context, system_parts
 from agentcli.context.view import ContextView
 from agentcli.core.messages import (
@@ -72,8 +72,8 @@ def test_a_declined_prompt_alone_is_left_out() -> None:
 def test_the_estimate_is_the_last_true_usage_plus_what_came_since() -> None:
     told = Message("assistant", (TextBlock("x"),), "5", Origin.REPLY, usage=Usage(input_tokens=900, output_tokens=100))
     more = user_message("y" * 350, "6", Origin.PROMPT)
-    assert context_tokens([*LOG, told, more], overhead=5_000) == 1_000 + message_tokens(more)
-    assert context_tokens([more], overhead=5_000) == 5_000 + message_tokens(more)
+    assert Estimator().context([*LOG, told, more], overhead=5_000) == 1_000 + message_tokens(more)
+    assert Estimator().context([more], overhead=5_000) == 5_000 + message_tokens(more)
 
 
 def test_shedding_drops_about_a_fifth_and_never_splits_a_call_from_its_result() -> None:

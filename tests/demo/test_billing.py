@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentcli.demo.billing import Billing
+from agentcli.demo.server import Billing
 
 Json = dict[str, Any]
 MARK = {"type": "ephemeral"}

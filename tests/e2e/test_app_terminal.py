@@ -107,7 +107,7 @@ async def test_suspended_it_gives_the_terminal_back_and_continued_it_draws_itsel
         await app.ready()
         await app.submit("go")
         await app.wait_for("an answer")
-        await app.wait_for(lambda: "$" in app.screen[-1])
+        await app.wait_for(lambda: "· $0" in app.screen[-1])  # what it cost, not the estimate before
         await app.type("a draft")
         await app.wait_for(lambda: app.box == "a draft")
         before = app.text

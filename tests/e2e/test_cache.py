@@ -216,7 +216,7 @@ async def test_a_session_whose_cache_is_gone_says_so(program: Program) -> None:
         cache.forget()
         ended = await program.run("-p", "-c", "Second.", "--verbose")
         assert ended.code == 0, ended.err
-        assert "The server does not have the prompt cache of this session any more" in ended.err
+        assert "The server no longer has the prompt cache of this session" in ended.err
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ async def test_a_session_whose_cache_is_gone_says_so(program: Program) -> None:
     [
         (["--effort", "high"], "the effort: it was changed from auto to high"),
         (["--disallowedTools", "Grep"], "the tool Grep: it is no longer there"),
-        (["--append-system-prompt", "Be brief."], "the system prompt: it is not what it was when the session was left"),
+        (["--append-system-prompt", "Be brief."], "the system prompt: it has changed since the session was closed"),
     ],
 )
 async def test_a_process_that_goes_on_otherwise_names_what_broke_the_cache(

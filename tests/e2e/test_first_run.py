@@ -51,11 +51,11 @@ async def test_a_pasted_key_is_kept_the_waiting_prompt_is_sent_and_the_key_is_no
         await app.answer("escape")
         await app.wait_for("/login connects one")
         await app.submit("a first question")
-        await app.wait_for("Your prompt waits for it")
-        await app.wait_for("Nobody else was asked")
+        await app.wait_for("Your prompt is sent once one")
+        await app.wait_for("No other machine was contacted")
         assert server.requests == [], "nobody is asked before the person has chosen"
         await app.answer("k")
-        await app.wait_for("It is not shown")
+        await app.wait_for("it is not shown")
         await app.paste(KEY)
         await app.wait_for("•••••")
         await app.press("enter")
@@ -74,7 +74,7 @@ async def test_a_pasted_key_is_kept_the_waiting_prompt_is_sent_and_the_key_is_no
         assert holders(app.home, app.work) == [kept_in(app.home)]
 
     async with LoopbackServer() as other, program(tmp_path, "hi", public=other.url) as app:
-        await app.wait_for("Your prompt waits for it")
+        await app.wait_for("Your prompt is sent once one")
         assert other.requests == [], "the key is for another address"
         await app.answer("escape")
         await app.wait_for("/login connects one")
@@ -97,7 +97,7 @@ async def test_a_kept_key_is_used_by_the_next_start(tmp_path: Path) -> None:
 async def test_a_prompt_sent_before_anything_is_known_waits_and_esc_leaves_it_in_the_box(tmp_path: Path) -> None:
     async with program(tmp_path) as app:
         await app.submit("sent blindly")
-        await app.wait_for("Your prompt waits for it")
+        await app.wait_for("Your prompt is sent once one")
         await app.answer("escape")
         await app.wait_for("/login connects one")
         assert app.box == "sent blindly"
@@ -174,10 +174,10 @@ async def test_logging_out_leaves_nobody_to_answer_and_a_prompt_asks_again(tmp_p
         await app.submit("second")
         await app.wait_for("did not accept the API key from agentcli login. Run")
         await app.submit("/logout")
-        await app.wait_for("is forgotten. No model is connected now")
+        await app.wait_for("was deleted. No model is connected now")
         assert holders(app.home, app.work) == []
         await app.submit("third")
-        await app.wait_for("Your prompt waits for it")
+        await app.wait_for("Your prompt is sent once one")
         await app.answer("escape")
         await app.wait_for(lambda: app.box == "third")
         assert await app.leave() == 0

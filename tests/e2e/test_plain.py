@@ -135,7 +135,7 @@ async def test_the_limit_of_turns_ends_the_work_with_a_sentence(tmp_path: Path) 
         reply(call("Glob", pattern="*")),
         arguments=[*PLAIN, "--max-turns", "1", "go"],
     ) as (app, _server):
-        await app.wait_for("Stopped at the limit of turns.")
+        await app.wait_for("Stopped at the turn limit.")
         assert await leave(app) == 0
 
 
@@ -300,7 +300,7 @@ async def test_ctrl_c_clears_the_prompt_and_twice_on_the_empty_one_leaves(tmp_pa
         await app.press("ctrl+c")
         await prompted(app)
         await app.press("ctrl+c")
-        await app.wait_for("Ctrl+C again leaves")
+        await app.wait_for("Ctrl+C again quits")
         await app.press("ctrl+c")
         assert await app.end() == 0
         assert app.is_restored

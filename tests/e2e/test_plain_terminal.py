@@ -114,7 +114,7 @@ async def test_ctrl_b_sends_a_command_to_the_background(tmp_path: Path) -> None:
         arguments=[*PLAIN, "--allowed-tools", "Bash", "--", "go"],
     ) as (app, _server):
         await app.wait_for((app.work / "started").exists)
-        too_early = "No command is running"
+        too_early = "No running command"
         await app.press("ctrl+b")
         await app.wait_for(lambda: "it goes on" in app.text or too_early in app.text)
         if too_early in app.text:
@@ -122,7 +122,7 @@ async def test_ctrl_b_sends_a_command_to_the_background(tmp_path: Path) -> None:
             await app.press("ctrl+b")
         await app.wait_for("it goes on")
         assert await leave(app) == 0
-        assert "Ended 1 background command: bash_1 (touch started; sleep 60)" in app.text
+        assert "Stopped 1 background command: bash_1 (touch started; sleep 60)" in app.text
         assert "agentcli -r" in app.text
 
 
@@ -133,11 +133,11 @@ async def test_a_key_is_asked_for_when_a_prompt_needs_one_and_is_never_shown(tmp
     ):
         await app.wait_for("/login connects one")
         await app.submit("a first question")
-        await app.wait_for("Your prompt waits for it")
+        await app.wait_for("Your prompt is sent once one")
         await asked(app)
         assert server.requests == [], "nobody is asked before the person has chosen"
         await app.submit("k")
-        await app.wait_for("It is not shown")
+        await app.wait_for("it is not shown")
         await asked(app, "Key:")
         await app.paste(KEY)
         await app.press("enter")
@@ -159,7 +159,7 @@ async def test_a_key_is_not_echoed_on_a_dumb_terminal_either(tmp_path: Path) -> 
         await app.submit("k")
         await asked(app, "Key:")
         await app.submit(KEY)
-        await app.wait_for("is kept in")
+        await app.wait_for("is stored in")
         assert await leave(app) == 0
         assert app.is_restored
     assert KEY.encode() not in app.raw
@@ -264,7 +264,7 @@ async def test_a_key_that_is_sent_as_a_prompt_goes_nowhere(tmp_path: Path) -> No
     async with app_with(tmp_path, reply("hello"), arguments=PLAIN) as (app, server):
         await app.wait_for("/help lists")
         await app.submit(key)
-        await app.wait_for("it was not sent to a model")
+        await app.wait_for("it was not sent to the model")
         await app.submit("a prompt")
         await app.wait_for("hello")
         assert await leave(app) == 0

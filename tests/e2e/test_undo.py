@@ -30,7 +30,7 @@ async def test_the_app_asks_with_both_versions(tmp_path: Path) -> None:
         for shown in ("Line 2, as it is now", "- mine", "Before “improve it”", "+ two", "Keep my lines"):
             assert shown in app.text
         await app.answer("r")
-        await app.wait_for("1 file put back")
+        await app.wait_for("1 file restored")
         assert notes.read_text() == "one\ntwo\nthree\n"
         assert await app.leave() == 0
 
@@ -51,6 +51,6 @@ async def test_plain_mode_asks_with_both_versions(tmp_path: Path) -> None:
         for shown in ("line 2, as it is now:", "| mine", "before “improve it”:", "| two", "keep my lines"):
             assert shown in app.text
         await app.submit("r")
-        await app.wait_for("1 file put back")
+        await app.wait_for("1 file restored")
         assert notes.read_text() == "one\ntwo\nthree\n"
         assert await leave(app) == 0

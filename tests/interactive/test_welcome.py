@@ -36,11 +36,11 @@ def names(welcome: Welcome) -> list[str]:
 
 def test_it_says_who_is_asked_and_what_can_be_done_from_the_first_moment() -> None:
     assert names(FRESH) == ["key", "demo", "later"]
-    assert "looking … Nobody else is asked" in FRESH.lines[1]
+    assert "searching … No other machine is contacted" in FRESH.lines[1]
     found = FRESH.found((OLLAMA, SINGLE))
     assert names(found) == ["key", "server 0", "server 1", "demo", "later"]
-    assert "Ollama, vLLM. Nobody else was asked" in found.lines[1]
-    assert "none. Nobody else" in FRESH.found(()).lines[1]
+    assert "Ollama, vLLM. No other machine was contacted" in found.lines[1]
+    assert "none. No other machine" in FRESH.found(()).lines[1]
     assert names(replace(FRESH, demo=False)) == ["key", "later"]
 
 
@@ -94,7 +94,7 @@ def test_a_server_is_tried_before_it_is_used_and_used_for_now_or_for_good() -> N
     assert found.choose("server 1")[1] == TryServer(SINGLE), "one model needs no question"
 
 
-@pytest.mark.parametrize(("speaks", "told"), [(False, "no Messages API"), (None, "does not answer")])
+@pytest.mark.parametrize(("speaks", "told"), [(False, "no Messages API"), (None, "no longer responds")])
 def test_a_server_that_cannot_be_used_leads_back_to_the_choice(speaks: bool | None, told: str) -> None:
     trying, _work = FRESH.found((SINGLE,)).choose("server 0")
     back = trying.tried(speaks)
@@ -251,7 +251,7 @@ async def test_a_server_for_good_is_in_the_user_settings_and_the_way_back_takes_
         await connecting.connect(done, engine, connection)
         assert place.settings == {"baseUrl": server.url, "model": "llama"}
         assert connection.key_source == "none", "the key of the environment is not for this server"
-        assert "ANTHROPIC_API_KEY is set, and goes there from the next session on" in done.told
+        assert "ANTHROPIC_API_KEY is set and will be sent there from the next session on" in done.told
 
         back = connecting.begin(demo=False)
         assert back.public_ready, "by the key of the environment"

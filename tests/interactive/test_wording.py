@@ -48,7 +48,7 @@ EVENTS: list[ev.Event] = [
 LINES = """\
 warning The session is not saved: the disk is full.
 warning Interrupted. Partial output is kept. What should be done instead?
-warning The reply broke off. Its text so far is discarded.
+warning The reply was cut off. Its text is discarded.
 warning 529 overloaded, attempt 2 of 10, in 4.2 s
 info    No data for 20 s; still waiting
 warning Switched from large to small: overloaded 3 times
@@ -168,4 +168,8 @@ def test_a_failure_that_was_reported_is_not_shown_again() -> None:
     assert wording.result_line(failed("No key.", "More.")) == ("No key.", "error", ("More.",))
     assert wording.result_line(failed("No key."), {"No key."}) is None
     assert wording.result_line(failed("No key, really."), {"No key."}) is not None
-    assert wording.result_line(failed("x", terminal="max_budget_usd"), {"x"}) == ("Stopped at the budget.", "error", ())
+    assert wording.result_line(failed("x", terminal="max_budget_usd"), {"x"}) == (
+        "Stopped: the budget is used up.",
+        "error",
+        (),
+    )

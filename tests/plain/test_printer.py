@@ -155,7 +155,7 @@ def test_a_reply_that_is_void_is_said_to_be_so_if_something_of_it_was_printed() 
     assert Printed().show(gone) == ""
     printed = Printed()
     printed.show(streamed("Half a sen"))
-    assert printed.show(gone) == "\n! The reply broke off. Its text so far is discarded.\n"
+    assert printed.show(gone) == "\n! The reply was cut off. Its text is discarded.\n"
 
 
 # --------------------------------------------------------------------------------------------------------------- tools

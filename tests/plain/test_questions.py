@@ -244,7 +244,7 @@ def test_the_loop_guard_is_a_question_like_any_other() -> None:
         requested(name="Loop guard", input={}, suggestions=[], display=display), "n try another way"
     )
     assert answer == Answer("deny", message="try another way")
-    assert "Go on?" in text
+    assert "Continue?" in text
     assert "3 times in a row" in text
 
 
@@ -326,8 +326,8 @@ def test_an_undo_asks_which_version_to_keep(typed: str, answer: Answer) -> None:
 
 
 def test_each_line_of_a_question_of_our_own_is_indented() -> None:
-    text = "These files changed while `make` ran:\n  a.txt\nIf you edited them meanwhile, …"
-    display = {"kind": "confirm", "text": text, "yes": "Put back", "no": "Leave"}
-    answer, shown = answered(requested(title="Undo: put back 1 file that may be yours?", display=display), "n")
+    text = "These files changed while `make` ran:\n  a.txt\nRestoring loses edits …"
+    display = {"kind": "confirm", "text": text, "yes": "Restore", "no": "Leave as is"}
+    answer, shown = answered(requested(title="Undo: restore 1 file that you may have edited?", display=display), "n")
     assert answer == Answer("deny")
-    assert "\n  These files changed while `make` ran:\n    a.txt\n  If you edited them" in shown
+    assert "\n  These files changed while `make` ran:\n    a.txt\n  Restoring loses" in shown

@@ -281,5 +281,5 @@ async def test_a_note_that_comes_while_the_prompt_is_open_is_printed_above_it() 
         desk.session.interrupt()
         await running
         assert desk.reader.above_prompt == 0
-        await desk.until(lambda: "was cut off" in desk.text)
+        await desk.until(lambda: "was cancelled" in desk.text)
         assert desk.reader.above_prompt == 1

@@ -187,7 +187,7 @@ async def test_a_list_that_never_answers_holds_no_request_up_and_is_left_behind_
 @pytest.mark.parametrize(
     "settings", [{"contextWindow": 50_000}, {"models": {MODEL: {"contextWindow": 50_000}}}], ids=["all", "one"]
 )
-async def test_what_the_person_has_set_wins_and_nobody_is_asked(tmp_path: Path, settings: dict[str, Any]) -> None:
+async def test_a_configured_window_wins_without_a_request(tmp_path: Path, settings: dict[str, Any]) -> None:
     async with Endpoint("Hi.", window=32_768) as server:
         async with build_engine(options(tmp_path, server.url, settings=json.dumps(settings))) as engine:
             await collect(engine.submit("hello"))

@@ -85,7 +85,7 @@ async def test_the_key_helper_does_not_see_other_keys(tmp_path: Path) -> None:
     assert "hidden" not in seen.read_text()
 
 
-async def test_a_refused_key_is_read_anew_once(tmp_path: Path) -> None:
+async def test_a_refused_key_is_read_again_once(tmp_path: Path) -> None:
     helper = f"echo x >> {tmp_path}/n; echo key-$(wc -l < {tmp_path}/n | tr -d ' ')"
     async with LoopbackServer(fails(401), "hi", fails(401), fails(401)) as server:
         environ = {**PATH, "ANTHROPIC_BASE_URL": server.url}

@@ -235,7 +235,7 @@ def test_silence_is_told_at_30_seconds_and_ends_the_attempt_at_90_at_most_three_
     assert events[-1].failure.kind is FailureKind.TIMEOUT  # type: ignore[union-attr]
 
 
-def test_silence_is_counted_anew_after_each_sign_of_life() -> None:
+def test_idle_timeout_restarts_after_each_chunk() -> None:
     steps = [step for _ in range(5) for step in (pause(80), event({"type": "ping"}))]
     events = play(provider_for(reply(*steps, "done")))
     assert kinds(events).count("Quiet") == 5

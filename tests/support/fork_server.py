@@ -20,6 +20,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ _LIBRARIES = [
     "anthropic",
     "anthropic.resources.messages",
     "httpx2",
+    "httpcore2",
+    "anyio._backends._asyncio",
     "pydantic",
     "textual.app",
     "textual.widgets",
@@ -40,9 +43,14 @@ _LIBRARIES = [
     "markdown_it",
     "prompt_toolkit",
     "prompt_toolkit.shortcuts",
+    "prompt_toolkit.patch_stdout",
+    "prompt_toolkit.key_binding.bindings.search",
     "aiofiles",
     "watchfiles",
     "typer",
+    "typer._adapters",
+    "typer._click.decorators",
+    "ctypes",
     "asyncio",
     "email.parser",
     "difflib",
@@ -55,6 +63,8 @@ _PACKAGE = "agentcli"
 _REPOSITORY = Path(__file__).parents[2]
 _LARGEST_REQUEST = 1 << 20
 _BASE = {"PYTHONPATH": str(_REPOSITORY), "LANG": "C.UTF-8"}
+TERMINAL_BACKGROUND = (0x1E, 0x1E, 0x1E)
+"""Colour that the emulated terminal reports: stylesheets depend on it."""
 _DECIDED_AT_START = ("PYTHON", "TEXTUAL", "LC_", "LANG")
 
 
@@ -287,6 +297,43 @@ def _become_program(request: dict[str, Any]) -> None:
     sys.path[0] = request["cwd"]
 
 
+async def _use_app_once() -> None:
+    """Open the app without a terminal and let it answer a prompt: forked programs inherit parsed stylesheets and filled
+    caches of the libraries."""
+    import tempfile
+
+    from agentcli.assemble import Options
+    from agentcli.interactive.draft import Draft
+    from agentcli.tui.app import AgentApp
+    from agentcli.tui.start import Start
+    from agentcli.tui.startup.preferences import load_preferences
+    from agentcli.tui.terminal.translation import BackgroundColour
+    from tests.support import stylesheet_cache
+    from tests.support.scripts import provider_for
+
+    stylesheet_cache.install()
+    with tempfile.TemporaryDirectory() as folder:
+        environ = {"PATH": os.environ["PATH"], "HOME": folder, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+        options = Options(
+            cwd=Path(folder),
+            environ=environ,
+            interactive=True,
+            provider=provider_for("An **answer**.", "Another."),
+            settings='{"sandbox": {"mode": "off"}}',
+        )
+        start = Start(make_options=lambda: options, cwd=options.cwd, environ=environ)
+        app = AgentApp(start, load_preferences(options.cwd, environ, None, None))
+        async with app.run_test(size=(100, 30)) as pilot:
+            await app.engine_ready.wait()
+            app.post_message(BackgroundColour(TERMINAL_BACKGROUND))
+            app.chat.send(Draft("hello"))
+            while "answer" not in app.chat.transcript.source_text() or app.chat.session.busy:
+                await pilot.pause(0.01)
+            await app.chat.session.close()
+    # Programs read it from their own environment.
+    tempfile.tempdir = None
+
+
 def main() -> None:
     import importlib
     import pkgutil
@@ -299,6 +346,8 @@ def main() -> None:
     for module in pkgutil.walk_packages(package.__path__, f"{_PACKAGE}."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
+    asyncio.run(_use_app_once())
+    assert threading.active_count() == 1, "a fork would lose the other threads"
     gc.collect()
     gc.freeze()
     request = _serve(control)

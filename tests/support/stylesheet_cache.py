@@ -24,3 +24,5 @@ def _parse_once(self: Stylesheet, *arguments: Any, **options: Any) -> list[RuleS
 
 def install() -> None:
     Stylesheet._parse_rules = _parse_once  # type: ignore[method-assign]
+    # The same identity without a call into Python: applying a stylesheet hashes all of its rules for every widget.
+    RuleSet.__hash__ = object.__hash__  # type: ignore[method-assign]

@@ -31,7 +31,7 @@ import pyte
 
 from agentcli.core.messages import Json
 from agentcli.tui.sheets.typing_guard import PAUSE
-from tests.support.fork_server import ForkedProcess, can_fork, forked
+from tests.support.fork_server import TERMINAL_BACKGROUND, ForkedProcess, can_fork, forked
 from tests.support.server import LoopbackServer
 
 REPOSITORY = Path(__file__).parents[2]
@@ -67,7 +67,7 @@ _STRING = re.compile(rb"\x1b\]([^\x07\x1b]*)(?:\x07|\x1b\\)|\x1b\\")
 _UNKNOWN = re.compile(rb"\x1b\[([<>=?])[0-9;]*u|\x1b\[\?[0-9;]*\$p|\x1b\[[0-9;]*t|\x1b\[[0-9]* q")
 _CUT_OFF = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*\x1b?)?\Z")
 _ANSWERS = {
-    b"\x1b]11;?\x07": b"\x1b]11;rgb:1e1e/1e1e/1e1e\x1b\\",
+    b"\x1b]11;?\x07": b"\x1b]11;rgb:%02x/%02x/%02x\x1b\\" % TERMINAL_BACKGROUND,
     b"\x1b[?2026$p": b"\x1b[?2026;2$y",
 }
 """What an ordinary terminal says when it is asked: it is dark, and can hold a frame back until it is whole."""

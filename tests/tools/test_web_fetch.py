@@ -152,7 +152,8 @@ async def test_pages_are_kept_for_a_quarter_of_an_hour(tmp_path: Path) -> None:
 
 async def test_the_cache_is_bounded(tmp_path: Path) -> None:
     tool = WebFetch(clock=Clock())
-    pages = {f"/{n}": Answer(b"<p>x") for n in range(webfetch.MOST_CACHED + 3)}
+    plain = {"content-type": "text/plain"}
+    pages = {f"/{n}": Answer(b"x", headers=plain) for n in range(webfetch.MOST_CACHED + 3)}
     async with Website(pages) as site:
         for path in pages:
             await run(tool, context(tmp_path), url=site.url + path, prompt="x")

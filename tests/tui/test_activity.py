@@ -211,7 +211,7 @@ def test_counting_tokens_waits_for_a_tick_and_other_words_do_not() -> None:
     asyncio.run(run())
 
 
-def test_waiting_for_the_person_is_a_question_that_does_not_move() -> None:
+def test_waiting_for_the_user_shows_a_still_question_mark() -> None:
     app = Host()
 
     async def run() -> None:

@@ -76,7 +76,7 @@ class Host(App[None]):
         yield self.transcript
 
 
-def test_the_transcript_goes_on_by_itself_until_all_of_it_is_shown() -> None:
+def test_the_transcript_continues_until_everything_is_shown() -> None:
     async def run() -> None:
         app = Host()
         async with app.run_test(size=(60, 12)) as pilot:

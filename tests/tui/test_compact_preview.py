@@ -60,7 +60,7 @@ def test_what_stays_what_goes_the_summary_and_the_prices_are_shown() -> None:
     assert " Stays  2 messages of yours, word for word\n        parser.py, read again\n" in text
     assert " Goes   3 replies of the model (about 9,000 tokens)\n" in text
     assert "Find the bug." in text
-    choices = ("❯ 1 Yes, continue with the summary", "  2 Edit the summary", "  3 No, leave the conversation as it was")
+    choices = ("❯ 1 Yes, continue with the summary", "  2 Edit the summary", "  3 No, keep the conversation as it is")
     assert "".join(f" {choice}\n" for choice in choices) in text
     assert "e edit · Enter accept · n or Esc cancel" in text
 
@@ -95,7 +95,7 @@ def test_enter_accepts_and_esc_leaves_the_conversation_as_it_was() -> None:
 
 def test_prices_that_are_not_known_are_said() -> None:
     unknown = replace(PROPOSED, cost_usd=None, turn_usd_before=None, turn_usd_after=None)
-    assert " Price  the price of the summary is not known\n" in look(dialog(unknown), (100, 30))
+    assert " Price  the price of the summary is unknown\n" in look(dialog(unknown), (100, 30))
 
 
 def test_a_summary_that_was_changed_is_the_answer() -> None:

@@ -116,7 +116,6 @@ class Index:
         self.index = PathIndex(())
         self.listings = 0
         self.may_list = asyncio.Event()
-        self.problem = ""
         self.closed = False
 
     def __len__(self) -> int:
@@ -134,7 +133,7 @@ class Index:
         self.closed = True
 
 
-def test_the_first_search_waits_for_the_listing_and_later_ones_list_anew_only_now_and_then() -> None:
+def test_the_first_search_waits_for_the_listing_and_later_ones_rarely_list_again() -> None:
     async def main() -> None:
         index = Index()
         now = 100.0
@@ -161,7 +160,6 @@ def test_the_first_search_waits_for_the_listing_and_later_ones_list_anew_only_no
 def test_a_session_without_an_at_sign_lists_no_files() -> None:
     async def main() -> None:
         source = IndexedFiles(lambda: pytest.fail("listed"))
-        assert source.problem == ""
         await source.aclose()
 
     asyncio.run(main())
@@ -174,7 +172,7 @@ def executable(path: Path) -> Path:
     return path
 
 
-def test_the_editor_is_what_the_person_set_else_a_usual_one(tmp_path: Path) -> None:
+def test_the_editor_is_the_configured_one_else_a_usual_one(tmp_path: Path) -> None:
     nano, mine = executable(tmp_path / "bin/nano"), executable(tmp_path / "bin/mine")
     path, cwd = {"PATH": str(tmp_path / "bin")}, tmp_path / "work"
     assert editor_command({**path, "VISUAL": "mine --wait 'a b'", "EDITOR": "nano"}, cwd) == [

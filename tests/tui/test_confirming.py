@@ -48,8 +48,8 @@ def test_enter_does_it_and_esc_leaves_it_without_stopping_anything() -> None:
 
 
 def test_it_says_what_changes_and_what_that_costs() -> None:
-    text = "This re-bills 40k tokens, about $0.20, once: what is cached was made with the old one."
-    seen = look(dialog(text=text, yes="Change it", no="Leave it as it is"))
+    text = "This re-bills 40k tokens, about $0.20, once: the cached context cannot be reused."
+    seen = look(dialog(text=text, yes="Change it", no="Do not change it"))
     assert "Change the model to claude-opus-5-5?" in seen
     assert "re-bills 40k tokens, about $0.20, once" in seen
     assert "❯ 1 Change it" in seen
@@ -163,7 +163,7 @@ def test_the_app_asks_at_the_budget_and_goes_on(tmp_path: Path) -> None:
         await test_app.sends(pilot, app, "look around")
         await test_app.until(pilot, lambda: "The budget of $0.15 is spent ($0.20)." in test_app.shown(app))
         seen = test_app.shown(app)
-        assert "Raise it to $0.30 and go on" in seen
+        assert "Raise it to $0.30 and continue" in seen
         assert "Another amount like $5, or off" in seen
         assert "Stop here" in seen
         await test_app.until(pilot, lambda: app.screen.guard._is_over())  # type: ignore[attr-defined]

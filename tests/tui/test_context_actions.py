@@ -108,9 +108,9 @@ def test_d_says_the_price_in_one_line_and_enter_confirms() -> None:
     seen = look(page(context), "d", "enter", PAUSE, size=(120, 30))
     assert context.done == ["drop r:0"]
     assert f"Dropped: {SAVES}." in seen
-    assert "Left out of the context" in seen
+    assert "Dropped from the context" in seen
     assert "dropped, 6k tokens" in seen
-    assert "u bring back" in seen
+    assert "u restore" in seen
     assert "3k of 20k tokens" in seen
 
 
@@ -142,7 +142,7 @@ def test_u_brings_a_dropped_item_back() -> None:
     context.left_out |= {"r:0", "c:0"}
     seen = look(page(context), "end", "u", PAUSE, size=(120, 30))
     assert context.done == ["restore r:0"]
-    assert "It is back: adds 6,060 tokens a turn" in seen
+    assert "Restored: adds 6,060 tokens a turn" in seen
     assert "Left out" not in seen
 
 
@@ -174,7 +174,7 @@ def test_in_the_app_an_item_is_dropped_and_the_status_line_knows(tmp_path: Path)
         await pilot.press("d")
         await test_app.until(pilot, lambda: "Drop it? That saves" in test_app.shown(app))
         await pilot.press("enter")
-        await test_app.until(pilot, lambda: "Left out of the context" in test_app.shown(app))
+        await test_app.until(pilot, lambda: "Dropped from the context" in test_app.shown(app))
         [dropped] = engine.context.dropped_items()
         assert dropped.category == "answers"
         assert engine.context.outlook().tokens < before

@@ -13,7 +13,7 @@ from agentcli.core.unified_diff import parse
 from agentcli.tools.files.diff import diff_display
 from agentcli.tui.blocks import diff
 from agentcli.tui.blocks.base import BlockLine
-from agentcli.tui.blocks.diff_words import changed_words, pairs
+from agentcli.tui.blocks.diff_paint import changed_words, pairs
 from agentcli.tui.theme.palette import Palette
 
 PALETTE = Palette()

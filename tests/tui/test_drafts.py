@@ -85,7 +85,7 @@ def test_a_killed_process_leaves_its_draft_for_the_next_one(tmp_path: Path) -> N
     assert files(tmp_path / "d") == [".json", ".lock"], "and kept once"
 
 
-def test_a_found_draft_is_safe_also_when_nobody_takes_it(tmp_path: Path) -> None:
+def test_a_found_draft_is_safe_even_if_not_taken(tmp_path: Path) -> None:
     crashed(tmp_path / "d", "precious")
 
     async def script(pilot: Pilot[None], host: Host) -> None:
@@ -240,7 +240,7 @@ def test_a_disk_that_fails_is_told(tmp_path: Path) -> None:
         assert store.load() is None
         store.changed(lambda: FULL)
         store.flush()
-        assert store.problem.startswith("What is in the box would not survive a crash: ")
+        assert store.problem.startswith("The unsent prompt cannot be saved: ")
         store.discard(FULL)
         await store.aclose()
 

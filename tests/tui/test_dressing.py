@@ -47,7 +47,7 @@ def test_a_broken_theme_is_told_and_the_usual_one_is_on(tmp_path: Path) -> None:
     assert found.own_folder is None
 
 
-def test_a_theme_of_the_persons_own_is_watched_in_its_folder(tmp_path: Path) -> None:
+def test_a_user_theme_is_watched_in_its_folder(tmp_path: Path) -> None:
     (tmp_path / "themes").mkdir()
     shipped = theme_folders(None)[0] / "nord.toml"
     (tmp_path / "themes" / "mine.toml").write_text(shipped.read_text().replace('"nord"', '"mine"', 1))

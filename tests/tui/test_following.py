@@ -105,7 +105,7 @@ def test_following_survives_any_order_of_heights_widths_and_news(seed: int) -> N
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_somebody_looks_at_stays_at_the_top_while_heights_change(seed: int) -> None:
+def test_the_top_row_stays_while_heights_change(seed: int) -> None:
     rng = random.Random(seed)
 
     async def test(app: Host, pilot: Pilot[None]) -> None:

@@ -118,7 +118,7 @@ def test_reading_a_full_history_is_quick(tmp_path: Path) -> None:
     assert time.process_time() - began < 0.2
 
 
-def test_nothing_is_read_before_somebody_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_read_before_first_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "h.jsonl"
     path.write_text('{"text": "before"}\n')
     monkeypatch.setattr(History, "_read", lambda _self: pytest.fail("read"))
@@ -198,7 +198,6 @@ def test_the_walk_goes_up_and_down_and_keeps_what_was_changed() -> None:
     assert walk.older(Draft("one")) is None
     assert walk.newer(Draft("one")) == Draft("two!")
     assert walk.newer(Draft("two!")) == Draft("typed")
-    assert not walk.active
     assert walk.newer(Draft("typed")) is None
     assert HistoryWalk(History(None)).older(Draft("x")) is None
 

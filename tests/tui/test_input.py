@@ -176,7 +176,7 @@ def test_replies_of_the_terminal_are_known(data: bytes, token: Token) -> None:
         b"\x1b]11;" + b"x" * 20_000 + b"\x07",
     ],
 )
-def test_answers_nobody_wants_are_never_typed(garbage: bytes) -> None:
+def test_unrequested_terminal_answers_are_never_typed(garbage: bytes) -> None:
     assert read(b"a" + garbage + b"b") == [TypedText("ab")]
     assert read(b"a", *(garbage[start : start + 7] for start in range(0, len(garbage), 7)), b"b") == [TypedText("ab")]
 

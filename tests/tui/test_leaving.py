@@ -164,7 +164,7 @@ def screen_text(app: AgentApp) -> str:
     return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
 
 
-def test_a_sheet_on_a_sheet_is_left_by_itself_and_twice_quits(tmp_path: Path) -> None:
+def test_closing_an_inner_sheet_keeps_the_outer_and_twice_quits(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         leaves: list[int] = []
         app.leave = lambda code=0: leaves.append(code)  # type: ignore[method-assign,misc]

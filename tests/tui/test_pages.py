@@ -185,8 +185,8 @@ def test_a_price_that_is_not_known_is_said_and_not_counted_as_nothing() -> None:
     wide, narrow = look(CostPage(totals), size=(100, 24)), look(CostPage(totals), size=(50, 30))
     assert "not known" in next(line for line in wide.splitlines() if "my-model" in line)
     assert "$1.24 + ?" in next(line for line in wide.splitlines() if "together" in line)
-    assert "Session  $1.24  and 1 request whose price is not known" in wide
-    assert "my-model  price not known" in narrow
+    assert "Session  $1.24  and 1 request of unknown price" in wide
+    assert "my-model  unknown price" in narrow
 
 
 def test_a_narrow_cost_page_stacks_its_numbers() -> None:
@@ -292,7 +292,7 @@ def test_every_kind_of_item_that_the_engine_knows_has_a_letter_of_its_own() -> N
 
 def test_a_context_beyond_its_window_and_an_empty_one_are_said() -> None:
     full = [ContextItem(id="x", category="answers", label="much", tokens=30_000)]
-    assert "! more than the window holds" in look(ContextPage(full, 20_000, 16_000))
+    assert "! exceeds the context window" in look(ContextPage(full, 20_000, 16_000))
     assert "The context is empty" in look(ContextPage([], 20_000))
 
 
@@ -432,14 +432,14 @@ def test_what_a_project_cannot_set_is_only_saved_for_the_user() -> None:
 @pytest.mark.parametrize(
     ("rows", "files", "query", "said"),
     [
-        (settings(), FILES, "permissions.allow", "holds several values. Edit it in ~/.config"),
+        (settings(), FILES, "permissions.allow", "has several values. Edit it in ~/.config"),
         (
             settings(effort=("high", "environment variable AGENTCLI_EFFORT")),
             FILES,
             "effort",
-            "counts more than any file",
+            "overrides all settings files",
         ),
-        (settings(), {}, "effort", "This page is for reading only."),
+        (settings(), {}, "effort", "Settings cannot be changed here."),
     ],
 )
 def test_what_cannot_be_changed_here_says_why(

@@ -71,7 +71,7 @@ def test_whether_a_repetition_may_go_on_is_asked_in_its_own_words() -> None:
     event = asked("Loop guard", {}, reason="Yes lets it go on, no ends it.", display={"kind": "loop", "text": text})
     seen = look(dialog(event))
     assert text in seen
-    assert " ❯ 1 Yes, let it go on\n   2 No, end this task here\n   3 No, and say what to do instead\n" in seen
+    assert " ❯ 1 Yes, continue\n   2 No, stop this task\n   3 No, and say what to do instead\n" in seen
     assert "Always" not in seen
     assert answers("y", "n", event=event) == [Answer("allow"), Answer("deny")]
 
@@ -128,7 +128,7 @@ def test_nothing_is_said_twice_about_a_command_of_one_part() -> None:
         " ↑↓ choose · r edit rule · Tab where to save · Enter confirm · Esc stop"
     )
     elsewhere = look(dialog(event), keys="tab")
-    assert "saved in .agentcli/settings.local.json of this project, for you alone" in " ".join(elsewhere.split())
+    assert "saved in .agentcli/settings.local.json of this project, for you only" in " ".join(elsewhere.split())
     small = look(dialog(event), (40, 10), "end down")
     assert "2 Always allow  ‹" in small
     assert "+ Bash(git push:*)" in small
@@ -181,7 +181,7 @@ def test_of_an_edit_it_is_not_said_that_it_needs_to_be_asked_about() -> None:
         assert (reason not in look(dialog(event))) is evident
 
 
-def test_what_is_not_in_sight_is_counted_anew_whenever_the_room_changes() -> None:
+def test_hidden_rows_are_counted_again_when_the_space_changes() -> None:
     event = asked("Bash", {"command": "\n".join(f"line {number}" for number in range(60))}, display={"kind": "command"})
     for keys in ("end", "end | / | l i n e space 5 5 | escape", "end | 4 | escape", "4 | pagedown | escape | end"):
         rows = look(dialog(event), keys=keys).split("\n")
@@ -335,7 +335,7 @@ def test_a_diff_that_was_cut_is_followed_by_all_that_would_be_written() -> None:
     event = asked("Write", {"file_path": "a", "content": "one\ntwo\nlast line"}, display=display)
     text = look(dialog(event), (80, 40))
     assert "Create this file?" in text
-    assert "The diff is longer than that." in text
+    assert "The diff is cut off here." in text
     assert "3 last line" in text
 
 
@@ -349,7 +349,7 @@ def test_a_very_long_text_is_laid_out_beside_the_event_loop() -> None:
     play(dialog(event), script)
 
 
-def test_a_change_of_size_lays_everything_out_anew() -> None:
+def test_a_resize_repeats_the_layout() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         for width, height in ((40, 10), (120, 40), (20, 5), (80, 24)):
             await pilot.resize_terminal(width, height)
@@ -381,7 +381,7 @@ def test_what_is_copied_is_the_command_and_not_how_it_was_wrapped() -> None:
 
 def test_a_change_of_line_ends_alone_is_said() -> None:
     event = asked("Write", {"file_path": "a", "content": "x"}, display={"kind": "diff", "path": "a", "diff": ""})
-    assert "Only line ends would change" in look(dialog(event))
+    assert "Only line endings would change" in look(dialog(event))
 
 
 # ------------------------------------------------------------------------------------------------------ answers
@@ -405,7 +405,7 @@ def test_arrows_never_change_where_a_rule_is_saved() -> None:
 
 def test_the_place_is_shown_with_the_rules_and_in_the_choice() -> None:
     text = look(dialog(), (100, 24), keys="tab")
-    assert "“Always” would save, in .agentcli/settings.local.json of this project, for you alone:" in text
+    assert "“Always” would save, in .agentcli/settings.local.json of this project, for you only:" in text
     assert "‹\u00a0this\u00a0project\u00a0›" in text
 
 
@@ -418,7 +418,7 @@ def test_marking_always_scrolls_to_the_rules() -> None:
 
 def test_always_is_not_offered_without_rules_and_the_reason_is_said() -> None:
     event = asked("Bash", {"command": "x"}, display={"kind": "command"})
-    assert "\n     Always: no rule can cover this; it is asked each time" in look(dialog(event))
+    assert "\n     Always: no rule can cover this call; you are asked each time" in look(dialog(event))
     assert answers("2", "a", "down enter", event=event) == [OPEN, OPEN, Answer("deny")]
 
 

@@ -176,7 +176,7 @@ def test_a_rule_can_be_edited_and_is_described_again() -> None:
     assert "covers pytest with any arguments" in text
     assert "3\u00a0of\u00a03" in text
     elsewhere = look(dialog(PYTEST), keys="r | ctrl+u | B a s h ( l s ) enter")
-    assert "It does not cover this call" in elsewhere
+    assert "It does not match this call" in elsewhere
 
 
 def test_what_is_no_rule_is_explained_and_nothing_is_saved() -> None:

@@ -226,7 +226,7 @@ def test_a_row_that_cannot_be_chosen_says_why() -> None:
 
 
 def test_when_nothing_fits_that_is_said_and_enter_does_nothing() -> None:
-    assert "Nothing fits “zzz”." in look(Picker("Fruit", fruit()), *"zzz")
+    assert "No match for “zzz”." in look(Picker("Fruit", fruit()), *"zzz")
     assert answer(Picker("Fruit", fruit()), *"zzz", "enter") is UNANSWERED
     assert "There is nothing to choose from." in look(Picker[int]("Fruit", []))
 

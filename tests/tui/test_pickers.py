@@ -31,23 +31,24 @@ def test_the_model_picker_shows_windows_prices_and_what_is_in_force() -> None:
     seen = look(ModelPicker(Catalog(), "opus", 123_456), size=(80, 40))
     assert " ❯ ● claude-opus-5-5      1M  $4.00 in / $20.00 out   effort low–max    opus\n" in seen
     assert "     claude-haiku-4-5   200k  $1.00 in / $5.00 out    no effort levels\n" in seen
-    assert " Price not known\n     claude-mythos-5-2    1M                          effort low–max\n" in seen
+    assert "Price unknown\n     claude-mythos-5-2    1M                          effort low–max\n" in seen
     assert "Active now." in seen
 
 
-def test_a_change_of_the_model_says_what_it_bills_anew() -> None:
+def test_a_change_of_model_shows_what_is_billed_again() -> None:
     prices = {"claude-sonnet-5-5": ChangePrice(123_456, 0.309)}
     picker = ModelPicker(Catalog(), "opus", 123_456, price_of_change=lambda model: prices[model])
     seen = look(picker, "down", size=(120, 40))
-    assert "A change leaves the prompt cache behind and re-bills 123k tokens, about $0.309, once." in seen
-    assert said_of_change(ChangePrice(5000, None)).endswith("re-bills 5k tokens once; the price is not known.")
+    assert "A change invalidates the prompt cache and re-bills 123k tokens, about $0.309, once." in seen
+    assert said_of_change(ChangePrice(5000, None)).endswith("re-bills 5k tokens once; the price is unknown.")
     assert said_of_change(ChangePrice(0, 0.0)) == "Nothing is cached, so a change costs nothing."
     assert said_of_change(ChangePrice(0, 0.0, cold=True)) == "The cache is cold: nothing is re-billed."
 
 
 def test_a_model_whose_window_is_too_small_is_warned_about() -> None:
     seen = look(ModelPicker(Catalog(), "opus", 300_000), *"haiku-4-5")
-    assert "! Its window holds 200k, the conversation has 300k: it would have to be\n compacted first." in seen
+    warning = "! Its context window is 200k tokens and the conversation has 300k: compact it first."
+    assert warning in " ".join(seen.split())
 
 
 def test_the_model_picker_returns_an_id() -> None:
@@ -58,7 +59,7 @@ def test_the_model_picker_returns_an_id() -> None:
 
 def test_any_name_can_be_typed_and_is_said_to_be_unknown() -> None:
     assert answer(ModelPicker(Catalog(), "opus"), *"my-llama", "enter") == "my-llama"
-    assert "its window and price are not known" in look(ModelPicker(Catalog(), "opus"), *"my-llama")
+    assert "its context window and price are unknown" in look(ModelPicker(Catalog(), "opus"), *"my-llama")
 
 
 def test_a_short_name_finds_its_model_and_not_itself() -> None:
@@ -91,9 +92,9 @@ def test_the_effort_picker_shows_what_the_model_supports_and_what_a_change_costs
         "     low     short answers, quick and cheap\n"
         "     medium  a balance, for everyday work\n"
         "   ● high    thorough, for most hard work\n"
-        " ❯   xhigh   claude-opus-4-6 takes low, medium, high, max only\n"
-        "     max     all it can do, whatever it takes\n"
-        " A change leaves the prompt cache behind and re-bills 123k tokens, about $0.62,\n"
+        " ❯   xhigh   claude-opus-4-6 supports only low, medium, high, max\n"
+        "     max     maximum effort, regardless of cost\n"
+        " A change invalidates the prompt cache and re-bills 123k tokens, about $0.62,\n"
         " once.\n"
         " ↑↓ move · Enter choose · Esc back"
     )
@@ -115,7 +116,7 @@ def test_a_level_that_the_model_lacks_cannot_be_chosen() -> None:
 
 def test_an_unknown_price_is_said_and_not_called_nothing() -> None:
     seen = look(EffortPicker(Catalog().get("opus"), "auto", lambda _level: ChangePrice(5000, None)), "down")
-    assert "the price is not known" in " ".join(seen.split())
+    assert "the price is unknown" in " ".join(seen.split())
     assert "$" not in seen
 
 
@@ -127,7 +128,7 @@ def test_the_mode_picker_explains_every_mode_and_marks_the_dangerous_one() -> No
     assert " ❯ ● plan mode             changes nothing until you approve a plan\n" in seen
     assert "     ! bypass permissions  dangerous: allows almost everything\n" in seen
     assert "In settings: plan. " in seen
-    assert "! Commands and edits run unseen" in look(ModePicker(PermissionMode.PLAN), "end")
+    assert "! Commands and edits run without review" in look(ModePicker(PermissionMode.PLAN), "end")
     assert answer(ModePicker(PermissionMode.PLAN), *"accept", "enter") is PermissionMode.ACCEPT_EDITS
 
 

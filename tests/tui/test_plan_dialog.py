@@ -108,7 +108,7 @@ def test_an_emptied_plan_cannot_be_approved() -> None:
     play(dialog(), script)
 
 
-def test_the_persons_own_editor_can_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_users_editor_can_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
     async def edit(app: App[Any], text: str, environ: Any, cwd: Path) -> external.Written | external.NotWritten:

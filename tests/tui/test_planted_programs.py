@@ -15,7 +15,7 @@ from agentcli.cli.parse import parse
 from agentcli.core.errors import AgentError
 from agentcli.core.terminal import Terminal
 from agentcli.interactive.editor import NotWritten, editor_command
-from agentcli.plain.outside import edited_outside
+from agentcli.plain.reader import edited_outside
 from agentcli.providers.credentials import KeyHelper
 from agentcli.tui.model import Facts
 from agentcli.tui.prompt.paste import read_clipboard
@@ -116,7 +116,7 @@ async def test_the_editor_is_not_one_of_the_project_and_neither_is_what_it_start
 @pytest.mark.parametrize("named", ["{work}/.venv/bin/vi", "./.venv/bin/vi", ".venv/bin/vi", "{work}/../link/vi"])
 async def test_an_editor_in_the_project_is_refused_by_its_path_too(project: Project, named: str) -> None:
     environ = {**project.for_programs(), "EDITOR": named.format(work=project.work)}
-    with pytest.raises(AgentError, match="lies in the working directory"):
+    with pytest.raises(AgentError, match="is in the working directory"):
         await edited_outside("text", environ, project.work)
     assert not project.ran.exists()
 

@@ -152,7 +152,7 @@ def test_thinking_folds_with_the_seconds_it_took_and_blank_text_is_not_shown() -
         ({"is_error": True, "terminal": "model_error", "errors": ["No such model"]}, "No such model"),
         (
             {"is_error": True, "terminal": "max_turns", "errors": ["x"]},
-            "Stopped at the limit of turns. Send a prompt to continue.",
+            "Stopped at the turn limit. Send a prompt to continue.",
         ),
         ({"is_error": True, "terminal": "command_failed", "errors": ["x"]}, None),
         (

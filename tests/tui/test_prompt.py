@@ -219,7 +219,7 @@ def test_escape_leaves_the_search_with_what_was_typed_before() -> None:
         await write(pilot, "half a")
         await press(pilot, "ctrl+r")
         await write(pilot, "zzz")
-        assert "  Nothing in the history has these letters." in host.rows
+        assert "  No earlier prompt matches." in host.rows
         await press(pilot, "escape")
         assert host.text == "half a"
         assert host.said == []
@@ -391,7 +391,7 @@ def test_queued_prompts_stand_above_the_box_and_the_rest_is_counted() -> None:
         assert host.rows[-7:-4] == [
             "  ⋯ queued: prompt 0",
             "  ⋯ queued: prompt 1",
-            "  … 3 more, Up takes them back",
+            "  … 3 more, Up edits them",
         ]
         host.box.set_queued([])
         await pilot.pause()
@@ -429,7 +429,7 @@ def test_it_is_usable_at_forty_by_ten() -> None:
             "  /doctor [online]      Check this inst…",
             "  /undo [keep|replace]   Undo the file …",
             "  /redo [keep|replace]   Redo the chang…",
-            "  … 4 queued, Up takes them back",
+            "  … 4 queued, Up edits them",
             "──────────────────────── accept edits ──",
             "❯ /",
             "status",
@@ -467,7 +467,7 @@ def test_the_box_grows_with_the_text_up_to_a_third_of_the_screen() -> None:
     play(script, size=(60, 24))
 
 
-def test_typing_in_a_row_lays_nothing_out_anew() -> None:
+def test_typing_in_a_row_does_not_repeat_the_layout() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "x")
         laid_out: list[bool] = []

@@ -75,11 +75,11 @@ def test_chips_and_control_characters_are_minded_in_what_the_editor_wrote(tmp_pa
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("exit 3", "editor ended with code 3; the text in the box is as it was."),
+        ("exit 3", "editor ended with code 3; the text is unchanged."),
         ('rm "$1"', "The editor could not be used: No such file or directory."),
         (
             'dd if=/dev/zero of="$1" bs=1048576 count=11 2>/dev/null',
-            "What editor wrote is too large for a prompt (11,534,336 bytes).",
+            "The text from editor is too large for a prompt (11,534,336 bytes).",
         ),
     ],
 )
@@ -98,7 +98,7 @@ def test_a_terminal_that_cannot_be_handed_over_is_told(tmp_path: Path) -> None:
         await press(pilot, "ctrl+g")
         await host.workers.wait_for_complete()
         await pilot.pause()
-        assert told(host) == ["This terminal cannot be handed to another program."]
+        assert told(host) == ["This terminal cannot be used by another program."]
 
     play(script, environ=editor(tmp_path, "true"), cwd=work(tmp_path))
 

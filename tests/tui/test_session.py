@@ -120,7 +120,7 @@ async def test_what_is_sent_meanwhile_waits_and_joins_after_the_tools() -> None:
 
 
 @played
-async def test_what_nobody_took_in_is_a_submission_of_its_own() -> None:
+async def test_an_unclaimed_prompt_becomes_its_own_submission() -> None:
     async with Desk(reply(pause(5), "First."), "Second.", "Third.") as desk:
         desk.send("first")
         await asyncio.sleep(1)

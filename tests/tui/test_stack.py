@@ -74,7 +74,7 @@ def test_what_belongs_to_a_call_stands_under_it_and_is_kept_together() -> None:
     assert [entry.gap for entry in stack] == [0, 0, 0, 0, 0, 1, 0, 1]
 
 
-def test_a_block_whose_parent_is_not_there_stands_by_itself() -> None:
+def test_a_block_without_its_parent_stands_alone() -> None:
     assert ids(stacked(answer("a"), answer("b", parent="gone"))) == ["a", "b"]
 
 

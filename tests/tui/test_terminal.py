@@ -177,9 +177,7 @@ def test_a_program_that_fails_leaves_it_to_the_terminal(tmp_path: Path) -> None:
 
 def test_what_cannot_be_copied_is_said_with_what_to_do() -> None:
     said, written = copied("x" * 100_000, terminal(SSH_TTY="x"))
-    assert said == (
-        "Not copied: 100,000 characters are more than a terminal takes. Save it to a file with /export instead."
-    )
+    assert said == ("Not copied: 100,000 characters are too many for the terminal. Install wl-copy, xclip or xsel.")
     assert written == ""
     said, _ = copied("x", Terminal.from_environ({"TERM": "linux", "PATH": ""}))
     assert said == "Not copied: this terminal has no clipboard. Install wl-copy, xclip or xsel."

@@ -7,7 +7,6 @@ import importlib
 import inspect
 import pkgutil
 import sys
-import textwrap
 from collections.abc import Iterator
 from functools import cache
 from types import ModuleType
@@ -31,9 +30,37 @@ def is_textual(kind: type) -> bool:
 
 
 @cache
+def tree_of(module: str) -> ast.Module:
+    return ast.parse(inspect.getsource(sys.modules[module]))
+
+
+@cache
+def classes_in(module: str) -> dict[str, ast.ClassDef]:
+    """Every class of a module by its qualified name. `inspect.getsource` would read the module again for each."""
+    found: dict[str, ast.ClassDef] = {}
+
+    def look(parent: ast.AST, prefix: str) -> None:
+        for node in ast.iter_child_nodes(parent):
+            if isinstance(node, ast.ClassDef):
+                found[prefix + node.name] = node
+                look(node, f"{prefix}{node.name}.")
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                look(node, f"{prefix}{node.name}.<locals>.")
+            else:
+                look(node, prefix)
+
+    look(tree_of(module), "")
+    return found
+
+
+def tree_of_class(kind: type) -> ast.ClassDef:
+    return classes_in(kind.__module__)[kind.__qualname__]
+
+
+@cache
 def private_names(kind: type) -> frozenset[str]:
     """Private methods and fields of a class of Textual."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
+    tree = tree_of_class(kind)
     fields = {
         node.attr
         for node in ast.walk(tree)
@@ -47,7 +74,7 @@ def uses_in_class(kind: type) -> Iterator[str]:
     taken = frozenset[str]().union(*(private_names(base) for base in kind.__mro__ if is_textual(base)))
     if not taken:
         return
-    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(kind)))):
+    for node in ast.walk(tree_of_class(kind)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in taken:
             yield node.name
         elif isinstance(node, ast.Attribute) and node.attr in taken:
@@ -70,7 +97,7 @@ def all_private_names() -> frozenset[str]:
 
 def uses_in_module(module: ModuleType) -> Iterator[str]:
     """Private names that a module imports from Textual or takes from objects of it."""
-    nodes = list(ast.walk(ast.parse(inspect.getsource(module))))
+    nodes = list(ast.walk(tree_of(module.__name__)))
     own = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     own |= {node.attr for node in nodes if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self"}
     foreign = all_private_names() - own

@@ -34,5 +34,5 @@ def test_both_versions_are_shown_also_where_there_is_little_room() -> None:
         for text in ("you changed a.txt too", "Line 2, as it is now:", "- mine", "+ two", "❯ 1 Keep my lines"):
             assert text in seen, size
         assert "\x1b" not in seen
-    seen = look(dialog(exists=False, other_label="before “go”: there is no such file", clashes=[]))
+    seen = look(dialog(exists=False, other_label="before “go”: the file did not exist", clashes=[]))
     assert "2 Remove the file" in seen

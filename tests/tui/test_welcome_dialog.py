@@ -65,16 +65,16 @@ def test_it_reads_like_this() -> None:
         " agentcli needs a model to work with.",
         "",
         " Model servers on this machine (127.0.0.1, ports 11434, 1234, 8080, 8000):",
-        " Ollama. Nobody else was asked.",
+        " Ollama. No other machine was contacted.",
         "",
         " ❯ 1 Paste an API key for api.anthropic.com",
-        "     not shown, checked, then kept for this address alone",
+        "     hidden while you paste, checked, stored for this address only",
         "   2 Use Ollama on this machine",
         "     llama3.2, qwen3",
         "   3 Take the tour: agentcli demo",
         "     offline, without a key, in a temporary project",
         "   4 Not now",
-        "     commands work; a prompt asks again",
+        "     commands work; the next prompt asks again",
         " ↑↓ or a number choose · Enter confirm · Esc not now",
     ]
 
@@ -163,7 +163,7 @@ def test_work_that_takes_long_is_shown_and_esc_stops_it() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         for key in ["k", "a", "b", "enter"]:
             pilot.app.post_message(events.Key(key, {"enter": "\r"}.get(key, key)))
-        while "Asking api.anthropic.com …" not in "\n".join(shown(host)):
+        while "Contacting api.anthropic.com …" not in "\n".join(shown(host)):
             await pilot.pause(0)
         for key in ("enter", "down", "x"):
             pilot.app.post_message(events.Key(key, None))

@@ -13,7 +13,6 @@ from agentcli.providers.body import thinking_budget
 
 
 def same_messages(before: Sequence[Json], now: Sequence[Json]) -> int:
-    """How many from the start are the very same."""
     return sum(takewhile(bool, map(is_, before, now)))
 
 

@@ -24,7 +24,7 @@ _DIGEST_BYTES = 8
 _MARKED_PARTS = 2
 """Parts of the system prompt that have a breakpoint of their own, the first ones: see `Request.system`."""
 _LONGEST_NAME = 128
-_NOT_AS_LEFT = "it is not what it was when the session was left"
+_NOT_AS_LEFT = "it has changed since the session was closed"
 _MOST_NAMED = 3
 """Of what has changed beside the first, which is the one that breaks the cache."""
 

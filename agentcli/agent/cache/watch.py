@@ -35,8 +35,8 @@ UNKNOWN = "unknown: please report"
 _LEAST_MISSING = 1_024
 """Tokens; what is missing less is within what estimates and the server's own rounding explain."""
 _REASON_LIMIT = 300
-_OF_NO_USE = "was of no use, because effort, tools or prompts are not those of before, or the server dropped it"
-_DROPPED = "The server does not have the prompt cache of this session any more"
+_OF_NO_USE = "was not used: effort, tools or prompts have changed, or the server dropped it"
+_DROPPED = "The server no longer has the prompt cache of this session"
 _SNAPSHOT = re.compile(r"[@-]\d{8}$")
 _REPAIRS = {
     "strip_thinking": "thinking that the API refused is left out",
@@ -329,8 +329,7 @@ class CacheWatch:
 
 
 def _setup_of(answered: _Answered) -> Setup:
-    """What is cached belongs to the model that answered, which after a fallback is not the one that was asked. Any
-    other name is a server's own for the same."""
+    """The cache belongs to the model that answered, after a fallback another one. Other names are a server's own."""
     request = answered.sent.request
     return Setup(_asked_name(request, answered.model), request.effort, request.thinking)
 

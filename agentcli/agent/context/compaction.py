@@ -32,17 +32,13 @@ __all__ = ["INTERRUPTED", "Compaction", "CompactionDependencies", "Shortening"]
 MAX_SUMMARY_TOKENS = 16_000
 RAISED_SUMMARY_TOKENS = 48_000
 LEAST_SUMMARY_TOKENS = 4_000
-INTERRUPTED = "Compaction was interrupted; the conversation is as it was."
-_CANCELLED = "Compaction was cancelled; the conversation is as it was."
-NOTHING_YET = "There is nothing to shorten yet; the conversation is as it was."
-NO_SUMMARY = "The model gave no summary; the conversation is as it was."
-INFLATING = "The summary would be longer than what it replaces; the conversation is as it was."
-LITTLE_TO_GAIN = (
-    "Hardly anything would be gained by it; the conversation is as it was. /context shows what takes the room."
-)
-PINNED_TOO_MUCH = (
-    "With what is pinned, nothing would be gained; the conversation is as it was. Unpin something in /context."
-)
+INTERRUPTED = "Compaction was interrupted. The conversation is unchanged."
+_CANCELLED = "Compaction was cancelled. The conversation is unchanged."
+NOTHING_YET = "There is nothing to compact yet. The conversation is unchanged."
+NO_SUMMARY = "The model gave no summary. The conversation is unchanged."
+INFLATING = "The summary would be longer than what it replaces. The conversation is unchanged."
+LITTLE_TO_GAIN = "Compacting would free very little. The conversation is unchanged. /context shows what fills it."
+PINNED_TOO_MUCH = "With the pinned items, compacting would free nothing. Unpin something in /context."
 
 
 @frozen
@@ -279,7 +275,7 @@ class _Asking:
 def _wrong_with(call: SideCall) -> str | None:
     """Why a reply is no summary; None if it is one. Whatever it is, the conversation has not changed."""
     if call.failure is not None:
-        return f"The conversation could not be shortened: {call.failure.message}"
+        return f"The conversation could not be compacted: {call.failure.message}"
     if call.stop_reason not in (None, "end_turn", "stop_sequence"):
-        return f"The model gave no whole summary ({call.stop_reason}); the conversation is as it was."
+        return f"The model's summary is incomplete ({call.stop_reason}). The conversation is unchanged."
     return None if (call.text or "").strip() else NO_SUMMARY

@@ -28,8 +28,6 @@ from agentcli.providers.base import Provider
 
 @frozen
 class CompactionDependencies:
-    """What a compaction works with."""
-
     provider: Provider
     requests: Requests
     view: ContextView

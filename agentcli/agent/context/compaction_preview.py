@@ -54,8 +54,7 @@ class Shares:
     added: tuple[Share, ...]
 
     def lines(self, totals: RequestTokens, density: float) -> tuple[list[str], list[str], list[str]]:
-        """Kept, gone and added, a line each. Kept and gone come to exactly `totals.before`, kept and added to exactly
-        `totals.after`. `density`: true tokens per estimated one."""
+        """Kept, gone and added, a line each, with exact sums of `totals`. `density`: true tokens per estimated one."""
         kept = [Share(share.what, round(share.tokens * density)) for share in self.kept]
         kept = [Share(REST, totals.fixed), *kept] if totals.fixed > 0 else kept
         least = min(totals.before, totals.after)

@@ -32,7 +32,6 @@ from agentcli.tools.shell.background import BackgroundTask
 MOST_FILES = 5
 FILE_TOKENS = 5_000
 LEAST_FILE_TOKENS = 300
-"""Less than that of a file is no use."""
 PLAN_TOKENS = 5_000
 MOST_COMMANDS = 20
 
@@ -166,8 +165,7 @@ async def restored(
 
 
 def recent_paths(messages: Sequence[Message]) -> list[str]:
-    """The files that calls have read or written with success, the last used first, each once; then those that an
-    earlier compaction had restored."""
+    """The files that calls read or wrote, the last used first; then those that an earlier compaction restored."""
     failed: set[str] = set()
     paths: dict[str, None] = {}
     for message in reversed(messages):
@@ -198,8 +196,7 @@ def file_text(file: RestoredFile, tokens: int) -> str:
 
 
 def plan_text(log: Sequence[Message]) -> str:
-    """The plan that the user approved last, as they approved it; unless planning has begun again since, or all tasks
-    that were written down after it are done."""
+    """The plan that the user approved last, unless planning began again or all tasks written after it are done."""
     results = {result.tool_use_id: result for message in log for result in message.tool_results}
     data = {id: found for message in log for id, found in message.meta.get(RESULT_DATA, {}).items()}
     for place in range(len(log) - 1, -1, -1):

@@ -206,8 +206,7 @@ class ContextControl:
         return change if isinstance(change, str) else price_of_drop(change, situation)
 
     def drop(self, item: str) -> DropEffect | str:
-        """Leave an item and what belongs to it out of all further requests; the log keeps it. Returns the reason if it
-        cannot be dropped."""
+        """Leave an item and what belongs to it out of further requests, not out of the log; or the reason why not."""
         situation = self._situation()
         change = self._planned_drop(item, situation)
         if isinstance(change, str):
@@ -216,14 +215,13 @@ class ContextControl:
         return self._apply(change, f"you dropped {self._named(item)}", dropped)
 
     def restore(self, item: str) -> RestoreEffect | str:
-        """Restore a dropped item, or a shortened one in full, with what belongs to it. One that was shortened
-        automatically is pinned: it would be shortened again otherwise."""
+        """Restore a dropped or shortened item with what belongs to it; an automatically shortened one is pinned."""
         situation = self._situation()
         change = planned_restore(self._view, self._log.messages, item, situation)
         if isinstance(change, str):
             return change
         restored = price_of_restore(change, situation)
-        restored = self._apply(change, f"you brought back {self._named(item)}", restored)
+        restored = self._apply(change, f"you restored {self._named(item)}", restored)
         if change.keeps:
             self.pin(item)
         return restored

@@ -20,18 +20,18 @@ from agentcli.core.plural import counted
 
 NOT_THERE = "There is no such item in the context. /context items lists them with their ids."
 SYSTEM = "The system prompt is part of every request."
-TOOLS = "The tools are part of every request. A deny rule for one takes it away."
-INSTRUCTIONS = "What stands before all messages is part of every request. ContextChange the instruction files instead."
-SUMMARY = "The summary stands for all that came before it. /compact undo brings that back."
-COLLAPSED_SPAN = "It stands for several messages. Bring them back first; then they can be dropped one by one."
-LAST_PROMPT = "The last prompt is what the model goes by."
+TOOLS = "The tools are part of every request. A deny rule removes a tool."
+INSTRUCTIONS = "The instructions are part of every request. Change the instruction files instead."
+SUMMARY = "The summary replaces everything before it. /compact undo restores that."
+COLLAPSED_SPAN = "It is a summary of several messages. Restore them first, then drop them one by one."
+LAST_PROMPT = "The model is working on the last prompt."
 IN_USE = "The model is working with it right now. Drop it when the work is done."
-UNANSWERED = "It led to calls whose results the model has not answered yet. It can be dropped once it has."
-BY_SERVER = "What the server did belongs to the answer around it and cannot be dropped alone."
+UNANSWERED = "It led to calls that the model has not answered yet. Drop it after that."
+BY_SERVER = "A call that the server ran belongs to the answer around it and cannot be dropped alone."
 PINNED = "It is pinned. Unpin it first."
-PINNED_TOO = "What belongs to it is pinned. Unpin that first."
-DROPPED_ALREADY = "It is dropped already."
-NOT_CHANGED = "It is shown whole already."
+PINNED_TOO = "An item that belongs to it is pinned. Unpin that first."
+DROPPED_ALREADY = "It is already dropped."
+NOT_CHANGED = "It is already in the context."
 
 _FRONT = "user-context:"
 
@@ -346,11 +346,11 @@ def _costs(change: ContextChange, situation: ContextState) -> tuple[int, float |
     tokens = rewritten_tokens(change.first, max(0, change.freed), situation)
     usd = rewriting_usd(tokens, situation)
     if situation.cache_cold:
-        return tokens, usd, "costs nothing now because the cache has run out anyway"
+        return tokens, usd, "costs nothing because the cache has expired"
     if not tokens:
         return tokens, usd, "costs nothing because nothing after it is cached"
     if usd is None:
-        anew = f"{_counted(tokens)} written again, at a price that is not known,"
+        anew = f"{_counted(tokens)} written again, at an unknown price,"
         return tokens, usd, f"costs {anew} because the cache after it breaks"
     return tokens, usd, f"costs {money(usd)} once because the cache after it breaks"
 

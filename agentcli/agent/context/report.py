@@ -110,7 +110,7 @@ class ChangePrice:
         if not self.tokens:
             return "the cache is cold: nothing is re-billed" if self.cold else ""
         if self.usd is None:
-            return f"re-bills {token_count(self.tokens)} tokens once; the price is not known"
+            return f"re-bills {token_count(self.tokens)} tokens once; the price is unknown"
         return f"re-bills {token_count(self.tokens)} tokens, {self._about}, once"
 
     @property

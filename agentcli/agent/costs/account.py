@@ -60,7 +60,7 @@ class Account:
 
     def result(self, totals: Totals, catalog: Catalog, session_id: str, uuid: str) -> ev.Result:
         ended = self.ended or ev.LoopEnded(
-            terminal=EndReason.MODEL_ERROR.value, turns=0, text="The run did not end well."
+            terminal=EndReason.MODEL_ERROR.value, turns=0, text="The run ended unexpectedly."
         )
         subtype, is_error = self._verdict(ended)
         text = self.text
@@ -150,6 +150,6 @@ def budget_text(cap: float | None, totals: Totals) -> str:
         return f"Reached maximum budget (${cap or 0:g})"
     unpriced = ", ".join(name for name, used in totals.by_model.items() if used.unpriced_requests)
     return (
-        f"The price of {unpriced} is not known, so the budget of {money(cap or 0)} cannot be kept. "
+        f"The price of {unpriced} is unknown, so the budget of {money(cap or 0)} cannot be enforced. "
         'Set its price in the settings ("models") or leave the budget out.'
     )

@@ -21,7 +21,7 @@ from agentcli.core.permission import Answer
 from agentcli.core.usage import Totals
 
 STOP = "Stop here"
-LIFT = "Go on without a budget"
+LIFT = "Continue without a budget"
 _AMOUNT = re.compile(r"\$?\s*(\d{0,9}(?:\.\d{0,6})?)\s*(?:usd|dollars?|\$)?", re.IGNORECASE)
 
 Ask = Callable[[str, str, Json, Json], UserQuestion | None]
@@ -29,8 +29,7 @@ Ask = Callable[[str, str, Json, Json], UserQuestion | None]
 
 
 class BudgetQuestion:
-    """`run()` yields what happened and leaves the budget raised, lifted, or as it was; then `stops` says whether
-    nothing more may be sent."""
+    """`run()` leaves the budget raised, lifted, or as it was; then `stops` says whether nothing more may be sent."""
 
     def __init__(self, budget: Budget, totals: Callable[[], Totals], ask: Ask) -> None:
         self._budget = budget
@@ -64,14 +63,14 @@ class BudgetQuestion:
         if totals.fully_priced:
             offered = raised(cap, totals.cost_usd)
             text = f"The budget of {money(cap)} is spent ({spent})."
-            go_on = f"Raise it to {money(offered)} and go on"
+            go_on = f"Raise it to {money(offered)} and continue"
             self._offers[go_on] = offered
-            about = "The work goes on where it is."
+            about = "The task continues."
         else:
-            text, go_on, about = budget_text(cap, totals), LIFT, "What it costs from here on is not counted."
+            text, go_on, about = budget_text(cap, totals), LIFT, "Further costs have no limit."
         options = [
             {"label": go_on, "description": about},
-            {"label": STOP, "description": "Nothing is lost: a prompt goes on with it later."},
+            {"label": STOP, "description": "Nothing is lost: a later prompt can continue."},
         ]
         return {"question": f"{problem} {text}".strip(), "header": "Budget", "options": options, "multiSelect": False}
 
@@ -83,9 +82,9 @@ class BudgetQuestion:
             return ""
         wanted = self._offers.get(said) or dollars(said)
         if wanted is None:
-            return f"“{said[:40]}” is no amount of dollars."
+            return f"“{said[:40]}” is not an amount in dollars."
         if wanted <= totals.cost_usd:
-            return f"{money(wanted)} is not more than what is spent."
+            return f"{money(wanted)} is not more than you have spent."
         self._budget.set(wanted)
         return ""
 

@@ -80,5 +80,4 @@ class Costs:
         return self._budget.take_warning(self.totals, interactive=self._interactive)
 
     def budget_question(self, ask: Ask) -> BudgetQuestion:
-        """The question that is asked before a request when the budget is spent."""
         return BudgetQuestion(self._budget, lambda: self.totals, ask)

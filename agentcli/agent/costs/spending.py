@@ -9,11 +9,10 @@ old, mostly read from the cache, each further time. The sizes of results are est
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agentcli.agent.costs.account import budget_spent, budget_text
-from agentcli.agent.costs.step_savings import StepSavings
 from agentcli.agent.ports import PriceOf
 from agentcli.context.edits import block_id
 from agentcli.context.estimate import block_tokens, message_tokens
@@ -22,7 +21,7 @@ from agentcli.core.format import money
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock
 from agentcli.core.plaintext import plain_line
-from agentcli.core.usage import ModelTotals, Totals, Usage
+from agentcli.core.usage import CacheLosses, ModelTotals, Totals, Usage
 
 WARN_AT = 0.8
 """Share of the budget from which on the user is warned, once."""
@@ -293,7 +292,7 @@ class Budget:
         if self.cap is None or self._warned or self.is_spent(totals) or totals.cost_usd < self.cap * WARN_AT:
             return None
         self._warned = True
-        then = "you are asked whether to go on" if interactive else "the work stops"
+        then = "you are asked whether to continue" if interactive else "the run stops"
         return f"{money(totals.cost_usd)} of the budget of {money(self.cap)} is spent. At the budget {then}."
 
     def text(self, totals: Totals, *, interactive: bool) -> str:
@@ -302,9 +301,81 @@ class Budget:
         if not interactive:
             return text
         more = f"/budget {raised(self.cap or 0.0, totals.cost_usd):g}" if totals.fully_priced else "/budget off"
-        return f"{text}. Nothing is lost: {more} lets it go on, /budget off lifts the bound; then send a prompt."
+        return f"{text}. Nothing is lost: {more} raises it, /budget off removes it; then send a prompt."
 
 
 def raised(cap: float, spent: float) -> float:
     """A next bound to offer: twice as much, and in any case some above what is spent; in whole cents."""
     return math.ceil(max(cap * 2, spent * 1.2) * 100 - 1e-6) / 100
+
+
+STEPS: Collection[str] = ("budget", "snip", "microcompact", "collapse")
+
+
+class StepSavings:
+    def __init__(self, price: PriceOf) -> None:
+        self._price = price
+        self._left_out: dict[str, int] = {}
+        """By the target of its edit: tokens that requests go without."""
+        self._is_new = False
+        """Something was left out since the last response."""
+        self._response: tuple[str, Usage, bool] | None = None
+        """The last one: its model, its usage, and whether it was the first after a change."""
+        self._rebilled = CacheLosses()
+        self.requests = 0
+        """That were smaller for it."""
+        self.saved_tokens = 0
+        self.saved_usd = 0.0
+        self.priced = True
+        """False: for some of it no price is known, and the dollars are not all."""
+
+    @property
+    def rebilled_tokens(self) -> int:
+        return self._rebilled.tokens
+
+    @property
+    def rebilled_usd(self) -> float:
+        return self._rebilled.cost_usd(self._price) or 0.0
+
+    def take(self, event: ev.Event) -> None:
+        if event.agent:
+            return
+        match event:
+            case ev.ContextEdited():
+                for edit in event.edits:
+                    self._edit(edit, by_step=event.step in STEPS)
+                self._is_new = self._is_new or event.step in STEPS
+            case ev.ContextCompacted():
+                self._left_out.clear()
+            case ev.UsageReported(purpose="turn") if event.usage.prompt_tokens:
+                self._count(event.model, event.usage)
+            case ev.PrefixBroken() if event.rebilled_tokens and self._response is not None and self._response[2]:
+                self._lose(event.rebilled_tokens, *self._response[:2])
+
+    def _edit(self, edit: Json, *, by_step: bool) -> None:
+        target, freed = str(edit.get("target", "")), edit.get("freed")
+        self._left_out.pop(target, None)
+        if by_step and isinstance(freed, int) and freed > 0:
+            self._left_out[target] = freed
+
+    def _count(self, model: str, usage: Usage) -> None:
+        self._response, self._is_new = (model, usage, self._is_new), False
+        tokens = sum(self._left_out.values())
+        if not tokens:
+            return
+        self.requests += 1
+        self.saved_tokens += tokens
+        larger = replace(usage, cache_read_input_tokens=usage.cache_read_input_tokens + tokens)
+        before, after = self._price(model, larger), self._price(model, usage)
+        if before is None or after is None:
+            self.priced = False
+        else:
+            self.saved_usd += before - after
+
+    def _lose(self, tokens: int, model: str, usage: Usage) -> None:
+        long_lived = usage.cache_write_1h_tokens > 0
+        if self._price(model, usage) is None:
+            self.priced = False
+        self._rebilled = self._rebilled.adding(
+            model, tokens, long_lived=long_lived, broken=True, prompt=usage.prompt_tokens
+        )

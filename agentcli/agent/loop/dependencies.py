@@ -1,5 +1,4 @@
-"""`LoopDependencies`: everything that one iteration of the loop works with. Built for each submission in
-`agent/loop_setup.py`."""
+"""`LoopDependencies`: everything that an iteration of the loop uses. Built per submission in `agent/loop_setup.py`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Before the request: ask about a spent budget, make room if the context is nearly full, or refuse to send (SPEC 2.1
-step 7, 2.2)."""
+"""Before the request: ask about a spent budget, make room in the context, or refuse to send (SPEC 2.1 step 7, 2.2)."""
 
 from __future__ import annotations
 

@@ -106,7 +106,6 @@ class _Turns:
         return same // period + 1
 
     def refused(self, period: int) -> bool:
-        """Whether all calls of the last `period` turns were refused."""
         turns = [turn for number in range(period) if (turn := self._get(number)) is not None]
         return bool(turns) and all(refused for turn in turns for *_call, refused in turn)
 
@@ -179,7 +178,7 @@ class LoopQuestion:
             name="Loop guard",
             input={},
             title=self._title,
-            reason="The agent seems to go round in circles. Yes lets it go on, no ends this task here.",
+            reason="The agent seems to be stuck in a loop. Yes continues, no stops this task.",
             display={"kind": "loop", "text": text},
         )
 

@@ -49,8 +49,6 @@ class TurnDependencies:
 
 @frozen
 class TurnPlan:
-    """What is particular to this turn."""
-
     request: model.Request
     turn: int
     may_escalate: bool

@@ -20,8 +20,7 @@ from agentcli.core.messages import ToolUseBlock
 from agentcli.tools.base import ToolContext
 
 ABORT_GRACE_SECONDS = 3.0
-"""How long an aborted tool may take to clean up before its task is cancelled: two seconds for a process that ignores
-SIGTERM, and a little more."""
+"""Time for an aborted tool to clean up: two seconds for a process that ignores SIGTERM, and a little more."""
 
 SIBLING_FAILED = "Not run to its end: a call that ran beside it failed, and this one depended on it."
 
@@ -44,8 +43,7 @@ class _Entry:
 
 
 class Executor:
-    """One per reply. `submit` calls as they complete, `close` when there are no more. Starts calls while the reply
-    streams."""
+    """One per reply. `submit` calls as they complete, then `close`. Starts calls while the reply streams."""
 
     starts_while_streaming: ClassVar[bool] = True
 
@@ -94,7 +92,6 @@ class Executor:
 
     @property
     def last_begun(self) -> ToolUseBlock | None:
-        """The last call that has begun to work."""
         return next((entry.call for entry in reversed(self._entries) if entry.working), None)
 
     def results_ready(self) -> list[CallResult]:

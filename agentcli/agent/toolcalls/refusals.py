@@ -26,7 +26,6 @@ _REWRITES = (
 
 
 def allow_flag(rules: Sequence[str]) -> str:
-    """The flag that allows these rules, ready to be pasted into a shell."""
     return f"--allowedTools {shlex.quote(','.join(rules))}"
 
 

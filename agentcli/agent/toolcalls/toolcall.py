@@ -333,8 +333,7 @@ class ToolRunner:
     async def _with_network(
         self, call: ToolUseBlock, approved: _Approved, output: Output, context: ToolContext, work: _Work
     ) -> tuple[Output, UserWords | None]:
-        """Offer a command that failed for want of network again; its last output if the user declines or stops it, and
-        what they said then."""
+        """Offer a command that failed for want of network again; its last output if the user declines."""
         allowed: tuple[str, ...] = ()
         for _offer in range(MOST_OFFERS):
             hosts = output.wanted_hosts
@@ -392,8 +391,7 @@ class ToolRunner:
     async def _decline(
         self, call: ToolUseBlock, tool: Tool, input: Json, message: str, context: ToolContext, emit: EmitEvent
     ) -> None:
-        """The user's no. The result says only that: the model distrusts instructions in results, so what the user said
-        comes as their own message behind them."""
+        """The user's no. Their words follow as their own message: the model distrusts instructions in results."""
         declined = str(getattr(tool, "declined", "")) or "The user declined this call."
         try:
             reason = f"{declined} They said: {message}" if message else declined
@@ -517,8 +515,7 @@ def _may_write(tool: Tool, input: Json, context: ToolContext) -> bool:
 
 
 def result_block(call: ToolUseBlock, output: Output) -> ToolResultBlock:
-    """The result as it goes into the log: text cleaned of what cannot be sent, never without content, and marked if the
-    call failed (`core/tool_errors.py`)."""
+    """The result for the log: cleaned of what cannot be sent, never empty, and marked if the call failed."""
     content: Content
     if isinstance(output.content, str):
         content = (TextBlock(clean_text(output.content)),) if output.content.strip() else ()

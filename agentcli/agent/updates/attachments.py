@@ -1,8 +1,8 @@
 """Updates for the model beside prompts and results (SPEC 2.6): each thing at most once per change.
 
-What has been told is read from the messages that requests show, so that it survives a resume, is told again after a
-compaction has taken it out of sight, and is known again when that is undone; but for background commands, each of
-which ends once. Never here: anything without a cap.
+What the model already knows is read from the messages that requests show, so it survives a resume, is repeated after a
+compaction removed it, and counts again if that is undone. Background commands are an exception: each ends only once.
+Every text has a size limit.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from agentcli.tools.planning.todowrite import todos_from
 from agentcli.tools.shell.background import EarlierShell, Shell, Shells
 
 _MODE = "permission_mode"
-"""In a message's meta: the mode that this attachment tells of."""
+"""Meta key: the permission mode that this attachment reports."""
 
 _FOLDERS = "folders"
-"""In a message's meta: the lines about folders that this attachment tells."""
+"""Meta key: the folder lines that this attachment reports."""
 
 TASK_LIST = "task_list"
-"""In a message's meta: the task list was shown here."""
+"""Meta key of a message that shows the task list."""
 MOST_TASKS = 50
 _STALE_AFTER = 15
 
@@ -47,7 +47,7 @@ PLAN_MODE_OFF = "[Plan mode is off. Changes are possible again, within the usual
 
 
 Shown = Callable[[Sequence[Message]], Sequence[Message]]
-"""What of a log requests show (`View.messages`)."""
+"""Returns the messages of a log that requests show (`View.messages`)."""
 
 
 class Composite(Attachments):
@@ -86,8 +86,8 @@ class UserNotes(Attachments):
 
 
 class Whereabouts(Attachments):
-    """Tells the model where it works now, when a session is gone on with in another folder or with further ones: what
-    the system prompt says about that is from the beginning and stays as it is, for the cache."""
+    """Reports the working directories when a session is resumed with others. The system prompt keeps the original ones,
+    for the cache."""
 
     def __init__(self, known: Sequence[str], now: Sequence[str], ids: Ids, shown: Shown) -> None:
         """`known`: the folder lines of the system context, empty if it has none; `now`: the current ones."""
@@ -108,7 +108,7 @@ class Whereabouts(Attachments):
 
 
 class PlanModeNotice(Attachments):
-    """Tells the model that plan mode has begun or ended. It is enforced elsewhere: these are only words."""
+    """Reports the start and end of plan mode to the model. The mode is enforced elsewhere."""
 
     def __init__(self, mode: Callable[[], PermissionMode], ids: Ids, shown: Shown, can_ask: bool = True) -> None:
         self._mode = mode
@@ -127,14 +127,14 @@ class PlanModeNotice(Attachments):
 
 
 class TaskListReminder(Attachments):
-    """Shows the model its open tasks again when it has not touched the list for long, or cannot see it any more."""
+    """Shows the model its open tasks if it has not used the list for a while or no longer sees it."""
 
     def __init__(self, ids: Ids, shown: Shown) -> None:
         self._ids = ids
         self._shown = shown
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
-        # Most conversations have no open tasks; what is in sight is looked at only if there are some.
+        # Most conversations have no open tasks, so the shown messages are searched only if there are some.
         text = tasks_text(state.messages)
         if not text or not _out_of_mind(self._shown(state.messages)):
             return ()
@@ -142,14 +142,13 @@ class TaskListReminder(Attachments):
 
 
 class BackgroundReports(Attachments):
-    """Tells the model of background commands that have ended, unless it has found out itself; after a resume also of
-    those that an earlier process ran."""
+    """Reports ended background commands to the model, after a resume also those of an earlier process."""
 
     def __init__(self, shells: Shells, ids: Ids) -> None:
         self._shells = shells
         self._ids = ids
         self._last: tuple[str, list[Shell | EarlierShell]] = ("", [])
-        """The message that was given last, and the commands that it tells of."""
+        """Id of the last report, and its commands."""
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         self._take_back_unsent(state)
@@ -174,7 +173,7 @@ class BackgroundReports(Attachments):
         return (user_message(text, message_id, Origin.ATTACHMENT, {NOTE: note}),)
 
     def _take_back_unsent(self, state: LoopState) -> None:
-        """After an abort the last message may never have got into the log: then the model does not know of it."""
+        """Report again what an abort kept out of the log."""
         (message_id, shells), self._last = self._last, ("", [])
         if any(message.id == message_id for message in reversed(state.messages)):
             return
@@ -183,7 +182,7 @@ class BackgroundReports(Attachments):
 
 
 def tasks_text(log: Sequence[Message]) -> str:
-    """The task list, unless all of it is done."""
+    """The task list; "" if all tasks are done."""
     todos = todos_from(log)
     if all(todo["status"] == "completed" for todo in todos):
         return ""
@@ -194,7 +193,7 @@ def tasks_text(log: Sequence[Message]) -> str:
 
 
 def _out_of_mind(shown: Sequence[Message]) -> bool:
-    """Whether the list was last written or shown many replies ago, or nowhere in sight."""
+    """Whether the list was last written or shown many replies ago, or is no longer shown."""
     replies = 0
     for message in reversed(shown):
         if TASK_LIST in message.meta:

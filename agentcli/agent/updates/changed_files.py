@@ -1,9 +1,9 @@
-"""Files that the model has seen and others have changed: told once per change, as capped diffs (SPEC 2.6).
+"""Reports files that the model has seen and others have changed, once per change, as limited diffs (SPEC 2.6).
 
-Before each request every such file is looked at with one `stat`; only where that differs the content is hashed, so that
-our own writes, which the tools have noted, are never told. A file whose whole difference was shown counts as known from
-then on; one whose difference was cut or could not be shown does not, and changing it is refused until it is read.
-What is known is written down, so that a resumed session is told what was changed while no process held it.
+Before each request every such file is checked with one `stat`; only if that differs is the content hashed, so writes by
+our own tools are not reported. A file whose complete diff was shown counts as known; one whose diff was cut or could
+not be shown does not, and editing it is refused until it is read. The state is saved, so that a resumed session learns
+what changed in between.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ LONGEST_DIFFERENCE = 4_000
 LONGEST_TOLD = 20_000
 """Characters of all differences in one message."""
 CHANGED_FILES = "changed_files"
-"""In a message's meta: the files that it tells of."""
+"""Meta key: the files that a message reports."""
 
 _GONE = "gone"
 _SECONDS = 0.25
-"""What one look may take; a slow disk is looked at over several."""
+"""Maximum duration of one check; on a slow disk the next check continues."""
 _MOST_HASHED = 64 * 1024 * 1024
 _SETTLED_NANOSECONDS = 2_000_000_000
-"""A file changed twice within the resolution of its time stamp looks the same: so young a stamp is not relied on."""
+"""Minimum age of a reliable time stamp: two changes within its resolution look the same."""
 _LEAD = (
     "[Files that you have seen were changed by the user, another program or a command. Take the changes into account "
     "and do not undo them unasked. Old lines are marked with -, new ones with +."
@@ -60,42 +60,41 @@ _SESSION_TEMP = re.compile(r"(/.*/agentcli-[a-z0-9_]{8})/tmp/")
 
 @frozen
 class FileUpdate:
-    """One file that is not as the model saw it, or is so again."""
+    """A file that differs from what the model saw, or matches it again."""
 
     path: str
     seen: Seen
     digest: str
     data: bytes | None = None
     what: str = ""
-    """In words, where there is no difference to show."""
+    """Description if there is no diff to show."""
     difference: str = ""
     complete: bool = False
-    """The difference is all that the model does not know."""
+    """Whether the diff shows everything that changed."""
     during: bool = False
-    """It happened while a command of the model ran."""
+    """Whether it changed while a command of the model ran."""
     named: bool = False
-    """That command names the file."""
+    """Whether that command names the file."""
 
 
 @dataclass(slots=True)
 class _Knowledge:
-    """What was found out, by path. Copied before each look, and kept only if the look came to its end."""
+    """Known states by path. Copied before each check, and replaced only if the check completes."""
 
     stamps: dict[str, tuple[Stamp, str]] = field(default_factory=dict)
-    """With the digest that the model knew then."""
+    """Stamp, and the digest that the model knew then."""
     told: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Digests that the model was told of without getting to know the content, each with the one that it knows."""
+    """Digests reported to the model without the content, each with the digest that it knows."""
     found: dict[str, tuple[Stamp, str]] = field(default_factory=dict)
-    """Stamps with the digests that were found under them, also young ones: by the time a session is gone on with, they
-    are old enough."""
+    """Stamps with their digests, also young ones: by the time a session is resumed they are old enough."""
     fresh: set[str] = field(default_factory=set)
-    """Files whose `found` the last look has changed."""
+    """Files whose `found` the last check changed."""
     stopped_at: str = ""
 
 
 @frozen
 class _Report:
-    """A message on its way into the log, and what the model knew before it."""
+    """A message not yet in the log, and what the model knew before it."""
 
     message_id: str
     before: tuple[tuple[FileUpdate, bytes | None, tuple[str, str] | None], ...]
@@ -110,21 +109,21 @@ class ChangedFiles(Attachments):
         reported_elsewhere: Callable[[str], bool] | None = None,
         remember: Remember | None = None,
     ) -> None:
-        """`reported_elsewhere`: whether another attachment reports changes of this file. `remember` writes down what
-        the model has seen, for `recall` in another process."""
+        """`reported_elsewhere`: whether another attachment reports changes of this file. `remember` saves what the
+        model has seen, for `recall` in another process."""
         self._ids = ids
         self._reported_elsewhere = reported_elsewhere
         self._remember = remember
         self._written: dict[str, Record | None] = {}
         self._due: set[str] = set()
-        """Files of which there may be something new to write down."""
+        """Files whose state may have to be saved."""
         self._known = _Knowledge()
         self._last: _Report | None = None
         self._temp_emptied = False
-        """The model had files in the temp folder of an earlier process, and was not told that they are gone."""
+        """Whether the model had files in an earlier process's temp folder and does not know that they are gone."""
 
     def recall(self, log: Sequence[Message], lines: Iterable[tuple[str, Json]], context: ToolContext) -> None:
-        """Know again what was written down: `lines` as `remember` got them, each with the id of the message before."""
+        """Load the saved state: `lines` as passed to `remember`, each with the id of the message before it."""
         records = recalled(log, lines)
         recall(context.read_cache, records, log, context)
         self._written = dict(records)
@@ -165,7 +164,7 @@ class ChangedFiles(Attachments):
         return (user_message(text, message_id, Origin.ATTACHMENT, meta),)
 
     async def peek(self, context: ToolContext) -> list[str]:
-        """The files that the next request would tell of. Changes nothing."""
+        """The files that the next request would report. Changes nothing."""
         paths = self._paths(context)
         if not paths:
             return []
@@ -173,7 +172,7 @@ class ChangedFiles(Attachments):
         return [change.path for change in changes]
 
     def _paths(self, context: ToolContext) -> list[str]:
-        """What to look at, the latest first, or from where the last look had to stop."""
+        """Paths to check, latest first, or from where the last check stopped."""
         paths = context.read_cache.paths()[: -MOST_CHECKED - 1 : -1]
         if self._known.stopped_at in paths:
             place = paths.index(self._known.stopped_at)
@@ -187,12 +186,12 @@ class ChangedFiles(Attachments):
         paths = self._paths(context)
         if not paths:
             return []
-        # An abort while the thread works leaves everything as it was.
+        # An abort during the thread's work changes nothing.
         self._known, changes = await in_thread(_swept, paths, context, self._known, True)
         return changes
 
     def _record(self, path: str, cache: ReadCache) -> Record | None:
-        """What the model knows of a file by all that is in the log; None if nothing."""
+        """What the model knows of a file according to the log; None if nothing."""
         seen = cache.seen(path)
         if seen is None:
             return None
@@ -200,7 +199,7 @@ class ChangedFiles(Attachments):
         return Record(seen.digest, seen.whole, None, told if base == seen.digest else "")
 
     def _write_down(self, known: dict[str, Record | None], changes: Sequence[FileUpdate], cache: ReadCache) -> None:
-        """What is new since the last time. A change that was just found is not known yet: its message says it."""
+        """Save what is new since the last time, without changes just found: their message records them."""
         changed = {change.path for change in changes}
         for path in self._known.fresh:
             known.setdefault(path, self._record(path, cache))
@@ -219,7 +218,7 @@ class ChangedFiles(Attachments):
     def _note(self, change: FileUpdate, cache: ReadCache) -> None:
         self._due.add(change.path)
         if change.complete:
-            # What its own command wrote it can edit, but replacing the whole takes having seen the whole.
+            # It may edit what its own command wrote, but must read the whole file before replacing it.
             whole = change.seen.whole and not change.named
             cache.note_digest(change.path, change.digest, whole, change.data)
         if change.complete or change.digest == change.seen.digest:
@@ -249,7 +248,7 @@ class ChangedFiles(Attachments):
 def _swept(
     paths: Sequence[str], context: ToolContext, known: _Knowledge, differences: bool
 ) -> tuple[_Knowledge, list[FileUpdate]]:
-    """Blocking; never raises for what is on the disk."""
+    """Blocking; never raises because of files on disk."""
     cache, runs = context.read_cache, tuple(context.read_cache.runs)
     after = _Knowledge(dict(known.stamps), dict(known.told), dict(known.found))
     deadline = time.monotonic() + _SECONDS
@@ -266,7 +265,7 @@ def _swept(
         if known.stamps.get(path) == (stamp, seen.digest):
             continue
         told, base = known.told.get(path, (None, ""))
-        # It has been read or written since: what was told before is past.
+        # Read or written since, so earlier reports are obsolete.
         change = _compared(path, seen, stamp, told if base == seen.digest else None)
         hashed += stamp[1] if stamp is not None else 0
         if change is not None:
@@ -282,7 +281,7 @@ def _swept(
 
 
 def _stamp(path: str) -> Stamp:
-    """None for what is no regular file (any more)."""
+    """None if it is not a regular file."""
     try:
         found = os.lstat(path)
     except (OSError, ValueError):
@@ -293,7 +292,7 @@ def _stamp(path: str) -> Stamp:
 
 
 def _compared(path: str, seen: Seen, stamp: Stamp, told: str | None) -> FileUpdate | None:
-    """None if there is nothing to tell."""
+    """None if there is nothing to report."""
     data: bytes | None = None
     digest, what = _GONE, "is gone"
     if stamp is not None and stamp[1] > LARGEST_LOADED:
@@ -322,13 +321,12 @@ def _attributed(change: FileUpdate, stamp: Stamp, runs: Sequence[CommandRun], ro
 
 
 def _removed_temp_files(paths: Iterable[str]) -> list[str]:
-    """Files in temp folders of sessions that agentcli has removed."""
     found = ((path, _SESSION_TEMP.match(path)) for path in paths)
     return [path for path, match in found if match is not None and not os.path.lexists(match[1])]
 
 
 def _with_differences(changes: Iterable[FileUpdate], cache: ReadCache) -> list[FileUpdate]:
-    """The first of them with what has changed in them, as far as that can be shown."""
+    """The changes, the first of them with their diffs as far as these can be shown."""
     room, shown = LONGEST_TOLD, 0
     found: list[FileUpdate] = []
     for change in changes:

@@ -1,4 +1,4 @@
-"""Which changes of files happened while a shell command of the model ran, and whether the command names the file."""
+"""Finds file changes made while a shell command of the model ran, and whether the command names the file."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from pathlib import Path
 from agentcli.tools.files.read_cache import CommandRun
 
 _COARSE_NANOSECONDS = 20_000_000
-"""File systems stamp with the time of the kernel's last tick, which may lie before the start of the command."""
+"""File time stamps use the kernel's last tick, which may be before the command's start."""
 
 
 def runs_during(path: str, changed_at: int | None, runs: Sequence[CommandRun]) -> list[CommandRun]:
-    """The commands that ran when a file changed. `changed_at`: nanoseconds since the epoch; None for a file that is
-    gone, for which the folder's time stamp stands."""
+    """The commands that ran when a file changed. `changed_at`: ns since the epoch; None: gone, see its folder."""
     at = changed_at if changed_at is not None else _folder_changed_at(path)
     return [run for run in runs if run.began - _COARSE_NANOSECONDS <= at <= run.ended]
 
@@ -34,7 +33,7 @@ def _has_word(command: str, word: str) -> bool:
 
 
 def _folder_changed_at(path: str) -> int:
-    """When the nearest folder above that is still there was changed; 0 if none is."""
+    """Change time of the nearest existing parent folder; 0 if there is none."""
     folder = path.rpartition("/")[0]
     while folder:
         try:

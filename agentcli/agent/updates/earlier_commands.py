@@ -1,6 +1,6 @@
-"""The background commands that earlier processes of a resumed session ran: their ids, and what became of each.
+"""Background commands of earlier processes of a resumed session: their ids and outcomes.
 
-The session file has a record of each beginning and end.
+The session file records each start and end.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def resumed_shells(log: Sequence[Message], recorded: Mapping[str, Json]) -> Shel
 
 
 def _ended(task: Json) -> str:
-    """Nothing outlives the program: a command without a recorded end was ended with it."""
+    """Outcome of a command; one without a recorded end was stopped when the program ended."""
     running = task.get("status", "running") == "running"
     return ENDED_WITH_SESSION if running else str(task.get("summary") or task["status"])
 
 
 def _told(log: Sequence[Message]) -> set[str]:
-    """The ids of those whose end was reported to the model."""
+    """The ids of commands whose end was reported to the model."""
     told: set[str] = set()
     for message in log:
         told.update(map(str, message.meta.get(NOTE, {}).get("shells", ())))

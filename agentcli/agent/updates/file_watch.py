@@ -1,7 +1,7 @@
-"""Knowing between submissions that files were changed, without asking the disk over and over.
+"""Watches files between submissions, to notify the user of changes without polling.
 
-For people who sit in front of an idle session. Nothing depends on it: before each request `ChangedFiles` looks for
-itself, which is exact and cheap. Only the folders of files that the model has seen are watched, not what is below.
+Only a convenience in an idle session: before each request `ChangedFiles` does its own exact check. Only the folders of
+files that the model has seen are watched, not recursively.
 """
 
 from __future__ import annotations
@@ -18,19 +18,18 @@ from agentcli.tools.base import ToolContext
 from agentcli.tools.builtin import shown_path
 
 MOST_FOLDERS = 200
-"""The latest; systems let a user watch some thousands in all programs together."""
+"""The latest ones; systems allow a user some thousand watches in all programs."""
 _COALESCED_MILLISECONDS = 400
 _STEP_MILLISECONDS = 200
-"""The library's own 50 would wake the process twenty times a second."""
+"""The library's default of 50 would wake the process twenty times a second."""
 _RELOAD_MILLISECONDS = 100
 """For files that are reloaded while the user watches."""
 _MOST_NAMED = 3
 
 
 async def wait_for_changes(changed: ChangedFiles, context: ToolContext, without: Collection[str] = ()) -> list[str]:
-    """Wait until files that the model has seen are not as it saw them, and it was not told; gives their paths. For
-    between submissions; cancel it when one begins. Where nothing can be watched it never returns.
-    `without`: files that do not count."""
+    """Wait for unreported changes to files that the model has seen, and return their paths. For use between
+    submissions; cancel it when one begins. Never returns where nothing can be watched. `without`: files to ignore."""
     known = frozenset(context.read_cache.paths()).difference(without)
     folders = await in_thread(_folders, context)
     if folders:
@@ -61,11 +60,11 @@ async def _watched(
     )
     try:
         async for _batch in batches:
-            # A background command of ours, or a write that changed nothing, is no news.
+            # A background command of ours, or a write without a change, is not reported.
             if found := [path for path in await changed.peek(context) if path in known]:
                 return found
     except (OSError, RuntimeError):
-        # A folder that is gone, too many watches, a file system that cannot be watched.
+        # A missing folder, too many watches, or a file system without support.
         return []
     finally:
         stop.set()
@@ -102,7 +101,7 @@ async def wait_for_folder_change(folders: Sequence[str], wanted: Callable[[str],
 def _folders(context: ToolContext) -> list[str]:
     latest_first = reversed(context.read_cache.paths())
     folders = list(dict.fromkeys(path.rpartition("/")[0] or "/" for path in latest_first))[:MOST_FOLDERS]
-    # One that is gone would keep the others from being watched.
+    # A missing folder would make watching the others fail.
     return [folder for folder in folders if Path(folder).is_dir()]
 
 

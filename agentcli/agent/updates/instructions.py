@@ -1,4 +1,4 @@
-"""Instruction files that the model has not been shown yet, or that are not as it was shown them (SPEC 2.6, 3.1).
+"""Shows the model instruction files that are new to it or have changed (SPEC 2.6, 3.1).
 
 What it was shown at first is the user context, at the front of every request, which stays as it is. All else comes as
 attachments at the end, one for each file: those of folders that a tool has touched, and any that has changed. What has
@@ -31,7 +31,7 @@ INSTRUCTIONS = "instructions"
 MOST_FOLDERS = 20
 """Touched folders whose instructions are kept in sight, the latest."""
 LONGEST_AT_ONCE = 60_000
-"""Characters; what is more comes before the request after."""
+"""Characters; the rest is attached to the next request."""
 
 PATH_ARGUMENTS: Mapping[str, str] = {
     "Read": "file_path",
@@ -40,7 +40,6 @@ PATH_ARGUMENTS: Mapping[str, str] = {
     "MultiEdit": "file_path",
     "NotebookEdit": "notebook_path",
 }
-"""The argument with the path, by tool."""
 _FOLDER_ARGUMENTS = {"Glob": "path", "Grep": "path"}
 
 NEW = "[Instructions that hold for files you work with:]"
@@ -76,7 +75,7 @@ class Instructing(Attachments):
         self._notice = notice
         self._noticed = {notice for front in fronts.values() for notice in front.notices}
         self._touched: dict[str, None] = {}
-        """Folders, the one touched last at the end."""
+        """Folders, the last touched one at the end."""
         self._scanned: tuple[int, str] = (0, "")
         """How many messages have been looked through, and the id of the last of them."""
         self._decided: set[str] = set(fronts)
@@ -84,7 +83,7 @@ class Instructing(Attachments):
         self._ours = {path for front in fronts.values() for path in front.sources}
 
     def tells(self, path: str) -> bool:
-        """Whether changes of this file (real path) are told here."""
+        """Whether changes of this file (real path) are reported here."""
         return path in self._ours
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
@@ -133,8 +132,7 @@ class Instructing(Attachments):
         return True
 
     def _fresh_boundary(self, messages: Sequence[Message]) -> str:
-        """The id of the compact active boundary if no request has been made since, else "". Replies that a compaction
-        says again have no usage."""
+        """The id of the active compact boundary if no request was made since, else "". Repeated replies lack usage."""
         for message in reversed(messages):
             if message.origin is Origin.REPLY and message.usage is not None:
                 return ""
@@ -168,7 +166,7 @@ class Instructing(Attachments):
             for path in _touched(messages, place, state.tool_context):
                 self._touched.pop(path, None)
                 self._touched[path] = None
-        # A reply whose results are not there yet is looked at again.
+        # A reply without results yet is scanned again.
         settled = len(messages) - bool(messages and messages[-1].tool_uses)
         self._scanned = (settled, messages[settled - 1].id if settled else "")
 
@@ -195,8 +193,7 @@ def _touched(messages: Sequence[Message], place: int, context: ToolContext) -> l
 def known_anyway(
     due: Sequence[InstructionFile | Note], shown: Sequence[Message], context: ToolContext
 ) -> Collection[str]:
-    """The real paths of those that the model has just read or written itself, as they are now, and still sees that it
-    did."""
+    """The real paths of those that the model has just read or written, as they are now, and still sees."""
     seen = {file.real: context.read_cache.seen(file.real) for file in due}
     whole = {file.real for file in due if (known := seen[file.real]) and known.whole and known.digest == file.digest}
     if not whole:
@@ -211,7 +208,7 @@ def known_anyway(
 
 
 def _at_once(files: Sequence[InstructionFile]) -> list[InstructionFile]:
-    """As many as fit, at least one."""
+    """As many files as fit, at least one."""
     room = LONGEST_AT_ONCE
     chosen: list[InstructionFile] = []
     for file in files:

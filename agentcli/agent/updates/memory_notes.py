@@ -1,4 +1,4 @@
-"""Notes from memory that fit the latest prompt (SPEC 2.6): looked up while the model streams, attached once.
+"""Attaches memory notes that match the latest prompt (SPEC 2.6), searched while the model streams.
 
 The search begins with the prompt, in a thread; what it found is attached after the next tool results, without what the
 context has already, unless it has changed since. What was attached is read from the messages in sight, so that it
@@ -18,7 +18,7 @@ from agentcli.core.messages import Message, Origin, user_message
 from agentcli.memory.notes import Note, Notes
 
 _NOTES = "memory_notes"
-"""In a message's meta: the notes that it shows, real paths with their digests."""
+"""Meta key: the notes that a message shows, as real paths with digests."""
 _HEADING = "[Notes from your memory that may matter here. They are of earlier sessions: check before you rely on them.]"
 
 
@@ -30,7 +30,7 @@ class Remembering(Attachments):
         self._ids = ids
         self._shown = shown
         self._prompt = ""
-        """The id of the prompt that was searched for."""
+        """Id of the prompt of the last search."""
         self._search: asyncio.Future[list[Note]] | None = None
 
     async def collect(self, state: LoopState) -> Sequence[Message]:

@@ -1,4 +1,4 @@
-"""Files that a prompt names with `@path`: attached behind it as Read shows them, so that they cost no call.
+"""Attaches files that a prompt names with `@path`, in the form that Read shows, which saves a call.
 
 `@path`, `@"a path"`, `@path:10` and `@path:10-20`. Only what exists is a mention: addresses, decorators and package
 names stay text. Permission rules decide as for a call of Read; what may not be attached is reported to the model and to
@@ -34,9 +34,9 @@ from agentcli.tools.titles import title_of
 
 MOST_MENTIONS = 20
 MOST_CHARACTERS = 120_000
-"""Of all attachments of one prompt; what exceeds it is left to Read."""
+"""Limit for all attachments of one prompt; the model can read the rest."""
 MOST_CANDIDATES = 500
-"""Words with an `@` that are looked up on disk."""
+"""Maximum words with an `@` that are checked on disk."""
 _MOST_NAMES = 200
 _FOLDER = "directory"
 """The display kind of a listing."""
@@ -57,11 +57,11 @@ class Mention:
     path: str
     """Absolute."""
     lines: tuple[int, int] | None = None
-    """First and last, where the mention names a range."""
+    """First and last line, if the mention names a range."""
 
     @property
     def input(self) -> Json:
-        """Of the call of Read that would show the same."""
+        """Input of the Read call that would show the same."""
         if self.lines is None:
             return {"file_path": self.path}
         first, last = self.lines
@@ -69,7 +69,7 @@ class Mention:
 
 
 def find_mentions(text: str, context: ToolContext) -> list[Mention]:
-    """The mentions in a prompt, each once. Blocking: looks at the disk."""
+    """The mentions in a prompt, each once. Blocking: accesses the disk."""
     if "@" not in text:
         return []
     found: dict[tuple[str, tuple[int, int] | None], Mention] = {}
@@ -83,7 +83,7 @@ def find_mentions(text: str, context: ToolContext) -> list[Mention]:
 
 
 def _spellings(bare: str) -> Iterator[str]:
-    """The text behind an `@`, then the same with ever less of the punctuation at its end, at last without any."""
+    """The text after an `@`, then the same with less and less trailing punctuation."""
     yield bare
     for _removed in range(_MOST_TRAILING):
         if not bare or bare[-1] not in _TRAILING:
@@ -128,7 +128,7 @@ class Mentions:
     async def attach(
         self, text: str, context: ToolContext, signal: AbortSignal, *, may_ask: bool = True
     ) -> AsyncGenerator[ev.Event, None]:
-        """A message for each mention of the text, and a notice for each that is not attached. An abort ends it."""
+        """Yield a message for each mention, and a notice for each that is not attached. An abort ends it."""
         try:
             mentions = await signal.run(in_thread(find_mentions, text, context)) if "@" in text else []
         except Aborted:
@@ -165,7 +165,7 @@ class Mentions:
     async def _approve(
         self, mention: Mention, context: ToolContext, signal: AbortSignal, approval: _Approval, may_ask: bool
     ) -> AsyncGenerator[ev.Event, None]:
-        """Decide as for a call of Read; in an interactive session, a question where the rules ask."""
+        """Apply the permission rules of Read; in an interactive session, ask where they require it."""
         needs = approval.needs = self.read.needs(mention.input, context)
         decision = self.permissions.decide(self.read.name, mention.input, needs, context)
         if decision.behavior == "allow":
@@ -220,7 +220,7 @@ class Mentions:
 
 
 class _Approval:
-    """What was decided about a mention: why it is not attached, empty if it is."""
+    """Decision about a mention: the reason why it is not attached, empty if it is."""
 
     def __init__(self) -> None:
         self.problem = ""

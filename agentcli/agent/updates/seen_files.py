@@ -1,8 +1,8 @@
-"""What the model has seen of files, written down beside the conversation and brought back with it.
+"""Saves what the model has seen of files with the conversation, and loads it again.
 
-A line of the session file has what is new since the one before; a message that tells of changed files has in its meta
-what the model knows by it, because the process may end before another line. Contents are not written down: they are in
-the log where a file was written whole, and else a change is told without its difference.
+A line of the session file has the changes since the previous one; a message that reports changed files has in its meta
+what the model knows from it, because the process may end before the next line. Contents are not saved: the log has them
+if a file was written whole; otherwise a change is reported without a diff.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from agentcli.tools.builtin import absolute_path
 from agentcli.tools.files.read_cache import ReadCache, digest_of
 
 SEEN = "seen"
-"""In the meta of a message that tells of changed files: what the model has seen by it, in the form of `to_json`."""
+"""Meta key of a message that reports changed files: what the model knows from it, as made by `to_json`."""
 MOST_RECALLED = 2_000
 Stamp = tuple[int, ...] | None
 Remember = Callable[[Json], None]
-"""Write down what is new, by path; None for a file that is forgotten."""
+"""Saves changes by path; None for a forgotten file."""
 
 
 @frozen
@@ -30,9 +30,9 @@ class Record:
     digest: str
     whole: bool
     stamp: Stamp = None
-    """Of the file when it had that digest: it need not be read again while it has this one."""
+    """The file's stamp when it had that digest; while it is the same, the file need not be read."""
     told: str = ""
-    """The digest that the model was told of without getting to know the content."""
+    """The digest reported to the model without the content."""
 
 
 def to_json(record: Record) -> Json:
@@ -45,7 +45,6 @@ def to_json(record: Record) -> Json:
 
 
 def from_json(data: object) -> Record | None:
-    """None for what is no record."""
     if not isinstance(data, Mapping) or not isinstance(data.get("digest"), str):
         return None
     given = data.get("stamp")
@@ -54,8 +53,8 @@ def from_json(data: object) -> Record | None:
 
 
 def recalled(log: Sequence[Message], lines: Iterable[tuple[str, Json]]) -> dict[str, Record]:
-    """All that was written down, the latest last. `lines`: what `Remember` got, each with the id of the last message
-    before it."""
+    """All saved records, the latest last. `lines`: as passed to `Remember`, each with the id of the last message before
+    it."""
     by_message: dict[str, list[Json]] = {}
     for after, files in lines:
         by_message.setdefault(after, []).append(files)
@@ -78,7 +77,7 @@ def _take(found: dict[str, Record], lines: Iterable[object]) -> None:
 
 
 def recall(cache: ReadCache, records: Mapping[str, Record], log: Sequence[Message], context: ToolContext) -> None:
-    """Into the cache, with the content where the log has just that."""
+    """Load records into the cache, with the content if the log has it."""
     written = _written(log, context)
     for path, record in records.items():
         data = written.get(path)
@@ -87,7 +86,7 @@ def recall(cache: ReadCache, records: Mapping[str, Record], log: Sequence[Messag
 
 
 def _written(log: Sequence[Message], context: ToolContext) -> dict[str, bytes]:
-    """What calls of Write put into files last. Whether it is still what the model knows, a digest has to tell."""
+    """The last contents that Write calls put into files. Compare digests to see whether they are current."""
     found: dict[str, bytes] = {}
     for message in log:
         for use in message.tool_uses:

@@ -1,4 +1,4 @@
-"""The note for the model about undos and redos: it must not go on from files that are no longer what it saw."""
+"""Tells the model about undos and redos, so that it does not rely on outdated file contents."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from agentcli.tools.files.read_cache import ReadCache, digest_of
 from agentcli.workspace.base import UndoNews
 
 COMMAND_FAILED = "command_failed"
-"""The terminal of a command that could not do what was asked."""
+"""End reason of a command that failed."""
 _MOST_NAMED = 20
 _LONGEST_PROMPT = 80
 
 
 @frozen
 class UserActionNote:
-    """What the model has to know of something that the user did."""
+    """A note to the model about an action of the user."""
 
     about: Literal["shell", "undo"]
     text: str
@@ -30,7 +30,7 @@ class UserActionNote:
 
 
 def undo_note(news: Sequence[UndoNews], prompts: Mapping[str, str]) -> UserActionNote:
-    """One note about all of them. `prompts` has the texts by message id."""
+    """One note about all undos and redos. `prompts`: texts by message id."""
     parts = []
     for again in (False, True):
         some = [one for one in news if one.again is again]
@@ -56,7 +56,7 @@ def undo_note(news: Sequence[UndoNews], prompts: Mapping[str, str]) -> UserActio
 
 
 def forget_changed(paths: Iterable[str], cache: ReadCache) -> None:
-    """Forget what the model saw of these files, but for those that are as it saw them. Blocking."""
+    """Forget what the model saw of these files, except those that are unchanged. Blocking."""
     for path in paths:
         seen = cache.seen(path)
         if seen is not None and _digest(path) != seen.digest:

@@ -48,7 +48,6 @@ class CommandChanges:
 
 
 def part_changes(part: CommandPart, folder: str) -> CommandChanges | None:
-    """The changes of one part of a command that runs in a folder."""
     start = len(part.command.words) - len(part.inner)
     return file_changes(part.known or part.inner, folder, frozenset(index - start for index in part.command.globs))
 
@@ -96,7 +95,6 @@ def _paths(word: str, folder: str, *, is_glob: bool) -> list[str] | None:
 
 
 def is_plain_removal(paths: Sequence[str]) -> bool:
-    """Whether only a few files and no folder are removed."""
     folders = any(path.endswith(("/", "/.", "/..")) or (_is_folder(path) and not _is_link(path)) for path in paths)
     return not folders and len(paths) <= MOST_REMOVED
 

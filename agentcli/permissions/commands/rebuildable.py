@@ -53,7 +53,6 @@ class Rebuildable:
 
 
 def finds_only_caches(words: Sequence[str]) -> bool:
-    """Whether `find` with these arguments selects nothing but caches by their names."""
     names = [name for test, name in pairwise(words) if test == "-name"]
     plain = not any(word in ("-o", "-or", "!", "-not", ",", "\\!") for word in words)
     return plain and bool(names) and all(name in CACHES or name in ("*.pyc", "*.pyo") for name in names)

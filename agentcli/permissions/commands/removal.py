@@ -68,7 +68,6 @@ def removed_essential(command: str, cwd: Path, keep: Iterable[Path], home: Path 
 
 
 def _targets(starts: list[str], words: list[str]) -> tuple[list[str], bool]:
-    """Targets of a removal in a stretch of words, and whether it contains a removing program."""
     targets: list[str] = []
     finds = 0
     for index, word in enumerate(starts):

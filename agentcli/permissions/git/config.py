@@ -255,8 +255,7 @@ def _judge(folder: Path, program: str | None, seen: dict[str, object]) -> str | 
 def _submodule_objection(
     top: Path, git_dir: Path, program: str, seen: dict[str, object], left: list[int]
 ) -> str | None:
-    """`git status` and `git diff` look into submodules, where git obeys the configuration of those. `left`: how many
-    may still be looked at."""
+    """`git status` and `git diff` obey the configuration of submodules, too. `left`: how many may still be read."""
     index = git_dir / "index"
     seen[str(index)] = signature(index)
     data = read_bounded(index, _MOST_INDEX)

@@ -1,8 +1,8 @@
 """Permission rules: `Tool` or `Tool(spec)`, where each came from, and what each matches.
 
-In a written rule `<U+0029>` stands for the character with that code. `rule_text` writes so what would otherwise end the
-rule, split a list of rules, be trimmed or be invisible: lone parentheses, blanks at the ends, control and hidden
-characters. Not a backslash: that is common in commands and patterns, and older rules would change their meaning.
+In a written rule `<U+0029>` stands for the character with that code. `rule_text` uses it for characters that would end
+the rule, split a list of rules, be trimmed or be invisible: lone parentheses, blanks at the ends, control and hidden
+characters. A backslash is not an escape: it is common in commands and patterns, and older rules contain it literally.
 
 Matching fails in the direction that the rule's list needs: a deny or ask rule matches when in doubt, an allow rule
 only when certain. That is why every matcher takes `strict`. No decision is made here; that is `policy`.
@@ -39,7 +39,7 @@ class Rule:
     source: str = ""
     """Where it was written: a flag's name or a settings file."""
     root: Path | None = None
-    """What a pattern that begins with one slash is relative to; None: the working directory."""
+    """Base of patterns that begin with a single slash; None: the working directory."""
     scope: RuleScope = "agentcli"
 
     @property
@@ -47,16 +47,15 @@ class Rule:
         return self.tool if self.spec is None else rule_text(self.tool, self.spec)
 
     def names(self, tool_name: str) -> bool:
-        """Whether the rule's tool part is about this tool, whatever its spec."""
+        """Whether the rule's tool part matches this tool, regardless of its spec."""
         if self.tool in (tool_name, "*"):
             return True
         if self.tool.endswith("*"):
             return tool_name.startswith(self.tool[:-1])
-        # `mcp__server` stands for all tools of that server.
+        # `mcp__server` matches all tools of that server.
         return self.tool.startswith("mcp__") and self.tool.count("__") == 1 and tool_name.startswith(self.tool + "__")
 
     def covers_path(self, need: Need) -> bool:
-        """Whether the rule is a path rule about this kind of need."""
         if self.spec is None:
             return False
         if need.kind == "read":
@@ -67,18 +66,18 @@ class Rule:
         return PathPattern(self.spec or "", cwd, self.root or cwd, home)
 
     def matches_path(self, path: str, cwd: Path, home: Path | None, *, strict: bool) -> bool:
-        """Symlinks are resolved: strict wants both the name and what it leads to, loose either of them."""
+        """Symlinks are resolved: a strict match needs both the name and its target, a loose one either."""
         return self.pattern(cwd, home).matches(path, strict=strict)
 
     def matches_command(self, text: str, *, extended: bool = False) -> bool:
-        """Strict: whether one plain command is what the spec allows; `extended`: whatever arguments it may get."""
+        """Strict: whether the spec allows one plain command; `extended`: with any further arguments."""
         if self.spec is None:
             return False
         pattern = _command_pattern(self.spec)
         return _matches_words(pattern, text) and (not extended or pattern.endswith(" *"))
 
     def matches_somewhere(self, command: str) -> bool:
-        """Loose: whether what the spec names stands anywhere in the command."""
+        """Loose: whether the spec matches anywhere in the command."""
         if self.spec is None:
             return False
         pattern = _command_pattern(self.spec)
@@ -88,11 +87,11 @@ class Rule:
         )
 
     def matches_value(self, value: str) -> bool:
-        """For what is neither a path nor a command (`Task(name)`, `Skill(name)`): the spec, in which * is any text."""
+        """For values that are neither paths nor commands (`Task(name)`, `Skill(name)`); * in the spec is any text."""
         return self.spec is not None and _matches_words(_command_pattern(self.spec), value)
 
     def matches_host(self, host: str) -> bool:
-        """`domain:example.com` is that host and all below it."""
+        """`domain:example.com` matches that host and its subdomains."""
         if self.spec is None or not self.spec.startswith("domain:"):
             return False
         domain = self.spec.removeprefix("domain:").strip().lower().removeprefix("*.").rstrip(".")
@@ -101,7 +100,7 @@ class Rule:
 
 
 def parse_rule(text: str, source: str = "", root: Path | None = None, scope: RuleScope = "agentcli") -> Rule:
-    """Raises `UsageError` for what is no rule."""
+    """Raises `UsageError` if the text is not a rule."""
     text = text.strip()
     name, opened, rest = text.partition("(")
     name = name.strip()
@@ -127,7 +126,7 @@ def parse_rules(texts: Iterable[str], source: str = "", scope: RuleScope = "agen
 
 
 def rule_text(tool: str, spec: str) -> str:
-    """The rule as it is written: `parse_rule` reads exactly this spec from it, alone and in a list of rules."""
+    """The rule as text from which `parse_rule` reads exactly this spec, alone or in a list of rules."""
     if not spec:
         raise ValueError("A rule without a spec would match every use of the tool.")
     return f"{tool}({_quoted(spec)})"
@@ -167,14 +166,14 @@ def _is_balanced(text: str) -> bool:
 
 
 def _command_pattern(spec: str) -> str:
-    """`npm test:*` is another way to write `npm test *`; blanks count once."""
+    """Normalise a pattern: `npm test:*` means `npm test *`, and runs of blanks count as one."""
     if spec.endswith(":*"):
         spec = spec[:-2] + " *"
     return " ".join(spec.split())
 
 
 def _matches_words(pattern: str, text: str, start: int = 0) -> bool:
-    # `npm test *` is `npm test` too, but not `npm tests`.
+    # `npm test *` also matches `npm test`, but not `npm tests`.
     if pattern.endswith(" *") and len(text) - start == len(pattern) - 2 and text.startswith(pattern[:-2], start):
         return True
     return _wildcard(pattern, text, start)
@@ -183,13 +182,13 @@ def _matches_words(pattern: str, text: str, start: int = 0) -> bool:
 def _matches_anywhere(pattern: str, segment: str, *, first_only: bool) -> bool:
     if pattern.startswith("*"):
         return _matches_words(pattern, segment)
-    # By position, never by slices: a segment may have very many words.
+    # Index instead of slicing: a segment may have very many words.
     start = 0
     while True:
         if _matches_words(pattern, segment, start):
             return True
         following = segment.find(" ", start)
-        # `/bin/rm` is `rm` to a deny rule.
+        # A deny rule for `rm` also matches `/bin/rm`.
         slash = segment.rfind("/", start, len(segment) if following < 0 else following)
         if slash >= 0 and _matches_words(pattern, segment, slash + 1):
             return True
@@ -199,7 +198,7 @@ def _matches_anywhere(pattern: str, segment: str, *, first_only: bool) -> bool:
 
 
 def _wildcard(pattern: str, text: str, start: int) -> bool:
-    """`*` is any text, also none. Linear: a hostile command must not make a regular expression backtrack."""
+    """`*` is any text, including none. Linear time: a hostile command must not cause backtracking."""
     head, *rest = pattern.split("*")
     if not text.startswith(head, start):
         return False

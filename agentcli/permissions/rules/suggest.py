@@ -1,7 +1,7 @@
-"""Allow rules that would make a permission question go away. Suggestions only; nothing is applied here.
+"""Suggests allow rules that would avoid a permission question. Nothing is applied here.
 
 The exact command comes first: nearly every program has an option by which later arguments choose what runs. Programs of
-everyday work (`known_programs`) are also offered with a star, and what that covers is said. An interpreter or a shell
+everyday work are also offered with a star, and what that covers is said. An interpreter or a shell
 is never offered without its arguments, and one that takes its program from standard input has no rule at all. Every
 set of rules is put to the policy before it is offered: with it the call must be allowed.
 """
@@ -9,6 +9,7 @@ set of rules is put to the policy before it is offered: with it the call must be
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,10 +22,9 @@ from agentcli.permissions.command_verdicts import CommandJudge
 from agentcli.permissions.commands.command_parts import CommandPart
 from agentcli.permissions.granting import written_paths
 from agentcli.permissions.hosts import host_of, is_private_host
-from agentcli.permissions.rules.known_programs import any_prefix, known_prefix, tool_of, ways_to_start
 from agentcli.permissions.rules.rule import rule_text
 from agentcli.permissions.sandbox.secrets import holds_credentials
-from agentcli.permissions.shell.interpreters import runs_input
+from agentcli.permissions.shell.interpreters import RUN_OTHERS, is_interpreter, runs_input
 
 if TYPE_CHECKING:
     from agentcli.permissions.policy import Policy
@@ -40,7 +40,7 @@ class Suggestions:
     policy: Policy
     call: PermissionCall
     given: tuple[Need, ...]
-    """The needs as the tool stated them."""
+    """The needs that the tool declared."""
 
     def exact(self) -> list[str]:
         """The narrowest rules, one per part of a command; none if no rules can cover the call."""
@@ -67,7 +67,7 @@ class Suggestions:
         return [*found, signed_in] if signed_in is not None else found
 
     def _with_credentials(self, exact: list[str]) -> RuleChoice | None:
-        """The exact command with the variables that its program signs in with, where those are set."""
+        """The exact command with its program's sign-in variables, if those are set."""
         given = self.policy.credential_rules(self.given, self.call.cwd, self.call.working_dirs)
         if not exact or not given:
             return None
@@ -77,7 +77,7 @@ class Suggestions:
         return RuleChoice((*exact, *given), f"{self._exactly()}, with {_listed(names)}", note)
 
     def _however_started(self, wider: list[str]) -> RuleChoice | None:
-        """One tool of the project's own environment, under each name that it is started by."""
+        """Rules for one tool of the project's environment, for every way to start it."""
         prefixes = self._prefixes()
         tool = tool_of(prefixes[0]) if len(prefixes) == 1 else None
         if tool is None:
@@ -103,7 +103,7 @@ class Suggestions:
     # --------------------------------------------------------------------------------------------------- the rules
 
     def _verified(self, rules: list[str]) -> list[str]:
-        """The rules, if with them the call would run without a question."""
+        """The rules, if they would allow the call."""
         if not rules:
             return []
         call = self.call
@@ -125,7 +125,6 @@ class Suggestions:
         return list(dict.fromkeys(rules if call.needs else [call.tool_name]))
 
     def _prefixes(self) -> list[Words]:
-        """The prefixes of all parts that need a rule and are known."""
         executed = (need.target for need in self.call.needs if need.kind == "execute")
         parts = (part for command in executed for part in self._open_parts(command) if self._needs_rule(part))
         found = (known_prefix(part.inner) for part in parts)
@@ -142,7 +141,7 @@ class Suggestions:
     def _part_rules(self, part: CommandPart, prefix: Prefix) -> list[str]:
         rules: list[str] = []
         if self._needs_rule(part):
-            # A rule with a wildcard opens nothing outside, so the hint has to be exact there.
+            # A wildcard rule does not cover paths outside the working directories, so the hint must be exact.
             outside = any(not self.call.is_inside(str(path)) for path in written_paths(part))
             words = prefix(part.inner) if not runs_input(part.inner) and not outside else None
             if words is None:
@@ -167,7 +166,7 @@ def for_need(tool_name: str, need: Need) -> list[str]:
         if not host:
             return [tool_name]
         return [rule_text(tool_name, f"{'private' if is_private_host(host) else 'domain'}:{host}")]
-    # Of these each name is something else to allow.
+    # For these tools every name is a separate permission.
     named = tool_name in ("Task", "Skill") and need.target
     return [rule_text(tool_name, need.target) if named else tool_name]
 
@@ -175,7 +174,7 @@ def for_need(tool_name: str, need: Need) -> list[str]:
 def for_part(tool_name: str, part: CommandPart) -> list[str]:
     """Empty when no rule could cover the part."""
     text = part.inner_text if not part.extended else part.command.text
-    # A star would be a wildcard in the rule.
+    # A literal star would become a wildcard in the rule.
     if "*" in text or "\n" in text or runs_input(part.inner):
         return []
     return [rule_text(tool_name, text)]
@@ -183,3 +182,99 @@ def for_part(tool_name: str, part: CommandPart) -> list[str]:
 
 def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+PYTHON_TOOLS = frozenset({"pytest", "mypy", "ruff", "black", "isort", "flake8", "pylint", "pyright", "tox", "nox"})
+NODE_TOOLS = frozenset({"jest", "vitest", "eslint", "tsc", "prettier", "biome", "mocha", "stylelint"})
+_FURTHER = frozenset({"make", "gmake", "ninja", "ctest", "rspec", "phpunit", "golangci-lint", "shellcheck"})
+_ALONE = PYTHON_TOOLS | NODE_TOOLS | _FURTHER
+_SUB_COMMANDS = {
+    "npm": r"test|t|ci|run(?:-script)?",
+    "pnpm": r"test|run|lint|build",
+    "yarn": r"test|run|lint|build",
+    "bun": r"test|run",
+    "cargo": r"test|build|check|clippy|fmt|doc|bench|nextest",
+    "go": r"test|build|vet|fmt",
+    "gradle": r"test|build|check|assemble",
+    "gradlew": r"test|build|check|assemble",
+    "mvn": r"test|compile|package|verify",
+    "mvnw": r"test|compile|package|verify",
+    "dotnet": r"test|build|format",
+    "swift": r"test|build",
+    "flutter": r"test|analyze",
+    "deno": r"test|lint|fmt|check",
+    "mix": r"test|compile|format",
+    "cmake": r"--build",
+    "pre-commit": r"run",
+    "git": r"add|commit",
+    "composer": r"test",
+}
+_RUNS_SCRIPT = frozenset({("npm", "run"), ("npm", "run-script"), ("pnpm", "run"), ("yarn", "run"), ("bun", "run")})
+"""Followed by the name of a script, which belongs to the prefix."""
+_RUNNERS = frozenset(
+    {("uv", "run"), ("poetry", "run"), ("pipenv", "run"), ("pdm", "run"), ("hatch", "run"), ("bundle", "exec")}
+    | {("npx",), ("pnpm", "exec"), ("yarn", "exec"), ("bunx",)}
+)
+"""They run a tool of the project's own environment."""
+_ENVIRONMENT = re.compile(r"(?:[\w./@+-]*/)?(?:\.venv|venv|env)/bin/(?P<program>[\w.-]+)")
+_LOCAL_NODE = re.compile(r"(?:\./)?node_modules/\.bin/(?P<program>[\w.-]+)")
+_PLAIN = re.compile(r"[A-Za-z0-9_./:@+-]+")
+
+_NEVER = re.compile(
+    r"curl|wget|http|scp|sftp|rsync|rm|rmdir|unlink|shred|dd|mkfs\S*|find|fd|sed|awk|gawk|mawk|eval|source|\.|trap|alias|export"
+    r"|set|git|chmod|chown|ln|kill|pkill|killall|crontab|at|systemctl|service|mount|umount|apt|apt-get|brew|pip|pip3|pipx|gh"
+    r"|aws|gcloud|az|terraform|helm|ansible\S*|tar|unzip|tee|cp|mv|jq|rg|grep|cat|less|vim?|nano|emacs|open|xdg-open|cd"
+)
+
+
+def known_prefix(words: Words) -> Words | None:
+    """The words that a rule with a star may begin with, when the program is one of everyday work."""
+    if not _PLAIN.fullmatch(words[0]):
+        return None
+    for length in (2, 1):
+        if words[:length] in _RUNNERS and len(words) > length:
+            inner = known_prefix(words[length:])
+            return (*words[:length], *inner) if inner is not None else None
+    program = words[0].removeprefix("./")
+    local = _ENVIRONMENT.fullmatch(words[0]) or _LOCAL_NODE.fullmatch(words[0])
+    if local is not None:
+        program = local["program"]
+    if re.fullmatch(r"python[\d.]*", program):
+        is_tool = words[1:2] == ("-m",) and len(words) > 2 and words[2] in PYTHON_TOOLS
+        return words[:3] if is_tool else None
+    if program in _ALONE and (local is not None or "/" not in words[0]):
+        return words[:1]
+    commands = _SUB_COMMANDS.get(program)
+    if commands is None or len(words) < 2 or not re.fullmatch(commands, words[1]):
+        return None
+    if words[:2] not in _RUNS_SCRIPT:
+        return words[:2]
+    # Some of them also run a file that is named so.
+    named = len(words) > 2 and re.fullmatch(r"\w[\w:-]*", words[2]) is not None
+    return words[:3] if named else None
+
+
+def any_prefix(words: Words) -> Words | None:
+    """The same for any program that may have a star at all, for hints that are read before they are used."""
+    known = known_prefix(words)
+    program = words[0].rpartition("/")[2]
+    if known is not None:
+        return known
+    refused = is_interpreter(program) or RUN_OTHERS.fullmatch(program) or _NEVER.fullmatch(program)
+    return None if refused or not _PLAIN.fullmatch(words[0]) else words[:1]
+
+
+def tool_of(prefix: Words) -> str | None:
+    """The tool behind a prefix, however it is started: `pytest` for `.venv/bin/python -m pytest`."""
+    name = prefix[-1].rpartition("/")[2]
+    return name if name in PYTHON_TOOLS | NODE_TOOLS else None
+
+
+def ways_to_start(tool: str, environments: tuple[str, ...]) -> list[str]:
+    """Prefixes under which a project's own tool is started. `environments`: its virtual environments, as paths."""
+    if tool in NODE_TOOLS:
+        return [tool, f"npx {tool}", f"node_modules/.bin/{tool}"]
+    ways = [tool, f"python -m {tool}", f"python3 -m {tool}"]
+    for folder in environments:
+        ways += [f"{folder}/bin/{tool}", f"{folder}/bin/python -m {tool}", f"{folder}/bin/python3 -m {tool}"]
+    return ways

@@ -1,4 +1,4 @@
-"""Rules as people read and type them: checking a typed rule, what a rule covers, and which ones allow anything."""
+"""Rules for users: checks a typed rule, describes what a rule covers, and warns of rules that allow too much."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _INTERPRETERS = frozenset(
     | {"Rscript", "osascript", "awk", "gawk", "env", "sudo", "doas", "su", "xargs", "eval", "exec", "command", "nohup"}
     | {"setsid", "time", "timeout", "nice", "ssh", "npx", "bunx", "uvx", "pipx", "docker", "podman"}
 )
-"""Programs whose arguments or standard input say what runs."""
+"""Programs that run code from their arguments or standard input."""
 
 
 def checked(text: str) -> Rule:
-    """Raises `UsageError` for what is no rule, or could be read as another one than it is."""
+    """Parse a typed rule. Raises `UsageError` if it is invalid or ambiguous."""
     if shown_command(text) != text or "\n" in text:
         raise UsageError("The rule contains invisible characters or a line break.")
     return parse_rule(text)
 
 
 def covered_by(rules: Sequence[str]) -> str:
-    """A clause for people: `pytest with any arguments`."""
+    """A description for the user: `pytest with any arguments`."""
     if len(rules) > 1 and all(map(_is_exact_command, rules)):
         return f"exactly these {len(rules)} commands"
     if len(rules) == 1:
@@ -78,7 +78,7 @@ def _path(spec: str) -> str:
 
 
 def risk_of(rule: Rule) -> str:
-    """Why a rule allows far more than it names; empty if it does not."""
+    """Why a rule allows far more than its text suggests; empty if it does not."""
     if rule.tool == "*" or (rule.spec is None and rule.tool not in _HARMLESS_BARE):
         return f"{rule.text} allows {_covered(rule)}."
     if rule.tool != "Bash" or rule.spec is None:

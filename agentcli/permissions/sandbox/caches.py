@@ -1,4 +1,4 @@
-"""Caches of package tools inside of the sandbox: writable, and never the user's own, which other projects trust.
+"""Caches of package tools inside the sandbox: writable, and separate from the user's own, which other projects trust.
 
 One folder for each repository of a user, shared by its worktrees, so that a new worktree does not start cold. Other
 clones have their own: whatever names a clone's origin can be written by the clone, and what one project's commands put
@@ -34,11 +34,11 @@ _NEEDED = (
     *("pypoetry/virtualenvs", "ms-playwright", "ms-playwright-go", "Cypress", "puppeteer", "selenium", "electron"),
     *("huggingface", "torch", "whisper", "node", "bazel", "bazelisk", "coursier", "prisma", "nix", "mise", "rattler"),
 )
-"""Of `~/.cache`, what is downloaded once and used ever after: environments, browsers, models. Stays visible there."""
+"""Parts of `~/.cache` that stay visible: environments, browsers and models, which are downloaded only once."""
 
 
 def cache_folder(rules: SandboxRules) -> Path | None:
-    """The folder for this repository's caches, made if it is not there; None where there is no place for one."""
+    """The folder for this repository's caches, created if missing; None if that is impossible."""
     if rules.cache_dir is None or not rules.working_dirs:
         return None
     first = rules.working_dirs[0]
@@ -53,7 +53,7 @@ def cache_folder(rules: SandboxRules) -> Path | None:
 
 
 def cache_environment(cache: Path, environ: Mapping[str, str], rules: SandboxRules | None = None) -> dict[str, str]:
-    """Variables that lead tools to the folder, except those that the user has set."""
+    """Variables that point tools to the folder, except those that the user has set."""
     found = {name: str(cache / folder) for name, folder in _VARIABLES.items() if name not in environ}
     if rules is not None and "XDG_CACHE_HOME" not in environ and _home_cache(rules) is None:
         found["XDG_CACHE_HOME"] = str(cache / "home")
@@ -61,11 +61,11 @@ def cache_environment(cache: Path, environ: Mapping[str, str], rules: SandboxRul
 
 
 def cache_mounts(rules: SandboxRules, cache: Path | None) -> list[str]:
-    """Arguments that put a writable folder in the place of `~/.cache`, with what is needed of the user's own on it."""
+    """Arguments that mount a writable folder over `~/.cache`, with the needed parts of the user's own."""
     own = _home_cache(rules)
     if cache is None or own is None:
         return []
-    # Beside the cache, not in it: a command could put a link to any folder in the place of what it can rename.
+    # Beside the cache, not in it: a command could replace anything in it by a link.
     folder = os.path.realpath(cache.with_name(f"{cache.name}-home"))
     os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
     made = ["--bind", folder, str(own)]

@@ -1,6 +1,6 @@
-"""Whether a command failed because of the sandbox, and what the user can do about it. Text in, a sentence out.
+"""Explains from a command's output whether the sandbox made it fail, and what the user can do about it.
 
-A guess from the command's output, so it says "looks like"; it decides nothing, and no command gets more rights by it.
+This is a guess, so messages say "looks like". No permission depends on it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SURELY = re.compile(
     r"|Name or service not known|Network is unreachable)",
     re.IGNORECASE | re.MULTILINE,
 )
-"""Lines that are messages and not text that a command shows: enough where nothing else says that something failed."""
+"""Lines that are clearly error messages, even if the command reports success."""
 _NOT_ADDED = re.compile(r"^error: (?:'|\")?(.+?)(?:'|\")?: can only add regular files", re.MULTILINE)
 _READ_ONLY = re.compile(r"Read-only file system|EROFS|\[Errno 30\]|os error 30\b", re.IGNORECASE)
 _IN_THE_WAY = re.compile(r"Device or resource busy|EBUSY|\[Errno 16\]|Is a directory|EISDIR|\[Errno 21\]|os error 21\b")
@@ -45,7 +45,7 @@ _NO_LOOPBACK_SERVER = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _LOOPBACK_REFUSED = re.compile(r"Connection refused|ECONNREFUSED|\[Errno 111\]|os error 111\b", re.IGNORECASE)
-"""Of a server on this machine: commands without network have a loopback of their own."""
+"""Errors of a server on this machine: commands without network have their own loopback interface."""
 _HELPERS = re.compile(r"docker daemon|docker\.sock|podman\.sock|system_bus_socket|session bus|D-Bus|systemd/private")
 _PRIVILEGES = re.compile(r"no new privileges|must be run as root|sudo: |effective uid is not 0", re.IGNORECASE)
 _PATH = re.compile(
@@ -64,13 +64,12 @@ class Refusals:
     rules: SandboxRules
     masked: tuple[Path, ...]
     network: bool
-    """Whether the command had network."""
     temporary: Path | None = None
     """The folder behind `/tmp` for commands; None for the machine's own."""
 
 
 def worth_explaining(code: int, output: str) -> bool:
-    """Of a command that ended well only what is clear: the end of a pipe, or `; true`, hides a failure."""
+    """Whether to explain the output. After success only clear errors count, which a pipe or `; true` may hide."""
     return code != 0 or _SURELY.search(output[-_MOST_TEXT:]) is not None
 
 
@@ -116,7 +115,7 @@ def _write(text: str, refusals: Refusals) -> str | None:
 
 
 def _tracked(text: str, refusals: Refusals) -> str | None:
-    """Git names paths from the root of its repository, wherever that is."""
+    """A path from git's error message, which is relative to the repository's root."""
     for found in _NOT_ADDED.finditer(text):
         if any(str(mask).endswith(f"/{found[1]}") for mask in refusals.masked):
             return (
@@ -184,7 +183,7 @@ def names_missing_file(output: str) -> bool:
 
 
 def explain_missing(output: str, refusals: Refusals) -> str | None:
-    """For a command that ended well: its output may still name a file that exists and that the sandbox hides."""
+    """For a successful command whose output names an existing file that the sandbox hides."""
     sentence = _hidden(output[-_MOST_TEXT:], refusals)
     return f"Sandbox: {sentence}" if sentence else None
 
@@ -217,7 +216,7 @@ def _first_path(lines: Iterable[str], refusals: Refusals) -> str:
 
 
 def _paths(line: str, refusals: Refusals) -> list[str]:
-    """Absolute, as far as the text tells: relative names are below the first working directory."""
+    """Absolute paths; relative names are taken as below the first working directory."""
     found = []
     for match in _PATH.finditer(_WHERE.sub("", line)):
         path = match[1].rstrip(".") or match[1]

@@ -1,8 +1,8 @@
 """Removes secrets from configuration files for commands in the sandbox. Text in, text out.
 
-`~/.npmrc` names the registry beside the token for it: without the file a build goes to the wrong server, with it the
-token is readable. What is dropped is a whole entry, so that a program falls back to no credentials at all and not to
-half of them. A file that cannot be understood is shown as empty.
+`~/.npmrc` contains the registry and its token: without the file a build uses the wrong server, with it the token is
+readable. Whole entries are dropped, so that a program has no credentials at all instead of half of them. A file that
+cannot be parsed is shown as empty.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _GIT_SECRETS = re.compile(r"(?i)^(?:helper|extraheader|askpass|sslkey|cookiefile
 
 
 def filtered_lines(text: str) -> str | None:
-    """INI, properties, TOML, YAML and npmrc: one entry a line, more of it in lines that are indented deeper."""
+    """INI, properties, TOML, YAML and npmrc: one entry per line, continued on lines that are indented deeper."""
     kept: list[str] = []
     dropped_at: int | None = None
     continued = False
@@ -58,7 +58,7 @@ def filtered_lines(text: str) -> str | None:
 def _clean_line(line: str) -> str | None:
     stripped = line.strip()
     if stripped[:1] in ("#", ";"):
-        # An old token is often only commented out.
+        # Old tokens are often commented out.
         return None
     cleaned = without_url_credentials(line)
     if cleaned is None or holds_secret(cleaned):
@@ -78,7 +78,7 @@ def _clean_line(line: str) -> str | None:
 
 
 def filtered_git(text: str) -> str | None:
-    """The same, and without the helpers that hand out credentials, which cannot work in the sandbox."""
+    """The same for git, also without credential helpers, which cannot work in the sandbox."""
     kept = []
     for line in text.splitlines():
         key = line.strip().partition("=")[0].strip()
@@ -123,7 +123,7 @@ def _clean_text(text: str) -> str | None:
 
 
 def filtered_xml(text: str) -> str | None:
-    """Maven and NuGet: without the elements that hold accounts."""
+    """Maven and NuGet, without the elements that hold accounts."""
     if "<!" in _XML_COMMENT.sub("", text) or not text.lstrip("\ufeff \t\r\n").startswith("<"):
         return None
     cleaned = without_url_credentials(_XML_SECRET.sub("", _XML_COMMENT.sub("", text)))

@@ -58,10 +58,10 @@ class ProxyConnection:
 
 
 class WritablePaths:
-    """Approved paths outside the working directories, made mountable. To be closed when the command has ended."""
+    """Approved paths outside the working directories, made mountable. Close it when the command has ended."""
 
     def __init__(self, paths: Iterable[Path], closed: Sequence[Path], home: Path | None) -> None:
-        """`closed`: what no approval opens, such as credentials and agentcli's own folders."""
+        """`closed`: paths that no approval opens, such as credentials and agentcli's own folders."""
         self._created: list[Path] = []
         self.paths = tuple(dict.fromkeys(self._mountable(paths, closed, home)))
 
@@ -71,13 +71,13 @@ class WritablePaths:
             if any(real.is_relative_to(folder) or folder.is_relative_to(real) for folder in closed):
                 continue
             if real == Path("/") or (home is not None and home.is_relative_to(real)):
-                # Too much for one command: start-up files of shells and programs lie there.
+                # Too broad for one command: it contains start-up files of shells and programs.
                 continue
             if real.exists() or self._create(real):
                 yield real
 
     def _create(self, path: Path) -> bool:
-        """An empty file to mount over. Its folder stays closed: nothing beside the file was approved."""
+        """Create an empty file to mount over. Its folder stays closed, because only the file was approved."""
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         except OSError:
@@ -93,6 +93,6 @@ class WritablePaths:
         for path in self._created:
             with contextlib.suppress(OSError):
                 status = path.lstat()
-                # `touch` leaves an empty file, too, but not its time.
+                # `touch` also leaves an empty file, but changes its time.
                 if status.st_size == 0 and status.st_mtime_ns == _NEVER:
                     path.unlink()

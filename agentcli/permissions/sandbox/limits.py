@@ -48,7 +48,7 @@ class ResourceLimits:
 
 
 def default_memory() -> int | None:
-    """Three quarters of what this machine, or the container around us, has; None if that cannot be found out."""
+    """Three quarters of the memory of this machine or container; None if unknown."""
     try:
         total = os.sysconf("SC_PHYS_PAGES") * _PAGE
     except (ValueError, OSError):
@@ -60,9 +60,9 @@ def default_memory() -> int | None:
 
 
 def with_kernel_limits(arguments: tuple[str, ...], limits: ResourceLimits) -> tuple[str, ...]:
-    """A shell's `-c` arguments with limits set before anything else, in the same line so that its line numbers stay.
+    """A shell's `-c` arguments with the limits set first, on the same line so that line numbers stay the same.
 
-    Processor time is soft below hard: the first limit tells by SIGXCPU what the reason is, before the second kills.
+    The soft limit on processor time is below the hard one: SIGXCPU reveals the reason before the hard limit kills.
     """
     if len(arguments) < 3 or arguments[1] != "-c":
         return arguments
@@ -71,7 +71,7 @@ def with_kernel_limits(arguments: tuple[str, ...], limits: ResourceLimits) -> tu
     if (seconds := limits.cpu_seconds) is not None:
         prefix = f"ulimit -St {seconds}; ulimit -Ht {seconds + 5}; "
     if limits.processes is not None and os.geteuid() != 0 and shell.endswith("/bash"):
-        # Counts threads too, and before Linux 5.14 all that the user runs: only there to stop what outruns the watch.
+        # Also counts threads, and before Linux 5.14 all of the user's processes: only a fallback for fast growth.
         prefix += f"ulimit -u {max(_LEAST_TASKS, 4 * limits.processes)} 2>/dev/null; "
     return (shell, option, f"{prefix}{script}", *rest)
 
@@ -87,7 +87,7 @@ class LimitWatch:
         self._thread: threading.Thread | None = None
 
     def add(self, key: object, first_process: Callable[[], int | None]) -> None:
-        """`first_process`: the number of the sandbox's first process, None before it is there."""
+        """`first_process`: returns the pid of the sandbox's first process, None before it starts."""
         if not self._limits.watched:
             return
         with self._guard:
@@ -97,7 +97,7 @@ class LimitWatch:
                 self._thread.start()
 
     def remove(self, key: object) -> str:
-        """Stop watching. Returns what limit the command was stopped for, empty for none."""
+        """Stop watching. Returns a message about the exceeded limit, empty for none."""
         with self._guard:
             self._watched.pop(key, None)
             if not self._watched:
@@ -109,7 +109,7 @@ class LimitWatch:
         while True:
             with self._guard:
                 if not self._watched:
-                    # Ends here and not when told to: most sessions run nothing most of the time.
+                    # The thread ends when idle, because most sessions rarely run commands.
                     self._thread = None
                     return
                 self._guard.wait(pause)
@@ -130,8 +130,8 @@ class LimitWatch:
             if key not in self._watched:
                 return
             self._struck.setdefault(key, reason)
-            # The first process of a pid namespace takes all others along, whatever they do. Under the lock: as long as
-            # the launch is not over its number cannot belong to another process.
+            # Killing the first process of a pid namespace kills all others. Under the lock: as long as
+            # the launch has not ended, its pid cannot be reused.
             with contextlib.suppress(OSError):
                 os.kill(first, signal.SIGKILL)
 
@@ -152,7 +152,7 @@ def _excess(first: int, limits: ResourceLimits) -> str:
         return ""
     used = sum(_anonymous(root, name) for name in processes)
     if used > limits.memory:
-        # Pages that forked processes share were counted for each of them; the exact number takes milliseconds.
+        # Shared pages of forked processes were counted several times; the exact number takes milliseconds.
         used = sum(_proportional(root, name) for name in processes)
     if used <= limits.memory:
         return ""

@@ -26,13 +26,13 @@ def _nothing() -> Iterable[Path]:
 
 @frozen(kw_only=True)
 class SandboxRules:
-    """All paths absolute."""
+    """The settings of a sandbox. All paths are absolute."""
 
     working_dirs: tuple[Path, ...]
     home: Path | None = None
     network: bool = True
     strict: bool = False
-    """Also no user namespaces inside, which costs browsers and containers and takes away a way into the kernel."""
+    """Also disable user namespaces inside: browsers and containers fail, but the kernel is less exposed."""
     allow_write: tuple[Path, ...] = ()
     allow_read: tuple[Path, ...] = ()
     deny_read: tuple[Path, ...] = ()
@@ -101,11 +101,11 @@ class Masks:
     refused: tuple[Path, ...]
     emptied: tuple[Path, ...]
     reopened: tuple[Path, ...]
-    """Inside one of them, and readable all the same."""
+    """Paths inside masked ones that stay readable."""
     filters: Mapping[Path, Filter] = field(default_factory=dict)
-    """For those of `emptied` from which only the secrets are to be taken."""
+    """Filters for those of `emptied` that lose only their secrets."""
     settings: frozenset[Path] = frozenset()
-    """Those of `emptied` that are settings in the first place."""
+    """Those of `emptied` that are mainly settings."""
 
     @property
     def all(self) -> tuple[Path, ...]:
@@ -116,7 +116,7 @@ def find_masks(rules: SandboxRules) -> Masks:
     wanted = [*rules.own_folders, *rules.deny_read, *(Path(name) for name in SYSTEM if os.geteuid() == 0)]
     emptied: list[Path] = []
     if rules.home is not None:
-        # As text: most of these names are not there, and making a path of each would cost a millisecond.
+        # As strings: most of these paths do not exist, and `Path` objects would cost a millisecond.
         wanted += [Path(path) for name in UNREADABLE if os.path.lexists(path := f"{rules.home}/{name}")]
         emptied += [Path(path) for name in (*EMPTY, *FILTERED_ONLY) if os.path.lexists(path := f"{rules.home}/{name}")]
     always = set(rules.deny_read)
@@ -146,7 +146,7 @@ def _maskable(paths: Iterable[Path], rules: SandboxRules, always: set[Path]) -> 
         real = _existing(path)
         if real is None:
             continue
-        # A working directory inside would vanish with it; who works in there has decided to.
+        # Masking would hide the working directory inside; the user chose to work there.
         if any(folder.is_relative_to(real) for folder in rules.working_dirs):
             continue
         if path not in always and any(real.is_relative_to(folder) for folder in opened):
@@ -156,7 +156,7 @@ def _maskable(paths: Iterable[Path], rules: SandboxRules, always: set[Path]) -> 
 
 
 def _outermost(paths: Iterable[Path]) -> tuple[Path, ...]:
-    """Without those inside another: once the outer is masked, the inner has no place to be masked at."""
+    """The paths that are not inside another: a masked folder has no inner paths to mask."""
     kept: list[Path] = []
     for path in sorted(set(paths)):
         if not kept or not path.is_relative_to(kept[-1]):
@@ -165,7 +165,7 @@ def _outermost(paths: Iterable[Path]) -> tuple[Path, ...]:
 
 
 def _existing(path: Path) -> Path | None:
-    # Most of what is asked about is not there, and a look is ten times as quick as following links.
+    # Most paths do not exist, and checking that is ten times faster than resolving links.
     if not os.path.lexists(path):
         return None
     try:

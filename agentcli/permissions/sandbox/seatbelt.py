@@ -1,8 +1,8 @@
 """The macOS sandbox: the same rules as a Seatbelt profile for `sandbox-exec`. Text only; nothing is run here.
 
-Later rules win over earlier ones, so the order is that of the mounts on Linux: all may be read and nothing written,
-then working directories, then protected paths in them, then secrets. There is no pid namespace: ending what a command
-leaves behind is up to whoever started it.
+Later rules override earlier ones, so the order is that of the mounts on Linux: everything readable and nothing
+writable, then working directories, then protected paths in them, then secrets. There is no pid namespace: the caller
+has to end processes that a command leaves behind.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from agentcli.core.grant import ORDINARY, Grant
-from agentcli.core.launch import Launch
+from agentcli.core.launch import BareLauncher, Launch
 from agentcli.permissions.sandbox.caches import cache_environment
 from agentcli.permissions.sandbox.explain import Refusals, explain, names_missing_network, worth_explaining
 from agentcli.permissions.sandbox.plan import SandboxRules, TrialFolders, find_masks
@@ -31,12 +31,13 @@ _SERVICES = (
 _GIT_RISKS = ("hooks", "config", "config.worktree", "commondir")
 
 
-class SeatbeltLauncher:
+class SeatbeltLauncher(BareLauncher):
     """Implements `core.launch.Launcher`."""
 
     name = "seatbelt"
 
     def __init__(self, rules: SandboxRules, temp_root: Path) -> None:
+        super().__init__(f"{self.name}, {rules.level}")
         self._rules = rules
         self._temp_root = temp_root
         self._folder: SessionFolder | None = None
@@ -46,10 +47,6 @@ class SeatbeltLauncher:
     def for_trial(self, folders: TrialFolders) -> SeatbeltLauncher:
         """The same sandbox around scratch folders."""
         return SeatbeltLauncher(self._rules.for_trial(folders), self._temp_root)
-
-    @property
-    def level(self) -> str:
-        return f"{self.name}, {self._rules.level}"
 
     def close(self) -> None:
         """Remove the session's private folder. Nothing may run in it any more."""
@@ -78,7 +75,7 @@ class SeatbeltLauncher:
 
     def explain(self, code: int, output: str, grant: Grant = ORDINARY) -> str | None:
         rules = self._rules
-        # Seatbelt has one answer to everything.
+        # Seatbelt has only one error for all refusals.
         text = output.replace("Operation not permitted", "Read-only file system")
         if not worth_explaining(code, text):
             return None
@@ -87,18 +84,6 @@ class SeatbeltLauncher:
     @property
     def temp_folder(self) -> Path | None:
         return self._temporary_folder()
-
-    def outside(self, path: str) -> str:
-        return path
-
-    def inside(self, path: str) -> str:
-        return path
-
-    def permit(self, path: str) -> None:
-        pass
-
-    def take_notice(self) -> str | None:
-        return None
 
     def _temporary_folder(self) -> Path:
         with self._making:
@@ -123,7 +108,7 @@ def profile(rules: SandboxRules, temporary: Path, *, git: bool = False) -> str:
         protected = [folder / name for name in names]
         if git:
             protected += [folder / ".git" / name for name in _GIT_RISKS]
-            # Renaming the folder away would take the rules on what is in it along.
+            # Renaming the folder would bypass the rules for its contents.
             lines.append(f"(deny file-write-unlink (literal {_quoted(folder / '.git')}))")
         if rules.home is not None and rules.home.is_relative_to(folder):
             protected += [rules.home / name for name in HOME_FILES]
@@ -146,7 +131,7 @@ def profile(rules: SandboxRules, temporary: Path, *, git: bool = False) -> str:
     if not rules.network:
         lines += ["(deny network*)", "(deny system-socket)"]
     lines += [
-        # Doors to helpers that would act for a command outside of the sandbox.
+        # Services that could act for a command outside the sandbox.
         f"(deny mach-lookup {' '.join(f'(global-name {name})' for name in _SERVICES)})",
         "(deny appleevent-send)",
         "(deny process-info* (target others))",
@@ -162,5 +147,5 @@ def _rule(verb: str, operations: str, paths: Iterable[Path]) -> str:
 
 
 def _quoted(path: Path) -> str:
-    """A string of the profile's language; other characters than these two mean nothing in it."""
+    """A string literal of the profile language, where only these two characters are special."""
     return '"' + str(path).replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,6 +1,6 @@
 """Paths of the user's secrets, which a sandboxed command must not be able to read.
 
-Only names; nothing here touches a file. Paths are below the home folder unless they begin with a slash.
+Names only, no file access. Paths are relative to the home folder unless they begin with a slash.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ UNREADABLE: tuple[str, ...] = (
     *(".node_repl_history", ".sqlite_history", ".rediscli_history", ".mongosh", ".local/share/fish/fish_history"),
     *(".local/share/atuin", ".lesshst", ".Xauthority", ".ICEauthority"),
 )
-"""Opening one of these is refused."""
+"""Files and folders that commands cannot open."""
 
 EMPTY: tuple[str, ...] = (
     *(".m2/settings.xml", ".nuget/NuGet/NuGet.Config", ".config/NuGet/NuGet.Config"),
@@ -79,22 +79,22 @@ EMPTY: tuple[str, ...] = (
     *(".curlrc", ".wgetrc", ".condarc", ".yarnrc", ".authinfo", ".config/hub.yml"),
     *(".bunfig.toml", ".config/nix/nix.conf"),
 )
-"""These hold settings beside their secrets, and programs give up when they may not open them: they look empty, or have
-their secrets taken out where `filtered` knows the format."""
+"""Files with settings besides their secrets, which programs fail without. Commands see them empty, or without the
+secrets where `filtered` knows the format."""
 
 FILTERED_ONLY: tuple[str, ...] = (".gitconfig", ".config/git/config", ".cargo/config.toml", ".cargo/config")
-"""Mostly settings, which every command may see; the secrets in them are taken out where the sandbox can do that."""
+"""Mostly settings, which every command may see; secrets in them are removed where the sandbox supports it."""
 
 SYSTEM: tuple[str, ...] = ("/etc/shadow", "/etc/shadow-", "/etc/ssh")
-"""Readable by root only, which is who works in many containers."""
+"""Readable by root only, the usual user in many containers."""
 
 VARIABLES: tuple[str, ...] = (
     *("SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "XAUTHORITY", "DISPLAY"),
     *("WAYLAND_DISPLAY", "TMUX", "STY", "DOCKER_HOST", "VSCODE_IPC_HOOK_CLI"),
 )
-"""They lead to helpers outside of the sandbox that would do for a command what it may not do itself."""
+"""Access to helpers outside the sandbox that could act for a command."""
 
 
 def holds_credentials(path: str) -> bool:
-    """Whether a path, in anybody's home folder, is a known place of credentials: no hint offers to open those."""
+    """Whether a path in any home folder is a known place of credentials, which no hint offers to open."""
     return any(f"/{name}/" in f"{path}/" for name in (*UNREADABLE, *EMPTY))

@@ -1,4 +1,4 @@
-"""Private folder of a session's sandbox: commands' own /tmp, and what is mounted over secrets.
+"""Private folder of a session's sandbox: the commands' /tmp, and the files mounted over secrets.
 
 It is removed on every exit. After a `kill -9` the next start removes it: each folder holds a lock file that its process
 keeps locked for as long as it lives, so a folder without a lock, a locked one, one of another user and a link are left
@@ -32,7 +32,7 @@ class SessionFolder:
         self._forget = on_exit(self.remove)
 
     def remove(self) -> None:
-        """Nothing may run in it any more. A second call, or one in a forked process, does nothing."""
+        """Remove the folder once all its commands have ended. A second call, or one in a fork, does nothing."""
         if self._lock < 0 or os.getpid() != self._process:
             return
         lock, self._lock = self._lock, -1
@@ -49,7 +49,7 @@ def _locked_folder(root: Path) -> tuple[Path, int]:
         folder = Path(os.path.realpath(mkdtemp(prefix=PREFIX, dir=root)))
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
-        # Somebody who removes leftovers may have been quicker with the lock; then the folder is gone.
+        # A concurrent clean-up may have taken the lock first; then the folder is gone.
         if os.fstat(lock).st_nlink == 1:
             return folder, lock
         os.close(lock)
@@ -86,9 +86,9 @@ def _remove_if_abandoned(folder: Path) -> bool:
 
 
 def _remove(folder: Path) -> None:
-    """All of a folder, whatever commands made in it: read-only folders, and trees deeper than descriptors reach.
+    """Remove a folder completely, including read-only folders and very deep trees.
 
-    The lock goes last, so that what is left after an interruption is found by the next start.
+    The lock is removed last, so that the next start finds the rest after an interruption.
     """
     top = os.open(folder, _FOLDER)
     try:
@@ -114,7 +114,7 @@ class _Remover:
         with os.scandir(folder) as entries:
             found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries if entry.name != keep]
         for name, is_folder in found:
-            # One that cannot be removed must not keep the others.
+            # One failure must not stop the removal of the others.
             with contextlib.suppress(OSError):
                 self._remove_one(folder, name, depth, is_folder=is_folder)
 
@@ -137,7 +137,7 @@ class _Remover:
 
 
 def _make_writable(folder: int, name: str) -> None:
-    """By a descriptor, not by name, so that no link can lead the change of rights elsewhere."""
+    """Uses a descriptor instead of the name, so that a link cannot redirect the change."""
     if not _PATH_ONLY:
         return
     inner = os.open(name, _PATH_ONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)

@@ -1,8 +1,8 @@
-"""The session's temp folder: one place, whatever name it is reached by.
+"""The session's temp folder under its two names, inside and outside the sandbox.
 
-Sandboxed commands have it at `/tmp` and as `$TMPDIR`; outside it lies in a private folder. `outside` and `inside`
-translate between the two, so that a file tool finds what a command wrote to `/tmp/x` under that very name, and the
-other way round. What is really in the machine's `/tmp` keeps its name and its protection.
+Sandboxed commands see it as `/tmp` and `$TMPDIR`; outside it is a private folder. `outside` and `inside` translate
+between the two, so that file tools and commands use the same name, such as `/tmp/x`. Files in the machine's own `/tmp`
+keep their names and protection.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MOST_SIBLINGS = 200
 _PRIVATE = re.compile(
     r"(?:agentcli-|ssh-|tmux-|systemd-private|snap-private|gpg-|\.X|\.ICE|\.font|\.Test|dbus-|pulse-)"
 )
-"""Folders of agents, sockets and other sessions: a command has no business there."""
+"""Folders of agents, sockets and other sessions, which commands must not see."""
 
 
 def outside(path: str, own: Path, visible: Iterable[Path]) -> str:
@@ -34,7 +34,7 @@ def outside(path: str, own: Path, visible: Iterable[Path]) -> str:
 
 
 def inside(path: str, own: Path) -> str:
-    """The name that commands and people know a file of the temp folder by."""
+    """The name of a temp file as commands and the user know it."""
     relative = _below(path, str(own))
     return path if relative is None else f"{SYSTEM_TEMP}/{relative}".rstrip("/")
 

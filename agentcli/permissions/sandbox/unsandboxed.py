@@ -1,7 +1,7 @@
 """Commands without a sandbox, with a temp folder of the session's own.
 
-Their `$TMPDIR` is private to the session, which the file tools read and write without a question and which is removed
-at the end. `/tmp` is the machine's own here: what is in it may be anybody's.
+Their `$TMPDIR` is private to the session: file tools use it without asking, and it is removed at the end. `/tmp` is the
+machine's own here and may contain other users' files.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class UnsandboxedLauncher(BareLauncher):
 
     @property
     def temp_folder(self) -> Path | None:
-        """None where there is no place for one."""
+        """None if it cannot be created."""
         with self._making:
             if self._folder is None and self._usable:
                 try:

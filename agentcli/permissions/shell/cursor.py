@@ -47,7 +47,7 @@ def refusal(node: Node) -> Refused:
     return Refused(clause)
 
 
-# A line that goes on does so after a blank: otherwise the shell would join two words into one.
+# A line may only be continued after a blank: otherwise the shell would join two words into one.
 _GAP = re.compile(rb"(?:[ \t]|(?<=[ \t\n])\\\n)*")
 _WIDE_GAP = re.compile(rb"(?:[ \t\n]|(?<=[ \t\n])\\\n)*")
 
@@ -61,10 +61,10 @@ class Cursor:
     position: int = 0
     """Number of bytes consumed."""
     started: bool = False
-    """The list of commands that is being read has a command already."""
+    """Whether the current command list already has a command."""
     concurrent: bool = False
     leading: tuple[int, bool] | None = None
-    """The list of which only the last command belongs to a pipeline, and whether the others run beside something."""
+    """A list whose last command alone belongs to a pipeline, and whether the others run concurrently."""
     looped: bool = False
 
     def __post_init__(self) -> None:

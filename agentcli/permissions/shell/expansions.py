@@ -83,7 +83,7 @@ class Expansions:
         return [*values, *(value for value in self._assigned_later(name, node) if value not in values)]
 
     def _assigned_later(self, name: str, use: Node) -> list[str]:
-        """Values assigned later in the same loop, which apply in its next round."""
+        """Values assigned later in the same loop, which apply in its next iteration."""
         loop = use.parent
         outermost = None
         while loop is not None:
@@ -96,7 +96,7 @@ class Expansions:
         for node in descendants(outermost):
             if node.end_byte < use.start_byte or not _assigns(node, name):
                 continue
-            # In the body of a loop the values from its header are known already.
+            # The loop header has already set the values used in its body.
             if (
                 node.type == "for_statement"
                 and node.start_byte < use.start_byte
@@ -113,7 +113,7 @@ class Expansions:
         if found is None or re.search(r"(?<![=!<>])=(?!=)|\+\+|--", found["inside"]):
             raise Refused("the arithmetic cannot be checked")
         for name in re.findall(r"(?<![0-9A-Za-z_])[A-Za-z_]\w*", found["inside"]):
-            # The value of a variable is itself evaluated, and may hold commands in a subscript.
+            # Arithmetic evaluates the variable's value too, which may contain commands in a subscript.
             if not all(map(INTEGER.fullmatch, self._lookup(name, node))):
                 raise Refused(f"{name} is used in arithmetic and may not be a number")
         return NUMBER
@@ -136,7 +136,7 @@ class Expansions:
         return self._printed(walk.steps[count:])
 
     def stream(self, node: Node) -> None:
-        """Read `<(…)`. It runs beside the command that reads it, so it may write no file."""
+        """Read `<(…)`. It runs concurrently with the command that reads it, so it must not write files."""
         opened, closed = node.children[0], node.children[-1]
         walk = self._walk
         if text_of(opened) != "<(" or text_of(closed) != ")" or walk.position != node.start_byte:
@@ -179,7 +179,7 @@ class Expansions:
 
 
 def _blanks(node: Node) -> int:
-    """The grammar counts blanks before an expansion in a string to it."""
+    """Number of blanks before an expansion in a string, which the grammar includes in its node."""
     text = node.text or b""
     return len(text) - len(text.lstrip(b" \t\n"))
 
@@ -210,7 +210,7 @@ def _assigns(node: Node, name: str) -> bool:
 
 
 def _sets_variables(node: Node) -> bool:
-    """Whether a command may set variables in a way that is not followed (`eval`, `builtin read x`, `printf -v`)."""
+    """Whether a command may set variables in a way that is not tracked (`eval`, `builtin read x`, `printf -v`)."""
     if node.type in ("declaration_command", "unset_command"):
         return not text_of(node).startswith("export ")
     if node.type != "command":

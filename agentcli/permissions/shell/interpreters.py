@@ -33,7 +33,7 @@ _COMMANDS_GIVEN = {
     "ed": re.compile(r"--(?:version|help)"),
     "ex": re.compile(r"--(?:version|help)"),
 }
-"""Arguments with which these do not run their input. A file that they name is what they work on, not their program."""
+"""Arguments with which these programs do not run their input: a file among them is data, not code."""
 _SQLITE_VALUES = frozenset({"separator", "newline", "nullvalue", "init", "cmd", "maxsize", "lookaside", "vfs", "mmap"})
 _FROM_INPUT = frozenset({"-", "-s", "-i", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 
@@ -64,7 +64,7 @@ def runs_input(words: tuple[str, ...]) -> bool:
 
 
 def _sqlite_runs_input(arguments: tuple[str, ...]) -> bool:
-    """Whether statements are missing after the name of the database."""
+    """Whether no statement follows the database name."""
     if any(word in ("-version", "--version", "-help", "--help") for word in arguments):
         return False
     values = (previous.startswith("-") and previous.lstrip("-") in _SQLITE_VALUES for previous in ("", *arguments))

@@ -1,4 +1,4 @@
-"""Commands that print file names, one in a line, and filters that keep whole lines of them. By their words alone."""
+"""Recognises commands that print file names, one per line, and filters that keep whole lines. Reads no files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Words = tuple[str, ...]
 
 _PATTERN = "\x1e"
-"""Before a word of a listing that the shell replaces by the names that it matches."""
+"""Prefix of a pattern in a listing, which the shell expands to file names."""
 _LS_FILES = re.compile(r"-[cmdo]+|--(?:cached|modified|deleted|others|exclude-standard)|--")
 _NAME_ONLY = re.compile(r"--(?:name-only|cached|staged|no-renames|merge-base)|--diff-filter=[A-Za-z]+|--")
 _LS = re.compile(r"-[1rtS]+|--")
@@ -36,11 +36,11 @@ _FILTERS: Mapping[str, re.Pattern[str]] = {
     "uniq": re.compile(r"-[cdiu]+"),
     "cat": re.compile(r"-[nbsA]+"),
 }
-"""Programs that read their input alone when all their words are like this."""
+"""Programs that read only standard input if all their arguments match this."""
 
 
 def is_lister(words: Words) -> bool:
-    """Whether a command prints nothing but names: of tracked files, of changed files, of what is in folders."""
+    """Whether a command prints only file names: tracked files, changed files or folder contents."""
     match words:
         case ("find", *_):
             return plain_search(words, None) is not None
@@ -64,18 +64,18 @@ def is_lister(words: Words) -> bool:
 
 @frozen
 class FindCommand:
-    """A `find`: roots, folders to leave out (`-path X -prune -o`), filters that all have to hold, the rest."""
+    """A `find` command: roots, pruned folders (`-path X -prune -o`), filters that must all match, the rest."""
 
     roots: tuple[str, ...]
     pruned: tuple[tuple[str, str], ...]
-    """`-path` or `-name`, and a pattern."""
+    """Pairs of `-path` or `-name` and a pattern."""
     filters: tuple[tuple[bool, str, str], ...]
-    """Whether it is negated, the test and its value."""
+    """Triples: whether negated, the test, its value."""
     rest: tuple[str, ...]
 
     @property
     def left_out(self) -> tuple[tuple[str, str], ...]:
-        """Tests for folders of which nothing inside is printed."""
+        """Tests for folders whose contents are not printed."""
         negated = (value for is_not, test, value in self.filters if is_not and test == "-path" and value[-2:] == "/*")
         return (*self.pruned, *(("-path", value[:-2]) for value in negated))
 
@@ -91,7 +91,7 @@ def read_search(words: tuple[str, ...]) -> FindCommand:
         position += clause[0]
         pruned += clause[1]
     while position + 1 < len(arguments):
-        # Never `-not -type f`: then links would be among the names.
+        # Never `-not -type f`: that would include links.
         negated = arguments[position] in ("-not", "!") and arguments[position + 1] in _FIND_NAMES
         if not negated and arguments[position] not in _FIND_FILTERS:
             break
@@ -102,19 +102,19 @@ def read_search(words: tuple[str, ...]) -> FindCommand:
 
 
 def plain_search(words: tuple[str, ...], printing: str | None) -> tuple[str, ...] | None:
-    """The roots of a `find` that prints nothing but names; `printing` is the action at its end, if not `-print`."""
+    """The roots of a `find` that prints only names; `printing`: the final action, if not `-print`."""
     if words[0] != "find":
         return None
     search = read_search(words)
     if printing:
         return search.roots if search.rest == (printing,) else None
-    # Without a printing of its own it would print the folders that it leaves out.
+    # Without an explicit action it would also print the pruned folders.
     ends = search.rest == ("-print",) or (search.rest == () and not search.pruned)
     return search.roots if ends else None
 
 
 def _prune_clause(words: tuple[str, ...]) -> tuple[int, list[tuple[str, str]]] | None:
-    """The length of `-path X -prune -o` or `( -name X -o -name Y ) -prune -o` at the beginning, and its tests."""
+    """Length and tests of a leading `-path X -prune -o` or `( -name X -o -name Y ) -prune -o`."""
     position = 2 if words[:2] == ("-type", "d") else 0
     tests: list[tuple[str, str]] = []
     grouped = words[position : position + 1] == ("(",)
@@ -134,7 +134,7 @@ def _prune_clause(words: tuple[str, ...]) -> tuple[int, list[tuple[str, str]]] |
 
 
 def keeps_lines(words: Words) -> bool:
-    """Whether every line that comes out of a filter is one that went in."""
+    """Whether every output line of a filter is an input line."""
     program, arguments = words[0], words[1:]
     match program:
         case "grep" | "egrep":
@@ -154,13 +154,13 @@ def keeps_lines(words: Words) -> bool:
 
 
 def only_filters(words: Words) -> bool:
-    """Whether a program is given nothing but options, so that it reads its input and no file."""
+    """Whether a program has only options as arguments, so that it reads standard input and no file."""
     allowed = _FILTERS.get(words[0])
     return allowed is not None and all(allowed.fullmatch(word) for word in words[1:])
 
 
 def printed_names(parts: Sequence[SimpleCommand]) -> str | None:
-    """The value of a substitution that is a lister, with filters behind it or not; None if it is anything else."""
+    """The value of a substitution that consists of a lister and optional filters; None for anything else."""
     first, *filters = parts
     for part in parts:
         odd = part.others or part.assignments or any(each.kind != "harmless" for each in part.redirections)
@@ -175,7 +175,7 @@ def printed_names(parts: Sequence[SimpleCommand]) -> str | None:
 
 
 def read_listing(text: str) -> tuple[Words, frozenset[int]]:
-    """The words of a lister from the text between the markers, and which of them are patterns."""
+    """The words of a lister from the text between the markers, and the indexes of patterns."""
     words = text.split(SEPARATOR)
     patterns = frozenset(index for index, word in enumerate(words) if word.startswith(_PATTERN))
     return tuple(word.removeprefix(_PATTERN) for word in words), patterns

@@ -1,8 +1,7 @@
-"""The names that a lister would print, looked up on disk and in the repository, and whether all of them are harmless.
+"""Looks up the names that a lister would print, on disk or in the repository, and checks that all are harmless.
 
-What is looked up is rather too much: filters of a search are left out where they are not certain. A list is of use only
-if every name in it stays one word in the shell and in xargs, is taken for no option, and leads to a file that may be
-read.
+The lookup may find too many names, because uncertain filters are ignored. A list is accepted only if every name in it
+stays one word in the shell and in xargs, cannot be read as an option, and leads to a file that may be read.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 _MOST_NAMES = 4_000
 _SECONDS = 1.0
 _WHOLE = re.compile(r"(?![:=-])(?!.*/-)(?![A-Za-z_]\w*=)[^\s'\"\\*?\[\]\x00-\x20\x7f]+")
-"""One word after splitting, no pattern, no option, no assignment of awk, no pathspec magic of git."""
+"""One word after splitting: no pattern, option, awk assignment or git pathspec magic."""
 _MOST_STARS = 4
 """Maximum wildcards: each makes matching a hostile name slower."""
 _SIMPLE_PATH = re.compile(r"[\w./*-]+")
@@ -32,10 +31,10 @@ _SIMPLE_NAME = re.compile(r"[\w.*-]+")
 
 
 def are_harmless(words: Words, patterns: frozenset[int], listed_in: str, used_in: str, place: CommandContext) -> bool:
-    """Whether every name that a lister prints in one folder may be an argument of a reading program in another."""
+    """Whether a read-only program in one folder may get every name that a lister prints in another."""
     paths = (listed_in, used_in, *(os.path.join(listed_in, word) for word in words[1:]))  # noqa: PTH118
     if any(place.locate(path) != path for path in paths):
-        return False  # The sandbox's own /tmp: what is listed here is not what the command would list.
+        return False  # The sandbox has its own /tmp, so the command would list other files.
     names = _listed(words, patterns, listed_in, place)
     if names is None or len(names) > _MOST_NAMES or not all(map(_WHOLE.fullmatch, names)):
         return False
@@ -44,7 +43,7 @@ def are_harmless(words: Words, patterns: frozenset[int], listed_in: str, used_in
 
 def _may_be_read(names: list[str], folder: str, place: CommandContext) -> bool:
     parents = {os.path.dirname(name) for name in names}  # noqa: PTH120
-    # Looking up every folder once and only the links among the files keeps long lists fast.
+    # Long lists stay fast because folders are resolved once, and files only if they are links.
     if not all(place.may_read(os.path.join(folder, parent)) for parent in parents):  # noqa: PTH118
         return False
     restricted = place.hides if place.has_visible_restricted_files else None
@@ -56,7 +55,7 @@ def _may_be_read(names: list[str], folder: str, place: CommandContext) -> bool:
             continue
         if stat.S_ISLNK(mode) and not place.may_read(path):
             return False
-        # A reader of folders would show what is restricted below them.
+        # A program that reads folders could show restricted files in them.
         if restricted is not None and (stat.S_ISDIR(mode) or stat.S_ISLNK(mode) or restricted(path)):
             return False
     return True
@@ -73,14 +72,14 @@ def _listed(words: Words, patterns: frozenset[int], folder: str, place: CommandC
         case "ls":
             return _from_ls(words, patterns, folder)
         case _:
-            # The first operand is the pattern, unless a flag has taken it for its value. Links are not followed.
+            # The first operand is the pattern, unless it is a flag's value. Links are not followed.
             roots = tuple(word for word in words[1:] if not word.startswith("-"))
             roots = roots[1:] or (".",) if words[0] == "grep" else (*roots, ".")
             return _below(roots, folder, None, files_only=True)
 
 
 def _filters(search: FindCommand) -> tuple[str | None, bool]:
-    """The pattern that every name of a `find` ends with, if it is a simple one, and whether only files come out."""
+    """The pattern that matches the end of every name of a `find`, if it is simple, and whether it lists files only."""
     names = [value for negated, test, value in search.filters if test == "-name" and not negated]
     kinds = [value for _negated, test, value in search.filters if test == "-type"]
     simple = names[:1] if names and _is_simple(_SIMPLE_NAME, names[0]) else []
@@ -92,7 +91,7 @@ def _is_simple(known: re.Pattern[str], pattern: str) -> bool:
 
 
 def _leaves_out(tests: tuple[tuple[str, str], ...]) -> Callable[[str], bool]:
-    """Whether a search goes past a folder, by its path as find writes it. Tests that are not simple are not counted."""
+    """A predicate for folders that a search skips, by their path in find's form. Complex tests are ignored."""
     known = [(kind, _expression(value)) for kind, value in tests if _is_simple(_SIMPLE_PATH, value)]
 
     def skips(path: str) -> bool:
@@ -149,7 +148,7 @@ def _from_ls(words: Words, patterns: frozenset[int], folder: str) -> list[str] |
     for index, word in enumerate(words[1:], 1):
         if index in patterns:
             matches = expanded_pattern(word, folder)
-            # A pattern that matches nothing goes to ls as it is, which complains about it and prints no name.
+            # The shell passes an unmatched pattern to ls unchanged, which reports an error and prints no name.
             if matches is None:
                 return None
             operands += matches
@@ -171,10 +170,10 @@ def _from_ls(words: Words, patterns: frozenset[int], folder: str) -> list[str] |
 
 
 def _from_git(words: Words, folder: str, place: CommandContext) -> list[str] | None:
-    """A list from git itself, asked in a way that obeys nothing in the repository and looks at no file around it.
+    """Names listed by git, without applying the repository's settings or reading the work tree.
 
-    Comparing files with the index can run programs that the repository's settings name. Instead all names are taken
-    that the index and the commits hold.
+    Comparing files with the index can run programs named in the repository's settings, so all names in the index and
+    the commits are taken instead.
     """
     git = git_program(place.working_dirs)
     if git is None or any(name in os.environ for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")):

@@ -1,10 +1,10 @@
 """Loose parser: everything in a command that might be run, for deny and ask rules (S6).
 
-Unlike the strict parser it errs towards seeing too much. Two readings are put
-together: the text cut at everything that can begin a command, with quotes as blanks and with quotes taken away, which
-needs no grammar; and the tree, which also knows `$'…'`, braces and variables set in the same command. The tree takes
-three things away: comments, quoted here-documents, and the arguments of programs that never run them (`echo`, `grep`,
-`git commit -m`); the latter two only while nothing in the rest of the command could be a shell.
+Unlike the strict parser it errs towards finding too much. It combines two readings: the text split wherever a command
+can begin, once with quotes as blanks and once without quotes, which needs no grammar; and the syntax tree, which also
+resolves `$'…'`, braces and variables set in the same command. The tree excludes comments, quoted here-documents, and
+the arguments of programs that never run them (`echo`, `grep`, `git commit -m`); the latter two only if nothing else in
+the command could be a shell.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _INERT_GIT = frozenset(
 
 @frozen
 class Segment:
-    """A stretch of words with single blanks. `anywhere`: a command may begin at any of them, else at the first only."""
+    """Words separated by single blanks. `anywhere`: a command may begin at any of them, else only at the first."""
 
     text: str
     anywhere: bool = True
@@ -73,7 +73,7 @@ _RUNS_ARGUMENTS = frozenset(
 
 @functools.lru_cache(maxsize=128)
 def unclear_program(command: str) -> str | None:
-    """The first program whose name is only known at run time, as written; rules cannot match it."""
+    """The first program name that is only known at run time, as written; rules cannot match it."""
     root = parse(command)
     if isinstance(root, Unparsable):
         return shortened(command)
@@ -90,7 +90,7 @@ def unclear_program(command: str) -> str | None:
         if program == "alias":
             return shortened(text_of(node))
         for argument in _run_arguments(program, node.children_by_field_name("argument")):
-            # {} is what xargs and find put names in the place of.
+            # xargs and find replace {} with names.
             text = text_of(argument).replace("{}", "")
             if _literal(argument) is None or re.search(r"[*?{}`]|\$[^']", text):
                 return shortened(text_of(argument))
@@ -98,7 +98,7 @@ def unclear_program(command: str) -> str | None:
 
 
 def _run_arguments(program: str, arguments: list[Node]) -> list[Node]:
-    """Those of the arguments in which a program may be named that is run."""
+    """The arguments that may name a program to run."""
     if program in _RUNS_ARGUMENTS:
         return arguments
     if program == "find":
@@ -108,7 +108,7 @@ def _run_arguments(program: str, arguments: list[Node]) -> list[Node]:
 
 @functools.lru_cache(maxsize=128)
 def loose_words(command: str) -> frozenset[str]:
-    """Every word of every reading, and what stands after a `=` or a `:` in one (`--file=x`, `REV:path`)."""
+    """Every word of every reading, and the parts after `=` or `:` (`--file=x`, `REV:path`)."""
     found: set[str] = set()
     root = parse(command)
     decoded = () if isinstance(root, Unparsable) else _decoded(root)
@@ -120,7 +120,7 @@ def loose_words(command: str) -> frozenset[str]:
 
 
 def _cut(command: str) -> Iterator[str]:
-    """Cut at everything that may begin a command: with quotes as blanks (`sh -c "rm x"`) and without (`r'm'`)."""
+    """Split wherever a command may begin: with quotes as blanks (`sh -c "rm x"`) and without quotes (`r'm'`)."""
     joined = re.sub(r"\$\{(\w+)[^}]*\}", r"$\1", command.replace("\\\n", ""))
     texts = [re.sub(r"['\"!]", " ", joined), re.sub(r"\$?['\"]|\\", "", joined)]
     if _BRACES.search(joined):
@@ -137,7 +137,7 @@ def _without_comments(command: str, root: Node) -> bytearray:
     source = bytearray(command.encode())
     for node in descendants(root):
         before = bytes(source[max(node.start_byte - 2, 0) : node.start_byte])
-        # After an escaped blank it would be part of a word.
+        # After an escaped blank, `#` would be part of a word.
         if node.type == "comment" and (not before or (before[-1:] in b" \t\n;" and before[:1] != b"\\")):
             _blank(source, node)
     return source
@@ -180,12 +180,12 @@ def _is_inert(program: str, words: list[str]) -> bool:
         return bool(words) and words[0] in _INERT_GIT
     if program == "gh":
         return words[:1] in (["pr"], ["issue"], ["release"], ["run"])
-    # `e` and the flag of `s` run a command, which a script need not write apart.
+    # `e` and the `e` flag of `s` run a command, possibly without a separating blank.
     return program in _INERT and not (program == "sed" and any(re.search(r"e", word) for word in words))
 
 
 def _substitutions(node: Node) -> list[Node]:
-    """The outermost command and process substitutions: what is in them is run, whatever the program is."""
+    """The outermost command and process substitutions; their contents always run."""
     found: list[Node] = []
     waiting = [node]
     while waiting:
@@ -207,7 +207,7 @@ def _without_commands(node: Node) -> str:
 
 
 def _decoded(root: Node, left_out: frozenset[int] = frozenset()) -> tuple[str, ...]:
-    """Each command of the tree with its words as the shell would make them, as far as that can be known."""
+    """Each command of the tree with its words expanded as far as possible."""
     values = _assigned(root)
     rounds = range(min(max(map(len, values.values()), default=1), _MOST_VALUES))
     found: dict[str, None] = {}
@@ -231,7 +231,7 @@ _MOST_VALUES = 12
 
 
 def _assigned(root: Node) -> dict[str, list[str]]:
-    """Every value that the command gives a variable, by assignment or as the words of a loop; the last one first."""
+    """Every value that the command assigns to a variable, including loop words; the last one first."""
     values: dict[str, list[str]] = {}
     for node in descendants(root):
         if node.type == "variable_assignment":
@@ -256,7 +256,7 @@ def _substituted(node: Node, variables: dict[str, str]) -> str:
 
 
 def _literal(node: Node) -> str | None:
-    """The text of a word without its quotes; None when a part of it is known only when it runs."""
+    """The text of a word without quotes; None if part of it is only known at run time."""
     match node.type:
         case "word" | "number" | "variable_name" | "string_content" | "extglob_pattern":
             return re.sub(r"\\(.)", r"\1", text_of(node), flags=re.DOTALL)

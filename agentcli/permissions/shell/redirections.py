@@ -54,7 +54,7 @@ class Redirections(SimpleCommands):
             part = SimpleCommand((":",), (text,), redirections=tuple(found), concurrent=self.concurrent)
             self.steps.append(part)
         elif isinstance(last, SimpleCommand):
-            # In the grammar it belongs to the whole list; in bash to the last command.
+            # The grammar attaches it to the whole list, bash to the last command.
             self.steps[-1] = replace(last, redirections=(*last.redirections, *found))
         else:
             raise Refused(f"the redirection {found[0].text} cannot be checked")
@@ -118,7 +118,7 @@ class Redirections(SimpleCommands):
         return Redirection("text", UNKNOWN, text_of(node))
 
     def _heredoc(self, node: Node, *, compound: bool) -> None:
-        """Find the end of a here-document line by line, as the shell does, as a second check."""
+        """Find the end of a here-document line by line, as the shell does, to verify the grammar."""
         operator, start, *rest = node.children
         written = text_of(start)
         quoted = re.fullmatch(r"'(\w+)'|\"(\w+)\"", written)
@@ -139,7 +139,7 @@ class Redirections(SimpleCommands):
             raise refusal(node)
         check_visible(text)
         self._attach([*found, Redirection("text", text, f"<<{written}")], compound=compound)
-        # The rest of the line comes before the text.
+        # The rest of the line precedes the here-document's text.
         for child in rest:
             if child.type not in ("heredoc_body", "heredoc_end"):
                 if child.start_byte >= line_end:
@@ -170,7 +170,7 @@ class Redirections(SimpleCommands):
 
 
 def _heredoc_text(source: bytes, start: int, name: bytes, *, strip_tabs: bool) -> tuple[str | None, int]:
-    """The text of a here-document and where the word that ends it ends; no text if it never does."""
+    """The text of a here-document and the end position of its delimiter; no text if it is not terminated."""
     lines: list[bytes] = []
     position = start
     while 0 < position <= len(source):

@@ -23,7 +23,7 @@ _MOST_VARIANTS = 32
 _BRACES = re.compile(
     r"([A-Za-z0-9_\-./:=*?]*)\{([A-Za-z0-9_\-./*?]*(?:,[A-Za-z0-9_\-./*?]*)+)\}([A-Za-z0-9_\-./:=*?]*)"
 )
-"""One brace expansion without quotes, ranges or others inside."""
+"""One brace expansion without quotes, ranges or nested braces."""
 _LITERALS = frozenset(
     {"word", "number", "raw_string", "string", "string_content", "concatenation", "command_name", "extglob_pattern"}
 )
@@ -36,7 +36,7 @@ class SimpleCommands(Cursor):
         raise NotImplementedError
 
     def word(self, node: Node, *, assigned: bool = False) -> list[Alternative]:
-        """What one word of the source may become."""
+        """All possible expansions of one source word."""
         if node.type == "process_substitution" and not assigned:
             self.expansions.stream(node)
             return [(Word(STREAM),)]
@@ -50,7 +50,7 @@ class SimpleCommands(Cursor):
         return self.expansions.read(node, assigned=assigned)
 
     def _is_literal(self, node: Node) -> bool:
-        """Nothing in it but words, quoted literals and, if not literal, expansions."""
+        """Whether a word consists only of literals; raises for anything but words, quoted literals and expansions."""
         literal = True
         waiting = [node]
         while waiting:
@@ -107,7 +107,7 @@ class SimpleCommands(Cursor):
         )
 
     def _read(self, first: Variant, others: list[Variant], assignments: list[tuple[str, str]]) -> None:
-        """`read` sets variables to whatever comes in; a separator given for it alone changes nothing else."""
+        """`read` sets variables to its unknown input; an `IFS` for this command alone has no other effect."""
         words = list(first.words[1:])
         while words and words[0] in ("-r", "-d"):
             del words[: 2 if words[0] == "-d" else 1]
@@ -133,7 +133,7 @@ class SimpleCommands(Cursor):
         return name, value
 
     def _assignments(self, node: Node) -> None:
-        """Variables of the command itself."""
+        """Assignments of shell variables, without a command."""
         for each in [node] if node.type == "variable_assignment" else node.children:
             name, written = _assignment(each)
             self.skip(each.start_byte, blank=each.start_byte > node.start_byte)
@@ -151,7 +151,7 @@ class SimpleCommands(Cursor):
         self.joint, self.started = "", True
 
     def _export(self, node: Node) -> SimpleCommand:
-        """`export CI=1`: of harmless variables only."""
+        """`export CI=1`, for harmless variables only."""
         words, sources = ["export"], ["export"]
         if text_of(node.children[0]) != "export" or len(node.children) < 2:
             raise refusal(node)
@@ -173,7 +173,7 @@ class SimpleCommands(Cursor):
     # ------------------------------------------------------------------------------------------------ tests
 
     def _test(self, node: Node) -> SimpleCommand:
-        """`[ … ]`: the grammar makes an expression of it; for the shell they are words like any others."""
+        """`[ … ]`: an expression in the grammar, but ordinary words for the shell."""
         found: list[list[Alternative]] = []
         sources: list[str] = []
         for leaf in _test_leaves(node):
@@ -208,7 +208,7 @@ class SimpleCommands(Cursor):
                     raise refusal(node)
                 alternatives: list[Alternative] = [(Word(text),)]
             elif leaf.is_named and leaf.type != "test_operator":
-                # Nothing is split or expanded to names here; a pattern is matched against text.
+                # `[[` does not split words or expand file names; patterns match text.
                 alternatives = self.word(leaf, assigned=True)
             else:
                 alternatives = [(Word(text),)]
@@ -232,12 +232,12 @@ class SimpleCommands(Cursor):
 
 
 def _is_expanded(alternatives: list[Alternative]) -> bool:
-    """Whether a word has more than one value, or one that the text alone does not decide."""
+    """Whether a word has several values, or one that the command text alone does not determine."""
     return len(alternatives) != 1 or len(alternatives[0]) != 1 or MARKED.search(alternatives[0][0].text) is not None
 
 
 def _shown(source: str, alternatives: list[Alternative], node: Node) -> str:
-    """How a word appears to rules and on the screen: as written, or as its value where that is certain."""
+    """The word as rules and the user see it: its value if certain, else as written."""
     if node.type in ("word", "number", "raw_string", "command_name") or ("$" not in source and "`" not in source):
         return source
     if _is_expanded(alternatives) or alternatives[0][0].glob:

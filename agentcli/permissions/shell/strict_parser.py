@@ -1,9 +1,9 @@
 """Strict parser: splits a command into simple commands with known words, or returns why it cannot (S6).
 
-Read-only proofs and allow rules depend on the result, so nothing may be guessed. The grammar gives
-the structure, and every byte is accounted for a second time: each word is read by rules of its own, and between words
-there may be blanks only. Where the grammar and bash disagree, one of the two checks refuses. Control flow is not
-followed: every command in a loop or a branch is a part like any other, with every value its variables may have.
+Read-only proofs and allow rules depend on the result, so nothing may be guessed. The grammar gives the structure, and
+every byte is checked a second time: each word is parsed independently, and only blanks may separate words. Where the
+grammar and bash disagree, one of the two checks refuses. Control flow is not followed: every command in a loop or a
+branch counts, with every value that its variables may have.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Joint = Literal["", "&&", "||", ";", "|"]
 @frozen
 class Redirection:
     kind: Literal["harmless", "write", "read", "text"]
-    """`text`: input that is written in the command itself (a here-document or a here-string)."""
+    """`text`: input contained in the command (a here-document or here-string)."""
     target: str
     text: str
 
 
 @frozen
 class Variant:
-    """The words of a command for one choice of the values of its variables."""
+    """The words of a command for one combination of variable values."""
 
     words: tuple[str, ...]
     globs: frozenset[int] = frozenset()
@@ -39,9 +39,9 @@ class SimpleCommand:
     """One part of a compound command."""
 
     words: tuple[str, ...]
-    """Without quotes; with markers (see `values`) for what is known only when it runs."""
+    """Without quotes, and with markers (see `values`) for parts known only at run time."""
     sources: tuple[str, ...]
-    """The same words as they were written."""
+    """The same words as written."""
     globs: frozenset[int] = frozenset()
     """Indexes of the words that the shell would expand to file names."""
     joint: Joint = ""
@@ -53,11 +53,11 @@ class SimpleCommand:
     others: tuple[Variant, ...] = ()
     """Variants with other values of its variables."""
     expanded: int | None = None
-    """Index in `sources` of the first word whose value the text alone does not decide."""
+    """Index in `sources` of the first word whose value the command text alone does not determine."""
     concurrent: bool = False
-    """It is inside of a loop, group or branch that is piped or redirected."""
+    """Whether it is inside a loop, group or branch that is piped or redirected."""
     looped: bool = False
-    """It may run more than once, so parts that come later in the text may run before it."""
+    """Whether it may run more than once, so that later parts of the text may run before it."""
 
     @property
     def text(self) -> str:
@@ -75,7 +75,7 @@ class SimpleCommand:
 
 @frozen
 class Scope:
-    """Where a nested command list begins or ends. After a subshell the folder is what it was before."""
+    """Start or end of a nested command list. The end of a subshell restores the folder."""
 
     kind: Literal["subshell", "branch", "loop"]
     begins: bool
@@ -98,7 +98,7 @@ def plain_commands(command: str) -> tuple[SimpleCommand, ...] | NotPlain:
 
 @functools.lru_cache(maxsize=128)
 def plain_steps(command: str) -> tuple[CommandStep, ...] | NotPlain:
-    """The parts and their scopes. Cached, because one call checks its command several times."""
+    """The parts and their scopes. Cached, because each call checks its command several times."""
     if has_control_characters(command):
         return NotPlain("it contains control characters")
     root = parse(command)

@@ -1,6 +1,6 @@
 """Parses a command into a syntax tree with the bash grammar, within limits.
 
-The grammar costs 40 ms to load, so it is loaded when the first command has to be judged; `warm` does it beforehand.
+The grammar costs 40 ms to load, so it is loaded when the first command has to be judged.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def too_long(command: str) -> bool:
 
 
 def parse(command: str) -> Node | Unparsable:
-    """The root of the tree. What the grammar does not fully understand has no tree."""
+    """The root of the tree; `Unparsable` if the grammar does not fully understand the command."""
     try:
         source = command.encode("utf-8")
     except UnicodeEncodeError:
@@ -52,28 +52,23 @@ def parse(command: str) -> Node | Unparsable:
 
 
 def _tree(source: bytes) -> Node | None:
-    """None if parsing took too long: recovering from errors is quadratic, half a minute for 20 kB of `@a`."""
+    """None if parsing took too long: error recovery is quadratic, half a minute for 20 kB of `@a`."""
     from tree_sitter import Parser
 
     until = time.thread_time() + _CPU_SECONDS
     in_time = True
 
     def read(offset: int, _point: object) -> bytes:
-        # There is no other way to stop the parser than to let the text end.
+        # The only way to stop the parser is to end its input.
         nonlocal in_time
         in_time = in_time and time.thread_time() < until
         return source[offset : offset + _PIECE] if in_time else b""
 
     tree = Parser(_grammar()).parse(read)
     finished = in_time
-    # The texts of nodes are read through the same function later, without end if it returned nothing.
+    # Node texts are read through the same function later, which would loop forever if it returned nothing.
     in_time, until = True, float("inf")
     return tree.root_node if finished else None
-
-
-def warm() -> None:
-    """Load the grammar; harmless in a thread."""
-    parse("true")
 
 
 def text_of(node: Node) -> str:
@@ -85,7 +80,7 @@ def shortened(text: str) -> str:
 
 
 def descendants(node: Node) -> Iterator[Node]:
-    """All nodes below and the node itself, parents first."""
+    """The node and all nodes below it, parents first."""
     waiting = [node]
     while waiting:
         current = waiting.pop()

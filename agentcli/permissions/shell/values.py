@@ -1,8 +1,8 @@
-"""Values of shell variables, as far as the text of a command decides them.
+"""Values of shell variables, as far as the command text determines them.
 
-A value is text in which characters of the private use area stand for what is known only when the command runs. No word
-of a command can contain such a character: `words` refuses them. Assignments are collected without
-regard to the control flow, so a variable has every value that any earlier assignment could have given it.
+In a value, characters of the private use area stand for parts known only at run time. No word of a command can contain
+such a character: `words` refuses them. Assignments are collected regardless of control flow, so a variable has every
+value that any earlier assignment could have given it.
 """
 
 from __future__ import annotations
@@ -16,40 +16,40 @@ UNKNOWN = "\ue000"
 NUMBER = "\ue001"
 """An integer, possibly negative."""
 SOME = "\ue002"
-"""Text without pattern characters; outside of quotes any number of words."""
+"""Text without pattern characters; any number of words if unquoted."""
 PWD, HOME, TEMP = "\ue003", "\ue004", "\ue005"
-"""`$PWD`, `$HOME` and `$TMPDIR` of the place where the command runs."""
+"""`$PWD`, `$HOME` and `$TMPDIR` of the command's context."""
 UNQUOTED = "\ue006"
-"""Before a value of the place that is not quoted: it must be one plain word."""
+"""Before an unquoted value of the context, which must be one plain word."""
 MATCH, MATCH_END = "\ue007", "\ue008"
-"""Around a pattern: one of the names that it matches."""
+"""Around a pattern: stands for one of the names that it matches."""
 REVISION = "\ue009"
-"""Commit hashes or names of references, none of which begins with a dash; outside of quotes any number of words."""
+"""Commit hashes or reference names, none beginning with a dash; any number of words if unquoted."""
 STREAM = "\ue00a"
 """The path that `<(…)` becomes."""
 NAME = "\ue00b"
-"""Paths of files that may be read, none of which begins with a dash; outside of quotes any number of words."""
+"""Paths of readable files, none beginning with a dash; any number of words if unquoted."""
 LISTED, LISTED_END = "\ue00c", "\ue00d"
-"""Around the words of a command that lists files: the names that it prints. The place makes `NAME` of it."""
+"""Around the words of a command that lists files: the names it prints. The context resolves it to `NAME`."""
 TOPLEVEL = "\ue00e"
 """What `git rev-parse --show-toplevel` prints: the folder of the repository, or nothing if git fails."""
 NAMED_REVISION = "\ue00f"
-"""What git prints for a reference; the place makes `REVISION` of it if no reference looks like an option."""
+"""Git's output for a reference. The context resolves it to `REVISION` if no reference looks like an option."""
 
 MARKED = re.compile("[\ue000-\ue00f]")
 NOT_KNOWN = re.compile(f"[{UNKNOWN}{NUMBER}{SOME}{REVISION}{STREAM}{NAME}]")
 OF_THE_PLACE = re.compile(f"[{PWD}{HOME}{TEMP}{MATCH}{LISTED}{TOPLEVEL}{NAMED_REVISION}]")
 VARIES = re.compile(f"[{MATCH}{LISTED}{TOPLEVEL}{NAMED_REVISION}]")
-"""Decided by files, which an earlier part of the command may change."""
+"""Values that depend on files, which an earlier part of the command may change."""
 ONE_WORD = re.compile(
     f"{MATCH}[^{MATCH_END}]*{MATCH_END}|{LISTED}[^{LISTED_END}]*{LISTED_END}"
     f"|[{NUMBER}{SOME}{PWD}{HOME}{TEMP}{UNQUOTED}{REVISION}{TOPLEVEL}{NAMED_REVISION}]"
 )
-"""What stays one word outside of quotes, or is marked as any number of words."""
+"""Values that stay one word if unquoted, or are marked as any number of words."""
 UNDECIDED = re.compile(f"[{UNKNOWN}{NUMBER}{SOME}{MATCH}{REVISION}{STREAM}{NAME}{LISTED}{TOPLEVEL}{NAMED_REVISION}]")
-"""What cannot be a part of a pattern or of the name of a file that is redirected to."""
+"""Values that cannot be part of a pattern or of a redirection target."""
 SEPARATOR = "\x1f"
-"""Between the words of a listing. No command contains control characters."""
+"""Separates the words of a listing. No command contains control characters."""
 PLAIN_TEXT = re.compile(r"[A-Za-z0-9_\-./:,+@%=^#]*")
 INTEGER = re.compile(rf"-?\d{{1,18}}|{NUMBER}")
 
@@ -60,7 +60,7 @@ _NUMBERS = frozenset({"UID", "EUID", "PPID", "RANDOM", "SECONDS", "LINENO", "SHL
 _NO_SECRETS = frozenset({"USER", "LOGNAME", "SHELL", "LANG", "TERM", "PATH", "HOSTNAME", "OSTYPE", "HOSTTYPE"}) | {
     *("VIRTUAL_ENV", "BASH_VERSION", "MACHTYPE", "COLUMNS", "LINES"),
 }
-"""Variables of the environment that may be shown. Any other could hold a key."""
+"""Environment variables that may be shown. Any other could hold a key."""
 
 _OWN_NAME = re.compile(
     r"(?!npm_|auto_resume$|histchars$)[a-z_][a-z0-9_]{0,30}"
@@ -71,7 +71,7 @@ _OWN_NAME = re.compile(
 
 
 def is_own_name(name: str) -> bool:
-    """Whether no program obeys a variable of this name, so that setting it concerns only the command itself."""
+    """Whether no program reads a variable of this name, so that setting it affects only the command itself."""
     return _OWN_NAME.fullmatch(name) is not None and not name.endswith("_proxy")
 
 
@@ -79,7 +79,7 @@ def is_own_name(name: str) -> bool:
 class Variables:
     values: dict[str, list[str]] = field(default_factory=dict)
     defined: set[str] = field(default_factory=set)
-    """Names that have certainly been assigned at this point, so that the environment's value is gone."""
+    """Names certainly assigned by now, so that the environment's value no longer applies."""
 
     def assign(self, name: str, values: Iterable[str]) -> None:
         known = self.values.setdefault(name, [])
@@ -91,7 +91,7 @@ class Variables:
         self.defined.add(name)
 
     def lookup(self, name: str) -> list[str] | None:
-        """Every value that the variable may have; None if one of them is not for showing or not known at all."""
+        """Every value that the variable may have; None if one is unknown or must not be shown."""
         if name in self.defined:
             return self.values[name]
         if name in self.values:
@@ -106,7 +106,7 @@ class Variables:
 # ------------------------------------------------------------------------------- the output of a command substitution
 
 NEW_TEMP_FILE = f"{TEMP}/tmp.XXXXXXXXXX"  # noqa: S108 - in the session's own folder
-"""What `mktemp` prints, up to the letters that it chooses."""
+"""The output of `mktemp`, with placeholders for its random letters."""
 _PRINTS_PLAIN_TEXT = frozenset({"date", "whoami", "hostname", "uname", "arch", "seq", "id", "pwd", "nproc", "expr"})
 _REVISION_WORD = re.compile(r"(?!-)[A-Za-z0-9_./^~-]*(?:@(?:\{(?:\d{1,4}|u|upstream|push)\})?)?[A-Za-z0-9_./^~-]*")
 _HISTORY_FLAG = re.compile(
@@ -121,7 +121,7 @@ _NAMING = {
 
 
 def printed_value(words: tuple[str, ...]) -> str:
-    """What a command prints, for a substitution that consists of nothing else."""
+    """The output of a command that is the only one in its substitution."""
     program = words[0]
     if any(map(MARKED.search, words)):
         return UNKNOWN
@@ -139,7 +139,7 @@ def printed_value(words: tuple[str, ...]) -> str:
 
 
 def _printed_by_git(arguments: tuple[str, ...]) -> str:
-    """Git repeats words that it does not understand, so all of them have to be plain."""
+    """The output of a git command. Git echoes unknown words, so all of them must be plain."""
     command, words = (arguments[0] if arguments else ""), arguments[1:]
     flags = tuple(word for word in words if word.startswith("-"))
     plain = all(word.startswith("-") or _REVISION_WORD.fullmatch(word) for word in words)
@@ -157,7 +157,7 @@ def _printed_by_git(arguments: tuple[str, ...]) -> str:
         case "rev-list" if all(map(_HISTORY_FLAG.fullmatch, flags)) or (flags == ("-n",) and words[:1] == ("-n",)):
             return REVISION
         case "rev-parse" if words and all(re.fullmatch(r"--(?:verify|quiet|short(?:=\d+)?)|-q", f) for f in flags):
-            # What is no revision is printed as it is; it is a plain word and begins with no dash.
+            # A word that is not a revision is printed unchanged; it is plain and begins with no dash.
             return REVISION
         case "rev-parse" if flags == ("--abbrev-ref",):
             return NAMED_REVISION
@@ -170,7 +170,7 @@ def _printed_by_git(arguments: tuple[str, ...]) -> str:
 
 
 def _printed_by_log(words: tuple[str, ...]) -> str:
-    """Hashes alone, unless a setting makes git add what gpg says about signatures."""
+    """Only hashes, unless a setting makes git add gpg's output about signatures."""
     before = words[: words.index("--")] if "--" in words else words
     flags = [word for word in before if word.startswith("-")]
     formats = [flag for flag in flags if _HASH_FORMAT.fullmatch(flag)]

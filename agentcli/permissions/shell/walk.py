@@ -1,4 +1,4 @@
-"""Walk of the strict parser over the syntax tree; `strict_parser` defines its result."""
+"""Walks the syntax tree for the strict parser; `strict_parser` defines the result."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CommandWalk(Redirections):
     # ------------------------------------------------------------------------------------------------- lists
 
     def statements(self, node: Node, children: Iterable[Node] | None = None) -> None:
-        """A program, a list, a pipeline, or what stands between two keywords."""
+        """Read a program, a list, a pipeline, or the commands between two keywords."""
         for child in node.children if children is None else children:
             if not child.is_named:
                 self._operator(child)
@@ -85,7 +85,7 @@ class CommandWalk(Redirections):
                 raise refusal(node)
 
     def _list(self, node: Node) -> None:
-        """After `||` nothing is certain that a command before it would have set."""
+        """Read a list. After `||`, assignments by commands before it are uncertain."""
         variables = self.expansions.variables
         before: set[str] | None = None
         operands = _operands(node)
@@ -105,18 +105,18 @@ class CommandWalk(Redirections):
     def _pipeline(self, node: Node) -> None:
         variables = self.expansions.variables
         defined, concurrent = set(variables.defined), self.concurrent
-        # What runs beside what is plain only where every part is a command without substitutions.
+        # It is only clear what runs concurrently if every part is a command without substitutions.
         self.concurrent = concurrent or any(
             child.is_named and (child.type != "command" or re.search(rb"[$<]\(|`", child.text or b"") is not None)
             for child in node.children
         )
         first = node.children[0]
         if first.type == "redirected_statement" and first.children[0].type == "list":
-            # The grammar takes `a && b 2>&1 | c` for `{ a && b; } 2>&1 | c`; only `b` runs beside `c`.
+            # The grammar reads `a && b 2>&1 | c` as `{ a && b; } 2>&1 | c`, but only `b` runs concurrently with `c`.
             self.leading = (first.children[0].id, concurrent)
         for child in node.children:
             self.statements(node, [child])
-            # Each part of a pipeline is a shell of its own.
+            # Each part of a pipeline runs in its own subshell.
             variables.defined = set(defined)
         self.concurrent = concurrent
 
@@ -126,7 +126,7 @@ class CommandWalk(Redirections):
         self.started = True
 
     def _begin(self, node: Node) -> None:
-        """Between two commands there has to be an operator, or a line feed where the grammar shows none."""
+        """Check that an operator separates two commands, or a line feed where the grammar shows none."""
         between = self.source[self.position : node.start_byte]
         self.skip(node.start_byte, wide=True)
         if self.started and not self.joint:
@@ -269,7 +269,7 @@ class CommandWalk(Redirections):
         return self.word(node)
 
     def _while(self, node: Node) -> None:
-        """`while read …` only: any other condition may never end."""
+        """Only `while read …`: with another condition the loop may never end."""
         body = node.children[-1]
         condition = [child for child in node.children[1:-1] if child.is_named]
         if body.type != "do_group" or text_of(node.children[0]) != "while" or len(condition) != 1:
@@ -326,6 +326,6 @@ class CommandWalk(Redirections):
 
 
 def _operands(node: Node) -> list[Node]:
-    """The commands of a list and the operators between them; the grammar nests it to the left."""
+    """The commands of a list, which the grammar nests to the left, and the operators between them."""
     first, *rest = node.children
     return [*(_operands(first) if first.type == "list" else [first]), *rest]

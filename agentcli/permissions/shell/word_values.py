@@ -51,7 +51,7 @@ def depends_on_place(variant: Variant) -> bool:
 
 
 def resolved(variant: Variant, folder: str, seen: tuple[str, ...], place: CommandContext) -> list[Variant]:
-    """All that the words may be when they run in `folder`. Patterns of loops were expanded in one of `seen`."""
+    """All values that the words may have in `folder`. Loop patterns were expanded in one of the `seen` folders."""
     choices: list[list[str]] = []
     count = 1
     for index, word in enumerate(variant.words):
@@ -66,7 +66,7 @@ def resolved(variant: Variant, folder: str, seen: tuple[str, ...], place: Comman
 
 
 def known_words(variant: Variant, folders: tuple[str, ...], place: CommandContext) -> tuple[str, ...] | None:
-    """The words with `$PWD`, `$HOME` and `$TMPDIR` replaced; None if they differ by folder or anything stays open."""
+    """The words with `$PWD`, `$HOME` and `$TMPDIR` replaced; None if they differ by folder or stay unresolved."""
     if any(VARIES.search(word) or (TEMP in word and ".." in word) for word in variant.words):
         return None
     try:
@@ -78,7 +78,7 @@ def known_words(variant: Variant, folders: tuple[str, ...], place: CommandContex
 
 
 def _check_literal(word: str, folder: str, place: CommandContext) -> None:
-    """A value inside of a pattern must not be a pattern itself."""
+    """Check that a value inside a pattern is not itself a pattern."""
     for _unquoted, marker in _OF_PLACE.findall(word):
         if re.search(r"[*?\[\]\\]", _value(marker, folder, place)):
             raise NotResolved("part of the pattern is unknown")
@@ -115,7 +115,7 @@ def _values(word: str, folder: str, seen: tuple[str, ...], place: CommandContext
             names, kept = _matches(found[2], seen or (folder,), place)
             following += (before + _checked(name, unquoted=unquoted) + after for name in names)
             if kept:
-                # Outside of quotes it is a pattern again, and another one if anything is added to it.
+                # Unquoted it is a pattern again, and a different one if text is added to it.
                 if unquoted and (before or after):
                     raise NotResolved("an unquoted variable can expand to several words")
                 following.append(before + found[2] + after)
@@ -126,8 +126,8 @@ def _values(word: str, folder: str, seen: tuple[str, ...], place: CommandContext
 
 
 def _toplevels(word: str, folders: tuple[str, ...]) -> list[str]:
-    """The folder of the repository, and nothing for the case that git fails."""
-    # Outside of quotes nothing would be no word at all, and `cd` alone leads home.
+    """The repository's folder, and the empty text for the case that git fails."""
+    # Unquoted, the empty text would be no word at all, and `cd` alone goes to the home folder.
     if f"{UNQUOTED}{TOPLEVEL}" in word:
         raise NotResolved("git may print no folder, and the substitution is not quoted")
     return [*dict.fromkeys(toplevel(folder) or UNKNOWN for folder in folders), ""]
@@ -143,7 +143,7 @@ def _value(marker: str, folder: str, place: CommandContext) -> str:
 
 
 def _matches(pattern: str, folders: tuple[str, ...], place: CommandContext) -> tuple[list[str], bool]:
-    """The names that the pattern of a loop matches, and whether the shell may find none and keep the pattern itself."""
+    """The names that a loop pattern matches, and whether the shell may find none and keep the pattern."""
     found: list[str] = []
     kept = False
     for folder in folders:
@@ -153,7 +153,7 @@ def _matches(pattern: str, folders: tuple[str, ...], place: CommandContext) -> t
         names = expanded_pattern(pattern, folder)
         if names is None:
             raise NotResolved(f"the pattern {pattern} matches too many files to check")
-        # What is listed is rather too much: a bracket stands for any character there.
+        # This may list too many names: a bracket stands for any character here.
         kept = kept or not names or "[" in pattern or all(os.path.basename(n) in (".", "..") for n in names)  # noqa: PTH119
         found += names
     return found, kept

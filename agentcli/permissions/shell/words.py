@@ -1,6 +1,6 @@
 """Parses one word of a shell command: quotes, escapes, patterns and expansions.
 
-Everything is read by rules of its own, not by the grammar: the grammar only says where an expansion ends.
+Independent of the grammar, which is used only to find the end of an expansion.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PIECE = re.compile(
     r"|'(?P<single>[^']*)'"
     r'|"(?P<double>(?:[^"\\$`!]|\\[^\n]|!(?=["\s=]))*)"'
     r"|\\(?P<escaped>[!-/:-@\[-`{-~ ])"
-    # Without a comma or two dots it is no brace expansion: {} and stash@{0}.
+    # Without a comma or two dots it is not a brace expansion: {} and stash@{0}.
     r"|(?P<braces>\{[A-Za-z0-9_\-]*\})"
     r"|(?P<letter>[^\x00-\x7f])"
 )
@@ -66,7 +66,7 @@ def read_word(source: str) -> tuple[str, bool]:
         out.append(piece)
         position = found.end()
     if glob and quoted_star:
-        # Without the quotes, literal characters could not be told from pattern characters.
+        # Without quotes, literal and pattern characters could not be distinguished.
         raise Refused("part of the pattern is quoted")
     return "".join(out), glob
 
@@ -75,7 +75,7 @@ def _literal_piece(found: re.Match[str], position: int, before: list[str]) -> tu
     """The text of a piece, whether it makes the word a pattern, and whether it is quoted."""
     kind, piece = found.lastgroup, found.group(found.lastgroup or 0)
     if kind == "bare":
-        # The shell expands a tilde at these places only; elsewhere it is a letter (HEAD~1).
+        # The shell expands a tilde only in these places; elsewhere it is literal (HEAD~1).
         if _TILDE.search(piece) if position == 0 or before[-1:] == [""] else re.search("[:=]~", piece):
             raise Refused("the tilde cannot be checked")
         if piece.startswith("#") and position == 0:
@@ -121,7 +121,7 @@ class Word:
 
 
 Alternative = tuple[Word, ...]
-"""What one word of the source may become: usually one word, but also none or several."""
+"""A possible expansion of a source word: usually one word, but also none or several."""
 
 
 @frozen
@@ -135,10 +135,10 @@ class _Piece:
 def read_expanded(
     source: str, start: int, expansions: dict[int, Node], evaluate: Callable[[Node], list[str]], *, assigned: bool
 ) -> list[Alternative]:
-    """All that a word with variables and substitutions may become.
+    """All possible expansions of a word with variables and substitutions.
 
-    `expansions` are the outermost expansions by the byte at which their `$` or backquote stands; `start` is the byte
-    at which the word begins. In an assignment nothing is split and no pattern is expanded.
+    `expansions`: the outermost expansions by the byte offset of their `$` or backquote; `start`: the word's byte
+    offset. An assignment is not split and its patterns are not expanded.
     """
     pieces = _pieces(source, start, expansions, evaluate)
     if sum(1 for _ in pieces if _.expanded) != len(expansions):
@@ -222,7 +222,7 @@ def _split(value: str) -> Alternative:
 
 
 def _unquoted(value: str) -> str:
-    """A value outside of quotes that stays one word, or is marked as any number of words."""
+    """An unquoted value that stays one word, or is marked as any number of words."""
     if not PLAIN_TEXT.fullmatch(ONE_WORD.sub("", value)):
         raise Refused("an unquoted variable or substitution can expand to several words")
     return OF_THE_PLACE.sub(lambda found: UNQUOTED + found.group(), value)

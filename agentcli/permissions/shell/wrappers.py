@@ -1,7 +1,6 @@
 """Wrapper programs that run another program, which is then checked by rules and read-only proofs.
 
-A wrapper is unwrapped only in forms that are fully understood; in any other form it is a program like
-any other, which no proof covers.
+A wrapper is unwrapped only in forms that are fully understood; in any other form it counts as an unknown program.
 """
 
 from __future__ import annotations
@@ -29,25 +28,25 @@ WRAPPERS = frozenset(
 
 @frozen
 class Wrapped:
-    """`words[start:]` is the command that is really run."""
+    """`words[start:]` is the command that actually runs."""
 
     start: int
     extended: bool = False
-    """Whether unknown arguments are added (xargs)."""
+    """Whether it adds unknown arguments (xargs)."""
     null_separated: bool = False
     delimited: bool = False
-    """What comes in is cut at a character of its own (`xargs -d`)."""
+    """Whether its input is split at a custom delimiter (`xargs -d`)."""
 
 
 def harmless_assignment(name: str, value: str) -> bool:
-    """Whether a variable for one command can change neither what runs nor what it may touch."""
+    """Whether a variable set for one command affects neither what runs nor which files it uses."""
     if not _HARMLESS_NAMES.fullmatch(name):
         return False
     return _HARMLESS_VALUE.fullmatch(value) is not None or (name == "TZ" and _ZONE.fullmatch(value) is not None)
 
 
 def unwrapped(words: tuple[str, ...]) -> Wrapped:
-    """Where the real command begins: 0 when there is no wrapper that is understood."""
+    """Where the actual command begins; 0 if no known wrapper precedes it."""
     start, extended, null, delimited = 0, False, False, False
     for _ in range(4):
         length = _wrapper_length(words[start:])
@@ -59,7 +58,7 @@ def unwrapped(words: tuple[str, ...]) -> Wrapped:
             if replaces and not _replaces_arguments_only(words[start + length :]):
                 break
             extended = True
-            # A delimiter of one's own outweighs -0, and cuts names into other names.
+            # A custom delimiter overrides -0 and splits names into other names.
             delimited = any(word.startswith("-d") for word in options)
             null = not delimited and any(word == "--null" or re.fullmatch(r"-[rt]*0[0rt]*", word) for word in options)
         start += length
@@ -89,7 +88,7 @@ def _wrapper_length(words: tuple[str, ...]) -> int | None:
 
 
 def _options(words: tuple[str, ...], known: re.Pattern[str], valued: re.Pattern[str] | None = None) -> int | None:
-    """The length of a wrapper and its flags; None at a flag that is not known."""
+    """The length of a wrapper with its flags; None for an unknown flag."""
     position = 1
     while position < len(words) and words[position].startswith("-"):
         if known.fullmatch(words[position]):
@@ -137,7 +136,7 @@ def _xargs(words: tuple[str, ...]) -> int | None:
     while position < len(words) and words[position].startswith("-"):
         value = _XARGS_VALUES.get(words[position])
         if value is not None:
-            # Any other text to replace than {} could be the very name of the program.
+            # A placeholder other than {} could be the name of the program itself.
             if position + 1 >= len(words) or not re.fullmatch(value, words[position + 1], re.DOTALL):
                 return None
             position += 2
@@ -149,7 +148,7 @@ def _xargs(words: tuple[str, ...]) -> int | None:
 
 
 def _replaces_arguments_only(command: tuple[str, ...]) -> bool:
-    """Whether what comes in the place of {} can never be what is run."""
+    """Whether {} is replaced only in arguments, never in the name of the program that runs."""
     return bool(command) and "{}" not in command[0] and command[0].rpartition("/")[2] not in WRAPPERS
 
 
@@ -171,7 +170,7 @@ def runs_its_input(words: tuple[str, ...]) -> bool:
 
 
 def runs_python_tests(words: tuple[str, ...]) -> bool:
-    """`pytest`, `python -m pytest`, `python -m unittest`: they import files of the project whatever they are given."""
+    """`pytest`, `python -m pytest`, `python -m unittest`: they import project files whatever their arguments are."""
     program = words[0].rpartition("/")[2]
     if program in ("pytest", "py.test"):
         return True

@@ -32,7 +32,6 @@ class ShownNotebook:
 
 
 def parse_notebook(text: str) -> Json | None:
-    """None if this is not a notebook."""
     try:
         # Jupyter writes NaN in outputs, which is not valid JSON.
         notebook = json.loads(text)

@@ -42,7 +42,6 @@ class Cells:
         return self.text[: self.start] + self.text[self.stop :]
 
     def with_inserted(self, index: int, cell: Json) -> str:
-        """`index` is the position that the cell will have."""
         model = self.text[slice(*self.spans[0])] if self.spans else self.text
         written = self._written(cell, model)
         if not self.spans:

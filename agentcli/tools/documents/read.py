@@ -135,7 +135,6 @@ async def _pdf(data: bytes, wanted: Wanted, pages: str | None, signal: AbortSign
 
 
 def _without_pages(output: Output) -> Output:
-    """Add a note that the requested pages were ignored."""
     note = "[This is not a PDF, so pages was ignored. Use offset and limit to choose lines.]"
     if isinstance(output.content, str):
         return replace(output, content=f"{output.content}\n\n{note}")
@@ -164,7 +163,6 @@ def _listed(folder: str, context: ToolContext) -> str:
 
 
 def _present(data: bytes, wanted: Wanted) -> tuple[Output, Seen | None]:
-    """The output for a file, and what the model has seen of it."""
     if image_kind(data) is not None:
         return _image(data, wanted), None
     if not data:

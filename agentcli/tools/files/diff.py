@@ -18,8 +18,8 @@ _UNENDED = "\x00"
 def diff_display(path: str, old: str, new: str) -> Json:
     """`{"kind": "diff", "path", "diff", "added", "removed"}` for `Output.display`; `truncated` if it is cut."""
     before, after = _lines(old), _lines(new)
-    start = _common(before, after)
-    end = _common(before[start:][::-1], after[start:][::-1])
+    start = equal_lines_at_start(before, after)
+    end = equal_lines_at_start(before[start:][::-1], after[start:][::-1])
     left, right = before[start : len(before) - end], after[start : len(after) - end]
     if max(len(left), len(right)) > _MOST_COMPARED:
         codes: list[Any] = [("replace", 0, len(left), 0, len(right))]
@@ -52,7 +52,7 @@ def _shown(sign: str, lines: list[str]) -> list[str]:
     return shown
 
 
-def _common(left: list[str], right: list[str]) -> int:
+def equal_lines_at_start(left: list[str], right: list[str]) -> int:
     count = 0
     for one, other in zip(left, right, strict=False):
         if one != other:

@@ -80,8 +80,7 @@ def apply(text: str, replacement: Replacement, shown: str) -> Applied | EditProb
 
 
 def _too_large(text: str, old: str, new: str, count: int, shown: str) -> EditProblem | None:
-    """Refuse a result that is too large to be edited again. A few kilobytes of input can expand to gigabytes, which
-    would block the whole process."""
+    """Refuse a result that is too large to be edited again: a few kilobytes of input can expand to gigabytes."""
     carriage_returns = new.count("\n") if "\r" in text else 0
     size = len(text) + count * (len(new) + carriage_returns - len(old))
     if size <= max(LARGEST_LOADED, len(text)):

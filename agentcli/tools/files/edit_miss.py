@@ -64,7 +64,6 @@ def ambiguity_message(shown: str, text: str, positions: list[int]) -> str:
 
 
 def _line_numbers(text: str, positions: list[int]) -> list[int]:
-    """The distinct line numbers of sorted `positions`, in one pass over the text."""
     line_end = "\n" if "\n" in text else "\r"
     numbers: dict[int, None] = {}
     number, counted = 1, 0
@@ -200,8 +199,7 @@ def _marks(wanted: list[str], found: list[str], first: int) -> Iterator[str]:
 
 
 def _marked(wanted: str, found: str, *, open_start: bool, open_end: bool) -> str:
-    """Both lines merged, with marked differences. Text of the file before the start or after the end is no
-    difference."""
+    """Both lines merged, with marked differences. Text of the file beyond either end is no difference."""
     codes = difflib.SequenceMatcher(None, wanted, found, autojunk=False).get_opcodes()
     if open_start and codes and codes[0][0] == "insert":
         codes = codes[1:]

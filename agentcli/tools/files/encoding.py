@@ -63,7 +63,6 @@ class Decoded:
             return None
 
     def lacking(self, text: str) -> str:
-        """The first characters of the text that this encoding lacks."""
         return "".join([char for char in dict.fromkeys(text) if self.encode(char) is None][:5])
 
 
@@ -108,8 +107,7 @@ def _wide(data: bytes) -> Decoded | None:
 
 
 def _damaged_utf8(data: bytes) -> Decoded | None:
-    """UTF-8 with a few invalid bytes, e.g. a log of several programs: clearly more valid sequences than invalid
-    bytes."""
+    """UTF-8 with a few invalid bytes, e.g. a log of several programs: far more valid sequences than invalid bytes."""
     text = data.decode("utf-8", "surrogateescape")
     bad = len(text) - len(text.encode("utf-8", "ignore").decode("utf-8"))
     good = len(text) - bad - len(text.encode("ascii", "ignore"))
@@ -120,8 +118,7 @@ def _damaged_utf8(data: bytes) -> Decoded | None:
 
 
 def _double_byte(data: bytes) -> Decoded | None:
-    """Detect Japanese by its kana, Chinese and Korean by the range of common characters. Never for a few isolated
-    bytes."""
+    """Detect Japanese by its kana, Chinese and Korean by common characters. Never for a few isolated bytes."""
     sample = data[:_SAMPLE]
     runs = _HIGH_RUN.findall(sample)
     high = sum(map(len, runs))

@@ -39,8 +39,6 @@ class Wanted:
 
 @frozen
 class LineRange:
-    """A range of lines of a file."""
-
     lines: tuple[str, ...]
     first: int
     total: int | None
@@ -62,8 +60,7 @@ def legible(text: str) -> str:
 
 
 def for_display(text: str) -> str:
-    """Legible text for `Output.display`: invisible and reordering characters are spelled out as in diffs. Not for the
-    model, which copies what it reads into edits."""
+    """Text for `Output.display` with hidden characters spelled out. Not for the model, which copies it into edits."""
     return spell_hidden(text)
 
 

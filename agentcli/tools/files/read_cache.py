@@ -53,7 +53,6 @@ class ReadCache:
         self.note_digest(path, digest_of(data), whole, data)
 
     def note_digest(self, path: str, digest: str, whole: bool = True, data: bytes | None = None) -> None:
-        """`data`, if given, is the content of the digest."""
         with self._guard:
             old = self._seen.get(path)
             # Reading a part again does not discard the rest while the file is unchanged.

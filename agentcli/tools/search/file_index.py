@@ -23,8 +23,7 @@ from agentcli.tools.search.ripgrep import list_files
 MOST_PATHS = 500_000
 _LONGEST_QUERY = 200
 _ENOUGH = 200
-"""After this many matches the search stops and looks for better ones by other means: the wanted path is on the first
-screen or needs another letter."""
+"""After this many matches the search stops: the wanted path is on the first screen or needs another letter."""
 _ENOUGH_OF_A_KIND = 60
 _MOST_REMEMBERED = 256
 _CAPITALS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -85,8 +84,7 @@ class _Texts:
         return compress(range(size), both.to_bytes(size, "little"))
 
     def _selector(self, char: str) -> int:
-        """One byte per text, 1 if it contains the character; as an integer, so that several can be combined in one
-        step."""
+        """One byte per text, 1 if it has the character; as an integer, so that several combine in one step."""
         if char not in self._having:
             # One scan of everything is much faster than one scan per text.
             flags = bytes([char in text for text in self.texts]) if char in self._joined else b""
@@ -127,7 +125,7 @@ class PathIndex:
             return [Match(path, (), 0) for path in self._paths[:limit]]
         if "\n" in query:
             return []
-        paths, names = self._sides(query)
+        paths, names = self._exact if is_case_sensitive(query) else (self._lower, self._lower_names)
         matches: list[tuple[int, int, Match]] = []
         for index in self._candidates(query, paths, names):
             found = best_match(query, self._paths[index], paths.texts[index])
@@ -135,9 +133,6 @@ class PathIndex:
                 matches.append((-found.score, index, Match(self._paths[index], found.positions, found.score)))
         matches.sort(key=lambda each: each[:2])
         return [match for _score, _index, match in matches[:limit]]
-
-    def _sides(self, query: str) -> tuple[_Texts, _Texts]:
-        return self._exact if is_case_sensitive(query) else (self._lower, self._lower_names)
 
     def _candidates(self, query: str, paths: _Texts, names: _Texts) -> Iterable[int]:
         """All matches if they are few, else some of each kind that users usually mean."""
@@ -196,8 +191,6 @@ class FileIndex:
         self._root = str(context.working_dirs[0])
         self._index = PathIndex(())
         self._refreshing: asyncio.Task[None] | None = None
-        self.problem = ""
-        """Why the last listing is missing or incomplete, for display."""
 
     def __len__(self) -> int:
         return len(self._index)
@@ -214,10 +207,7 @@ class FileIndex:
         with AbortController() as controller:
             found = await list_files(self._root, self._context, controller.signal, most=MOST_PATHS)
         if found.error and not found.lines:
-            self.problem = found.error
             return
-        is_cut = found.more or found.timed_out
-        self.problem = f"Only the first {len(found.lines):,} files are known." if is_cut else ""
         self._index = await in_thread(_built, found.lines, self._root, self._context.hides)
 
     async def aclose(self) -> None:

@@ -112,7 +112,6 @@ def _newest_first(
 
 
 def _searched(base: str, context: ToolContext) -> str:
-    """The note that names the searched folder."""
     folder = visible_text(context.launcher.inside(base)).replace("\n", "\u240a")
     return f"\n\n[Searched {folder}.]"
 

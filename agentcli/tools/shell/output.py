@@ -146,8 +146,7 @@ class CollectedOutput:
         return f"; all of it is in {self._path} ({size})"
 
     def _settled(self, text: str) -> str:
-        """The part that cannot be overwritten any more. Of a line that is rewritten repeatedly, only the last state
-        stays."""
+        """The part that cannot be overwritten any more. Of a line that is rewritten, only the last state stays."""
         text = self._line + text
         if "\r" in text:
             text = _OVERWRITTEN.sub("", text)

@@ -100,7 +100,6 @@ class ShellCommand:
 
     @property
     def refused_hosts(self) -> tuple[str, ...]:
-        """Hosts that the sandbox's proxy refused."""
         return self._launch.refused_hosts()
 
     @property

@@ -67,7 +67,6 @@ class Unreadable:
 
 
 async def read_page(body: bytes, content_type: str, url: str, signal: AbortSignal) -> PageText | Binary | Unreadable:
-    """Raises `Aborted`."""
     kind = content_type.partition(";")[0].strip().lower()
     named = next((what for magic, what in _MAGIC if body.startswith(magic)), None)
     is_html = kind in _HTML or (not kind and _looks_like_html(body))

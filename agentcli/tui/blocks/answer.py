@@ -32,7 +32,6 @@ class AnswerBlock(Block):
         self._parts = [item.text]
         self._flow: Flow | None = None
         self._new: list[str] = []
-        """What came since the last look, or was too much for it."""
         self._was_shown = False
 
     def grow(self, text: str) -> None:

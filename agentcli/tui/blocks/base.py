@@ -24,10 +24,8 @@ class BlockLine:
     text: str = ""
     """What copying the whole row gives: source text without gutter, padding and decoration."""
     indent: int = 0
-    """Cells before `text` begins."""
     joint: str = "\n"
-    """What stands between this row and the next in the source: a line break, or where a line was wrapped the blank
-    (or nothing) that the wrap swallowed."""
+    """Text between this row and the next in the source: a line break, or the blank that wrapping swallowed."""
 
 
 class Block(ABC):
@@ -49,23 +47,19 @@ class Block(ABC):
         list, changed in place. Never raises for any text and any width from 1 up."""
 
     def replace(self, item: Item) -> None:
-        """The item as it is now."""
         self.item = item
         self.forget()
 
     def grow(self, text: str) -> None:
-        """Text was added to the item's end. Blocks whose items grow override this."""
         raise NotImplementedError
 
     def forget(self) -> None:  # noqa: B027 -- most blocks keep nothing
         """Drop everything that `layout` can make again."""
 
     def tick(self, now: float) -> bool:
-        """Called a few times a second while the block is visible and work goes on (live durations): whether the block
-        looks different now."""
+        """Called a few times a second while visible and busy (live durations); whether it looks different now."""
         return False
 
     @property
     def source(self) -> str:
-        """The whole text for search and copying, also of what is folded."""
         return str(getattr(self.item, "text", ""))

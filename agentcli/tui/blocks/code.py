@@ -19,7 +19,6 @@ _EDGE = "▏"
 
 
 def code_lines(rows: Sequence[Sequence[Run]], width: int, palette: Palette, before: Sequence[Run]) -> list[BlockLine]:
-    """The rows of some lines of code. `before` stands in front of each."""
     ground = palette.code_block
     edge = [*before, (_EDGE, ground + palette.faint)] if width >= 8 else before
     lines: list[BlockLine] = []

@@ -26,12 +26,10 @@ BETWEEN = " │ "
 
 
 def unified(text: str, width: int, palette: Palette, path: str = "") -> list[BlockLine]:
-    """All rows of a diff, each as wide as `width` where it has a background."""
     return [line for group in unified_groups(parse(text), width, palette, path) for line in group]
 
 
 def side_by_side(text: str, width: int, palette: Palette, path: str = "") -> list[BlockLine]:
-    """All rows, old on the left and new on the right. Where there is no room for that: one column."""
     return [line for group in side_by_side_groups(parse(text), width, palette, path) for line in group]
 
 
@@ -46,7 +44,6 @@ def fits_side_by_side(hunks: Sequence[Hunk], width: int) -> bool:
 
 
 def unified_groups(hunks: Sequence[Hunk], width: int, palette: Palette, path: str = "") -> Iterator[list[BlockLine]]:
-    """The rows of one line of the diff after the other, made as they are asked for."""
     digits, quiet = digits_of(hunks), is_new_file(hunks)
     for place, hunk in enumerate(hunks):
         above = _headings(hunks, place, width, palette)
@@ -59,8 +56,7 @@ def unified_groups(hunks: Sequence[Hunk], width: int, palette: Palette, path: st
 def side_by_side_groups(
     hunks: Sequence[Hunk], width: int, palette: Palette, path: str = ""
 ) -> Iterator[list[BlockLine]]:
-    """As `unified_groups`; two lines that stand beside one another are a group and an empty one, so that lines can be
-    counted."""
+    """Like `unified_groups`; of two lines side by side one is an empty group, so that lines can be counted."""
     if width < NARROWEST_BESIDE:
         yield from unified_groups(hunks, width, palette, path)
         return
@@ -132,7 +128,6 @@ def line_rows(
 
 
 def _headings(hunks: Sequence[Hunk], place: int, width: int, palette: Palette) -> list[BlockLine]:
-    """What stands before a hunk: the file where the diff names one, and where in it this is."""
     hunk, before = hunks[place], hunks[place - 1] if place else None
     if hunk.path and (before is None or hunk.path != before.path):
         return wrap([(hunk.path, palette.strong + palette.hunk)], width)
@@ -142,7 +137,6 @@ def _headings(hunks: Sequence[Hunk], place: int, width: int, palette: Palette) -
 
 
 def beside_places(hunk: Hunk) -> Iterator[tuple[int | None, int | None]]:
-    """Places of lines that stand beside one another."""
     for kind, removed, added in stretches(hunk.lines):
         if kind == "-":
             yield from partners(hunk.lines, removed, added)

@@ -36,14 +36,11 @@ Kind = Literal["listed", "blank", "text", "file", "header", "note", "hunk", "lin
 
 @frozen
 class FileView:
-    """A file as it is shown. `name` and `remarks` are safe text."""
-
     name: str
     diff: FileDiff
     sign: str = "M"
     remarks: str = ""
     counts: tuple[int, int] = (0, 0)
-    """Lines added and removed."""
 
 
 @frozen
@@ -51,29 +48,21 @@ class DiffLook:
     width: int
     palette: Palette
     beside: bool = False
-    """Old and new side by side, in files that have both."""
     listed: bool = False
-    """All files with their counts come first."""
     whole: bool = False
-    """Headers are shown as they stand in the source."""
 
 
 class DiffEntry(NamedTuple):
-    """A line of the source, or two that stand side by side, or a heading."""
-
     kind: Kind
     file: int = -1
     hunk: int = -1
     old: int | None = None
     new: int | None = None
     start: int = 0
-    """Where in a long line this piece begins."""
 
 
 @frozen
 class Side:
-    """Rows of one column, and the cells before it."""
-
     lines: list[BlockLine] = field(default_factory=list)
     left: int = 0
 
@@ -94,9 +83,7 @@ class DiffLayout:
         self._starts = array("q", [0])
         total = 0
         self.file_rows: list[int] = []
-        """Where the files begin."""
         self.hunk_rows: list[int] = []
-        """Where the hunks begin; the first of a file with the file's heading."""
         self._file_entries: list[int] = []
         before = DiffEntry("blank")
         for place, entry in enumerate(self.entries):
@@ -124,7 +111,6 @@ class DiffLayout:
         return self._starts[entry]
 
     def find_entry(self, wanted: DiffEntry) -> int:
-        """The entry that shows the same place, in a layout of the same files."""
         line = wanted.old if wanted.new is None else wanted.new
         if wanted.file < 0 or wanted.kind == "listed" or wanted.file >= len(self._file_entries):
             return 0
@@ -149,7 +135,6 @@ class DiffLayout:
         return self._lines(sides)[number - self._starts[place]]
 
     def sides(self, place: int) -> list[Side]:
-        """The rows of an entry, column by column."""
         found = self._kept.get(place)
         if found is None:
             if len(self._kept) >= _MOST_KEPT:
@@ -158,7 +143,6 @@ class DiffLayout:
         return found
 
     def groups(self) -> Iterator[list[BlockLine]]:
-        """The rows of one line of the source after the other; an empty group where a row shows two of them."""
         held: list[BlockLine] = []
         for place, entry in enumerate(self.entries):
             rows = [*held, *self._lines(self.sides(place))]
@@ -178,7 +162,6 @@ class DiffLayout:
             yield held
 
     def texts(self, place: int) -> list[str]:
-        """What can be searched for in an entry, column by column."""
         entry = self.entries[place]
         if entry.kind == "line" and entry.new is not None:
             text = self._hunk(entry).lines[entry.new].text
@@ -296,7 +279,6 @@ class DiffLayout:
         return [Side(before), Side(after, left + len(BETWEEN))]
 
     def _piece(self, entry: DiffEntry, painted: PaintedHunk) -> list[BlockLine]:
-        """A part of an endless line, in one colour."""
         assert entry.new is not None
         line = painted.lines[entry.new]
         style = base_style(line.sign, self.look.palette)
@@ -320,7 +302,6 @@ class DiffLayout:
 
 
 def _has_two_sides(file: FileDiff) -> bool:
-    """Whether the file has old and new lines, none of them endless."""
     lines = [line for hunk in file.hunks for line in hunk.lines]
     if any(len(line.text) > _PIECE for line in lines):
         return False
@@ -336,7 +317,6 @@ def _counts(file: FileView, palette: Palette) -> list[Run]:
 
 
 def _listed(file: FileView, column: int, width: int, palette: Palette) -> BlockLine:
-    """A row of the list: sign, counts in a column, name and remarks."""
     counts = _counts(file, palette)
     runs: list[Run] = [(f"{file.sign} ", palette.accent)]
     runs += [*counts, (" " * (column - size(counts) + 2), palette.faint), (file.name, palette.text)]
@@ -346,7 +326,6 @@ def _listed(file: FileView, column: int, width: int, palette: Palette) -> BlockL
 
 
 def _heading(file: FileView, width: int, palette: Palette) -> list[BlockLine]:
-    """The name of a file with its counts, and a rule up to the edge."""
     runs: list[Run] = [(f"{file.sign} ", palette.accent), (file.name, palette.strong + palette.hunk)]
     counts = _counts(file, palette)
     runs += [("  ", palette.faint), *counts] if counts else []

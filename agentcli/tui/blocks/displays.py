@@ -46,9 +46,7 @@ class DisplayView:
     palette: Palette
     expanded: bool = False
     before: Sequence[Run] = field(default_factory=tuple)
-    """What stands before every row."""
     name: str = ""
-    """The tool's."""
     failed: bool = False
 
     @property
@@ -81,7 +79,6 @@ def _entries(values: Mapping[str, Any], key: str) -> list[Json]:
 
 
 def text(value: str, view: DisplayView) -> Rows:
-    """The end of what a command wrote, the beginning of all else."""
     if view.name in _SILENT and not view.expanded and not view.failed:
         return Rows(hidden=int(bool(value.strip())))
     if view.name in SHELLS and is_unified_diff(value):
@@ -102,7 +99,6 @@ def _unknown(display: Json, view: DisplayView) -> Rows:
 
 
 def _code(display: Json, view: DisplayView) -> Rows:
-    """A part of a file: said in the summary, seen when opened."""
     from agentcli.tui.blocks.highlight import highlight
 
     value = _string(display, "text")
@@ -245,7 +241,6 @@ def _all(lines: list[BlockLine], view: DisplayView, rows: int) -> Rows:
 
 
 def _todos(display: Json, view: DisplayView) -> Rows:
-    """Always all of them: that is what the list is for."""
     palette = view.palette
     looks = {
         "completed": ("✓", palette.success, palette.muted),

@@ -38,8 +38,6 @@ _FENCE = re.compile(r"( {0,3})(?:(`{3,}+)([^`\n]*+)|(~{3,}+)([^\n]*+))\n")
 
 
 class Flow:
-    """The lines of one answer at one width in one palette."""
-
     def __init__(self, width: int, palette: Palette, references: dict[str, Any] | None = None) -> None:
         self.width = width
         self.palette = palette
@@ -54,12 +52,10 @@ class Flow:
         """What is not laid out for good; inside of a fence, what is not even taken."""
         self._fence: _Fence | None = None
         self._kept = 0
-        """Lines that will not change; those behind are the open piece's."""
         self._kept_fresh = True
         """Whether the margin's first row is still to be taken, after what is kept."""
         self._last: MarkdownPiece | None = None
         self._apart = False
-        """Whether a blank line stands before the tail."""
         self._parsed = _Parsed()
 
     def feed(self, text: str) -> None:
@@ -81,7 +77,6 @@ class Flow:
         return self._writer.lines
 
     def take_missing(self) -> tuple[str, ...]:
-        """Languages that are to be loaded in a thread; each is named once."""
         missing, self._codes.missing = tuple(self._codes.missing), []
         return missing
 
@@ -218,7 +213,6 @@ class Flow:
         self._fence = _Fence(len(indent), ticks or waves, language, before, self._kept)
 
     def _grow_fence(self, fence: _Fence, *, done: bool) -> bool:
-        """Take the lines that have come. Whether the block has ended, so that there is more to do."""
         if not done and fence.is_same_long_line(self._tail):
             return False
         self._drop_open()
@@ -284,8 +278,7 @@ def _finished(document: MarkdownDocument) -> int:
 
 
 def _part_of(text: str) -> int:
-    """How much of a long text is parsed at once: up to a line with little before it, so that lists go on as lists. At
-    least three lines, so that a table has a row."""
+    """How much of a long text is parsed at once: up to a line between blocks, and at least three lines (a table)."""
     *lines, last = text.split("\n")
     weight = size = best = 0
     least = len(text)
@@ -310,25 +303,19 @@ def _weight(text: str) -> int:
 
 
 class _Fence:
-    """A block of code whose end has not come."""
-
     def __init__(self, indent: int, marker: str, language: str, before: Sequence[Run], start: int) -> None:
         self.language = language
         self.before = before
-        """What stands before its first row."""
         self.start = start
-        """Where its lines begin on the page."""
         self.lines: list[str] = []
         self.open_line = ""
         self.highlighter: Highlighter | None = None
         self.fed = 0
-        """Lines that were handed on."""
         self._indent = indent
         self._end = re.compile(rf" {{0,3}}{re.escape(marker[0])}{{{len(marker)},}}[ \t]*").fullmatch
         self._half_end = re.compile(rf" {{0,3}}{re.escape(marker[0])}+[ \t]*").fullmatch
 
     def take(self, text: str, *, done: bool) -> tuple[str, bool]:
-        """Lines up to the end of the block. What is left of the text, and whether the end has come."""
         *whole, last = as_lines(text).split("\n")
         for number, line in enumerate(whole):
             if self._end(line):
@@ -347,13 +334,11 @@ class _Fence:
         return long > _LONG and "\n" not in text[long:] and len(text) < long + long // _SHARE
 
     def rows(self, highlighter: Highlighter) -> tuple[list[list[Run]], list[list[Run]]]:
-        """Those of the lines that came since the last time, and those that may still change."""
         highlighter.feed("".join([line + "\n" for line in self.lines[self.fed :]]))
         self.fed = len(self.lines)
         return highlighter.take(), highlighter.open_rows(self.open_line)
 
     def _shifted(self, line: str) -> str:
-        """Without the blanks that the fence itself is indented by."""
         place = columns = 0
         while columns < self._indent and line[place : place + 1] in (" ", "\t"):
             columns += 1 if line[place] == " " else 4 - columns % 4
@@ -368,12 +353,10 @@ class _Codes:
 
     def __init__(self, palette: Palette) -> None:
         self.final = False
-        """Whether what is asked for is finished."""
         self.patient = False
         self.missing: list[str] = []
         self.stale = False
         self.waiting: set[str] = set()
-        """Languages that are to be loaded."""
         self._palette = palette
         self._known: dict[tuple[str, str], list[list[Run]]] = {}
         self._growing: Highlighter | None = None

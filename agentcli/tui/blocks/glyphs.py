@@ -55,7 +55,6 @@ def width_of(text: str) -> int:
 
 
 def glyphs(text: str) -> list[Glyph]:
-    """One line of clean text as what is painted."""
     found: list[Glyph] = []
     marks = 0
     place = 0
@@ -98,7 +97,6 @@ def _extend(found: list[Glyph], more: str) -> None:
 
 
 def _hide(found: list[Glyph], more: str) -> None:
-    """Keep a character for copying without painting it."""
     source, shown, cells = found[-1]
     if len(source) < _LONGEST:
         found[-1] = (source + more, shown, cells)
@@ -111,7 +109,6 @@ def _is_regional(character: str) -> bool:
 
 
 def _is_pictograph(character: str) -> bool:
-    """Of those that take part in joined emoji."""
     return "\U0001f300" <= character <= "\U0001faff" or "\u2600" <= character <= "\u27bf" or character in "\u2b1b↔↕➡⬛"
 
 
@@ -142,7 +139,6 @@ def _is_mark(character: str) -> bool:
 
 
 def _alone(character: str) -> Glyph:
-    """A character without width that belongs to nothing before it."""
     if character in _UNSEEN:
         return character, "", 0
     if _is_mark(character):

@@ -75,20 +75,17 @@ _KINDS = {
 """Of a Pygments token, its nearest name in here says the kind; everything else is a name."""
 
 _LEXERS_FAULTS = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""Lexers are many and not all are perfect: code they stumble over is shown plain."""
 
 Tokens = Iterator[tuple[Any, str]]
 
 
 def language_name(info: str) -> str:
-    """The language that the info string of a fence names, as it is shown: one plain word, or ""."""
     found = _NAME.match(info)
     return found[1].lower() if found else ""
 
 
 def highlight(code: str, language: str, palette: Palette, base: Style | None = None) -> list[list[Run]]:
-    """The runs of every line, in styles of the palette on top of `base`. Never raises; what is unknown or too much is
-    plain. Loads the language if need be."""
+    """The runs of every line, in the palette's styles on `base`. Unknown or too long code is plain. Never raises."""
     paint = _Paint(palette, base)
     lines = code.split("\n")
     if len(code) > _MOST_CHARACTERS or len(lines) > _MOST_LINES or max(map(len, lines)) > _LONGEST_LINE:
@@ -143,7 +140,6 @@ class Highlighter:
         self._characters = 0
 
     def feed(self, text: str) -> None:
-        """Whole lines: `text` ends in a line break, if there is any."""
         if not text:
             return
         self._characters += len(text)
@@ -193,13 +189,10 @@ class Highlighter:
 
 
 def can_lex_whole(code: str) -> bool:
-    """Whether a block that has just ended is lexed once more as a whole."""
     return len(code) <= _MOST_LEXED_TWICE
 
 
 class _Paint:
-    """The styles of one palette on one ground."""
-
     def __init__(self, palette: Palette, base: Style | None) -> None:
         ground = Style.null() if base is None else base
         self._styles: Mapping[str, Style] = {kind: ground + style for kind, style in palette.syntax.items()}
@@ -267,7 +260,6 @@ def _place(language: str) -> tuple[str, str] | None:
 
 @lru_cache(maxsize=64)
 def _lexer(language: str) -> Any:
-    """None for what Pygments does not know."""
     place = _place(language)
     if place is None:
         return None

@@ -25,7 +25,6 @@ _TASK = re.compile(r"\[([ xX])\](?=\s)")
 
 
 def inline_runs(children: Sequence[Token], palette: Palette, base: Style) -> list[Run]:
-    """The runs of one inline token. Line breaks in the source break lines: models mean them."""
     styles = [base]
     links: list[tuple[str, int]] = []
     runs: list[Run] = []
@@ -66,7 +65,6 @@ _MARKS = {"em_open": "emphasis", "strong_open": "strong", "s_open": "strike"}
 
 
 def linked(text: str, style: Style, palette: Palette) -> list[Run]:
-    """Plain text in which addresses are links."""
     runs: list[Run] = []
     place = 0
     for found in _ADDRESS.finditer(text):
@@ -81,7 +79,6 @@ def linked(text: str, style: Style, palette: Palette) -> list[Run]:
 
 
 def split_task(runs: Sequence[Run], palette: Palette) -> list[Run]:
-    """The text of a list item; the box of a task gets a style of its own."""
     found = _TASK.match(runs[0][0]) if runs else None
     if found is None:
         return list(runs)
@@ -95,7 +92,6 @@ def _link_style(href: str, palette: Palette) -> Style:
 
 
 def _target(text: str, href: str, style: Style) -> list[Run]:
-    """Where a link leads, if its text does not say so already."""
     shown = href.removeprefix("mailto:")
     if not shown or shown.rstrip("/") == text.rstrip("/"):
         return []

@@ -21,7 +21,6 @@ class LiveText:
         self.text = ""
         self._kept = kept
         self._dropped = 0
-        """Lines that are no longer kept."""
         self.forget()
         self.add(text)
 
@@ -48,7 +47,6 @@ class LiveText:
         return Rows(found.lines, found.hidden + self._dropped, above=True) if found.lines else found
 
     def all(self, width: int, style: Style, before: Sequence[Run] = ()) -> Rows:
-        """All that is kept. Lines that have ended are wrapped once."""
         look = (width, style, tuple(before))
         if look != self._look:
             self.forget()

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 Code = Callable[[str, str], Sequence[Sequence[Run]]]
-"""Code and its language as runs, line by line."""
 
 _DEEPEST = 40
 """Levels of nesting; markdown-it leaves out what is deeper, so such a piece is shown as it is written."""
@@ -48,7 +47,6 @@ _LEAST_ROOM = 10
 
 
 def render_markdown(text: str, width: int, palette: Palette) -> list[BlockLine]:
-    """All lines of a document that will not grow."""
     document = MarkdownDocument(text)
     margin = Margin()
     writer = MarkdownWriter(
@@ -77,20 +75,15 @@ def as_lines(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MarkdownPiece:
-    """What is laid out for itself: tokens from `start` to before `end`."""
-
     start: int
     end: int
     line: int
-    """Where it begins in the source."""
     item: str = ""
     """For an item of a list its marker's sign: neighbours with the same sign are one list."""
     table: bool = False
 
 
 class MarkdownDocument:
-    """Parsed blocks. Inline text is parsed when it is laid out."""
-
     def __init__(self, text: str, references: dict[str, Any] | None = None) -> None:
         self.text = as_lines(text)
         self.rows = self.text.split("\n")
@@ -104,7 +97,6 @@ class MarkdownDocument:
         self.pieces = _pieces(self.tokens)
 
     def is_apart(self, above: MarkdownPiece, below: MarkdownPiece) -> bool:
-        """Whether a blank line stands between two neighbours."""
         return not below.item or above.item != below.item or self.is_blank_before(below.line)
 
     def is_blank_before(self, line: int) -> bool:
@@ -153,8 +145,6 @@ class Margin:
 
 
 class MarkdownWriter:
-    """Lines at a width, and how each kind of block is written to them."""
-
     def __init__(self, width: int, palette: Palette, code: Code) -> None:
         self.width = width
         self.palette = palette
@@ -316,7 +306,6 @@ def _with_margin_copied(lines: Sequence[BlockLine], first: str, rest: str) -> li
 
 
 def _end_of(tokens: Sequence[Token], place: int) -> int:
-    """Behind the block that begins at `place`."""
     token = tokens[place]
     place += 1
     if token.nesting == 1:

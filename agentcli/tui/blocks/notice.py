@@ -26,7 +26,6 @@ def _style(level: Level, palette: Palette) -> Style:
 
 
 def _signed(sign: str, text: str, style: Style, width: int, rows: int) -> Rows:
-    """Text with a sign before its first row, at most so many rows of it."""
     blank = margin(width)
     found = head(text.strip(), width, rows, style, blank)
     if not found.lines:
@@ -84,8 +83,7 @@ class BoundaryBlock(Block):
 
 
 class OutputBlock(Block):
-    """The answer to a command. Of a long text both ends are shown: of a listing one wants the first lines, of a shell
-    line the last."""
+    """The answer to a command. A long text shows both ends: a listing's first lines, a shell line's last."""
 
     item: OutputItem
 

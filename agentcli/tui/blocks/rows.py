@@ -27,8 +27,6 @@ _UNSEEN = 4
 
 @frozen
 class Rows:
-    """Rows, and how many lines of the source are not (or not wholly) among them."""
-
     lines: list[BlockLine] = field(default_factory=list)
     hidden: int = 0
     opens: bool = False
@@ -38,7 +36,6 @@ class Rows:
 
 
 def gutter(width: int, style: Style) -> list[Run]:
-    """What stands before every row that belongs to a header above it."""
     if width >= 24:
         return [("  │ ", style)]
     return [("│ ", style)] if width >= 8 else []
@@ -71,7 +68,6 @@ def head(text: str, width: int, rows: int, style: Style, before: Sequence[Run] =
 
 
 def tail(text: str, width: int, rows: int, style: Style, before: Sequence[Run] = ()) -> Rows:
-    """The last rows; stable while the text grows."""
     text = text.rstrip("\n")
     if not text.strip():
         return Rows()
@@ -94,8 +90,7 @@ def tail(text: str, width: int, rows: int, style: Style, before: Sequence[Run] =
 
 
 def folded(groups: Iterable[Sequence[BlockLine]], total: int, rows: int) -> Rows:
-    """The first rows of groups; what is beyond them is not even made. A group is what a line of the source became, and
-    `total` counts those."""
+    """The first rows of groups, made only as far as shown. A group is a line of the source; `total` counts them."""
     lines: list[BlockLine] = []
     complete: list[int] = []
     for group in groups:
@@ -116,12 +111,10 @@ def _cut(lines: list[BlockLine], complete: list[int], total: int, rows: int) -> 
 
 
 def characters(width: int, rows: int) -> int:
-    """How much of a line is worth reading to fill so many rows."""
     return max(width, 8) * (rows + 2) * _UNSEEN
 
 
 def joined(rows: Rows, width: int, palette: Palette, before: Sequence[Run] = ()) -> list[BlockLine]:
-    """The rows with a line that tells of the hidden ones."""
     if not rows.hidden:
         return rows.lines
     text = f"… {counted(rows.hidden, 'more line')}{' above' if rows.above else ''}"
@@ -131,12 +124,10 @@ def joined(rows: Rows, width: int, palette: Palette, before: Sequence[Run] = ())
 
 
 def decoration(runs: Sequence[Run], width: int) -> BlockLine:
-    """A row of our own words, which copying leaves out."""
     return BlockLine(clip(runs, max(1, width)).strip, "", 0, "")
 
 
 def beside(lines: Iterable[BlockLine], before: Sequence[Run]) -> list[BlockLine]:
-    """The lines with something in front of each."""
     if not before:
         return list(lines)
     segments = [Segment(text, style) for text, style in before]

@@ -23,7 +23,6 @@ Cell = Sequence[Run]
 _NARROWEST = 6
 """Cells that a column has at least before the table is shown as fields instead."""
 _BETWEEN = 3
-"""Cells of ` │ `."""
 MOST_COLUMNS = 60
 """More than any screen has room for; as fields below each other nobody reads so many either."""
 
@@ -33,13 +32,10 @@ class Table:
     head: Sequence[Cell]
     rows: Sequence[Sequence[Cell]]
     aligns: Sequence[str]
-    """`left`, `right` or `center` for each column."""
     left_out: int = 0
-    """Columns that are not among these."""
 
 
 def table_lines(table: Table, width: int, palette: Palette) -> list[BlockLine]:
-    """Without margin, at most `width` wide."""
     lines = _table_lines(table, width, palette)
     if table.left_out:
         note = f"… {counted(table.left_out, 'more column')}"
@@ -66,7 +62,6 @@ def _table_lines(table: Table, width: int, palette: Palette) -> list[BlockLine]:
 
 
 def _natural(table: Table) -> list[int]:
-    """The width of each column if nothing were wrapped."""
     widths = [0] * len(table.aligns)
     for row in (table.head, *table.rows):
         for column, cell in enumerate(row[: len(widths)]):

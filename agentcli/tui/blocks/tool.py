@@ -97,7 +97,6 @@ class ToolBlock(Block):
         return [*header, *(joined(rows, width, palette, before) if rows.lines else [])]
 
     def _header(self, width: int, palette: Palette) -> tuple[list[BlockLine], bool]:
-        """The header, and whether something of the title was left out."""
         item = self.item
         sign = "&" if _goes_on(item) else _SIGNS.get(item.status, "·")
         mark = [(f"{sign} ", _mark_style(item, palette))] if width >= 8 else []
@@ -113,7 +112,6 @@ class ToolBlock(Block):
         return lines, title != rest
 
     def _facts(self) -> list[str]:
-        """The outcome, unless the sign, the title or the body shows it, and the duration."""
         item = self.item
         in_body = item.status in ("failed", "denied") and _told(item).startswith(item.summary)
         # Without an error and not in the background, a command has ended with exit code 0.
@@ -127,7 +125,6 @@ class ToolBlock(Block):
         return facts
 
     def _command(self, command: str, width: int, palette: Palette, before: Sequence[Run]) -> list[BlockLine]:
-        """All of a command of which the title has only a part, when opened."""
         rows = head(command, width, MOST_ROWS, palette.code, before) if self.expanded else Rows()
         return joined(rows, width, palette, before)
 
@@ -159,7 +156,6 @@ class ToolBlock(Block):
 
 
 def _texts(display: Json) -> Iterator[str]:
-    """What a display says in words, for search and copying; of one that says it twice, the whole text."""
     whole = next((value for key in ("diff", "text", "plan") if isinstance(value := display.get(key), str)), "")
     if whole:
         yield whole
@@ -178,7 +174,6 @@ def _told(item: ToolItem) -> str:
 
 
 def _long_command(item: ToolItem) -> str:
-    """The command of a call, if it does not stand in the title as it is."""
     command = item.input.get("command") if item.name == "Bash" else None
     if not isinstance(command, str) or command.strip() in item.title:
         return ""
@@ -186,7 +181,6 @@ def _long_command(item: ToolItem) -> str:
 
 
 def _goes_on(item: ToolItem) -> bool:
-    """Whether the call is over but its command runs on in the background."""
     return item.background and item.status == "done" and item.name == "Bash"
 
 
@@ -199,7 +193,6 @@ def _mark_style(item: ToolItem, palette: Palette) -> Style:
 
 
 def _split(item: ToolItem) -> tuple[str, str]:
-    """The tool's name as the title has it, and the rest of the title."""
     title = item.title or item.name
     if item.name and title.startswith(item.name):
         return item.name, title[len(item.name) :]

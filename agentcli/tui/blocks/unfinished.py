@@ -21,7 +21,6 @@ _MARK = re.compile(r"(?<!\\)(\*\*\*|\*\*|\*|~~|__|_)")
 
 
 def presentable(text: str) -> str:
-    """The text as it is parsed for showing while more of it is to come."""
     start = text.rfind("\n") + 1
     line = text[start:]
     if len(_FENCE.findall(text, 0, start)) % 2:
@@ -50,7 +49,6 @@ def _delimiter_below(text: str) -> str:
 
 
 def _closed(line: str) -> str:
-    """The line with everything closed that is open at its end."""
     line = _HALF_LINK.sub(r"\1", line)
     code, opened = "", -1
     for ticks in _TICKS.finditer(line):

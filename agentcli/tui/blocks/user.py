@@ -40,7 +40,6 @@ class PromptBlock(Block):
 
 
 def _first_line(text: str, palette: Palette) -> list[Run]:
-    """Commands and shell lines are told apart by how they begin."""
     if command := _COMMAND.match(text):
         return [(command.group(), palette.user + palette.accent), (text[command.end() :], palette.user)]
     if text.startswith("!"):

@@ -55,7 +55,6 @@ def _packed(fact: str, room: int) -> list[str]:
 
 
 def _signed(line: BlockLine, part: str, width: int, palette: Palette) -> BlockLine:
-    """The line with its part of the sign in the place that was left for it."""
     mark = palette.user_mark
     segments = [Segment(character, mark if character == "❯" else palette.faint) for character in part]
     rest = line.strip.crop(len(part), width)

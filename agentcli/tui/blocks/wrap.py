@@ -23,7 +23,6 @@ RowBounds = tuple[int, int, int]
 """Of a text: where a row begins, where it ends, where the next one begins. Between the two stand swallowed blanks."""
 
 _TOO_WIDE = "▯"
-"""Stands for a glyph that is wider than the whole line."""
 _CLOSING = frozenset("、。，．！？：；）」』】〉》〕］｝ー々…—ぁぃぅぇぉっゃゅょァィゥェォッャュョ")
 _OPENING = frozenset("（「『【〈《〔［｛")
 
@@ -81,8 +80,6 @@ def clip(runs: Sequence[Run], width: int) -> BlockLine:
 
 
 class _Margin:
-    """What stands before a row: at most all but one cell of the width."""
-
     __slots__ = ("cells", "segments")
 
     def __init__(self, runs: Sequence[Run], width: int, *, blank: bool = False) -> None:
@@ -101,8 +98,6 @@ class _Margin:
 
 
 class _Painter:
-    """Cuts rows out of styled text."""
-
     __slots__ = ("_ends", "_runs", "_text")
 
     def __init__(self, runs: Sequence[Run], text: str) -> None:
@@ -111,7 +106,6 @@ class _Painter:
         self._ends = list(accumulate(len(part) for part, _style in runs))
 
     def even(self, start: int, end: int, margin: _Margin, body: _Margin, width: int) -> list[BlockLine]:
-        """Rows of a source line in which every character is one cell wide."""
         text = self._text
         lines: list[BlockLine] = []
         for begin, stop, following in _even_rows(text, start, end, width - margin.cells, width - body.cells):
@@ -125,7 +119,6 @@ class _Painter:
         return lines
 
     def uneven(self, start: int, part: str, margin: _Margin, body: _Margin, width: int) -> list[BlockLine]:
-        """Rows of a source line in which glyphs differ from characters."""
         line = glyphs(part)
         places = list(accumulate((len(source) for source, _shown, _width in line), initial=start))
         lines: list[BlockLine] = []
@@ -213,7 +206,6 @@ def _even_rows(text: str, start: int, end: int, room: int, rest: int) -> Iterato
 
 
 def _uneven_rows(line: Sequence[Glyph], room: int, rest: int) -> Iterator[RowBounds]:
-    """As `_even_rows`, counted in glyphs."""
     start = place = cells = 0
     opportunity = 0
     """Where the next row could begin; `start` when there is no such place yet."""

@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterator, Sequence
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.plural import counted
+from agentcli.tools.files.diff import equal_lines_at_start
 
 REVIEWABLE = ("Edit", "MultiEdit", "Write")
-"""The tools whose calls can be narrowed to some of their hunks."""
 _GAP = 3
 """So many equal lines part two hunks; what is nearer is one change to whoever reads it."""
 _CONTEXT = 3
@@ -30,9 +30,7 @@ class ChangeHunk:
     """`removed` gives way to `added`; what is equal between two near changes is in both. Lines have their line ends."""
 
     number: int
-    """Its place among all hunks of the change, from 0."""
     old_start: int
-    """Index of the first line of `removed` in the old text."""
     new_start: int
     removed: tuple[str, ...]
     added: tuple[str, ...]
@@ -79,7 +77,6 @@ def split(old: str, new: str) -> list[ChangeHunk]:
 
 
 def merge(old: str, new: str, accepted: Collection[int]) -> str:
-    """The old text with the accepted hunks of `split(old, new)` in it."""
     return _merged(old, split(old, new), accepted)
 
 
@@ -110,7 +107,6 @@ def narrowed(
 
 
 def diff_of(hunks: Sequence[ChangeHunk]) -> str:
-    """A unified diff of these hunks, for people and for the model."""
     lines: list[str] = []
     for hunk in hunks:
         start, new_start = hunk.old_start - len(hunk.before), hunk.new_start - len(hunk.before)
@@ -127,7 +123,6 @@ def diff_of(hunks: Sequence[ChangeHunk]) -> str:
 
 
 def verdict(hunks: Sequence[ChangeHunk], accepted: Collection[int]) -> str:
-    """What the model is told about a review; nothing when all was accepted."""
     rejected = [hunk for hunk in hunks if hunk.number not in accepted]
     if not rejected:
         return ""
@@ -219,8 +214,8 @@ def _plain(text: str) -> str:
 
 def _differences(left: list[str], right: list[str]) -> list[list[LineRanges]]:
     """Places where left[a:b] became right[c:d], near ones together. Compared as the question's diff is."""
-    start = _common(left, right)
-    end = _common(left[start:][::-1], right[start:][::-1])
+    start = equal_lines_at_start(left, right)
+    end = equal_lines_at_start(left[start:][::-1], right[start:][::-1])
     before, after = left[start : len(left) - end], right[start : len(right) - end]
     longest = max(len(before), len(after))
     if longest == 0:
@@ -244,15 +239,6 @@ def _rows(left: list[str], right: list[str], place: Sequence[LineRanges]) -> Ite
         yield from (("-", line) for line in left[a:b])
         yield from (("+", line) for line in right[c:d])
         position = b
-
-
-def _common(left: list[str], right: list[str]) -> int:
-    count = 0
-    for one, other in zip(left, right, strict=False):
-        if one != other:
-            break
-        count += 1
-    return count
 
 
 def _range(start: int, count: int) -> str:

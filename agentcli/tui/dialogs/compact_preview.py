@@ -69,9 +69,9 @@ class CompactPreview(EditableDialog):
         found = [
             SheetChoice("accept", "Yes, continue with the summary", "y", "Yes", refused=empty),
             SheetChoice("edit", "Edit the summary", "e"),
-            SheetChoice("cancel", "No, leave the conversation as it was", "n", "No"),
+            SheetChoice("cancel", "No, keep the conversation as it is", "n", "No"),
         ]
-        return [*found, SheetChoice("original", "Take back your edits", "u")] if self.edited else found
+        return [*found, SheetChoice("original", "Discard your edits", "u")] if self.edited else found
 
     def choose(self, name: str) -> None:
         match name:
@@ -98,7 +98,7 @@ class CompactPreview(EditableDialog):
     def _prices(self) -> str:
         event = self.event
         if event.cost_usd is None:
-            made = "the price of the summary is not known"
+            made = "the price of the summary is unknown"
         else:
             made = f"the summary has cost {money(event.cost_usd)}"
         if event.turn_usd_before is None or event.turn_usd_after is None:

@@ -18,8 +18,6 @@ from agentcli.tui.sheets.sheet import Keys
 
 
 class ConfirmDialog(RequestDialog):
-    """A yes or no: what it is, what it costs, Enter does it, Esc does not."""
-
     declined = Answer("deny")
 
     def keys(self) -> Keys:
@@ -37,8 +35,7 @@ class ConfirmDialog(RequestDialog):
 
 
 class UndoChoice(RequestDialog):
-    """Which of two versions of some lines to keep: the user changed them, and so did the prompt that is undone or
-    redone. Closing it leaves the file as it is."""
+    """Which version to keep of lines that the user and the undone prompt both changed; closing keeps the file."""
 
     body_varies = True
     declined = Answer("deny")

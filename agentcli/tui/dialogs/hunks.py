@@ -62,7 +62,7 @@ class HunkReview(RequestDialog):
         try:
             self._present, hunks = await asyncio.to_thread(_compared, self.event, path)
         except (OSError, ValueError) as error:
-            self._problem = f"The change cannot be shown in hunks: {error}. Decide about it as a whole."
+            self._problem = f"The change cannot be shown in hunks: {error}. Accept or deny it as a whole."
             hunks = []
         self.hunks = hunks
         self.accepted = {hunk.number for hunk in hunks}
@@ -146,7 +146,9 @@ class HunkReview(RequestDialog):
         try:
             input = narrowed(self.event.name, self.event.input, self._present, hunks, self.accepted)
         except ValueError as error:
-            self.notify(f"This cannot be done: {error}. Take all or none.", severity="warning", markup=False)
+            self.notify(
+                f"These hunks cannot be applied alone: {error}. Accept all or none.", severity="warning", markup=False
+            )
             return
         if input is None:
             self.dismiss(Answer("deny", message=told or verdict(hunks, ())))
@@ -215,7 +217,6 @@ class HunkReview(RequestDialog):
 
 
 def _compared(event: PermissionRequested, path: Path) -> tuple[str, list[ChangeHunk]]:
-    """The file's present text, and the hunks of the change. Blocking."""
     present = _present_text(path)
     return present, split(*texts_of(event.name, event.input, present))
 
@@ -235,5 +236,5 @@ def _present_text(path: Path) -> str:
         raise ValueError(f"the file is {data.detail or data.reason}")
     decoded = decode(data)
     if decoded is None:
-        raise ValueError("the file is no text")
+        raise ValueError("the file is not text")
     return decoded.text

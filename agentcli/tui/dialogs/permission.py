@@ -26,7 +26,7 @@ from agentcli.tui.theme.palette import Palette
 Place = Literal["session", "local", "user"]
 _PLACES: tuple[tuple[Place, str, str], ...] = (
     ("session", "this session", "until agentcli is closed"),
-    ("local", "this project", "in .agentcli/settings.local.json of this project, for you alone"),
+    ("local", "this project", "in .agentcli/settings.local.json of this project, for you only"),
     ("user", "all projects", "in your own settings, for every project"),
 )
 _SHORT_RULE = 60
@@ -35,7 +35,6 @@ _LONG_PART = 60
 """Characters of a part of a command that are said again with what was found about it."""
 _EDITS = (*REVIEWABLE, "NotebookEdit")
 _Entry = Literal["why", "rule", "confirm"]
-"""What the line for typing is for."""
 
 
 class PermissionDialog(RequestDialog):
@@ -163,7 +162,7 @@ class PermissionDialog(RequestDialog):
     def _always_choice(self) -> SheetChoice:
         always, (_, place, where) = self._always, _PLACES[self._place]
         if always is None:
-            return SheetChoice("always", "Always", "a", refused="no rule can cover this; it is asked each time")
+            return SheetChoice("always", "Always", "a", refused="no rule can cover this call; you are asked each time")
         count = len(self._offered)
         which = f"{self._rule_number + 1} of {count}" if count > 1 else ""
         if self._rule_in_choice:
@@ -195,7 +194,6 @@ class PermissionDialog(RequestDialog):
                 self.ask("What should the agent do instead?", self._reason, "empty: just no")
 
     def show_waiting(self, count: int) -> None:
-        """So many more questions wait now."""
         self._waiting = count
         self.update()
 
@@ -275,7 +273,7 @@ class PermissionDialog(RequestDialog):
         assert always is not None
         if always.risk and not confirmed:
             self._entry = "confirm"
-            self.ask(f"{always.risk} Type yes to save it:", "", "anything else: do not save it")
+            self.ask(f"{always.risk} Type yes to save it:", "", "anything else does not save it")
             return
         self.dismiss(Answer("allow", rules=always.rules, save_to=_PLACES[self._place][0]))
 
@@ -295,8 +293,8 @@ class PermissionDialog(RequestDialog):
 
 
 _GOING_ON = (
-    SheetChoice("once", "Yes, let it go on", "y", "Yes"),
-    SheetChoice("deny", "No, end this task here", "n", "No"),
+    SheetChoice("once", "Yes, continue", "y", "Yes"),
+    SheetChoice("deny", "No, stop this task", "n", "No"),
     SheetChoice("why", "No, and say what to do instead", "w", "No, and say why"),
 )
 """Whether a model that repeats itself may go on: no rule is about that, and nothing is allowed by it."""

@@ -46,7 +46,7 @@ class PlanDialog(EditableDialog):
             SheetChoice("edit", "Edit the plan", "e"),
             SheetChoice("keep", "No, keep planning: say what to change", "n", "No, keep planning"),
         ]
-        return [*found, SheetChoice("original", "Take back your edits", "u")] if self.edited else found
+        return [*found, SheetChoice("original", "Discard your edits", "u")] if self.edited else found
 
     def choose(self, name: str) -> None:
         match name:

@@ -33,7 +33,6 @@ class _Question:
     text: str
     header: str
     options: tuple[tuple[str, str], ...]
-    """Label and description."""
     several: bool
 
 
@@ -46,7 +45,6 @@ class QuestionsDialog(RequestDialog):
         super().__init__(event, palette, **options)
         self.questions = _questions(event.input)
         self.page = 0
-        """Which question is shown; after the last one the review."""
         self._picked: list[set[int]] = [set() for _question in self.questions]
         self._said = [""] * len(self.questions)
 

@@ -89,7 +89,6 @@ def diff_lines(text: str, width: int, palette: Palette, path: str = "") -> list[
 
 
 def input_lines(input: Json, width: int, palette: Palette) -> list[BlockLine]:
-    """The whole input: one field after the other, texts with their line breaks, all else as JSON."""
     lines: list[BlockLine] = []
     for name, value in input.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
@@ -128,9 +127,9 @@ def _diff(event: PermissionRequested, width: int, palette: Palette) -> list[Bloc
     if text:
         lines += diff_lines(text, width, palette, path)
     else:
-        lines += paragraph("Only line ends would change, or the end of the last line.", width, palette.muted)
+        lines += paragraph("Only line endings would change.", width, palette.muted)
     if display.get("truncated"):
-        lines += [BLANK, *paragraph("The diff is longer than that. All that is to be written:", width, palette.warning)]
+        lines += [BLANK, *paragraph("The diff is cut off here. The complete new content:", width, palette.warning)]
         lines += input_lines(event.input, width, palette)
     return lines
 

@@ -36,8 +36,7 @@ class WelcomeDialog(Dialog[Welcome | None]):
         key: str = "",
         **options: Unpack[DialogOptions],
     ) -> None:
-        """`look` finds servers on this machine, `do` does what a welcome wants done, `key` is one that was pasted
-        already."""
+        """`look` finds servers on this machine, `do` does a welcome's work, `key` was pasted already."""
         options.setdefault("guarded", not key)
         super().__init__(palette, **options)
         self._key = key
@@ -104,8 +103,7 @@ class WelcomeDialog(Dialog[Welcome | None]):
         return True
 
     def on_paste(self, event: events.Paste) -> None:
-        """A key that is pasted at the question itself is meant for it, and must not get into the prompt, where it would
-        be seen and kept."""
+        """A key pasted at the question is meant for it, and must not get into the prompt, where it would be kept."""
         words = event.text.split()
         if self.welcome.step == "choose" and not self.typing and len(words) == 1 and len(words[0]) >= _SHORTEST:
             event.stop()

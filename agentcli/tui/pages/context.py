@@ -1,8 +1,8 @@
-"""`/context`: what fills the model's window, as a map, by kind and item by item.
+"""The `/context` page: the model's context window as a map, by kind and item by item.
 
-The map is a row of cells; each kind has a letter and a colour, so that it reads without colours too. The last part of
-the window is kept free: from there on the conversation is compacted by itself. Items can be pinned, dropped (with the
-price said first) and brought back; what was dropped stands at the end of the list.
+The map is a row of cells; each kind has a letter and a colour, so that it also works without colours. The last part of
+the window is reserved: there the conversation is compacted automatically. Items can be pinned, dropped (after showing
+the price) and restored; dropped items are at the end of the list.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Kind:
     letter: str
     name: str
     hue: str
-    """Of the palette's styles for code: they are made to be told apart."""
+    """Name of a code style of the palette; these are easy to distinguish."""
 
 
 _KINDS: Mapping[str, _Kind] = {
@@ -52,18 +52,15 @@ _KINDS: Mapping[str, _Kind] = {
 }
 PINNED_SIGN = "◆"
 _ALWAYS = ("system", "tools", "memory")
-"""Is in every request, from the beginning on."""
+"""Kinds that are part of every request."""
 _FREE, _RESERVE = "free", "reserve"
 _LEGEND_WIDTH = 33
 _LEAST_ROWS = 4
-"""Of the list, however much there is to say above it."""
 _LONGEST_TEXT = 400_000
-"""Characters of an item that are shown: more than anybody reads here."""
 
 
 class ContextPage(ListSheet[str, None]):
-    """`compact_at`: tokens from which on the conversation is compacted; 0 when it is not. Without a `control` there is
-    nothing but to look."""
+    """`compact_at`: tokens at which the conversation is compacted; 0: never. Without a `control` it is read-only."""
 
     letters = True
     share = 0.9
@@ -86,7 +83,7 @@ class ContextPage(ListSheet[str, None]):
         self._by_size = True
         self._control = control
         self._asked: tuple[str, DropEffect] | None = None
-        """The item that is to be dropped once that is confirmed, and what it does."""
+        """Item to drop after confirmation, and the effect."""
         super().__init__("Context", self._rows(), palette)
 
     def _rows(self) -> list[Row[str]]:
@@ -94,7 +91,7 @@ class ContextPage(ListSheet[str, None]):
         rows = [Row(item.id, item.label, self._detail(item), _mark(item)) for item in items]
         for item in self._dropped:
             left_out = f"dropped, {token_count(item.tokens)} tokens"
-            rows.append(Row(item.id, item.label, "", _mark(item), "Left out of the context", left_out))
+            rows.append(Row(item.id, item.label, "", _mark(item), "Dropped from the context", left_out))
         return rows
 
     def asides(self) -> Sequence[str]:
@@ -106,7 +103,7 @@ class ContextPage(ListSheet[str, None]):
         else:
             age = "this prompt" if item.age <= 0 else f"{counted(item.age, 'prompt')} ago"
         cached = {True: "cached", False: "not cached", None: ""}[item.cached]
-        # What is pinned has its sign: one word more would cost every row its last column on a usual screen.
+        # Pinned items have a sign; another word would cost every row its last column on a usual screen.
         share = percent(item.tokens, self._window, decimals=1)
         return f"{token_count(item.tokens):>6}  {share:>5}  {age:>14}  {cached}".rstrip()
 
@@ -127,7 +124,7 @@ class ContextPage(ListSheet[str, None]):
             if key == "d":
                 self._ask(control, item)
             elif key == "u":
-                self._reload(control.restore(item), "It is back")
+                self._reload(control.restore(item), "Restored")
             else:
                 self._reload((control.unpin if item in control.pins else control.pin)(item) or "")
         else:
@@ -147,7 +144,7 @@ class ContextPage(ListSheet[str, None]):
         if self._control is None or item is None:
             return []
         if item in self._dropped:
-            return [("Enter", "show"), ("u", "bring back")]
+            return [("Enter", "show"), ("u", "restore")]
         if item.category in _ALWAYS:
             return [("Enter", "show")]
         return [("Enter", "show"), ("p", "unpin" if item.pinned else "pin"), ("d", "drop")]
@@ -191,8 +188,7 @@ class ContextPage(ListSheet[str, None]):
         return wrapped([(f"Drop it{also}? That {price.text}.", self.palette.warning)], width, 3)
 
     def _reload(self, done: DropEffect | RestoreEffect | str, what: str = "") -> None:
-        """Show everything as it is now, and say what was done or why not; counting a long conversation takes a
-        thread."""
+        """Show everything as it is now, and what was done or why not; counting a long conversation takes a thread."""
         good = not isinstance(done, str)
         said = done if isinstance(done, str) else f"{what}: {done.text}."
 
@@ -216,12 +212,11 @@ class ContextPage(ListSheet[str, None]):
         high = 1 if room < 12 else 2
         rows += self._map(sums, across, high)
         if self.asks and room < 12:
-            return rows  # The room is for the question and its price.
+            return rows  # The space is for the question and its price.
         legend = self._legend(sums, across, max(0, most - len(rows)))
         return [*rows, *legend, *([[]] if len(rows) + len(legend) < most - 1 else [])]
 
     def _sums(self) -> dict[str, int]:
-        """Tokens by kind, with what is free and what is kept free."""
         sums = dict.fromkeys(_KINDS, 0)
         for item in self._items:
             sums[_kind(item)] += max(0, item.tokens)
@@ -241,7 +236,7 @@ class ContextPage(ListSheet[str, None]):
             (f" of {token_count(self._window)} tokens, {percent(used, self._window)}", style),
         ]
         if used > self._window:
-            said.append((" · ! more than the window holds", palette.error))
+            said.append((" · ! exceeds the context window", palette.error))
         elif self._compact_at:
             share = percent(self._compact_at, self._window)
             said.append((f" · auto-compacts at {token_count(self._compact_at)}, {share}", palette.muted))
@@ -260,7 +255,7 @@ class ContextPage(ListSheet[str, None]):
         return rows
 
     def _cell(self, name: str, first: bool) -> tuple[str, Style]:
-        """With colours only the first cell of a kind has its letter: the map is calmer then."""
+        """With colours, only the first cell of a kind shows its letter."""
         palette = self.palette
         if name == _FREE:
             return "·", palette.faint
@@ -276,7 +271,7 @@ class ContextPage(ListSheet[str, None]):
         return Style(color=style.color) if style.color is not None else self.palette.text
 
     def _legend(self, sums: Mapping[str, int], width: int, rows: int) -> list[Runs]:
-        """In columns; where there is no room for all the largest are told."""
+        """The legend in columns; only the largest kinds if space is short."""
         columns = max(1, width // _LEGEND_WIDTH)
         shown = list(sums)
         if len(shown) > columns * rows:
@@ -314,7 +309,7 @@ def _kind(item: ContextItem) -> str:
 
 
 def shared_out(amounts: Sequence[int], cells: int) -> list[int]:
-    """Cells by share, all of them given away; whatever there is some of gets at least one, as far as they reach."""
+    """Distribute all cells by share; every non-zero amount gets at least one if there are enough."""
     total = sum(amounts)
     if not total or cells < len(amounts):
         given = max(0, min(cells, len(amounts)))

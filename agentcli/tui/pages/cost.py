@@ -21,17 +21,13 @@ _COLUMNS = ("requests", "input", "output", "cache write", "cache read", "cost")
 _GAP = 2
 _LABEL = 9
 _MOST_ROWS = 6
-"""Of a sentence, however narrow the page is."""
 
 
 @frozen
 class CostNotes:
-    """What there is to say below the table."""
-
     next_usd: float | None = None
     """An estimate of what sending the next request costs; None if it is not known."""
     cold: bool = False
-    """The prompt cache has run out."""
     lost: str = ""
     """What was billed again although it was cached, as a sentence."""
     before: str = ""
@@ -71,7 +67,6 @@ class CostPage(Page[None]):
         return rows
 
     def _table(self, width: int, exact: bool) -> list[Runs]:
-        """Nothing if it does not fit."""
         palette, totals = self.palette, self._totals
         cells: list[tuple[str, ...]] = [("model", *_COLUMNS)]
         cells += [(safe(model, 60), *self._numbers(used, exact)) for model, used in totals.by_model.items()]
@@ -94,11 +89,10 @@ class CostPage(Page[None]):
         return rows
 
     def _stack(self) -> list[Runs]:
-        """For narrow screens: a few short rows for each model."""
         palette = self.palette
         rows: list[Runs] = []
         for model, used in self._totals.by_model.items():
-            said = price(used, "price not known")
+            said = price(used, "unknown price")
             style = palette.warning if used.unpriced_requests else palette.text
             usage = used.usage
             sent, received = token_count(usage.input_tokens), token_count(usage.output_tokens)
@@ -116,7 +110,7 @@ class CostPage(Page[None]):
         total: Runs = [(money(totals.cost_usd), palette.text + _BOLD)]
         if not totals.fully_priced:
             count = sum(used.unpriced_requests for used in totals.by_model.values())
-            total.append((f"  and {counted(count, 'request')} whose price is not known", palette.warning))
+            total.append((f"  and {counted(count, 'request')} of unknown price", palette.warning))
         if notes.before:
             total.append((" since it was resumed", palette.text))
         usage: Usage = totals.usage

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from textual.app import ComposeResult
 
-from agentcli.commands.diff import CUT, NOTHING, ChangedFile, Changes, heading
+from agentcli.commands.diff import CUT, NOTHING, Changes, heading
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.diff import NARROWEST_BESIDE, SIDE_BY_SIDE_FROM
 from agentcli.tui.blocks.diff_layout import DiffEntry, DiffLayout, DiffLook, FileView
@@ -34,11 +34,9 @@ _TITLES: Mapping[DiffScope, str] = {
     "all": "All changes since HEAD",
 }
 _AT_ONCE = 2_000
-"""Lines that are laid out without a thread: a few milliseconds."""
 
 Load = Callable[[DiffScope], Awaitable[Changes]]
 Copy = Callable[[str], Awaitable[str]]
-"""Copies a text; says how, or why not."""
 
 
 class DiffPage(Page[None]):
@@ -52,7 +50,6 @@ class DiffPage(Page[None]):
         self._views: list[FileView] = []
         self._lines = 0
         self._beside: bool | None = None
-        """None: where there is room."""
         self._message = ""
         self._jumped: tuple[int, int] | None = None
         """A row that was jumped to, and how far was scrolled then: the end of a diff cannot be scrolled to the top."""
@@ -85,7 +82,7 @@ class DiffPage(Page[None]):
 
     def _take(self, changes: Changes) -> None:
         self._changes = changes
-        self._views = [_view(file) for file in changes.files]
+        self._views = [FileView(file.name, file.diff, file.sign, file.remarks, file.counts) for file in changes.files]
         self._lines = sum(len(hunk.lines) for file in changes.files for hunk in file.diff.hunks)
         self._jumped = None
         self.settle()
@@ -124,7 +121,6 @@ class DiffPage(Page[None]):
         return self._beside and width >= NARROWEST_BESIDE
 
     def _show(self, layout: DiffLayout) -> None:
-        """Another layout, at the place where the old one was."""
         pager = self.pager
         old = pager.diff_layout
         where: DiffEntry | None = None
@@ -140,7 +136,6 @@ class DiffPage(Page[None]):
 
     @property
     def _place(self) -> int:
-        """The row that counts as the current one."""
         top = self.pager.scroll_offset.y
         return self._jumped[0] if self._jumped is not None and self._jumped[1] == top else top
 
@@ -150,7 +145,6 @@ class DiffPage(Page[None]):
         self.paint()
 
     def _step(self, rows: list[int], steps: int) -> None:
-        """To the next or previous of these rows."""
         here = self._place
         place = bisect_right(rows, here) if steps > 0 else bisect_left(rows, here) - 1
         if 0 <= place < len(rows):
@@ -164,7 +158,6 @@ class DiffPage(Page[None]):
 
     @property
     def _current(self) -> int:
-        """The file at the current row; -1 in the list above them."""
         layout = self.pager.diff_layout
         if not layout.file_rows or self._place < layout.file_rows[0]:
             return -1
@@ -257,7 +250,6 @@ class DiffPage(Page[None]):
         self.open(Picker("Files", rows, self.palette), chosen)
 
     def _copy_diff(self, *, everything: bool) -> None:
-        """The diff as git writes it, of the current file or of all: it can be applied."""
         files = self._changes.files if self._changes is not None else ()
         if not files:
             return
@@ -291,7 +283,6 @@ class DiffPager(Scroller):
         self._index: tuple[DiffLayout, TextIndex, list[tuple[int, int]]] | None = None
 
     def show(self, layout: DiffLayout) -> None:
-        """Show another layout. What was searched for is found again."""
         self.diff_layout = layout
         self.changed()
 
@@ -344,7 +335,3 @@ def _warm(changes: Changes) -> None:
 
     languages = {language_of(file.diff.path) for file in changes.files}
     warm([language for language in sorted(languages) if language and not is_ready(language)])
-
-
-def _view(file: ChangedFile) -> FileView:
-    return FileView(file.name, file.diff, file.sign, file.remarks, file.counts)

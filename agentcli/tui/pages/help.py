@@ -10,7 +10,6 @@ from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
 
 HelpEntry = tuple[str, str, str]
-"""Group, key or command, what it does."""
 
 
 class HelpPage(ListSheet[str, str]):

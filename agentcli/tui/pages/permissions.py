@@ -21,7 +21,7 @@ from agentcli.tui.theme.palette import Palette
 
 _TITLES: Mapping[str, str] = {
     "session": "This session",
-    "local": "This project, for you alone",
+    "local": "This project, for you only",
     "project": "This project",
     "user": "All your projects",
     "flags": "Command line",
@@ -140,7 +140,7 @@ class RuleEditor(ListSheet[Behavior, str]):
     def about(self, row: Row[Behavior] | None, width: int) -> list[Runs]:
         palette = self.palette
         scope = self._entry.scope if self._entry is not None else self._scope
-        turn = "  (Tab changes that)" if self._entry is None else ""
+        turn = "  (Tab to change)" if self._entry is None else ""
         lines = wrapped([(f"Saved for: {_TITLES[scope]}{turn}", palette.muted)], width, 2)
         if row is not None and (risk := self._risk(row)):
             lines += wrapped([(f"! {safe(risk)}", palette.warning)], width, 2)

@@ -35,8 +35,7 @@ class SettingChange:
 
 
 class SettingsPage(ListSheet[Setting, SettingChange]):
-    """`rows` as `Settings.describe` gives them. `files` names the file of each scope; a scope without one cannot be
-    saved to, and with none at all the page is for reading only."""
+    """`rows` as in `Settings.describe`; `files`: the file of each scope that can be saved to, none: read-only."""
 
     share = 0.9
     verb = "change"
@@ -82,15 +81,15 @@ class SettingsPage(ListSheet[Setting, SettingChange]):
 
     def _why_not(self, setting: Setting, key: Key | None) -> str:
         if key is None:
-            return f"{safe(setting.key)} is not a setting that is known here."
+            return f"{safe(setting.key)} is not a known setting."
         fixed = next((sign for sign in ("environment variable", "--") if setting.source.startswith(sign)), "")
         if fixed:
-            return f"It comes from {safe(setting.source)}, which counts more than any file. Change it there."
+            return f"It comes from {safe(setting.source)}, which overrides all settings files. Change it there."
         file = self._files.get("user", "the settings file")
         if not self._files:
-            return "This page is for reading only. Edit the settings file of yours or of the project."
+            return "Settings cannot be changed here. Edit your settings file or the project's."
         if key.kind not in _SIMPLE:
-            return f"{key.name} holds several values. Edit it in {safe(file)}."
+            return f"{key.name} has several values. Edit it in {safe(file)}."
         if "user" not in self._files and key.repository == "no":
             return f"{key.name} can only be set in the user settings."
         return ""
@@ -114,7 +113,7 @@ class ValuePicker(ListSheet[Any, SettingChange]):
         self.placeholder = "type to search" if options else f"type a new value ({key.kind})"
         rows = [Row(value, shown_value(value), "", "●" if value == setting.value else "") for value in options]
         default = "not set" if key.default is None else shown_value(key.default)
-        rows.append(Row(None, "take it out of the file", f"then the next file counts, or the default: {default}"))
+        rows.append(Row(None, "remove it from the file", f"the next file applies, or the default: {default}"))
         super().__init__(key.name, rows, palette, start=setting.value)
         self._typed_freely = not options
 
@@ -129,7 +128,7 @@ class ValuePicker(ListSheet[Any, SettingChange]):
 
     def about(self, row: Row[Any] | None, width: int) -> list[Runs]:
         palette = self.palette
-        turn = "  (Tab changes that)" if len(self._files) > 1 else ""
+        turn = "  (Tab to change)" if len(self._files) > 1 else ""
         where = f"Saved for {_SCOPES[self._scope]}: {safe(self._files[self._scope])}{turn}"
         return [
             *wrapped([(safe(self._setting.doc), palette.muted)], width, 2),
@@ -153,7 +152,6 @@ class ValuePicker(ListSheet[Any, SettingChange]):
 
 
 def setting_rows(settings: Sequence[Setting]) -> list[Row[Setting]]:
-    """What somebody has set comes first."""
     rows = []
     for setting in sorted(settings, key=lambda each: each.source == "default"):
         group = "Defaults" if setting.source == "default" else "Set"
@@ -171,8 +169,8 @@ def shown_value(value: Any) -> str:
 
 def _who_may_set(key: Key) -> list[str]:
     said = {
-        "no": "A project's own files cannot set it.",
-        "stricter": "A project's own files can only make it stricter.",
-        "inside": "A project's own files can only name what lies in the project.",
+        "no": "Project settings cannot set it.",
+        "stricter": "Project settings can only make it stricter.",
+        "inside": "Project settings can only name paths inside the project.",
     }.get(key.repository)
     return ["", said] if said else []

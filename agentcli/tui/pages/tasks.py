@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from agentcli.tools.shell.background import BackgroundTask
 
 ReadOutput = Callable[[str], Sequence[str]]
-"""The last lines that the task with an id has put out."""
 
 _SIGNS = {"running": "●", "completed": "✓", "failed": "✗", "killed": "■"}
 
@@ -40,7 +39,6 @@ class TasksPage(ListSheet[str, tuple[Literal["stop"], str]]):
         super().__init__("Background commands", task_rows(tasks), palette, preview=preview)
 
     def update_tasks(self, tasks: Sequence[BackgroundTask]) -> None:
-        """As they are now; the cursor stays where it is."""
         self._tasks = {task.id: task for task in tasks}
         self.set_rows(task_rows(tasks))
 

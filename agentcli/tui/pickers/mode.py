@@ -11,8 +11,8 @@ from agentcli.tui.sheets.runs import Runs, wrapped
 from agentcli.tui.theme.palette import Palette
 
 _WARNING = (
-    "! Commands and edits run unseen, also those that a file or a web page talked the model into. "
-    "Only for a machine that you can throw away."
+    "! Commands and edits run without review, even those that a file or a web page tricked the model into. "
+    "Use it only on a disposable machine."
 )
 
 
@@ -29,7 +29,7 @@ class ModePicker(Picker[PermissionMode]):
             return wrapped([(_WARNING, self.palette.warning)], width, 3)
         name = f"In settings: {row.value.value}. " if row is not None else ""
         if row is not None and row.value is PermissionMode.AUTO:
-            said = f"{name}Commands have no network; what needs more asks, once, for exactly that."
+            said = f"{name}Commands have no network; anything more needs approval."
             return wrapped([(said, self.palette.muted)], width, 2)
-        said = f"{name}Shift+Tab in the prompt goes through the modes too."
+        said = f"{name}Shift+Tab at the prompt cycles through the modes."
         return wrapped([(said, self.palette.muted)], width, 2)

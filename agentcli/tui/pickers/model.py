@@ -20,7 +20,7 @@ _MEANS = {
     "medium": "a balance, for everyday work",
     "high": "thorough, for most hard work",
     "xhigh": "more thinking and more tool calls, for long tasks",
-    "max": "all it can do, whatever it takes",
+    "max": "maximum effort, regardless of cost",
 }
 
 
@@ -49,7 +49,7 @@ class ModelPicker(Picker[str]):
 
     def _row(self, info: ModelInfo) -> Row[str]:
         mark = IN_FORCE if info.id == self._current else ""
-        group = "Price known" if info.price else "Price not known"
+        group = "Price known" if info.price else "Price unknown"
         return Row(info.id, info.id, _detail(info), mark, group)
 
     def about(self, row: Row[str] | None, width: int) -> list[Runs]:
@@ -57,13 +57,13 @@ class ModelPicker(Picker[str]):
             return []
         palette = self.palette
         info = self._catalog.get(row.value)
-        price = f"Prices per million tokens, of {PRICES_TAKEN}." if info.price else ""
+        price = f"Prices per million tokens, as of {PRICES_TAKEN}." if info.price else ""
         if row.value == self._current:
             return wrapped([(f"Active now. {price}", palette.muted)], width, 2)
         if self._context_tokens > info.context_window:
             text = (
-                f"! Its window holds {token_count(info.context_window)}, the conversation has "
-                f"{token_count(self._context_tokens)}: it would have to be compacted first."
+                f"! Its context window is {token_count(info.context_window)} tokens and the conversation has "
+                f"{token_count(self._context_tokens)}: compact it first."
             )
             return wrapped([(text, palette.warning)], width, 2)
         change = said_of_change(self._price_of_change(row.value))
@@ -74,13 +74,12 @@ class ModelPicker(Picker[str]):
         if len(query.split()) != 1 or name in self._catalog.known_ids() or len(query) < 3:
             return None
         info = self._catalog.get(name)
-        about = "as typed; " + ("a name of a known model" if info.known else "its window and price are not known")
+        about = "as typed; " + ("a name of a known model" if info.known else "its context window and price are unknown")
         return Row(name, f"use {name}", about)
 
 
 class EffortPicker(Picker[str]):
-    """Returns a level, or "auto" for the model's own default. `current` is a level, or "auto"; `price_of_change` says
-    what going on with another one would bill anew."""
+    """Returns a level, or "auto" for the model's default. `price_of_change`: what another level would re-bill."""
 
     def __init__(
         self,
@@ -98,7 +97,7 @@ class EffortPicker(Picker[str]):
         marks = {self._current: IN_FORCE}
         rows = [Row("auto", "auto", default, marks.get("auto", ""))]
         for level in EFFORTS:
-            takes = f"takes {', '.join(info.efforts)} only" if info.efforts else "does not support effort levels"
+            takes = f"supports only {', '.join(info.efforts)}" if info.efforts else "does not support effort levels"
             why = "" if level in info.efforts else f"{safe(info.id, 60)} {takes}"
             rows.append(Row(level, level, _MEANS[level], marks.get(level, ""), disabled=why))
         return rows
@@ -112,15 +111,13 @@ class EffortPicker(Picker[str]):
 
 
 def said_of_change(price: ChangePrice) -> str:
-    """What a change costs, as a sentence."""
     if not price.text:
         return NOTHING_CACHED
-    said = f"a change leaves the prompt cache behind and {price.text}." if price.tokens else f"{price.text}."
+    said = f"a change invalidates the prompt cache and {price.text}." if price.tokens else f"{price.text}."
     return said[0].upper() + said[1:]
 
 
 def _detail(info: ModelInfo) -> str:
-    """In columns: window, price in and out, effort levels, short name."""
     window = f"{token_count(info.context_window):>4}"
     price = f"{money(info.price.input)} in / {money(info.price.output)} out" if info.price else ""
     if not info.efforts:

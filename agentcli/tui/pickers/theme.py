@@ -11,7 +11,6 @@ from agentcli.tui.sheets.runs import Runs, joined
 from agentcli.tui.theme.palette import Palette
 
 ThemeChoice = tuple[str, str, bool]
-"""Name, description, and whether it is for dark terminals."""
 Try = Callable[[str], Palette | None]
 """Puts a theme on; what it returns, if anything, is the palette that the picker itself paints with from then on."""
 
@@ -49,7 +48,6 @@ class ThemePicker(Picker[str]):
             self.call_after_refresh(self.paint)
 
     def about(self, row: Row[str] | None, width: int) -> list[Runs]:
-        """A few words in the colours that matter most."""
         palette = self.palette
         samples: list[Runs] = [
             [("text", palette.text), (" ", palette.text), ("muted", palette.muted)],

@@ -45,10 +45,8 @@ class Assist:
         self._wanted: Target | None = None
         self._searching: asyncio.Task[None] | None = None
         self._take_first = False
-        """Tab was pressed before the answer came."""
 
     def update(self) -> None:
-        """The text or the cursor may have changed."""
         editor = self._editor
         now = (editor.edits, editor.cursor_location)
         if now == self._seen:
@@ -99,7 +97,6 @@ class Assist:
 
     @property
     def typed(self) -> str:
-        """The text that a choice would replace."""
         row, column = self._editor.cursor_location
         return "" if self._target is None else self._editor.document[row][self._target.start : column]
 
@@ -111,7 +108,6 @@ class Assist:
         return menu.candidates[index]
 
     def take(self, candidate: Candidate) -> None:
-        """Put it in the place of what was typed."""
         target = self._target
         if target is None:
             return

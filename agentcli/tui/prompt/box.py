@@ -41,14 +41,12 @@ from agentcli.tui.prompt.rows import PromptMark, PromptRule, QueuedRows
 
 IDLE_HINT = "Ask anything · / commands · @ files · ! shell · ? keys"
 _BUSY_HINT = "Enter queues, Ctrl+Enter steers"
-_SEARCH_HINT = "part of an earlier prompt · Enter takes it · Esc goes back"
+_SEARCH_HINT = "search earlier prompts · Enter accepts · Esc cancels"
 _WARM_SECONDS = 0.5
 
 
 @frozen(kw_only=True)
 class PromptParts:
-    """What the box works with; each has a default that does nothing."""
-
     history: History = field(default_factory=lambda: History(None))
     drafts: DraftStore = field(default_factory=lambda: DraftStore(None))
     files: FileSource = field(default_factory=NoFiles)
@@ -93,7 +91,6 @@ class PromptBox(Widget):
         self._mark = PromptMark()
         self._walk = HistoryWalk(self._parts.history)
         self._before_search: Draft | None = None
-        """What was in the box when the search began; None while there is no search."""
         self._found: list[Draft] = []
         self._searched = -1
         self._busy = False
@@ -158,12 +155,10 @@ class PromptBox(Widget):
         self._assist.quiet()
 
     def insert(self, text: str) -> None:
-        """Text at the cursor, as if typed."""
         self._end_search(restore=True)
         self._editor.put_in(text)
 
     def insert_draft(self, draft: Draft) -> None:
-        """A draft at the cursor, with its chips."""
         self._end_search(restore=True)
         self._editor.put_in(self._editor.adopt(draft))
 
@@ -320,7 +315,7 @@ class PromptBox(Widget):
         found = self._parts.history.search(query)
         self._found = [draft for draft, _positions in found]
         rows = [PopupRow(draft.text[:400], positions=positions) for draft, positions in found]
-        note = "" if rows else "Nothing in the history has these letters." if query else "The history is empty."
+        note = "" if rows else "No earlier prompt matches." if query else "The history is empty."
         self._popup.open(rows, title="history", note=note, chosen=0, room=self._room())
 
     def _take_found(self, index: int) -> None:
@@ -364,7 +359,6 @@ class PromptBox(Widget):
             self._parts.drafts.changed(lambda: self.draft)
 
     def _keep_up(self) -> None:
-        """Menu and mark as the text is now; cheap when nothing has changed."""
         if self._before_search is None:
             self._assist.update()
             text = self._editor.document[0]
@@ -381,7 +375,6 @@ class PromptBox(Widget):
         self._editor.refresh()
 
     def _room(self) -> int:
-        """Rows of the screen above the box."""
         return max(2, self.region.y)
 
     def on_resize(self) -> None:

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 _MOST_CUT = 100_000
 StyledColumns = tuple[int, int, Style]
-"""From which column to which (not included) a style holds."""
 
 
 class PromptEditor(TextArea, inherit_bindings=False):
@@ -73,11 +72,9 @@ class PromptEditor(TextArea, inherit_bindings=False):
         self._owner = owner
         self._keys = keys
         self.hint = ""
-        """What an empty box says."""
         self._number = 0
         self._cut = ""
         self.edits = 0
-        """How often the text changed."""
         self._editing = False
         self._after_cut: tuple[int, Location] | None = None
         self._base = Style.null()
@@ -113,18 +110,15 @@ class PromptEditor(TextArea, inherit_bindings=False):
         return self.document.line_count == 1 and not self.document[0]
 
     def put(self, draft: Draft) -> None:
-        """Replace everything, in a way that can be undone."""
         self.replace(self.adopt(draft), (0, 0), self.document.end, maintain_selection_offset=False)
 
     def reset(self) -> None:
-        """Empty, and nothing to undo: what was here is sent."""
         self.pieces.clear()
         self._number = 0
         self._after_cut = None
         self.load_text("")
 
     def put_in(self, text: str) -> None:
-        """Text at the cursor, in place of the selection, as if typed."""
         self._replace_via_keyboard(clean_text(text), *self.selection)
 
     def put_in_pasted(self, text: str) -> None:
@@ -136,7 +130,6 @@ class PromptEditor(TextArea, inherit_bindings=False):
             self.put_in(text)
 
     def put_in_image(self, name: str, piece: ImagePiece) -> str:
-        """A chip for a picture; its label."""
         return self._put_in_chip(lambda number: image_chip(number, name), piece)
 
     def _put_in_chip(self, label_of: Callable[[int], str], piece: Piece) -> str:
@@ -150,8 +143,7 @@ class PromptEditor(TextArea, inherit_bindings=False):
         return label
 
     def adopt(self, draft: Draft) -> str:
-        """Take over the draft's chips and return its text, with chips numbered so that none is taken for another one
-        that was here."""
+        """Take over the draft's chips and return its text, with chips renumbered so that none is taken for another."""
         kept: list[str] = []
         at = 0
         for start, end, piece in draft.chips():

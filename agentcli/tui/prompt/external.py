@@ -36,9 +36,9 @@ async def _run(app: App[Any], command: list[str], environ: Mapping[str, str], cw
         with app.suspend(), app.batch_update():
             code = await run_editor(command, environ, cwd)
     except SuspendNotSupported:
-        return NotWritten("This terminal cannot be handed to another program.")
+        return NotWritten("This terminal cannot be used by another program.")
     except OSError as error:
         return NotWritten(f"{name} could not be started: {error.strerror or error}.")
     if code:
-        return NotWritten(f"{name} ended with code {code}; the text in the box is as it was.")
+        return NotWritten(f"{name} ended with code {code}; the text is unchanged.")
     return None

@@ -9,7 +9,6 @@ _WINDOW = 64
 
 
 def boundary_after(text: str, column: int) -> int:
-    """The end of the character that begins at a column."""
     ahead = text[column : column + _WINDOW]
     if len(ahead) < 2 or ahead[:2].isascii():
         return min(column + 1, len(text))
@@ -17,7 +16,6 @@ def boundary_after(text: str, column: int) -> int:
 
 
 def boundary_before(text: str, column: int) -> int:
-    """The beginning of the character that ends at a column."""
     behind = text[max(0, column - _WINDOW) : column]
     if len(behind) < 2 or behind[-1:].isascii():
         return max(0, column - 1)
@@ -33,8 +31,7 @@ def boundary_near(text: str, column: int) -> int:
 
 
 def _starts(text: str) -> list[int]:
-    """Where each character begins, and the end of the text. Joins what the widths of Rich keep apart: tones of skin
-    belong to what is before them, and two regional letters are one flag."""
+    """Where each character begins, and the end. Skin tones join what precedes, two regional letters are one flag."""
     starts: list[int] = []
     letters = 0
     for start, _end, _width in split_graphemes(text)[0]:

@@ -25,7 +25,6 @@ class PromptKey:
 
     @property
     def id(self) -> str:
-        """What a keymap calls it: `prompt.send`, `prompt.select.cursor_left`."""
         return f"prompt.{'select.' if self.select else ''}{self.action}"
 
 

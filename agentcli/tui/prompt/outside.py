@@ -60,7 +60,6 @@ class Outside:
             self._tell(clipping.problem)
 
     def edit(self, use: Callable[[Draft], None]) -> None:
-        """Open what is in the box in the person's editor; `use` gets what they made of it."""
         self._box.run_worker(self._edit(use), group="editor", exit_on_error=False)
 
     async def _edit(self, use: Callable[[Draft], None]) -> None:

@@ -24,8 +24,7 @@ def is_large(text: str) -> bool:
 
 
 def without_controls(text: str, *, visible: bool = True) -> str:
-    """Text that is safe in the box. Characters that turn the direction of writing are spelled out where they would be
-    shown, because they make text look like other text."""
+    """Text that is safe in the box. Direction controls are spelled out: they make text look like other text."""
     text = plain_text(text)
     if not visible or text.isascii():
         return text
@@ -33,8 +32,7 @@ def without_controls(text: str, *, visible: bool = True) -> str:
 
 
 def picture_paths(text: str, cwd: Path) -> list[Path]:
-    """The pictures whose paths these are: dropped on the terminal or pasted, quoted, escaped or as file:// addresses.
-    Empty unless all of the text is paths of pictures that exist."""
+    """The pictures that a dropped or pasted text names; empty unless all of it is paths of existing pictures."""
     text = text.strip()
     if not text or len(text) > _LONGEST_PATHS or not any(suffix in text.lower() for suffix in _PICTURES):
         return []

@@ -95,7 +95,6 @@ class Popup(Widget):
         return len(self._rows)
 
     def open(self, rows: Sequence[PopupRow], *, title: str, note: str, chosen: int, room: int) -> None:
-        """Show these in at most `room` screen rows, the rule above them included."""
         self._rows = tuple(rows)
         self._title, self._note = shown(title), shown(note)
         self.chosen = min(chosen, len(self._rows) - 1)
@@ -103,7 +102,6 @@ class Popup(Widget):
         self.fit(room)
 
     def fit(self, room: int) -> None:
-        """There is this much room now."""
         if not self.is_open:
             return
         self._room = max(1, min(MOST_ROWS, room - 1 - bool(self._note)))
@@ -125,7 +123,6 @@ class Popup(Widget):
             self.remove_class("-open")
 
     def move(self, step: int) -> None:
-        """Choose the next or the one before; round at the ends."""
         if self._rows:
             self.chosen = (
                 (self.chosen + step) % len(self._rows) if self.chosen >= 0 or step > 0 else len(self._rows) - 1

@@ -97,8 +97,6 @@ class PromptMark(Widget):
 
 
 class QueuedRows(Widget):
-    """Prompts that wait until the agent takes them in."""
-
     DEFAULT_CSS = """
     QueuedRows { width: 100%; height: auto; color: $text-muted; }
     """
@@ -121,7 +119,7 @@ class QueuedRows(Widget):
         whole = MOST_QUEUED if len(self._texts) <= MOST_QUEUED else MOST_QUEUED - 1
         lines = [f"  ⋯ queued: {shown(plain_line(text, 400))}" for text in self._texts[:whole]]
         if len(self._texts) > whole:
-            lines.append(f"  … {len(self._texts) - whole} more, Up takes them back")
+            lines.append(f"  … {len(self._texts) - whole} more, Up edits them")
         return [line if cell_len(line) <= width else set_cell_size(line, width - 1) + "…" for line in lines]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
@@ -132,6 +130,6 @@ class QueuedRows(Widget):
         width = self.size.width
         lines = self._lines(max(2, width))
         if self.size.height == 1 < len(lines):
-            lines = [f"  … {len(self._texts)} queued, Up takes them back"[:width]]
+            lines = [f"  … {len(self._texts)} queued, Up edits them"[:width]]
         text = lines[y] if y < len(lines) else ""
         return Strip([Segment(text)]).apply_style(self.rich_style).adjust_cell_length(width, self.rich_style)

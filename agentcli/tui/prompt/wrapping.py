@@ -27,8 +27,7 @@ class WrappedPrompt(WrappedDocument):
         self._keep_characters_whole()
 
     def _keep_characters_whole(self) -> None:
-        """A row never ends in the middle of a character. What was cut off there is narrower than it was measured, so
-        the next row has the room."""
+        """A row never ends inside a character. What was cut off is narrower than measured: the next row has room."""
         for line_index, offsets in enumerate(self._wrap_offsets):
             if offsets and not (line := self.document[line_index]).isascii():
                 before = 0
@@ -70,7 +69,6 @@ class WrappedPrompt(WrappedDocument):
         return end if section == len(offsets) else last
 
     def _tabs(self, line_index: int, line: str, begin: int, end: int) -> list[int]:
-        """The widths of the tabs in a part of a line."""
         if "\t" not in line:
             return []
         first = line.count("\t", 0, begin)

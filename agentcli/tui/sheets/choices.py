@@ -20,11 +20,9 @@ class SheetChoice:
     short: str = ""
     """The label where there is little room; the same if empty."""
     detail: str = ""
-    """More about it, below the label where there is room."""
     turn: str = ""
     """What Tab changes about it, as it stands."""
     turn_more: str = ""
-    """What the arrows change about it."""
     mark: str = ""
     """Stands before the label: `[x]`."""
     locked: bool = False

@@ -33,16 +33,13 @@ T = TypeVar("T")
 _SMALL = 3
 """Rows that the body keeps before the keys are left out."""
 LONG = 80_000
-"""Characters of plain text that take about as long to lay out as a key may take to be answered. What is longer is laid
-out beside the event loop."""
+"""Characters of plain text that can be laid out without delaying a key; longer text is laid out in a thread."""
 PAINTED = 5
 _LONGEST_ENTRY = 100_000
 _TYPING_KEYS = frozenset({"enter", "shift+enter", "ctrl+j", "backspace", "delete", "space"})
 
 
 class DialogOptions(TypedDict, total=False):
-    """What every dialog takes besides its content."""
-
     guarded: bool
     """Hold back keys while the user types a sentence; the default."""
     clock: Callable[[], float]
@@ -74,8 +71,7 @@ class Dialog(Sheet[T], Generic[T]):
         self.covers: Callable[[int], object] = lambda _rows: None
         """Called with the number of rows that the dialog covers, whenever that changes."""
         self.unfinished: Callable[[], bool] = lambda: False
-        """Whether a sentence stands unfinished in the prompt: then what is typed is likely to go on with it, and only
-        arrows and Enter answer."""
+        """Whether a sentence stands unfinished in the prompt: letters continue it; only arrows and Enter answer."""
         self._finding = False
         self._sought = ""
         self._version = 0
@@ -85,8 +81,7 @@ class Dialog(Sheet[T], Generic[T]):
         self._first_choice = 0
         self._says_more = False
         self._read: object = object()
-        """The content of which the last line was on the screen. A jump to the end counts: it is a decision of the user,
-        and hundreds of lines are not read one page at a time."""
+        """The content whose last line was on the screen. A jump to the end counts: the user decides to skip."""
         self._insists = False
         """An answer was refused because the body was not read: the hint is painted stronger."""
         self._lines_are_final = True
@@ -114,7 +109,6 @@ class Dialog(Sheet[T], Generic[T]):
         return [("↑↓ or a number", "choose"), ("Enter", "confirm"), ("Esc", "stop")]
 
     def locked_keys(self) -> Keys:
-        """The keys while choices are locked."""
         return [("n", "deny"), ("End", "jump to the end"), ("PgDn Space ↓", "scroll"), ("Esc", "stop")]
 
     @property
@@ -181,7 +175,6 @@ class Dialog(Sheet[T], Generic[T]):
         return self.query_one(LineScroller)
 
     def update(self) -> None:
-        """Show a change of the content."""
         self._version += 1
         self.settle()
 
@@ -191,7 +184,6 @@ class Dialog(Sheet[T], Generic[T]):
         self._open_entry(" ", text, placeholder)
 
     def stop_asking(self) -> None:
-        """Close the line for typing, or the search."""
         text = self.entry.line.text
         if self._finding:
             self._sought = text
@@ -375,7 +367,6 @@ class Dialog(Sheet[T], Generic[T]):
         )
 
     def _type(self, key: str, character: str | None) -> bool:
-        """A key while the line for typing is there."""
         text = self.entry.line.text
         if self._finding and key in ("up", "down", "shift+enter"):
             self._step(1 if key == "down" else -1)
@@ -435,7 +426,6 @@ class Dialog(Sheet[T], Generic[T]):
         self.set_timer(self.guard.pause + 0.05, self.settle)
 
     def _forward(self, event: events.Key | events.Paste) -> None:
-        """Give input to what has the focus on the screen below."""
         stack = self.app.screen_stack
         below = (stack[stack.index(self) - 1] if self in stack else stack[-1]).focused
         if below is not None:
@@ -494,7 +484,6 @@ class Dialog(Sheet[T], Generic[T]):
             self.highlighted(self.choices()[number].name)
 
     def _next(self, start: int, step: int) -> int:
-        """The next choice from there that can be chosen."""
         choices = self.choices()
         numbers: Iterable[int] = ((start + step * count) % len(choices) for count in range(1, len(choices) + 1))
         return next((number for number in numbers if not choices[number].refused), 0)

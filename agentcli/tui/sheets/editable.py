@@ -65,7 +65,6 @@ class EditableDialog(Dialog[Answer | None]):
         """The text was changed in the editor."""
 
     def edit(self) -> None:
-        """Open the text for editing in place of body and choices."""
         self.editing = True
         editor = self.query_one(TextArea)
         editor.load_text(self.text)

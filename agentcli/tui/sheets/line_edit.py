@@ -22,9 +22,7 @@ class LineEdit:
     def __init__(self, longest: int = 200) -> None:
         self.text = ""
         self.cursor = 0
-        """Before which character."""
         self.masked = False
-        """Whether dots are shown in place of the text."""
         self._longest = longest
 
     def clear(self) -> None:
@@ -91,7 +89,6 @@ class LineEdit:
         return len(self.text) if blank < 0 else self.cursor + blank
 
     def row(self, width: int, palette: Palette, placeholder: str, active: bool = True) -> tuple[Runs, int]:
-        """The line as it is shown, and the cell that the cursor is in."""
         cursor = _CURSOR if active else Style.null()
         if not self.text:
             return [(placeholder[:1] or " ", palette.muted + cursor), (placeholder[1:], palette.muted)], 0

@@ -73,7 +73,7 @@ class Page(Sheet[T]):
 
     def keys(self) -> Keys:
         if self._typing:
-            return [("Enter", "go on"), ("Esc", "end search")]
+            return [("Enter", "search"), ("Esc", "end search")]
         if self.searching:
             return [("/", "change"), ("n N", "next, previous"), ("Esc", "end search")]
         return [("↑↓ PgUp PgDn", "scroll"), ("/", "search"), ("Esc", "close")]
@@ -87,7 +87,7 @@ class Page(Sheet[T]):
         elif self._typing and key == "enter" and is_exit(self.typed_text, bool(self.pager.matches)):
             self.post_message(QuitWanted())
         elif self._typing and key == "enter":
-            self._typing = False  # from here on `n` and `N` go on
+            self._typing = False  # from here on `n` and `N` move between matches
             self.paint()
         elif self._typing:
             return self.pager.press(key) or self._edit(key, character)
@@ -99,7 +99,6 @@ class Page(Sheet[T]):
         self._end_search() if self.searching else self.leave()
 
     def _read_on(self, key: str) -> bool:
-        """Keys while nothing is typed."""
         steps = {"n": 1, "enter": 1, "N": -1, "upper_n": -1}.get(key, 0)
         if self.pager.press(_LETTERS.get(key, key)):
             pass

@@ -62,7 +62,6 @@ class ListSheet(Sheet[R], Generic[T, R]):
     """Whether of a preview that does not fit the end is shown."""
     unlisted_first: ClassVar[bool] = False
     longest: ClassVar[int] = 200
-    """Characters that can be typed."""
 
     label_cells: ClassVar[int] = 10**6
     """The most that the first column takes; what it cuts is shown under the list."""
@@ -71,7 +70,6 @@ class ListSheet(Sheet[R], Generic[T, R]):
     """What Enter does."""
     placeholder = "type to search"
     empty = "There is nothing to choose from."
-    """What is said when there are no rows at all."""
 
     def __init__(
         self,
@@ -86,10 +84,8 @@ class ListSheet(Sheet[R], Generic[T, R]):
         self._start = start
         self._preview = preview
         self._search: RowSearch[T] | None = None
-        """While a query over many rows is not finished."""
         self._found_count = len(self._entries)
         self._typed_row: Row[T] | None = None
-        """For what was typed and is not in the list."""
         self._said = ""
         self._is_good = False
         """Why the last Enter did nothing."""
@@ -215,7 +211,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
         super().paint()
         palette, rows = self.palette, self.listing
         rows.palette = palette
-        rows.empty = self.empty if not self._entries else f"Nothing fits “{self.query_text[:40]}”."
+        rows.empty = self.empty if not self._entries else f"No match for “{self.query_text[:40]}”."
         rows.refresh()
         self.entry.repaint(palette)
         self.query_one("#about", StyledRows).show(first_rows(self._about(self.size.width), self._about_shown))
@@ -269,7 +265,6 @@ class ListSheet(Sheet[R], Generic[T, R]):
         pane.show(pieces[-pane.size.height :] if self.preview_end and pane.size.height else pieces)
 
     def _filter(self, keep: T | None = None) -> None:
-        """Show what fits; the cursor goes to the best, or stays at the value to keep."""
         query = self.query_text
         self._search = None
         self.workers.cancel_group(self, "search")
@@ -363,7 +358,6 @@ class ListSheet(Sheet[R], Generic[T, R]):
         self.enter()
 
     def enter(self) -> None:
-        """Choose the row under the cursor, if it can be chosen."""
         self._finish_search()
         row = self.row
         if row is None:
@@ -375,7 +369,5 @@ class ListSheet(Sheet[R], Generic[T, R]):
 
 
 class Picker(ListSheet[T, T]):
-    """Closes with the value of the row that was chosen."""
-
     def choose(self, row: Row[T]) -> None:
         self.dismiss(row.value)

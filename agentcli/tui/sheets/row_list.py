@@ -38,16 +38,13 @@ class RowList(ScrollView, Generic[T], can_focus=False):
         """A click on the row that the cursor was on already."""
 
     def __init__(self, palette: Palette, moved: Callable[[], None], id: str) -> None:
-        """`moved` is called whenever the cursor stands on another row: at once, not by a message, because the next
-        key may be there already and mean that row."""
+        """`moved` is called at once when the cursor moves, not by a message: the next key may already mean that row."""
         super().__init__(id=id)
         self._moved = moved
         self.palette = palette
         self.empty = ""
-        """What is said when there is no row."""
         self._found: list[FoundEntry[T]] = []
         self._lines: list[int | str] = []
-        """For each line the number of a row, or the name of a group."""
         self._line_of: list[int] = []
         self._cursor = 0
         self._mark_width = 0
@@ -89,7 +86,6 @@ class RowList(ScrollView, Generic[T], can_focus=False):
 
     @property
     def row(self) -> Row[T] | None:
-        """Under the cursor."""
         return self._found[self._cursor].entry.row if self._found else None
 
     @property
@@ -110,12 +106,10 @@ class RowList(ScrollView, Generic[T], can_focus=False):
         return label, max(0, room - label)
 
     def is_cut(self, width: int) -> bool:
-        """Whether some row does not show all of its text."""
         label, detail = self.columns(width)
         return label < self._label_width or detail < self._detail_width
 
     def hidden_text(self, width: int) -> str:
-        """What the list cannot show of the row under the cursor."""
         entry = self.entry
         if entry is None:
             return ""

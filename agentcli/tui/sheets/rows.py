@@ -25,7 +25,6 @@ class Row(Generic[T]):
     label: str
     detail: str = ""
     mark: str = ""
-    """Sign before the label, for example for the active value."""
     group: str = ""
     """Rows of a group follow one another; its name stands above them while nothing is searched for."""
     disabled: str = ""
@@ -41,7 +40,6 @@ class RowEntry(Generic[T]):
     detail: str
     folded_label: str
     folded_rest: str
-    """Detail and group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,6 @@ class RowSearch(Generic[T]):
         self._place = 0
 
     def step(self) -> bool:
-        """Look through the next slice; whether that was the last one."""
         end = min(len(self._entries), self._place + self.SLICE)
         for number in range(self._place, end):
             hit = _match(self._entries[number], self._words, self._exact)
@@ -84,7 +81,6 @@ class RowSearch(Generic[T]):
         return end == len(self._entries)
 
     def finish(self) -> list[FoundEntry[T]]:
-        """Everything that fits, the best first."""
         while not self.step():
             pass
         return [found for _score, _number, found in sorted(self._scored, key=lambda item: item[:2])]

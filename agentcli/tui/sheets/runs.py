@@ -29,14 +29,12 @@ LIMIT = 600
 
 
 def safe(text: str, limit: int = LIMIT) -> str:
-    """One row of the text: nothing in it is obeyed by a terminal or reorders what stands beside it, and its width is
-    what it takes on the screen. Blanks stay as they are, for columns."""
+    """One row that a terminal neither obeys nor reorders, as wide as on the screen. Blanks stay, for columns."""
     text = _painted_as(_BREAKS.sub(" ", plain_text(text[: limit * 2])))
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def safe_block(text: str) -> list[str]:
-    """The same for text of several lines; tabs become blanks."""
     lines = plain_text(text).replace("\u2028", "\n").replace("\u2029", "\n").split("\n")
     if "\t" in text:
         lines = [line.expandtabs(TAB) for line in lines]
@@ -52,7 +50,6 @@ def width_of(runs: Iterable[Run]) -> int:
 
 
 def cut(text: str, width: int) -> str:
-    """At most `width` cells; what is longer ends in an ellipsis."""
     if cell_len(text) <= width:
         return text
     if width <= 0:
@@ -63,7 +60,6 @@ def cut(text: str, width: int) -> str:
 
 
 def padded(text: str, width: int) -> str:
-    """Exactly `width` cells."""
     return set_cell_size(cut(text, width), max(0, width))
 
 
@@ -93,7 +89,6 @@ def painted(runs: Sequence[Run], width: int, base: Style) -> Strip:
 
 
 def marked(text: str, places: Sequence[int], style: Style, mark: Style) -> Runs:
-    """The text with the characters at `places` in a style of their own."""
     if not places:
         return [(text, style)]
     chosen = frozenset(places)

@@ -54,11 +54,9 @@ class Scroller(ScrollView, can_focus=False):
         super().__init__(id=id)
         self.palette = palette
         self.shown = 0
-        """Height in rows."""
         self.sought: Query | None = None
         self.matches: Sequence[Any] = ()
         self.match = 0
-        """Index of the current match."""
 
     @property
     def row_count(self) -> int:
@@ -75,11 +73,9 @@ class Scroller(ScrollView, can_focus=False):
         raise NotImplementedError
 
     def is_from(self, match: Any, row: int) -> bool:
-        """Whether a match is in this row or below it."""
         return self.row_of(match) >= row
 
     def spots(self, place: int) -> Iterable[tuple[int, int, bool]]:
-        """Matches in a row: first cell, end, and whether it is the current one."""
         raise NotImplementedError
 
     def changed(self) -> None:
@@ -101,12 +97,10 @@ class Scroller(ScrollView, can_focus=False):
 
     @property
     def hidden(self) -> tuple[int, int]:
-        """Rows above and below those that are shown."""
         top = min(round(self.scroll_y), max(0, self.row_count - self.shown))
         return top, max(0, self.row_count - self.shown - top)
 
     def press(self, key: str) -> bool:
-        """Scroll if this is a scrolling key; return whether it is."""
         rows, pages, texts = _UNITS.get(key, (0, 0, 0))
         self.move(rows + pages * max(1, self.shown - 1) + texts * self.row_count)
         return key in _UNITS
@@ -136,7 +130,6 @@ class Scroller(ScrollView, can_focus=False):
             self.post_message(self.Scrolled())
 
     def find(self, text: str) -> None:
-        """Mark all matches and show the first from here on; an empty text removes the marks."""
         self.sought = parse_query(text)
         self.matches = self.search(self.sought) if self.sought is not None else ()
         top = self.hidden[0]
@@ -144,7 +137,6 @@ class Scroller(ScrollView, can_focus=False):
         self.step(0)
 
     def step(self, steps: int) -> None:
-        """Go to the next or previous match."""
         if self.matches:
             self.match = (self.match + steps) % len(self.matches)
             row = self.row_of(self.matches[self.match])
@@ -154,7 +146,6 @@ class Scroller(ScrollView, can_focus=False):
 
     @property
     def found(self) -> str:
-        """Number of the current match, for display."""
         if self.sought is None:
             return ""
         return f"{self.match + 1:,} of {len(self.matches):,}" if self.matches else "not found"
@@ -190,8 +181,6 @@ class Scroller(ScrollView, can_focus=False):
 
 
 class LineScroller(Scroller):
-    """Rows that are laid out already."""
-
     def __init__(self, palette: Palette, id: str) -> None:
         super().__init__(palette, id)
         self._lines: Sequence[BlockLine] = ()
@@ -229,7 +218,6 @@ class Pager(Scroller):
         self._lines: Sequence[Runs] = ()
         self._texts: Sequence[str] = ()
         self._rows: list[tuple[int, int, int]] = []
-        """Line, and where in it the row begins and ends, in characters."""
         self._width = 0
 
     def set_lines(self, lines: Sequence[Runs], width: int) -> None:
@@ -275,8 +263,6 @@ class Pager(Scroller):
 
 
 class TextIndex:
-    """Many texts as one, to search them fast."""
-
     def __init__(self, texts: Sequence[str]) -> None:
         self._whole = "\n".join(texts)
         self._starts = [0, *accumulate(len(text) + 1 for text in texts)]
@@ -331,7 +317,6 @@ def _cells(text: str) -> tuple[Sequence[int], Sequence[int]]:
 
 
 def sliced(runs: Runs, start: int, end: int) -> Runs:
-    """The characters from `start` to `end` of a line."""
     found: Runs = []
     place = 0
     for text, style in runs:

@@ -38,7 +38,6 @@ Keys = list[tuple[str, str]]
 """Keys and what they do; the most important one stands last."""
 
 MARGIN = 1
-"""Empty cells at both sides."""
 TOLD_SECONDS = 2.0
 
 
@@ -47,8 +46,7 @@ class QuitWanted(Message):
 
 
 def is_exit(text: str, found: bool) -> bool:
-    """Whether a search is meant as the command `/exit`: the slash may have opened the search. `found`: there are
-    matches, so that the word may be what is looked for."""
+    """Whether a search for "exit" means `/exit`: the slash may have opened the search. `found`: it has matches."""
     word = text.strip()
     return word.removeprefix("/") in ("exit", "quit") and (word.startswith("/") or not found)
 
@@ -138,7 +136,6 @@ class Sheet(ModalScreen[T]):
         return [("Esc", "back")]
 
     def shown_keys(self) -> Keys:
-        """The keys at the moment, with those of what is open inside."""
         return self.keys()
 
     @property
@@ -182,7 +179,6 @@ class Sheet(ModalScreen[T]):
         self.leave()
 
     def leave(self) -> None:
-        """Ctrl+C, or Esc with nothing open inside."""
         self.dismiss(self.declined)
 
     def dismiss(self, result: T | None = None) -> AwaitComplete:
@@ -198,11 +194,9 @@ class Sheet(ModalScreen[T]):
 
     @property
     def typed_text(self) -> str:
-        """What stands in the line in which one types."""
         return "".join(entry.line.text for entry in self.query(EntryLine) if entry.display)
 
     def tell(self, text: str) -> None:
-        """Show a few words in place of the keys, for a moment."""
         self._notice = text
         if self.is_open:
             self.paint()
@@ -222,7 +216,6 @@ class Sheet(ModalScreen[T]):
         self._settle(event.size)
 
     def settle(self) -> None:
-        """Lay out and paint again, after a change of the content."""
         self._settle(self.size)
 
     def _settle(self, size: Size) -> None:
@@ -235,21 +228,18 @@ class Sheet(ModalScreen[T]):
 
     @property
     def least(self) -> int:
-        """Rows between the rule and the keys that a low sheet fills up to: what it lies on is the prompt, whose upper
-        edge would look like a second rule."""
+        """Least rows between the rule and the keys: the prompt's edge below would look like a second rule."""
         boxes = (box for screen in self.app.screen_stack for box in screen.query("PromptBox"))
         top = min((box.region.y for box in boxes if box.region), default=self.app.size.height)
         return self.app.size.height - top - 2
 
     @property
     def is_open(self) -> bool:
-        """Whether its parts are there. Closing removes them before the sheet itself, so what finishes late (a thread, a
-        call after the next paint) asks this first."""
+        """Whether its parts are there. Closing removes them first, so work that finishes late asks this."""
         return self.is_attached and self.display
 
     def work(self, work: WorkType[None], group: str) -> None:
-        """Run something beside the keys; new work of a group ends the old. Made when it begins: a coroutine that is
-        never started, because the sheet closes, would warn."""
+        """Run something beside the keys; new work of a group ends the old. The coroutine is made when it begins."""
         self.run_worker(work, group=group, exclusive=True)
 
     def on_key(self, event: events.Key) -> None:
@@ -273,8 +263,7 @@ class Sheet(ModalScreen[T]):
             self.app.post_message(key)
 
     def open(self, sheet: Sheet[R], then: Callable[[R | None], None] | None = None) -> None:
-        """Open another sheet on top of this one; `then` gets its result. It has the keys from now on, not only once it
-        is on the screen."""
+        """Open another sheet on top, which has the keys from now on, before it is painted; `then` gets its result."""
         self._above = sheet
 
         def closed(result: R | None) -> None:

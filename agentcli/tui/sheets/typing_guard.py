@@ -1,20 +1,20 @@
-"""Tells an answer from the rest of a sentence: whoever types when a dialog comes up must not answer it by accident."""
+"""Prevents accidental answers: keys typed while a dialog appears belong to the prompt, not to the dialog."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 PAUSE = 0.4
-"""So many seconds nobody may have typed before a key counts as an answer. Nobody reads and answers faster."""
+"""Seconds without typing before a key counts as an answer; no user reads and answers faster."""
 _MIDST = 1.5
-"""Who typed so shortly before the dialog came is in the midst of a sentence, and may well stop to think."""
+"""Seconds: a user who typed this shortly before the dialog is in mid-sentence and may only be pausing."""
 
 
 class TypingGuard:
-    """Once nobody has typed for the pause every key counts, however fast."""
+    """Ignores keys until the user has paused; after that every key counts, however fast."""
 
     def __init__(self, clock: Callable[[], float], typed: Callable[[], float] | None, *, on: bool) -> None:
-        """`typed` is when a key was last pressed before, in the time of `clock`."""
+        """`typed`: time of the last key press before the dialog, by `clock`."""
         self._clock = clock
         self._typed = typed
         self._open = not on
@@ -23,13 +23,12 @@ class TypingGuard:
         self.pause = PAUSE
 
     def begin(self) -> None:
-        """The dialog is on the screen now."""
         self._last = self._clock()
         if self._typed is not None and self._last - self._typed() < _MIDST:
             self.pause = 2 * PAUSE
 
     def holds(self) -> bool:
-        """Whether a key that is pressed now is still part of what was being typed."""
+        """Whether a key pressed now still belongs to the user's typing."""
         if self._is_over():
             return False
         self._last = self._clock()
@@ -37,14 +36,14 @@ class TypingGuard:
         return True
 
     def hold(self) -> None:
-        """Somebody types again: what is pressed from now on has to wait for a pause once more."""
+        """The user is typing again: require another pause."""
         self._open = False
         self._last = self._clock()
         self._held = True
 
     @property
     def holding(self) -> bool:
-        """A key was held back, and the next one would be."""
+        """Whether a key was ignored and the next one would be too."""
         return self._held and not self._is_over()
 
     def _is_over(self) -> bool:

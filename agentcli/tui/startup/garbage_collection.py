@@ -19,6 +19,5 @@ def stays() -> None:
 
 
 def settle() -> None:
-    """The start is over."""
     gc.freeze()
     gc.set_threshold(YOUNG, *STEPS)

@@ -70,8 +70,7 @@ class Guide:
         return session.busy or session.engine is None or self._app.screen is not self._app.chat
 
     async def _calm(self, step: TourStop) -> None:
-        """Until nothing runs and nothing is asked. Twice in a row: between a command and what it starts there is a
-        moment."""
+        """Wait until nothing runs and nothing is asked, twice: there is a moment between a command and its work."""
         quiet = 0
         stopped = not step.stop_after
         while quiet < 2:
@@ -94,8 +93,7 @@ class Guide:
         self._press("enter", "\r")
 
     async def _answer(self) -> None:
-        """Let a question be read, then take its first choice, as Enter does. Whatever the speed, a dialog takes no key
-        at first: it could be meant for the prompt."""
+        """Let a question be read, then take its first choice. A dialog takes no key at first, whatever the speed."""
         screen = self._app.screen
         guarded = screen.guard.pause if isinstance(screen, Dialog) else 2 * PAUSE
         await asyncio.sleep(max(guarded + LOOK_SECONDS, READING_SECONDS / self._speed))

@@ -26,7 +26,6 @@ class ModelConnection(Reaching):
         self._app = app
         self._is_open = False
         self._sent: Draft | None = None
-        """The prompt that wants an answer."""
 
     def begin(self, due: list[Draft]) -> None:
         """At the start, when no model can be reached. `due`: what was sent before that was known."""
@@ -35,8 +34,7 @@ class ModelConnection(Reaching):
         self._app.chat.actions.start(self.open(due[-1] if due else None))
 
     async def open(self, sent: Draft | None = None, key: str = "") -> None:
-        """`sent`: the prompt that wanted an answer. It is in the box while the welcome is open. `key`: what was pasted
-        into the box and belongs here."""
+        """`sent`: the prompt that wanted an answer, in the box meanwhile. `key`: what was pasted into the box."""
         if sent is not None:
             self._sent = sent
             self._app.chat.give_back([sent])

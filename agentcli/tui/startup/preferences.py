@@ -36,7 +36,6 @@ class Preferences:
 
     @property
     def settings_files(self) -> dict[SettingScope, str]:
-        """Where a setting can be saved."""
         local = str(project_folder(self.cwd) / "settings.local.json")
         user = self.paths.user_settings
         return {"user": str(user), "local": local} if user is not None else {"local": local}
@@ -52,7 +51,6 @@ class Preferences:
         return shown_path(Path(path))
 
     def status_command(self, version: str) -> StatusCommand | None:
-        """The person's own command for the status line."""
         wanted = self.status_line or {}
         if wanted.get("type") != "command" or not isinstance(wanted.get("command"), str):
             return None

@@ -42,7 +42,6 @@ _NAMES = {
     "compacting": "Summarising the conversation",
     "interrupting": "Stopping",
 }
-"""What to say when the activity itself does not."""
 
 
 def activity_text(activity: Activity, now: float, width: int, palette: Palette, todo: str = "") -> list[Run]:

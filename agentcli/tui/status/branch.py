@@ -22,8 +22,7 @@ _NO_BRANCH = ".invalid"
 
 
 def branch_of(cwd: Path) -> str:
-    """The branch by git's own file, or the commit of a detached HEAD; "" outside of a repository. git is not run: the
-    folder may not be trusted."""
+    """The branch, or a detached HEAD's commit; "" outside a repository. Not by git: the folder may be untrusted."""
     for folder in (cwd, *cwd.parents):
         try:
             place = folder / ".git"
@@ -43,8 +42,7 @@ def branch_of(cwd: Path) -> str:
 
 
 class BranchWatch:
-    """Looks at the repository every few seconds and when told that it may have changed; reports a branch once it is
-    another one. Reading happens in a thread: the disk may be slow."""
+    """Reads the branch every few seconds and on request, in a thread; reports it when it has changed."""
 
     def __init__(self, show: Callable[[str], None], read: Callable[[Path], str]) -> None:
         self._show = show
@@ -55,14 +53,12 @@ class BranchWatch:
         self._shown = ""
 
     def follow(self, engine: Engine) -> None:
-        """Show the branch of this conversation's folder from now on."""
         self._engine = engine
         self._wake.set()
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._watch())
 
     def look(self) -> None:
-        """Something has run that may have changed it."""
         self._wake.set()
 
     async def aclose(self) -> None:

@@ -90,7 +90,6 @@ def styled_line(output: str) -> list[Run]:
 class Ran:
     line: list[Run]
     problem: str = ""
-    """Why there is no line, for people."""
 
 
 @frozen
@@ -128,7 +127,7 @@ class StatusCommand:
         if line:
             return Ran(line)
         if not ended:
-            return Ran([], f"statusLine: the command printed nothing within {TIMEOUT_SECONDS:.0f} s, so it was ended")
+            return Ran([], f"statusLine: the command printed nothing within {TIMEOUT_SECONDS:.0f} s, so it was stopped")
         return Ran([], f"statusLine: the command printed nothing (exit {process.returncode})")
 
 
@@ -167,7 +166,6 @@ class StatusFeed:
         self._task: asyncio.Task[None] | None = None
 
     def update(self, facts: Facts) -> None:
-        """To be called on the event loop."""
         self._latest = facts
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._follow(), name="status command")

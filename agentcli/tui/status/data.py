@@ -39,7 +39,6 @@ class FactsFeed:
         self.refresh()
 
     def look_at_branch(self) -> None:
-        """Something has run that may have changed it."""
         if self._branch_watch is not None:
             self._branch_watch.look()
 

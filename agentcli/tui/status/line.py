@@ -64,8 +64,6 @@ Form = list[Run]
 
 @frozen
 class StatusPart:
-    """One thing in the line, from its longest form to its shortest; an empty form leaves it out."""
-
     name: str
     forms: Sequence[Form]
     right: bool = False
@@ -99,7 +97,6 @@ _SHORTEN = (
 
 
 def fit(facts: Facts, width: int, palette: Palette) -> list[Run]:
-    """The line for these facts, at most `width` cells wide."""
     margin = 2 if width >= 60 else 1 if width >= 30 else 0
     parts = _parts(facts, palette)
     step = {part.name: 0 for part in parts}
@@ -170,7 +167,6 @@ def _parts(facts: Facts, palette: Palette) -> list[StatusPart]:
 
 
 def _words(name: str, texts: Sequence[str], style: Style, *, right: bool = False) -> StatusPart:
-    """A part of one style that can be left out."""
     return StatusPart(name, [*([(text, style)] for text in texts), []], right)
 
 
@@ -266,7 +262,6 @@ class StatusLine(Widget):
         self._feed: StatusFeed | None = None
         self._facts = Facts()
         self._said: list[Run] = []
-        """What the command said."""
         self._problem = ""
         self._made: tuple[int, Strip] | None = None
 

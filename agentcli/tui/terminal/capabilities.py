@@ -97,12 +97,11 @@ async def copy(text: str, terminal: Terminal, write: Callable[[str], object], wo
         write(sequence)
         return f"Copied {size} through the terminal (OSC 52)."
     if len(text) > LARGEST_CLIPBOARD // 2:
-        return f"Not copied: {size} are more than a terminal takes. Save it to a file with /export instead."
+        return f"Not copied: {size} are too many for the terminal. Install wl-copy, xclip or xsel."
     return "Not copied: this terminal has no clipboard. Install wl-copy, xclip or xsel."
 
 
 def _with_program(text: str, terminal: Terminal, working_dirs: tuple[Path, ...]) -> str:
-    """The name of the program that took the text, or ""."""
     for command, encoding in terminal.clipboard_programs:
         found = find_program(command[0], terminal.search_path, working_dirs)
         if found is None:

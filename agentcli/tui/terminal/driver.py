@@ -44,7 +44,6 @@ LATEST_TAKE_OVER_SECONDS = 2.0
 """After this the app's frames are shown even if nothing in it can take keys yet."""
 LATEST_REPLAY_SECONDS = 0.3
 STOP_SECONDS = 0.5
-"""How long the last bytes may take on a slow terminal."""
 _KITTY_FLAGS = 0b11001
 """Escape codes without doubt, for all keys, with the text they make."""
 
@@ -66,8 +65,6 @@ def escape_seconds(environ: Mapping[str, str]) -> float:
 
 @frozen
 class Preloaded:
-    """What a driver takes over."""
-
     instant: Instant | None = None
     """Goes on echoing until the app has painted something that takes keys; what was typed into it is then replayed."""
     stuck_log: Path | None = None
@@ -83,7 +80,6 @@ class AgentDriver(LinuxDriver):
 
     @classmethod
     def preload(cls, preloaded: Preloaded) -> type[AgentDriver]:
-        """A driver class that takes this over."""
         return type("AgentDriver", (cls,), {"preloaded": preloaded})
 
     def __init__(self, app: Any, *, debug: bool = False, mouse: bool = True, size: Any = None) -> None:
@@ -148,7 +144,6 @@ class AgentDriver(LinuxDriver):
             self._loop.call_later(LATEST_REPLAY_SECONDS, self._app.call_later, self._open_gate)
 
     def _repaint(self) -> None:
-        """Everything, in the app's own context."""
         self._in_loop(self._app.call_later, self._paint)
 
     def _paint(self) -> None:

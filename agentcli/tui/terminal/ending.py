@@ -1,7 +1,7 @@
-"""The end that somebody else orders: by a signal, or by taking the terminal away.
+"""Ends the app on a signal or when the terminal disappears.
 
-In order if the app can, and else without it. Nothing of this starts a thread or takes a lock that another may hold,
-since most of it runs in signal handlers.
+Cleanly if the app responds, otherwise by force. Starts no threads and takes no shared locks, because most of it runs in
+signal handlers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agentcli.core.exit_cleanup import run_exit_cleanup
 from agentcli.tui.terminal.restore import TerminalRestore
 
 END_SECONDS = 1.7
-"""How long the app may take to end, before it is ended."""
+"""Grace period for the app before the process is ended."""
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
@@ -35,8 +35,7 @@ class OrderedExit:
         threading.Thread(target=self._enforce, name="terminal-end", daemon=True).start()
 
     def on_signal(self, signum: int, frame: FrameType | None) -> None:
-        """The second one ends the process at once. Unless it is a hang-up: that also comes along with the end of the
-        input, and nobody is there any more to be impatient."""
+        """The second signal ends the process at once, unless it is a hang-up, which comes with the end of input too."""
         if not self._ordered.is_set():
             self._order(128 + signum)
         elif signum != signal.SIGHUP:
@@ -52,7 +51,7 @@ class OrderedExit:
         self._leave(code)
 
     def _enforce(self) -> None:
-        """Goes on when the app has ended: what the process does after that may hang as well."""
+        """Keep enforcing the deadline after the app has ended, because the rest of the exit may hang too."""
         self._ordered.wait()
         time.sleep(END_SECONDS)
         self._end_process(self._code)

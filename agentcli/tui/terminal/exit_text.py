@@ -18,8 +18,7 @@ _NARROWEST = 20
 
 
 def exit_text(blocks: Sequence[Block], wanted: str, width: int) -> str:
-    """The text for the normal screen, without anything that a terminal would obey. `blocks`: those from the last prompt
-    on are enough for `last`."""
+    """The text for the normal screen, safe for a terminal. `blocks`: those from the last prompt on for `last`."""
     if wanted not in MOST_ROWS:
         return ""
     width, most = max(width, _NARROWEST), MOST_ROWS[wanted]
@@ -50,8 +49,7 @@ def _last_exchange(blocks: Sequence[Block]) -> list[Block]:
 
 
 def _last_rows(blocks: Sequence[Block], width: int, enough: int) -> list[str]:
-    """At least the last `enough` rows, if there are so many. Blocks before those are not laid out: there may be
-    thousands."""
+    """At least the last `enough` rows, if there are so many. Earlier blocks, maybe thousands, are not laid out."""
     found: list[list[str]] = []
     count = 0
     for block in reversed(blocks):
@@ -82,7 +80,6 @@ def _rows(block: Block, width: int) -> list[str]:
 
 
 def _joined(texts: Iterable[list[str]]) -> list[str]:
-    """The rows of all blocks, with a blank one between two."""
     rows: list[str] = []
     for block_rows in texts:
         rows += ([""] if rows and any(block_rows) else []) + block_rows

@@ -226,7 +226,6 @@ class InputFilter:
         self.deadline = now + wait
 
     def _swallow(self, data: bytes, now: float) -> int:
-        """The length of what belongs to a sequence that was too long."""
         if self.deadline is None:
             self.deadline = now + SEQUENCE_SECONDS
         if self._swallowing is _CSI_HALF:
@@ -243,7 +242,6 @@ class InputFilter:
         return end
 
     def _emit(self, sequence: bytes, tokens: list[Token]) -> bool:
-        """Whether a paste begins behind the sequence."""
         self.deadline = None
         if sequence == b"\x1b[200~":
             self._paste, self._paste_paused = bytearray(), False

@@ -26,12 +26,10 @@ ROWS_FOR_LOWER_RULE = 14
 SWITCH_SECONDS = 0.001
 """How long the importing thread may keep the interpreter while a key waits to be echoed; usually it is 5 ms."""
 LONE_ESCAPE_SECONDS = 0.1
-"""When nothing has followed an ESC for so long it was the key. All that was typed is handed over at once, where it
-would become one key with whatever was typed next."""
+"""An ESC that nothing has followed for so long was the key, not the start of what is typed next."""
 LARGEST_LOOK = 8192
 LONGEST_ECHO = 4000
-"""Characters. What is typed beyond that is kept for the app but not drawn: a paste of megabytes would hold up the
-imports that everybody waits for."""
+"""Characters. More is kept for the app but not drawn: a paste of megabytes would delay the imports."""
 
 DEFAULT_LOOK = {
     "background": "",
@@ -166,8 +164,7 @@ class Instant:
         self._thread.start()
 
     def _take_what_waits(self) -> None:
-        """What was typed before the terminal was ours. It took every Enter for the end of a line, as it does for
-        programs that read lines, so here it has to become an Enter again."""
+        """Take what was typed before raw mode. The terminal turned every Enter into a line end: turn it back."""
         with contextlib.suppress(OSError):
             if select.select([self._fd_in], [], [], 0)[0]:
                 attributes = self.restore.attributes
@@ -178,7 +175,6 @@ class Instant:
                 self._line.feed(typed)
 
     def resized(self) -> None:
-        """Draw everything again, in the echoing thread."""
         if not self._finished:
             with contextlib.suppress(OSError):
                 os.write(self._wake_write, b"r")

@@ -110,8 +110,7 @@ class KeyOrder:
             self._advance()
 
     def _pass_on(self, pump: MessagePump, then: Callable[[], object], *, through_focus: bool) -> None:
-        """A callback behind the key in each queue the key goes through: the app, the focused widget, its parents and
-        the app again."""
+        """A callback behind the key in each queue it passes: app, focused widget, its parents, the app again."""
 
         def next_hop() -> None:
             if through_focus:

@@ -40,32 +40,27 @@ class TerminalRestore:
     def __init__(self, fd_in: int, fd_out: int) -> None:
         self._fd_in = fd_in
         self._fd_out = fd_out
-        self._armed = False
+        self.armed = False
         self._registered = False
         self._also = ""
         self.attributes: list[Any] | None = None
         """As the terminal had them before; None when it is none."""
         self.reply_due = False
-        """The terminal was asked something and has not answered yet. Whoever comes after us must not get the answer:
-        a shell would take it for typing."""
+        """The terminal has not answered a query yet. A shell after us would take the answer for typing."""
         self.silence: Callable[[], object] | None = None
         """Called first: whoever else writes to the terminal stops."""
         with contextlib.suppress(termios.error, OSError):
             self.attributes = termios.tcgetattr(fd_in)
 
-    @property
-    def armed(self) -> bool:
-        return self._armed
-
     def arm(self) -> None:
-        self._armed = True
+        self.armed = True
         if not self._registered:
             self._registered = True
             self._register()
 
     def disarm(self) -> None:
         """The terminal was put back in order by its owner."""
-        self._armed = False
+        self.armed = False
 
     def also(self, text: str) -> None:
         """One more sequence to write, before all others: for the title and the progress bar, where they were set."""
@@ -78,9 +73,9 @@ class TerminalRestore:
 
     def restore_terminal(self) -> None:
         """Idempotent; never raises."""
-        if not self._armed:
+        if not self.armed:
             return
-        self._armed = False
+        self.armed = False
         if self.silence is not None:
             with contextlib.suppress(Exception):
                 self.silence()
@@ -118,7 +113,7 @@ class TerminalRestore:
         def thread_excepthook(arguments: threading.ExceptHookArgs) -> None:
             # The app goes on without that thread; a traceback on its screen would help nobody. Reports are the
             # business of the hook that was there before, unless that one would only print.
-            if not self._armed or thread_before is not threading.__excepthook__:
+            if not self.armed or thread_before is not threading.__excepthook__:
                 thread_before(arguments)
 
         sys.excepthook = excepthook

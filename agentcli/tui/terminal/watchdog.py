@@ -87,11 +87,10 @@ class EscapeWatch:
         return bool(stack)
 
     def _interrupt(self, signum: int, frame: FrameType | None) -> None:
-        """Runs in the main thread, between two instructions of whatever it does, so it takes no lock. Raises only
-        inside a callback: in the loop's own code an exception would end the loop."""
+        """Runs in the main thread between two instructions, so without locks. Raises only inside a callback."""
         if self._answer is not None and frame is not None and _is_in_callback(frame):
             self._stack = "".join(traceback.format_stack(frame))
-            raise Stuck("This took so long that nothing else could go on, and was ended.")
+            raise Stuck("This handler blocked the app and was stopped.")
 
 
 def _is_in_callback(frame: FrameType) -> bool:

@@ -19,10 +19,8 @@ from collections.abc import Callable
 SYNC_BEGIN = "\x1b[?2026h"
 SYNC_END = "\x1b[?2026l"
 LARGEST_BACKLOG = 256 * 1024
-"""Bytes of frames that may wait."""
 LONGEST_BACKLOG_SECONDS = 0.25
-"""A frame that waits for longer than this holds back all later ones: the terminal is slow, and old frames on it are
-worth nothing."""
+"""A frame that waits longer holds back all later ones: on a slow terminal old frames are worth nothing."""
 LARGEST_OTHER = 8 * 1024 * 1024
 PIECE = 8192
 """Bytes in one write. Between two of them the writer can be silenced."""
@@ -54,7 +52,6 @@ class TerminalWriter(threading.Thread):
         self._queue: deque[bytes] = deque()
         self._changed = threading.Condition()
         self._waiting = 0
-        """Bytes that were queued and not written yet."""
         self._behind_since: float | None = None
         self._in_frame = False
         self._dropped = False
@@ -62,7 +59,6 @@ class TerminalWriter(threading.Thread):
         self._silent = False
 
     def write(self, text: str) -> None:
-        """Never blocks."""
         data = text.encode("utf-8", "replace")
         droppable = is_frame(text)
         with self._changed:

@@ -1,4 +1,4 @@
-"""Colours as values, what stands out against what, and the small language in which a theme file describes a style.
+"""Colour values, contrast, and the small style language of theme files.
 
 A colour is three numbers, or one of the terminal's own sixteen, or the terminal's default. Nothing else can be said in
 a theme file, so nothing in one can become a control sequence, a CSS rule or markup.
@@ -44,7 +44,6 @@ class Colour:
 
     @property
     def css(self) -> str:
-        """As Textual's CSS says it."""
         if self.rgb is not None:
             return "#{:02x}{:02x}{:02x}".format(*self.rgb)
         if self.ansi < 0:
@@ -65,7 +64,6 @@ def parse_colour(text: str) -> Colour | None:
 
 
 def blend(below: Rgb, above: Rgb, share: float) -> Rgb:
-    """`share` of `above` laid over `below`."""
     red, green, blue = (round(low + (high - low) * share) for low, high in zip(below, above, strict=True))
     return red, green, blue
 
@@ -101,7 +99,7 @@ def readable(colour: Rgb, background: Rgb, ratio: float) -> Rgb:
 def parse_look(text: str, colours: Mapping[str, Colour]) -> Style | str:
     """A style such as `bold accent on #202020`, where a colour may be the name of one in the theme; `plain` is none.
 
-    What is wrong with the text comes back as text.
+    Returns a message if the text is invalid.
     """
     attributes: dict[str, Any] = {}
     color: Colour | None = None
@@ -120,7 +118,7 @@ def parse_look(text: str, colours: Mapping[str, Colour]) -> Style | str:
         else:
             found = colours.get(word) or parse_colour(word)
             if found is None:
-                return f"{word[:40]!r} is no colour and no attribute"
+                return f"{word[:40]!r} is neither a colour nor an attribute"
             if (background if on else color) is not None:
                 return f"{word[:40]!r} is one colour too many"
             if on:

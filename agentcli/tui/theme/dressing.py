@@ -1,4 +1,4 @@
-"""Which theme is on, and why: the setting, what the terminal said of its background, the person's own files."""
+"""Chooses the active theme from the setting, the terminal's background and the user's own theme files."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Dressing:
         self._light: bool | None = None
         self._background: tuple[int, int, int] | None = None
         self.setting = setting
-        """What the person wants: a name, or `auto`."""
+        """The configured theme: a name, or `auto`."""
         self.problem = ""
-        """Why the theme that is on is not the one that was wanted."""
+        """Why the active theme is not the configured one; "" if it is."""
         self.is_unknown = False
         """Whether that is because there is no theme of that name, so that a plugin may still add it."""
         self.theme = self._loaded(setting)
@@ -37,8 +37,7 @@ class Dressing:
 
     @property
     def _ground(self) -> tuple[int, int, int] | None:
-        """The terminal's background as far as it is known. Who asks for a light theme by name where nothing is known is
-        likely to sit before a dark terminal: then the theme paints its own."""
+        """The terminal's background if known. A light theme chosen by name without knowing it paints its own."""
         if self._background is None and self.setting != "auto" and not self.theme.dark:
             return (0, 0, 0)
         return self._background
@@ -53,26 +52,24 @@ class Dressing:
 
     @property
     def own_folder(self) -> Path | None:
-        """The folder of the theme that is on, if the person made it."""
         own = self._folders[0] if len(self._folders) > 1 else None
         return own if own is not None and self.theme.file.parent == own else None
 
     def wear(self, setting: str) -> None:
-        """Put a theme on. One that cannot be read is `problem`, and the usual one is on."""
+        """Activate a theme. If it cannot be read, `problem` says why and the default is used."""
         self.setting = setting
         self.theme = self._loaded(setting)
 
     def learn_background(self, rgb: tuple[int, int, int], light: bool) -> None:
-        """The terminal has told its background: `auto` may mean another theme."""
+        """Handle the terminal's report of its background, which may change what `auto` means."""
         self._background, self._light = rgb, light
         self.theme = self._loaded(self.setting)
 
     def check(self, name: str) -> None:
-        """Raises `ThemeError` where there is no such theme."""
         load_theme(choose_theme(name, self._light, self._environ), self._folders, self._given())
 
     def all(self, report: Callable[[str], None] = lambda _problem: None) -> dict[str, Theme]:
-        """Every theme; `report` gets what is wrong with those that are left out."""
+        """All valid themes; `report` gets the problems of the others."""
         return load_themes(self._folders, report, self._given())
 
     def _loaded(self, setting: str) -> Theme:

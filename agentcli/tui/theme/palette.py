@@ -16,7 +16,7 @@ from agentcli.tui.theme.colours import parse_look
 
 
 def _look(text: str) -> Style:
-    """As `Style.parse`, which takes several times as long; there are many here, and each start pays for them."""
+    """A faster `Style.parse`, because every start parses many styles."""
     style = parse_look(text, {})
     assert isinstance(style, Style), text
     return style
@@ -24,7 +24,7 @@ def _look(text: str) -> Style:
 
 @frozen(kw_only=True)
 class Palette:
-    """Without a theme it is that of the theme `dark`."""
+    """The styles of a theme; the defaults are those of `dark`."""
 
     name: str = "dark"
     dark: bool = True
@@ -33,26 +33,22 @@ class Palette:
 
     text: Style = _look("#d5dae3")
     muted: Style = _look("#8f99a9")
-    """Secondary text."""
     faint: Style = _look("#6a7484")
-    """Gutters, rules, line numbers."""
     accent: Style = _look("#7cb7ff")
     user: Style = _look("bold #d5dae3")
     user_mark: Style = _look("bold #7cb7ff")
     thinking: Style = _look("italic #8f99a9")
     rule: Style = _look("#3d4552")
-    """Lines that only divide: around the prompt, across the transcript."""
     surface: Style = _look("#d5dae3 on #1f2126")
-    """Text on what lies above the page: menus, dialogs, cards."""
+    """Text on raised surfaces: menus, dialogs, cards."""
     chip: Style = _look("#7cb7ff on #272a2f")
-    """Something that stands for more than it shows: a paste, an image, a file."""
+    """Placeholder for a paste, an image or a file."""
 
     heading: Style = _look("bold #7cb7ff")
     strong: Style = _look("bold")
     emphasis: Style = _look("italic")
     strike: Style = _look("strike")
     code: Style = _look("#7cc9c5")
-    """Inline code."""
     code_block: Style = _look("#d5dae3 on #1f2126")
     link: Style = _look("underline #7cb7ff")
     quote: Style = _look("italic #8f99a9")
@@ -97,7 +93,7 @@ class Palette:
             "heading": _look("bold #7cb7ff"),
         }
     )
-    """Styles of code by the kind of token; what is missing is `name`."""
+    """Code styles by token kind; others use `name`."""
 
 
 _PLAIN_LOOKS = {

@@ -1,6 +1,6 @@
-"""From the few colours that a theme names to every shade that is painted: styles of blocks, variables of Textual's CSS.
+"""Derives all shades from the few colours of a theme: styles of blocks and variables of Textual's CSS.
 
-What a theme leaves out is blended from what it names, and moved until it can be read; what it names is not touched.
+Missing colours are blended from the given ones and adjusted until they are readable; given colours are not changed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from agentcli.tui.theme.colours import BLACK, TERMINAL, WHITE, Colour, Rgb, blen
 
 ASSUMED_DARK: Rgb = (0x14, 0x16, 0x1B)
 ASSUMED_LIGHT: Rgb = (0xFC, 0xFC, 0xFC)
-"""What the terminal's own background is taken for as long as it has not said."""
+"""Assumed background of the terminal until it reports one."""
 
 MEANINGS: Mapping[str, str] = {
     "success": "green",
@@ -24,8 +24,7 @@ MEANINGS: Mapping[str, str] = {
     "added": "green",
     "removed": "red",
 }
-"""Colours with a meaning, and the hue they are unless the theme says otherwise. The two of diffs are never text: they
-are laid thinly behind it."""
+"""Colours with a meaning, and their usual hue. Those of diffs are never text: they are laid thinly behind it."""
 
 _BLENDED: Mapping[str, tuple[str, float]] = {
     "muted": ("foreground", 0.62),
@@ -35,7 +34,7 @@ _BLENDED: Mapping[str, tuple[str, float]] = {
     "raised": ("foreground", 0.10),
     "selection": ("accent", 0.30),
 }
-"""Shades that are a share of a colour over the background."""
+"""Shades blended from a colour and the background."""
 
 LOOKS: Mapping[str, str] = {
     "text": "foreground",
@@ -67,7 +66,7 @@ LOOKS: Mapping[str, str] = {
     "hunk": "cyan",
     "selection": "on selection",
 }
-"""Every meaning of the palette but the pairs of foreground and background, which are computed."""
+"""Styles of the palette, except foreground and background pairs, which are computed."""
 
 PAIRS = ("added", "removed", "added_word", "removed_word", "match", "match_current")
 
@@ -98,22 +97,21 @@ _MARKERS: tuple[Rgb, Rgb] = ((0xFF, 0xE0, 0x82), (0xFF, 0xB7, 0x4D))
 @frozen
 class Shades:
     colours: Mapping[str, Colour]
-    """Every name that a look may use."""
+    """Colours by the names that styles may use."""
     background: Colour
-    """What is painted behind everything."""
     ground: Rgb
-    """What that looks like, or is taken for."""
+    """Its actual or assumed RGB value."""
     dark: bool
 
     @classmethod
     def of(cls, named: Mapping[str, Colour], dark: bool, terminal: Rgb | None = None) -> Shades:
-        """`terminal`: the background that the terminal said it has."""
+        """`terminal`: the background that the terminal reported."""
         foreground = named["foreground"]
         background, ground = named["background"], named["background"].rgb
         if ground is None:
             ground = ASSUMED_DARK if dark else ASSUMED_LIGHT
             if foreground.rgb is not None and terminal is not None and is_light(terminal) == dark:
-                # A dark theme on a light terminal, or the reverse: nothing could be read on the terminal's own.
+                # A dark theme on a light terminal, or the reverse, would be unreadable on the terminal's background.
                 background = Colour(ground)
             elif terminal is not None:
                 ground = terminal
@@ -168,9 +166,9 @@ class Shades:
         text, muted, faint, accent = css["foreground"], css["muted"], css["faint"], css["accent"]
         surface, raised, selection = css["surface"], css["raised"], css["selection"]
         native = self.colours["foreground"].rgb is None
-        """No shade is known to differ from the background: what is marked must say so by other means."""
+        """Shades may equal the background, so marked text needs other attributes too."""
         marked = "ansi_bright_white" if native and selection != "ansi_default" else text
-        # Textual's OptionList drops `reverse`, so the row under the cursor is underlined besides.
+        # Textual's OptionList drops `reverse`, so the row under the cursor is also underlined.
         turned = "bold underline reverse" if selection == "ansi_default" else "bold"
         reverse = "reverse" if selection == "ansi_default" else "none"
         hues = ("red", "orange", "yellow", "green", "cyan", "blue", "purple", "pink")

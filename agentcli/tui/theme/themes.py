@@ -1,7 +1,7 @@
 """Themes from TOML files: read, checked, and made into the styles of blocks and the variables of Textual's CSS.
 
-Ours lie in `themes/`, the user's in the folder `themes` beside their settings; a user's theme may have the name of one
-of ours and then takes its place. The one in use is read by itself at the start; the others when somebody looks at them.
+Built-in themes are in `themes/`, the user's in the folder `themes` beside their settings; a user's theme replaces a
+built-in one of the same name. The start reads only the active theme, the theme picker reads the others.
 
 The background `terminal` is the terminal's own, which may be an image or see-through. What makes it work in Textual:
 - The theme is `ansi`: only then Textual leaves "default" alone instead of painting its own idea of it. Colours that are
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 REQUIRED = ("background", "foreground", "accent", "red", "orange", "yellow", "green", "cyan", "blue")
 OPTIONAL = ("purple", "pink", "muted", "faint", "rule", "surface", "raised", "selection", *MEANINGS)
-"""Made from the required ones where a theme does not name them."""
+"""Derived from the required colours if a theme does not define them."""
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _LOOKS = frozenset(field.name for field in fields(Palette)) - {"name", "dark", "colours", "syntax"}
@@ -68,7 +68,6 @@ class Theme:
     colours: Mapping[str, Colour]
     syntax: Mapping[str, str]
     looks: Mapping[str, str]
-    """Styles that the theme describes itself, by the names of the palette's fields."""
     file: Path
 
     def palette(self, colours: bool = True, background: Rgb | None = None) -> Palette:
@@ -118,8 +117,7 @@ def begin_with_theme(app: App[Any], theme: TextualTheme) -> None:
 
 
 def apply_theme(app: App[Any], theme: TextualTheme) -> None:
-    """Make the app look like this, also when a theme of this name is in use and has changed. Reads all style sheets
-    anew, so it does nothing where nothing would change."""
+    """Apply a theme, also one that changed under its name. Rereads all style sheets, but only if it differs."""
     before = app.get_theme(theme.name)
     app.register_theme(theme)
     if app.theme == theme.name and before == theme:
@@ -131,7 +129,6 @@ def apply_theme(app: App[Any], theme: TextualTheme) -> None:
 
 
 def theme_folders(config_dir: Path | None) -> tuple[Path, ...]:
-    """Where themes lie, the user's own first."""
     package = Path(__file__).parent.parent.parent
     installed = package / "data" / "themes"
     ours = installed if installed.is_dir() else package.parent / "themes"
@@ -143,7 +140,7 @@ Given = Mapping[str, Mapping[str, Any] | Path]
 
 
 def load_theme(name: str, folders: Sequence[Path], given: Given = MappingProxyType({})) -> Theme:
-    """The one theme, from the first folder that has it, else of those `given`. Raises `ThemeError`."""
+    """Load a theme from the first folder that has it, else from `given`. Raises `ThemeError`."""
     return _made(*_read(name, folders, given))
 
 
@@ -152,7 +149,7 @@ def load_themes(
     report: Callable[[str], None] = lambda _problem: None,
     given: Given = MappingProxyType({}),
 ) -> dict[str, Theme]:
-    """All of them by name, in the order of their names. `report` gets what is wrong with those that are left out."""
+    """All valid themes, sorted by name. `report` gets the problems of the others."""
     found: dict[str, Path] = {}
     for folder in folders:
         for file in _files(folder):
@@ -160,7 +157,7 @@ def load_themes(
     themes = {}
     for name in sorted({*found, *given}):
         try:
-            # Only from its own folder on: one that is broken does not silently become ours of the same name.
+            # From its own folder on: a broken theme is not silently replaced by a built-in one of the same name.
             first = list(folders).index(found[name]) if name in found else 0
             themes[name] = load_theme(name, folders[first:], given)
         except ThemeError as error:
@@ -176,9 +173,8 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _read(name: str, folders: Sequence[Path], given: Given, depth: int = 0) -> tuple[Path, dict[str, Any]]:
-    """The file and what it says, together with what it extends."""
     if not NAME.fullmatch(name):
-        raise ThemeError(f"theme {name[:60]!r}", "", "a name is made of small letters, digits and hyphens")
+        raise ThemeError(f"theme {name[:60]!r}", "", "a theme's name has only lowercase letters, digits and hyphens")
     files = [folder / f"{name}.toml" for folder in folders]
     place = next((place for place, file in enumerate(files) if file.is_file()), None)
     if place is not None:
@@ -197,7 +193,7 @@ def _read(name: str, folders: Sequence[Path], given: Given, depth: int = 0) -> t
         raise ThemeError(file, "extends", "expected the name of a theme")
     if depth >= _EXTENDS_LIMIT:
         raise ThemeError(file, "extends", f"at most {_EXTENDS_LIMIT} themes may extend one another")
-    # A theme that extends one of its own name means the one it stands before.
+    # A theme that extends its own name means the built-in theme that it replaces.
     above = folders[place + 1 :] if base == name and place is not None else folders
     _file, below = _read(base, above, given, depth + 1)
     for key, value in data.items():
@@ -210,7 +206,7 @@ def _parsed(file: Path) -> dict[str, Any]:
     content = read_bounded(file, _SIZE_LIMIT)
     if isinstance(content, Unread):
         if content.reason is Reason.TOO_LARGE:
-            raise ThemeError(file, "", f"is larger than {byte_size(_SIZE_LIMIT)}, so it is no theme")
+            raise ThemeError(file, "", f"is larger than {byte_size(_SIZE_LIMIT)}, the limit for a theme")
         raise ThemeError(file, "", f"cannot be read: {content.detail or content.reason}")
     try:
         return tomllib.loads(content.decode("utf-8"))
@@ -224,12 +220,12 @@ def _made(file: Path, data: dict[str, Any]) -> Theme:
     known = ("name", "description", "dark", "colors", "syntax", "palette")
     for key in data:
         if key not in known:
-            raise ThemeError(file, key, f"there is no such key; there are {', '.join(known)} and extends")
+            raise ThemeError(file, key, f"unknown key; known keys: {', '.join(known)} and extends")
     if data.get("name", file.stem) != file.stem:
-        raise ThemeError(file, "name", f"expected {file.stem!r}, as the file is called")
+        raise ThemeError(file, "name", f"expected {file.stem!r}, the name of the file")
     description, dark = data.get("description", ""), data.get("dark")
     if not isinstance(description, str):
-        raise ThemeError(file, "description", "expected a text")
+        raise ThemeError(file, "description", "expected a string")
     if not isinstance(dark, bool):
         raise ThemeError(file, "dark", "expected true or false")
     colours = _colours(file, _texts(file, data, "colors", (*REQUIRED, *OPTIONAL)))
@@ -248,7 +244,7 @@ def _colours(file: Path, texts: Mapping[str, str]) -> dict[str, Colour]:
     for name, text in texts.items():
         colour = parse_colour(text)
         if colour is None:
-            raise ThemeError(file, f"colors.{name}", f"{text[:40]!r} is no colour; expected {_COLOUR_FORM}")
+            raise ThemeError(file, f"colors.{name}", f"{text[:40]!r} is not a colour; expected {_COLOUR_FORM}")
         colours[name] = colour
     for name in REQUIRED:
         if name not in colours:
@@ -262,15 +258,14 @@ def _texts(file: Path, data: Mapping[str, Any], section: str, known: Sequence[st
         raise ThemeError(file, section, f"expected a table [{section}]")
     for key, value in table.items():
         if key not in known:
-            raise ThemeError(file, f"{section}.{key}", f"there is no such key; there are {', '.join(known)}")
+            raise ThemeError(file, f"{section}.{key}", f"unknown key; known keys: {', '.join(known)}")
         if not isinstance(value, str):
-            raise ThemeError(file, f"{section}.{key}", "expected a text in quotes")
+            raise ThemeError(file, f"{section}.{key}", "expected a string in quotes")
     return dict(table)
 
 
 def choose_theme(setting: str, terminal_is_light: bool | None, environ: Mapping[str, str]) -> str:
-    """The name of the theme to load. `auto` (or nothing) goes by the terminal: its background, and how many colours it
-    has."""
+    """The name of the theme to load. `auto` (or nothing) goes by the terminal's background and number of colours."""
     if setting and setting != "auto":
         return setting
     if terminal_is_light is None:
@@ -282,7 +277,7 @@ def choose_theme(setting: str, terminal_is_light: bool | None, environ: Mapping[
 
 
 def _has_few_colours(environ: Mapping[str, str]) -> bool:
-    """Sixteen at most, by the same signs that Rich goes by when it picks sequences."""
+    """Whether the terminal has at most sixteen colours, by the variables that Rich uses."""
     if environ.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit"):
         return False
     term = environ.get("TERM", "").strip().lower()

@@ -20,7 +20,7 @@ from textual.widget import Widget
 
 
 class WidgetSpan(NamedTuple):
-    """Cells of one row in which a widget shows."""
+    """Cells of one row in which a widget is visible."""
 
     left: int
     right: int
@@ -32,7 +32,7 @@ class WidgetSpan(NamedTuple):
 
 
 Placed = tuple[int, int, Strip]
-"""Column, row, and what goes there."""
+"""Column, row and strip."""
 
 
 class QuickUpdate(CompositorUpdate):
@@ -70,7 +70,6 @@ class QuickCompositor(Compositor):
         return QuickUpdate(self._strips([(y, 0, width) for y in range(height)]))  # type: ignore[return-value]
 
     def _strips(self, spans: list[tuple[int, int, int]]) -> list[Placed]:
-        """What shows in these spans (row, from and up to which column)."""
         visible = self.visible_widgets
         if self._pieces_of is not visible:
             self._pieces_of = visible

@@ -1,6 +1,6 @@
-"""From cells on the screen to the text they came from: what a selection copies, and which word is under the mouse.
+"""Maps screen cells to source text, for copying a selection and finding the word under the mouse.
 
-What is copied is source text: no gutters, no padding, and lines that were wrapped to fit are whole again.
+The copied text is the source: no gutters, no padding, and wrapped lines are joined.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _INSIDE_WORDS = "_-./~@:+%#&=?"
 
 
 class Cluster(NamedTuple):
-    """What is one character to a person, and the cells it covers."""
+    """A user-perceived character and the cells it covers."""
 
     start: int
     end: int
@@ -58,7 +58,6 @@ def snap(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def cut(text: str, start: int, end: int | None) -> str:
-    """The part of a text that covers these cells, whole characters only."""
     if start <= 0 and end is None:
         return text
     found = [
@@ -68,7 +67,6 @@ def cut(text: str, start: int, end: int | None) -> str:
 
 
 def word_at(text: str, cell: int) -> tuple[int, int] | None:
-    """The cells of the word at a cell; None on a blank."""
     row = list(clusters(text))
     at = next((index for index, cluster in enumerate(row) if cluster.left <= cell < cluster.right), None)
     if at is None or text[row[at].start].isspace():

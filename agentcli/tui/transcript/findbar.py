@@ -1,4 +1,4 @@
-"""The line to search in the transcript with: above the activity line, there while it is open."""
+"""The search bar of the transcript, shown above the activity line while it is open."""
 
 from __future__ import annotations
 
@@ -64,7 +64,6 @@ class FindBar(Horizontal):
             self._count.update("")
 
     def show(self, count: int, position: int, done: bool) -> None:
-        """What `Transcript.FindChanged` says."""
         if self._input.value:
             more = "" if done else "…"
             words = f"{position:,} of {count:,}{more}" if position else f"{count:,}{more}" if count else "no match"

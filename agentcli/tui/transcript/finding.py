@@ -1,7 +1,7 @@
 """Search in the conversation: what a query means, where it is on painted rows, and which match is the current one.
 
-Searches what the person sees, row by row as painted and with wrapped lines joined again; and in the source of folded
-blocks, so that what is folded away is found too. Laying out and scrolling are the transcript's.
+Searches the visible text, row by row with wrapped lines joined, and the source of folded blocks. The transcript does
+layout and scrolling.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agentcli.tui.transcript.view import Viewport
 
 MOST = 10_000
-"""Matches in one block beyond which nobody steps through them."""
+"""Maximum matches per block."""
 
 
 class Spot(NamedTuple):
@@ -39,16 +39,14 @@ FoundSpots = tuple[Spot, ...]
 
 @frozen
 class Query:
-    """Case counts only when the query has a capital; blanks match any white space, so that a phrase is found across
-    the end of a line."""
+    """Case counts only if the query has a capital; blanks match any white space, also the end of a line."""
 
     text: str
     pattern: re.Pattern[str]
     words: tuple[re.Pattern[str], ...]
 
     def may_be_in(self, block: Block) -> bool:
-        """A cheap look that spares the layout of long answers: none of the words of what is shown is missing in the
-        Markdown it was made of."""
+        """A cheap check that spares the layout of long answers: every word shown is also in their Markdown."""
         if not isinstance(block.item, AnswerItem):
             return True
         source = block.source
@@ -56,7 +54,6 @@ class Query:
 
 
 def parse_query(text: str) -> Query | None:
-    """None when there is nothing to look for."""
     parts = text.split()
     if not parts:
         return None
@@ -70,7 +67,6 @@ def parse_query(text: str) -> Query | None:
 
 
 def matches_in(lines: Sequence[BlockLine], query: Query) -> list[FoundSpots]:
-    """Where the query is on these lines, from top to bottom."""
     texts: list[str] = []
     starts: list[int] = []
     length = 0
@@ -102,7 +98,6 @@ def matches_in(lines: Sequence[BlockLine], query: Query) -> list[FoundSpots]:
 
 
 def hidden_in(block: Block, query: Query, shown: int) -> bool:
-    """Whether a folded block holds more matches than those that are shown."""
     if not block.foldable or block.expanded:
         return False
     return any(number > shown for number, _match in enumerate(query.pattern.finditer(block.source), 1))
@@ -133,20 +128,18 @@ class TranscriptSearch:
         self.query = query
         self.found: dict[StackEntry, list[FoundSpots]] = {}
         self.hidden: set[StackEntry] = set()
-        """Folded blocks with more in them than is shown; opened when the search comes to them."""
+        """Folded blocks with hidden matches; opened when the search reaches them."""
         self.current: tuple[StackEntry, int] | None = None
         self._looked: dict[StackEntry, int] = {}
-        """Which version of the lines was looked at. Not the lines themselves: they would all be kept."""
+        """Searched version of each block's lines; keeping the lines themselves would take much memory."""
 
     def look(self, entry: StackEntry, lines: Sequence[BlockLine]) -> None:
-        """Look at a block whose lines these are."""
         if self._looked.get(entry) == entry.version:
             return
         self._looked[entry] = entry.version
         self._keep(entry, matches_in(lines, self.query))
 
     def skip(self, entry: StackEntry) -> None:
-        """A block that cannot hold a match."""
         self._looked[entry] = -1
         self._keep(entry, [])
 
@@ -182,7 +175,7 @@ class TranscriptSearch:
         return before + number + 1
 
     def step(self, direction: int) -> bool:
-        """Move on by one match, around the ends. Whether there is one."""
+        """Move to the next match, wrapping at the ends; False if there is none."""
         if self.current is not None:
             entry, number = self.current
             if 0 <= number + direction < len(self.found.get(entry, ())):
@@ -201,11 +194,9 @@ class TranscriptSearch:
         return True
 
     def enter(self, entry: StackEntry, direction: int) -> None:
-        """Make the first match of a block the current one, or the last when coming from below."""
         self.current = entry, 0 if direction > 0 else max(0, len(self.found.get(entry, ())) - 1)
 
     def spots(self, entry: StackEntry) -> list[tuple[Spot, bool]]:
-        """All parts of matches in a block, and whether each belongs to the current match."""
         now = self.current[1] if self.current is not None and self.current[0] is entry else -1
         return [(spot, number == now) for number, match in enumerate(self.found.get(entry, ())) for spot in match]
 
@@ -238,7 +229,6 @@ class Finder:
 
     @property
     def searching(self) -> bool:
-        """Whether there are blocks that were not looked at yet."""
         search = self._search
         return search is not None and not all(search.has_looked(entry) for entry in self._items.stack)
 
@@ -259,7 +249,6 @@ class Finder:
             self._view.hold(False)
 
     def search(self, deadline: float) -> None:
-        """Look at further blocks until the deadline, at one at least."""
         search = self._search
         if search is None:
             return
@@ -282,7 +271,6 @@ class Finder:
             self._show(search, direction)
 
     def marks(self, entry: StackEntry) -> dict[int, list[StyledCells]]:
-        """What is highlighted in a block, by row."""
         search = self._search
         if search is None or entry.lines is None:
             return {}
@@ -316,4 +304,4 @@ class Finder:
         if not self._view.top < first < self._view.top + self._view.height - 1:
             self._view.look_at(entry, row)
             self._view.scroll(-(self._view.height // 3))
-        self._view.hold(True)  # or what streams in would carry the match away
+        self._view.hold(True)  # otherwise new output would scroll the match away

@@ -1,6 +1,6 @@
-"""All blocks of the conversation and what happens to them: operations, folding, true heights. No view, no screen.
+"""All blocks of the conversation: operations, folding and true heights, independent of the screen.
 
-Whatever a block does wrong ends here: it is logged, and the others are shown.
+Errors of a block are caught and logged here, so that the others are still shown.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TranscriptItems:
         """Whether any block may have an estimated height."""
 
     def apply(self, operations: Iterable[Operation]) -> bool:
-        """Lays nothing out. Whether anything was added, so that there is something to see below."""
+        """Apply operations without layout. Returns whether anything was added below."""
         more = False
         for operation in operations:
             match operation:
@@ -59,7 +59,6 @@ class TranscriptItems:
         self.unsure = True
 
     def _made(self, item: Item) -> tuple[Block, int]:
-        """A block for it, and how many rows that may take."""
         block: Block
         try:
             block = self._make_block(item)
@@ -70,7 +69,6 @@ class TranscriptItems:
         return block, 1 + len(str(getattr(item, "text", ""))) // 80
 
     def _change(self, id: str, change: Callable[[Block], None]) -> bool:
-        """Whether there is such a block."""
         entry = self.stack.get(id)
         if entry is None:
             return False
@@ -87,13 +85,12 @@ class TranscriptItems:
             self.search.removed(entry)
 
     def stale(self, entry: StackEntry) -> None:
-        """The block looks different from what its lines say."""
+        """Mark a block whose lines are outdated."""
         entry.stale = self.unsure = True
         if self.search is not None:
             self.search.forget(entry)
 
     def tick(self, entries: Iterable[StackEntry], now: float) -> bool:
-        """Whether one of them looks different now."""
         changed = False
         for entry in entries:
             try:
@@ -107,7 +104,6 @@ class TranscriptItems:
         return changed
 
     def toggle_details(self) -> bool:
-        """Open everything that folds, or fold it; whether it is open now."""
         self.details = not self.details
         for entry in self.stack:
             self.expand(entry, self.details)
@@ -130,7 +126,7 @@ class TranscriptItems:
             self.search.forget_all()
 
     def measure(self, entries: Iterable[StackEntry], deadline: float) -> bool:
-        """Find out true heights until the deadline, in this order of all blocks. Whether any differs."""
+        """Compute true heights in this order until the deadline. Returns whether any changed."""
         moved = False
         for entry in entries:
             if not entry.stale:
@@ -144,7 +140,6 @@ class TranscriptItems:
         return moved
 
     def source_text(self) -> str:
-        """Everything, as source, one blank line between blocks."""
         sources = (entry.block.source.strip("\n") for entry in self.stack)
         return "".join(f"{source}\n\n" for source in sources if source.strip()).rstrip("\n") + "\n"
 

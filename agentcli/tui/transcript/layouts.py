@@ -1,4 +1,4 @@
-"""The lines of the blocks: made when they are needed, kept as long as there is room, never the end of the app.
+"""Caches the lines of blocks, laid out on demand; an error in a block does not end the app.
 
 Heights stay known when lines are dropped. Knows nothing of the screen but its width.
 """
@@ -23,8 +23,6 @@ MOST_ROWS = 3000
 
 
 class BrokenBlock(Block):
-    """Stands in for a block that could not even be made."""
-
     def __init__(self, item: Item, error: Exception) -> None:
         super().__init__(item)
         self.error = error
@@ -33,7 +31,7 @@ class BrokenBlock(Block):
         return [cannot_show(self.error, width, palette.error)]
 
     def grow(self, text: str) -> None:
-        """There is nothing to add it to."""
+        """Ignored: there is no content to extend."""
 
 
 class Layouts:
@@ -44,17 +42,16 @@ class Layouts:
         self.most_rows = most_rows
         self._kept: dict[StackEntry, int] = {}
         """Rows of those that have lines, the longest unused first."""
-        self._rows = 0
+        self.rows_kept = 0
 
     def lines(self, entry: StackEntry) -> Sequence[BlockLine]:
-        """The lines of a block as it is now; its height in the stack is right afterwards."""
         if entry.lines is None or entry.stale:
             entry.lines = self._lay_out(entry)
             entry.stale = False
             entry.version += 1
             self.stack.set_rows(entry, len(entry.lines))
         rows = len(entry.lines)
-        self._rows += rows - self._kept.pop(entry, 0)
+        self.rows_kept += rows - self._kept.pop(entry, 0)
         self._kept[entry] = rows
         return entry.lines
 
@@ -66,27 +63,27 @@ class Layouts:
         while entry.block.behind:
             entry.stale = True
             self.lines(entry)
-        if self._rows > self.most_rows:
+        if self.rows_kept > self.most_rows:
             self.drop(entry)
 
     def set_width(self, width: int) -> None:
-        """All heights are estimates from now on."""
+        """Set the width; all heights become estimates."""
         self.width = width
         for entry in self.stack:
             entry.stale = True
             entry.lines = None
         self._kept.clear()
-        self._rows = 0
+        self.rows_kept = 0
 
     def set_palette(self, palette: Palette) -> None:
-        """Colours change no height."""
+        """Set the colours, which does not change heights."""
         self.palette = palette
         for entry in self.stack:
             self.drop(entry)
 
     def drop(self, entry: StackEntry) -> None:
         """Lines that will be made again, maybe otherwise; the height stays as it was."""
-        self._rows -= self._kept.pop(entry, 0)
+        self.rows_kept -= self._kept.pop(entry, 0)
         entry.lines = None
         try:
             entry.block.forget()
@@ -94,21 +91,17 @@ class Layouts:
             logging.getLogger("agentcli").exception("a block cannot forget: %r", type(entry.block).__name__)
 
     def removed(self, entry: StackEntry) -> None:
-        self._rows -= self._kept.pop(entry, 0)
+        self.rows_kept -= self._kept.pop(entry, 0)
         entry.lines = None
 
     def trim(self, visible: set[StackEntry]) -> None:
-        """Drop what was not used for longest, but nothing that is in view."""
-        if self._rows <= self.most_rows:
+        """Drop the least recently used lines, but none that are in view."""
+        if self.rows_kept <= self.most_rows:
             return
         for entry in [entry for entry in self._kept if entry not in visible]:
             self.drop(entry)
-            if self._rows <= self.most_rows:
+            if self.rows_kept <= self.most_rows:
                 break
-
-    @property
-    def rows_kept(self) -> int:
-        return self._rows
 
     def _lay_out(self, entry: StackEntry) -> Sequence[BlockLine]:
         width = max(1, self.width - entry.shift)

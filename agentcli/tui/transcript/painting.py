@@ -62,8 +62,6 @@ def _over(strip: Strip, start: int, end: int, style: Style) -> Strip:
 
 
 class Ground(NamedTuple):
-    """What rows are painted on."""
-
     width: int
     margins: tuple[int, int]
     base: Style
@@ -74,12 +72,10 @@ class Ground(NamedTuple):
 
 
 class Canvas:
-    """The rows of the view as painted last. What did not change is the same strip again, which costs nothing: the
-    compositor has its bytes at hand."""
+    """The rows of the view as painted last. Unchanged rows are the same strips, whose bytes the compositor has."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[StackEntry, int]] = []
-        """What stands at each row; shorter than the view when the conversation is."""
         self.strips: list[Strip] = []
         self._ground: Ground | None = None
         self._known: dict[tuple[int, int, tuple[StyledCells, ...]], tuple[BlockLine, Strip]] = {}

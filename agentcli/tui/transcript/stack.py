@@ -36,8 +36,6 @@ def gap(before: Item, after: Item) -> int:
 
 
 class StackEntry:
-    """One block and where it stands."""
-
     __slots__ = (
         "_children",
         "alive",
@@ -61,9 +59,7 @@ class StackEntry:
         """Without the gap; an estimate as long as `stale`."""
         self.stale = True
         self.lines: Sequence[BlockLine] | None = None
-        """The lines of the last layout; None when they were dropped."""
         self.version = 0
-        """Of the lines: how often they were made."""
         self.gap = 0
         self.alive = True
         self.index = 0
@@ -173,7 +169,6 @@ class Stack:
 
     @property
     def height(self) -> int:
-        """All rows."""
         self._count()
         return self._height
 
@@ -200,7 +195,6 @@ class Stack:
         return entry
 
     def _end_of(self, entry: StackEntry) -> int:
-        """The index behind everything that stands under an entry."""
         index = self.index(entry) + 1
         while index < len(self.entries) and self.entries[index].depth > entry.depth:
             index += 1
@@ -248,8 +242,7 @@ class Stack:
 
 
 def place(entry: StackEntry, row: int) -> int:
-    """A number for a row of a block that grows down the conversation and stays when blocks above change: what a
-    selection holds on to."""
+    """A number for a row that grows down the conversation and stays when blocks above change, for selections."""
     return (entry.order << _BITS) + row + _ABOVE
 
 

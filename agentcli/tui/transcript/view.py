@@ -22,11 +22,10 @@ class Viewport:
         self.top = 0
         self.following = True
         self.unseen = False
-        """Something came below the view since it stopped following."""
+        """Whether new content arrived below since the view stopped following."""
         self.held = False
-        """It would follow, but something is selected."""
+        """Whether following is paused by a selection."""
         self._anchor: tuple[StackEntry, int] | None = None
-        """The block at the top of the view and which of its rows that is."""
 
     def settle(self) -> int:
         """Lay out what is in view and put the view where it belongs; its first row."""
@@ -77,7 +76,6 @@ class Viewport:
         return self._anchor
 
     def rows(self) -> list[tuple[StackEntry, int]]:
-        """What stands at each row of the view, up to the end: a block and which of its rows, negative in gaps."""
         rows: list[tuple[StackEntry, int]] = []
         at = self._stack.at(self.top)
         while at is not None and len(rows) < self.height:
@@ -106,19 +104,17 @@ class Viewport:
                 passed += entries[index].rows
 
     def follow(self) -> None:
-        """To the end, and stay there while it grows."""
         self.following, self.unseen, self.held = True, False, False
         self.settle()
 
     def hold(self, held: bool) -> None:
-        """Stand still for a while if it follows; go on following afterwards."""
+        """Pause following; it resumes afterwards."""
         if held and self.following:
             self.following, self.held = False, True
         elif not held and self.held:
             self.follow()
 
     def stay(self) -> None:
-        """What is at the top of the view now stays there."""
         self.following = self.held = False
 
     def look_at(self, entry: StackEntry, row: int) -> None:
@@ -150,7 +146,6 @@ class Viewport:
         self._anchor = entry, _same_line(before, self._lines(entry), row)
 
     def scroll(self, rows: int) -> None:
-        """Down, or up when negative."""
         anchor = self._anchored()
         if anchor is None or not rows:
             return

@@ -46,8 +46,7 @@ SLICE = 0.005
 PAUSE = 0.016
 """Seconds between two slices, so that keys come first."""
 MEASURED_ROWS = 3000
-"""True heights are found out up to so far above and below the view. Further away an estimate will do for the scrollbar,
-and thousands of blocks need not be laid out to be counted."""
+"""Rows above and below the view whose true heights are measured; further away estimates do for the scrollbar."""
 OLDER_AT_ONCE = 80
 """So many blocks of what was before are made at a time; the first of them fill the screen."""
 WHEEL = 3
@@ -80,7 +79,7 @@ class Transcript(ScrollView):
 
     def __init__(self, make_block: Callable[[Item], Block], palette: Palette) -> None:
         super().__init__()
-        self.can_focus = False  # a click in the conversation must not take the keys away from the prompt
+        self.can_focus = False  # a click in the conversation must not take the focus from the prompt
         self.set_reactive(Widget.auto_links, False)
         self._items = TranscriptItems(make_block, palette)
         self._view = Viewport(self._items)
@@ -131,13 +130,11 @@ class Transcript(ScrollView):
         self._restyle()
 
     def tick(self, now: float) -> None:
-        """A few times a second while work goes on: live durations of what is in view."""
         visible = dict.fromkeys(entry for entry, _row in self._canvas.rows)
         if self._items.tick((entry for entry in visible if entry.alive), now):
             self._request_frame()
 
     def toggle_details(self) -> bool:
-        """Open everything that folds, or fold it; whether it is open now."""
         if self._items.layouts.width:
             self._view.keep_line(self._items.toggle_details)
         else:
@@ -155,12 +152,10 @@ class Transcript(ScrollView):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing runs by a timer."""
         return not self._active_timers
 
     @property
     def kept_rows(self) -> int:
-        """Rows whose lines are kept in memory."""
         return self._items.layouts.rows_kept
 
     @property
@@ -168,7 +163,6 @@ class Transcript(ScrollView):
         return self._finder.count
 
     def shown_rows(self) -> list[str]:
-        """The rows as painted last, as text."""
         return [strip.text for strip in self._canvas.strips]
 
     def blocks(self) -> list[Block]:
@@ -213,7 +207,7 @@ class Transcript(ScrollView):
             self._pause(self._beat)  # resumed, it beats at once
 
     def frame(self) -> None:
-        """Show things as they are now. Called by the clock; tests call it so as not to wait."""
+        """Update the screen. Called by the timer, and by tests directly."""
         self._dirty = False
         content = self._content
         if not content:
@@ -247,7 +241,6 @@ class Transcript(ScrollView):
 
     @property
     def _content(self) -> Size:
-        """The cells for rows: without padding and scrollbar."""
         return self.scrollable_content_region.size
 
     def _settle(self) -> None:
@@ -360,8 +353,7 @@ class Transcript(ScrollView):
         return changed
 
     def _scroll_update(self, virtual_size: Size) -> None:
-        """Textual would clamp the place to the old rows here, which looks as if somebody had scrolled; `_settle` puts
-        place and scrollbar right."""
+        """Textual would clamp the place to the old rows, as if the user had scrolled; `_settle` corrects it."""
         self._refresh_scrollbars()
 
     def on_resize(self) -> None:
@@ -374,12 +366,10 @@ class Transcript(ScrollView):
         return self._view.following
 
     def follow(self) -> None:
-        """To the end, and stay there while it grows."""
         self._view.follow()
         self._settle()
 
     def scroll_rows(self, rows: int) -> None:
-        """Down, or up when negative."""
         if self._items.layouts.width:
             self._view.scroll(rows)
             self._settle()
@@ -432,7 +422,7 @@ class Transcript(ScrollView):
         return True
 
     def selection_updated(self, selection: Selection | None) -> None:
-        """The view stands still while something is selected."""
+        """Stop following while something is selected."""
         self._view.hold(selection is not None)
         self._settle()
 
@@ -467,7 +457,7 @@ class Transcript(ScrollView):
             self.screen.selections = {self: select(entry, row, cells[0] + entry.shift, cells[1] + entry.shift)}
 
     def _toggle(self, entry: StackEntry) -> None:
-        """What was clicked stays under the mouse; what it shows more goes down."""
+        """Expand or collapse a block and keep its first row under the mouse."""
         if entry.block.foldable or entry.block.expanded:
             self._items.expand(entry, not entry.block.expanded)
             self._view.look_at_top_of(entry)
@@ -490,7 +480,6 @@ class Transcript(ScrollView):
         return self._finder.count
 
     def find_step(self, direction: int) -> None:
-        """Go to the next match downwards (1) or upwards (-1), around the ends."""
         self._finder.step(direction)
         self._found()
 

@@ -26,7 +26,7 @@ SubmissionSpan = tuple[Snapshot, Snapshot, Sequence[UserChanges]]
 """A folder before and after a submission, and what the user changed meanwhile."""
 Stretch = tuple[TreeEntry, TreeEntry]
 DIFF_LIMIT = 32 * 1024 * 1024
-"""Bytes of a diff that are read: far more than anybody scrolls through."""
+"""Maximum bytes of a diff."""
 _IGNORED_BEFORE = "was ignored before and may not be new"
 
 
@@ -106,7 +106,7 @@ def is_without_copy(path: str, before: Snapshot, after: Snapshot) -> bool:
 async def changes_without_lines(
     shadow: Shadow, before: Snapshot, after: Snapshot, trees: Mapping[str, Difference]
 ) -> list[FileChange]:
-    """Files that the trees cannot tell of: no copy was kept, or an ignore file hid them."""
+    """Changed files that are not in the trees: without a copy, or hidden by an ignore file."""
     root = shadow.root
     found = []
     for path, kind in (await in_thread(partial(uncovered_changes, root, before, after, trees))).items():
@@ -122,7 +122,7 @@ async def changes_without_lines(
 
 
 def _extend(stretches: list[Stretch], step: EntryChange) -> None:
-    """Add a change of a path. What begins as the one before it ended goes on with it."""
+    """Add a change of a path, joined with the previous one if it starts where that ended."""
     before, after = step
     if stretches and _same(stretches[-1][1], before):
         stretches[-1] = stretches[-1][0], after

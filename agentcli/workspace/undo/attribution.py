@@ -54,8 +54,6 @@ class NamedFiles:
 
 @dataclass(slots=True)
 class UserCommand:
-    """A command that the user runs themselves."""
-
     only: Sequence[str] | None
     """Absolute paths that it may change, with what is below them; None: any file."""
     named: NamedFiles

@@ -20,8 +20,7 @@ LARGEST_MERGED = 4 * 1024 * 1024
 _MOST_COMPARISONS = 1_000_000
 """Pairs of equal lines that are worth comparing; beyond that the differing part counts as one change."""
 _LARGEST_BLOCK = 250_000
-"""Lines of a block times lines that replace it: the time to compare them grows with it. A larger block is first split
-at lines that occur once."""
+"""Lines of a block times lines that replace it. A larger block is first split at lines that occur once."""
 _LOOKED_AT = 8_000
 """Bytes in which a zero byte makes a file binary, as in git."""
 
@@ -124,7 +123,6 @@ def _together(one: _Hunk, two: _Hunk) -> bool:
 
 
 def _applied(base: Sequence[bytes], hunks: Sequence[_Hunk], start: int, end: int) -> list[bytes]:
-    """The part of the base from `start` to `end`, with these changes."""
     lines: list[bytes] = []
     for hunk in hunks:
         lines += [*base[start : hunk.start], *hunk.lines]

@@ -19,7 +19,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class OldFile:
-    """What a path is to be again."""
+    """The state to restore at a path."""
 
     path: str
     content: bytes
@@ -35,7 +35,7 @@ class RestorePlan:
     folders_before: frozenset[str] = frozenset()
     """Folders that must stay even when they become empty."""
     empty_gone: Sequence[str] = ()
-    """Empty folders that are to go."""
+    """Empty folders to remove."""
     empty_back: Sequence[str] = ()
 
 
@@ -49,7 +49,7 @@ class FolderRestorer:
     """Empty folders that were made or removed."""
 
     def clear(self, plan: RestorePlan) -> None:
-        """Remove what is to go; a folder that becomes empty goes too, unless it was there before."""
+        """Remove files, and folders that become empty unless they existed before."""
         for path in plan.remove:
             with self._noting(path), contextlib.suppress(FileNotFoundError), self._parent(path) as (folder, name):
                 os.unlink(name, dir_fd=folder)

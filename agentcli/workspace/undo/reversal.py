@@ -57,7 +57,6 @@ async def plan_undo(shadow: Shadow, was: Snapshot, became: Snapshot, users: Sequ
 
 
 def agent_steps(first: TreeEntry, last: TreeEntry, users: Iterable[EntryChange]) -> list[EntryChange]:
-    """The submission's changes to a file between its first and last state, without the user's."""
     steps: list[EntryChange] = []
     at = first
     for began, ended in users:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from agentcli.core.abort import AbortController
-from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher, SandboxFolders
+from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher
 from agentcli.permissions.sandbox.linux.probe import Ability, probe
 from agentcli.permissions.sandbox.plan import SandboxRules
 from agentcli.tools.base import Output, ToolContext
@@ -85,8 +85,7 @@ class Box:
         return replace(self, changes={**self.changes, **changes})
 
     def launcher(self) -> BubblewrapLauncher:
-        places = SandboxFolders(temp_root=self.root, locks=self.caches, quarantine=self.quarantine)
-        return BubblewrapLauncher(self.rules, self.ability, places)
+        return BubblewrapLauncher(self.rules, self.ability, self.root, self.quarantine)
 
     def context(self, launcher: BubblewrapLauncher | None = None) -> ToolContext:
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from agentcli.core.launch import BareLauncher
 from agentcli.permissions import choose_sandbox as choosing
 from agentcli.permissions.choose_sandbox import SandboxEnvironment, choose
 from agentcli.permissions.sandbox.linux import probe as probing
-from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher, SandboxFolders
+from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher
 from agentcli.permissions.sandbox.linux.probe import Ability, probe
 from agentcli.permissions.sandbox.plan import SandboxRules
 from agentcli.permissions.sandbox.seatbelt import SeatbeltLauncher, profile
@@ -101,19 +100,6 @@ def test_other_systems_have_none(tmp_path: Path, around: SandboxEnvironment) -> 
     )
 
 
-def test_what_a_killed_session_of_an_old_version_left_is_gone_once_there_is_a_sandbox(
-    tmp_path: Path, around: SandboxEnvironment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with_ability(monkeypatch, GOOD)
-    work, caches = tmp_path / "work", tmp_path / "caches"
-    work.mkdir()
-    (work / ".envrc").mkdir()
-    (caches / "placeholders").mkdir(parents=True)
-    (caches / "placeholders" / "a.lock").write_text(json.dumps(str(work / ".envrc")) + "\n")
-    choose("on", rules_in(work), replace(around, cache_dir=caches))
-    assert not (work / ".envrc").exists()
-
-
 # ----------------------------------------------------------------------------------------------------------- probe
 
 
@@ -183,7 +169,7 @@ def test_a_failure_is_not_kept(tmp_path: Path) -> None:
 )
 def test_only_a_plain_command_runs_outside(tmp_path: Path, command: str, bare: bool) -> None:
     rules = replace(rules_in(tmp_path), excluded_commands=("docker", "git push *"))
-    launcher = BubblewrapLauncher(rules, GOOD, SandboxFolders(temp_root=tmp_path, locks=tmp_path / "locks"))
+    launcher = BubblewrapLauncher(rules, GOOD, tmp_path)
     arguments = ["/bin/bash", "-c", 'eval "$1"', "bash", command]
     launch = launcher.launch(arguments, tmp_path, {})
     launch.close()

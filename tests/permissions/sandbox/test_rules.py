@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import json
 import os
 import subprocess
 from dataclasses import replace
@@ -16,7 +14,6 @@ from agentcli.permissions.denied_files import DeniedFiles
 from agentcli.permissions.paths import is_protected
 from agentcli.permissions.sandbox.explain import Refusals, explain, explain_missing, worth_explaining
 from agentcli.permissions.sandbox.plan import SandboxRules, find_masks
-from agentcli.permissions.sandbox.planted.leftovers import remove_leftovers
 from agentcli.permissions.sandbox.planted.protected import FILES, FOLDERS, protection, uses_git
 
 # --------------------------------------------------------------------------------------------------------- secrets
@@ -133,41 +130,6 @@ def test_start_up_files_are_protected_where_the_home_folder_is_worked_in(tmp_pat
     assert tmp_path / ".bashrc" in found.read_only
     assert tmp_path / ".zshrc" in found.missing
     assert tmp_path / ".bashrc" not in protection((tmp_path,), tmp_path / "elsewhere", ["true"]).read_only
-
-
-# ------------------------------------------------------------------------------------- leftovers of old versions
-
-
-def test_empty_folders_of_an_old_version_are_removed_once(tmp_path: Path) -> None:
-    work, locks = tmp_path / "work", tmp_path / "placeholders"
-    for folder in (work / ".envrc", work / ".vscode", work / ".git", locks):
-        folder.mkdir(parents=True)
-    (work / ".vscode" / "settings.json").write_text("{}")
-    (work / ".git" / "commondir").write_text(".\n")
-    (work / ".git" / "config.worktree").write_text("the user's own")
-    noted = [str(work / ".envrc"), str(work / ".vscode")]
-    noted += [[str(work / ".git" / "commondir"), ".\n"], [str(work / ".git" / "config.worktree"), ""]]
-    (locks / "a.lock").write_text("".join(json.dumps(entry) + "\n" for entry in noted) + "no json\n")
-    remove_leftovers(tmp_path)
-    assert not (work / ".envrc").exists()
-    assert not (work / ".git" / "commondir").exists()
-    assert (work / ".vscode" / "settings.json").exists()
-    assert (work / ".git" / "config.worktree").read_text() == "the user's own"
-    assert not locks.exists()
-    remove_leftovers(tmp_path)
-
-
-def test_leftovers_that_an_old_version_still_uses_stay(tmp_path: Path) -> None:
-    (tmp_path / "work").mkdir()
-    (tmp_path / "placeholders").mkdir()
-    lock = tmp_path / "placeholders" / "a.lock"
-    lock.write_text(json.dumps(str(tmp_path / "work")) + "\n")
-    with lock.open() as file:
-        fcntl.flock(file, fcntl.LOCK_SH)
-        remove_leftovers(tmp_path)
-        assert (tmp_path / "work").is_dir()
-    remove_leftovers(tmp_path)
-    assert not (tmp_path / "work").exists()
 
 
 # ---------------------------------------------------------------------------------------------------- denied files

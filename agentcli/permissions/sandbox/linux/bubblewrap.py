@@ -14,11 +14,10 @@ import os
 import re
 import threading
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from agentcli.core.frozen import frozen
 from agentcli.core.grant import ORDINARY, Grant
 from agentcli.core.launch import Launch, SandboxFinding
 from agentcli.permissions.git.config import git_program, read_regular
@@ -34,7 +33,6 @@ from agentcli.permissions.sandbox.plan import SandboxRules, TrialFolders, find_m
 from agentcli.permissions.sandbox.planted.guard import MOST_FINDINGS, Guard, Watched, inner_folders
 from agentcli.permissions.sandbox.planted.inventory import Inventory, change_time
 from agentcli.permissions.sandbox.planted.late_search import MOST_SECONDS, LateSearch
-from agentcli.permissions.sandbox.planted.leftovers import remove_leftovers
 from agentcli.permissions.sandbox.planted.notify import NoticePool
 from agentcli.permissions.sandbox.planted.protected import Protection, protection, uses_git
 from agentcli.permissions.sandbox.planted.quarantine import Quarantine
@@ -46,29 +44,22 @@ _LAST_SECONDS = 5.0
 _PLAIN_COMMAND = re.compile(r"[^;&|<>$`(){}\n\r\\]*")
 
 
-@frozen(kw_only=True)
-class SandboxFolders:
-    """Folders outside of what a sandboxed command may touch."""
-
-    temp_root: Path
-    """Parent of the session's private folder."""
-    locks: Path | None
-    """Where earlier versions noted what they left in working directories."""
-    quarantine: Path | None = None
-    """Where planted files are moved; None: a folder that ends with the session."""
-
-
 class BubblewrapLauncher:
-    """Implements `core.launch.Launcher`. Its files are removed on `close` or when the program ends."""
+    """Implements `core.launch.Launcher`. Its files are removed on `close` or when the program ends.
+
+    `temp_root` is the parent of the session's private folder. Planted files are moved to `quarantine`, by default a
+    folder that ends with the session.
+    """
 
     name = "bubblewrap"
 
-    def __init__(self, rules: SandboxRules, ability: Ability, places: SandboxFolders) -> None:
+    def __init__(self, rules: SandboxRules, ability: Ability, temp_root: Path, quarantine: Path | None = None) -> None:
         self.rules = rules
         self.ability = ability
-        self._places = places
+        self._temp_root = temp_root
+        self._quarantine = quarantine
         self._folder: SessionFolder | None = None
-        excluded = (*rules.own_folders, *((places.quarantine,) if places.quarantine else ()))
+        excluded = (*rules.own_folders, *((quarantine,) if quarantine else ()))
         self._inventory = Inventory(rules.working_dirs, excluded)
         self._notices = NoticePool()
         self._first_walk: threading.Thread | None = None
@@ -85,8 +76,8 @@ class BubblewrapLauncher:
 
     def for_trial(self, folders: TrialFolders, limits: ResourceLimits | None = None) -> BubblewrapLauncher:
         """A copy of this sandbox for scratch folders, with other `limits`."""
-        places = replace(self._places, quarantine=folders.quarantine)
-        return BubblewrapLauncher(self.rules.for_trial(folders, limits), self.ability, places)
+        rules = self.rules.for_trial(folders, limits)
+        return BubblewrapLauncher(rules, self.ability, self._temp_root, folders.quarantine)
 
     def close(self) -> None:
         """Remove the session's private folder now, not when the program ends. Nothing may run in it any more.
@@ -120,7 +111,7 @@ class BubblewrapLauncher:
         inside = SandboxProcesses()
         filter = -1
         connection = ProxyConnection()
-        # What is new in /tmp goes to the session's own folder.
+        # New files in /tmp go to the session's own folder.
         written = (path for path in grant.write if self.outside(str(path)) == str(path))
         granted = WritablePaths(written, self._never_opened(), rules.home)
         try:
@@ -184,12 +175,12 @@ class BubblewrapLauncher:
             inner=inner_folders(protected.repositories),
             settings_approved=grant.git_settings,
         )
-        quarantine = Quarantine(self._places.quarantine or session / "quarantine")
+        quarantine = Quarantine(self._quarantine or session / "quarantine")
         command = arguments[-1] if arguments else ""
         return Guard(watched, quarantine, self._inventory, self._notices, command)
 
     def _walk_once(self, began: int) -> None:
-        """While the first command starts: the walk takes a while, and what changed since `began` is left out of it."""
+        """Start the first walk while the first command starts; it skips changes since `began`."""
         with self._making:
             if self._first_walk is None:
                 self._first_walk = threading.Thread(target=self._begin_inventory, args=(began,), daemon=True)
@@ -210,7 +201,7 @@ class BubblewrapLauncher:
         return grant.network == "all" or (grant.network == "default" and self.rules.network)
 
     def _offers_hosts(self, grant: Grant) -> bool:
-        """Strict mode has no Unix sockets, which the way to the proxy needs."""
+        """Whether hosts can be allowed: not in strict mode, which blocks the Unix socket of the proxy."""
         asked = grant.network == "hosts" or (grant.network == "default" and grant.hosts and not self.rules.network)
         return bool(asked) and not self.rules.strict
 
@@ -253,23 +244,20 @@ class BubblewrapLauncher:
     def outside(self, path: str) -> str:
         if not path.startswith(temp_folder.SYSTEM_TEMP):
             return path
-        visible = (
-            *self.rules.working_dirs,
-            *self.rules.allow_write,
-            *self.rules.readable,
-            *temp_folder.siblings(self.rules.working_dirs),
-        )
         try:
-            return temp_folder.outside(path, self._session_files().temp, visible)
+            return temp_folder.outside(path, self._session_files().temp, self._visible_folders())
         except OSError:
             return path
 
+    def _visible_folders(self) -> Iterator[Path]:
+        """Folders that commands see as they are. Siblings last: they are read from the disk."""
+        yield from self.rules.working_dirs
+        yield from self.rules.allow_write
+        yield from self.rules.readable
+        yield from temp_folder.siblings(self.rules.working_dirs)
+
     def inside(self, path: str) -> str:
         return path if self._files is None else temp_folder.inside(path, self._files.temp)
-
-    def clean(self) -> None:
-        """Remove what a session of an old version that was killed has left in the folders."""
-        remove_leftovers(self._places.locks)
 
     def permit(self, path: str) -> None:
         with self._making:
@@ -278,7 +266,7 @@ class BubblewrapLauncher:
             guard.permit(Path(os.path.realpath(path)))
 
     def _steady(self, folders: Iterable[Path]) -> tuple[Path, ...]:
-        """Without those that a command which runs already could replace by a link until they are mounted, writable."""
+        """The folders that no running command could replace by a link before they are mounted writable."""
         with self._making:
             return tuple(
                 folder
@@ -297,7 +285,7 @@ class BubblewrapLauncher:
         if self._first_walk is not None:
             self._first_walk.join()
         with self._making:
-            # Otherwise the first to look would take what another command planted for something that was there.
+            # Otherwise a file planted by a parallel command would count as already existing.
             guard.widen(min(other.began for other in self._guards))
         try:
             findings = guard.finish()
@@ -352,7 +340,7 @@ class BubblewrapLauncher:
     def _session_files(self) -> SessionFiles:
         with self._making:
             if self._files is None:
-                self._folder = SessionFolder(self._places.temp_root)
+                self._folder = SessionFolder(self._temp_root)
                 weakref.finalize(self, self._folder.remove)
                 self._files = SessionFiles(self._folder.path)
             return self._files
@@ -362,7 +350,7 @@ class BubblewrapLauncher:
         return self._is_excluded([command])
 
     def _is_excluded(self, arguments: Sequence[str]) -> bool:
-        """Only a plain command: behind an operator or a substitution anything else could come along."""
+        """Only for a plain command: operators or substitutions could run anything else."""
         text = arguments[-1].strip() if arguments else ""
         if not self.rules.excluded_commands or not _PLAIN_COMMAND.fullmatch(text):
             return False

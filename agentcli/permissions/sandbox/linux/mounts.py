@@ -1,8 +1,8 @@
 """Mounts of the Linux sandbox: what a command can see and write.
 
-Owns their order, which is what makes the sandbox safe: later ones lie over earlier ones. The file system is read-only,
-then working directories are writable, then protected paths in them are read-only again, then secrets are covered, also
-where they lie in a working directory.
+The order makes the sandbox safe, because later mounts cover earlier ones: the file system is read-only, working
+directories are writable, protected paths in them are read-only again, and finally secrets are covered, including those
+in a working directory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agentcli.permissions.sandbox.plan import Masks, SandboxRules
 from agentcli.permissions.sandbox.planted.protected import Protection, folders_between
 
 _HIDDEN = (Path("/run"), Path("/tmp"))  # noqa: S108 - hidden, not used
-"""Where programs outside keep sockets that do anything for whoever asks: session buses, tmux, container engines."""
+"""Folders with sockets of programs that act for any client: session buses, tmux, container engines."""
 _NEEDED_IN_RUN = ("/run/current-system", "/run/opengl-driver", "/run/wrappers", "/run/systemd/resolve")
 _REFUSING_FILE = "/dev/null"
 """Lies over a file that must not be read. Bubblewrap's mounts have no devices, so opening it is refused to root too,
@@ -105,18 +105,18 @@ class Mounts:
         return any(path.is_relative_to(folder) for folder in self._rules.working_dirs)
 
     def _covers(self) -> list[str]:
-        """Secrets covered; last, so that nothing lies over them."""
+        """Mounts that cover secrets; they come last, so that nothing covers them."""
         rules, masks = self._rules, self._masks
         visible = (*self._shown, *rules.working_dirs, *rules.allow_write, *self._siblings)
         made: list[str] = []
-        # What is beside something opened again looks as if it were gone, which git would record.
+        # Files beside a reopened one look deleted, which git would record.
         closed = [path for path in masks.refused if self._is_git and self._is_worked_in(path)]
         reopened = [path for path in masks.reopened if not any(path.is_relative_to(folder) for folder in closed)]
         for path in masks.refused:
             if not _is_visible(path, visible):
                 continue
             if any(opened.is_relative_to(path) for opened in reopened) and path.is_dir():
-                # Passable, not listable: what is opened again inside has to be reached.
+                # Traversable but not listable, so that reopened paths inside can be reached.
                 made += ["--perms", "0111", "--tmpfs", str(path)]
             else:
                 made += ["--ro-bind", str(self._files.no_folder) if path.is_dir() else _REFUSING_FILE, str(path)]
@@ -129,7 +129,7 @@ class Mounts:
         return made
 
     def _shown_as(self, path: Path) -> str:
-        """What lies over a file with settings and secrets; empty where it holds no secret."""
+        """The file mounted over one with settings and secrets; empty if it holds no secret."""
         if path.is_dir():
             return str(self._files.no_folder)
         if self._is_git and self._is_worked_in(path):
@@ -142,7 +142,7 @@ class Mounts:
         return "" if copy == path else str(copy or self._files.empty)
 
     def _further_writable(self) -> list[Path]:
-        """Never one inside a working directory: a command could have put a link in its place."""
+        """Other writable folders, but none inside a working directory, where a command could replace it by a link."""
         found = [path for path in self._rules.allow_write if path.exists() and not self._is_worked_in(path)]
         if (cache := cache_folder(self._rules)) is not None:
             found.append(cache)
@@ -150,7 +150,7 @@ class Mounts:
 
 
 def _shown(home: Path | None, search_path: str) -> list[Path]:
-    """What of the hidden folders is needed: programs on the PATH, and a home that lies there."""
+    """Needed parts of the hidden folders: programs on the PATH, and a home folder there."""
     found = [] if home is None else [home]
     for entry in search_path.split(os.pathsep):
         folder = Path(entry)
@@ -182,7 +182,7 @@ def _is_visible(path: Path, visible: Iterable[Path]) -> bool:
 
 
 def _needed_in_run() -> list[Path]:
-    """Name resolution, and where some systems keep their programs."""
+    """Paths for name resolution, and for programs on some systems."""
     found = [Path(name) for name in _NEEDED_IN_RUN]
     resolver = Path(os.path.realpath("/etc/resolv.conf"))
     if resolver.is_relative_to("/run") and not any(resolver.is_relative_to(path) for path in found):

@@ -1,7 +1,7 @@
 """Tests whether bubblewrap works on this machine; the result is cached until the next boot.
 
-What works depends on the kernel's settings, on the container around us and on who we are, and no file says all of
-that: so a trial run decides. It costs 10 ms, the remembered answer 0.1 ms.
+What works depends on kernel settings, the container and the user, so a trial run decides. It takes 10 ms, the cached
+answer 0.1 ms.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SECONDS = 5.0
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 ROOT_CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETGID", "SETUID")
-"""What root keeps: enough to work on files of others as it could before, nothing that undoes a mount."""
+"""Capabilities that root keeps: enough to work on other users' files, but not to undo a mount."""
 
 
 @frozen
@@ -36,7 +36,6 @@ class Ability:
     privileges: tuple[str, ...] = ()
     """Arguments for the current user's privileges."""
     network: bool = False
-    """Whether the network can be blocked."""
     lockdown: tuple[str, ...] = ()
     """Arguments that disable user namespaces inside; empty if unsupported."""
     seccomp: bool = False
@@ -123,7 +122,7 @@ def _advice(problem: str) -> str:
 
 
 def _key(program: str) -> str:
-    """Changes with everything that may change the answer and leaves a trace."""
+    """Cache key from everything known to affect the answer."""
     try:
         stat = Path(program).stat()
         boot = _BOOT_ID.read_text().strip()

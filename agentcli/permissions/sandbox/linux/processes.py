@@ -34,8 +34,8 @@ class SandboxProcesses:
             return self._first
 
     def terminate(self) -> bool:
-        """SIGTERM to everything inside but bubblewrap itself, whose end would be everybody's at once. False: there is
-        nothing inside yet. Synchronous, for use in abort callbacks."""
+        """Send SIGTERM to all processes inside except bubblewrap, whose end would kill them at once. False if none has
+        started yet. Synchronous, for use in abort callbacks."""
         first = self.first_process()
         if first is None:
             return False
@@ -52,8 +52,7 @@ class SandboxProcesses:
         return reached
 
     def wait_until_gone(self) -> None:
-        """To be called after bubblewrap has ended. The rest is being killed then, but may not be dead yet: for that
-        moment it could still write."""
+        """Call it after bubblewrap has ended: the rest is being killed, but could still write for a moment."""
         first = self.first_process()
         if first is None:
             return

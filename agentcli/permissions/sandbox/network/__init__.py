@@ -1,1 +1,1 @@
-"""Allowed hosts: the proxy outside of the sandbox, its port inside, and the machine's own proxy."""
+"""Access to allowed hosts: the proxy outside the sandbox, its port inside, and the machine's own proxy."""

@@ -1,4 +1,4 @@
-"""The inside half of the sandbox's proxy: a port on the sandbox's own loopback that leads to the proxy's socket.
+"""Forwards a port on the sandbox's loopback interface to the socket of the proxy outside.
 
 Runs inside the sandbox as the first process: it starts listening, leaves a child behind that copies bytes, and becomes
 the command itself, so that exit code and signals are the command's own. The script imports only built-in modules,
@@ -14,7 +14,7 @@ from pathlib import Path
 PROCESSES = {"AGENTCLI_PROCESSES": "3"}
 """How many processes a sandbox with a forwarder has when its command leaves none running (`running_command`)."""
 PORT = 39128
-"""In a network namespace of its own every port is free until the command takes it."""
+"""Always free, because the sandbox has its own network namespace."""
 
 _SCRIPT = """
 import os, sys, _signal, _socket, _thread
@@ -82,10 +82,10 @@ def forwarded(arguments: Sequence[str], proxy: Path) -> tuple[str, ...]:
 
 
 def proxy_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """What makes programs use the port; their own settings for proxies are replaced."""
+    """Proxy variables that point to the port, replacing any others."""
     address = f"http://127.0.0.1:{PORT}"
     names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
     local = "localhost,127.0.0.1,::1"
-    # Node's own fetch looks at the variables only when it is told to.
+    # Node's fetch uses the variables only with this one set.
     found = dict.fromkeys(names, address) | {"NO_PROXY": local, "no_proxy": local, "NODE_USE_ENV_PROXY": "1"}
     return {**environ, **found}

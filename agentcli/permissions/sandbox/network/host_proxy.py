@@ -74,7 +74,7 @@ class HostProxy:
 
     @property
     def private(self) -> tuple[str, ...]:
-        """Allowed hosts with nothing but private addresses, which were not connected to."""
+        """Allowed hosts that were refused because they have only private addresses."""
         return tuple(self._private)
 
     @property
@@ -94,7 +94,7 @@ class HostProxy:
         deadline = time.monotonic() + _JOIN_SECONDS
         self._accepting.join(_JOIN_SECONDS)
         for client in self._threads.values():
-            # Wakes the thread, which then ends its half of the connection, too.
+            # Wakes the thread, which then closes its side too.
             with contextlib.suppress(OSError):
                 client.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
@@ -171,7 +171,7 @@ class HostProxy:
         return None
 
     def _pump(self, client: socket.socket, server: socket.socket) -> None:
-        """Both ways until both sides have ended, one breaks, or nothing moves for long."""
+        """Copy data both ways until both sides have ended, one fails, or the connection is idle too long."""
         client.settimeout(_IDLE_SECONDS)
         server.settimeout(_IDLE_SECONDS)
         other = {client: server, server: client}
@@ -190,7 +190,7 @@ class HostProxy:
 
 
 def _bind(listener: socket.socket, path: Path) -> None:
-    """By way of its folder's descriptor: the name of a socket has 107 bytes at most."""
+    """Bind through the folder's descriptor, because a socket's path has at most 107 bytes."""
     descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         listener.bind(f"/proc/self/fd/{descriptor}/{path.name}")

@@ -1,7 +1,7 @@
 """Detects files that a command must not leave behind, during and after its run, and quarantines them.
 
-A name that is missing cannot be mounted over without creating it, and a file that git replaces cannot be mounted at
-all. Both are looked at afterwards instead: a planted name is moved away, a changed file gets its old content back.
+A missing name cannot be mounted over without creating it, and a file that git replaces cannot be mounted at all. Both
+are checked afterwards instead: a planted name is moved to quarantine, a changed file is restored.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Watched:
     inside: tuple[Path, ...]
     """The folders that a repository may point into."""
     program: str | None
-    """The git to ask about configuration."""
+    """Path of the git program that reads configuration."""
     began: int
     """When the command was about to start, by the clock of change times, in ns."""
     settings_approved: bool = False
@@ -97,8 +97,7 @@ class Guard:
         """When `finish` was called, by the clock of change times, in ns."""
         self._covered = frozenset((*watched.own, *watched.read_only))
         self.is_cut = self.is_flooded = False
-        """After `finish`: the working directories were not searched to the end; and that because of folders that the
-        command made or changed."""
+        """After `finish`: the search was cut short, because of folders that the command made or changed."""
         folders = {path.parent for path in (*watched.missing, *watched.contents)}
         self._pool = pool
         self._notices: FileNotices | None = pool.take(sorted(folders))
@@ -108,8 +107,8 @@ class Guard:
         return -1 if self._notices is None else self._notices.descriptor
 
     def look(self) -> int:
-        """Deal with what was noticed, in a few milliseconds: what takes longer is left to `finish`. Returns the number
-        of findings so far."""
+        """Handle reported changes within a few milliseconds and leave slower work to `finish`. Returns the number of
+        findings so far."""
         changed = set() if self._notices is None else self._notices.read()
         with self._lock:
             self._quick = True
@@ -121,7 +120,7 @@ class Guard:
             return len(self._findings)
 
     def permit(self, path: Path) -> None:
-        """A tool creates this path with the user's approval, while the command runs."""
+        """Accept this path, which a tool creates with the user's approval while the command runs."""
         self._missing -= {name for name in self._missing if path.is_relative_to(name)}
 
     def close(self) -> None:
@@ -180,7 +179,7 @@ class Guard:
     def _changed(self, path: Path, old: bytes) -> None:
         found = signature_of(path)
         if found is None:
-            # Gone with its folder, or a pointer or script of which nothing is left to be obeyed.
+            # Removed with its folder, or a pointer or script without effective content.
             if path.name in (*CONTROLS,) and path.parent.is_dir():
                 self._put_back(path, old)
             return
@@ -351,7 +350,6 @@ class Guard:
 
 
 def unread_findings(inventory: Inventory, walk: FolderWalk, began: int) -> list[SandboxFinding]:
-    """Findings about unreadable folders that changed since a command `began`."""
     shown = (plain_line(path, 300) for path in inventory.note_unread(walk, began))
     return [SandboxFinding(f"{path} cannot be listed. Check it for planted repositories.") for path in shown]
 
@@ -388,7 +386,7 @@ def inner_folders(git_dirs: Iterable[Path]) -> frozenset[Path]:
 
 
 def _is_worktree(folder: Path, git_dirs: Sequence[Path]) -> bool:
-    """By where it lies: a submodule, too, may be called `worktrees`."""
+    """Judged by location, because a submodule may also be called `worktrees`."""
     return folder.parent.name == "worktrees" and folder.parent.parent in git_dirs
 
 

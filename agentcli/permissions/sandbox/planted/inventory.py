@@ -1,8 +1,8 @@
 """Inventory of the repositories below the working directories and the files in them that git obeys.
 
-The first walk reads every folder, later ones only those whose change time is another one, which a program cannot set.
-Bounded by folders and time; whether it came to the end is part of the answer. A new entry changes its folder's change
-time, so what lies in folders that changed since a command began is looked at first. Changes nothing.
+The first walk reads every folder, later ones only those whose change time differs, which a program cannot set. Walks
+are limited in folders and time, and report whether they were complete. A new entry changes its folder's change time, so
+folders that changed since a command began come first. Nothing is modified.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Inventory:
         self._known: dict[Path, RepositoryState] = {}
         self._guard = threading.Lock()
         self.complete = False
-        """Whether a walk came to its end: what is not known after that is new."""
+        """Whether a walk was complete; repositories unknown after that are new."""
         self._reported = False
         self._unseen: int | None = None
         self.cut_since: int | None = None
@@ -133,7 +133,7 @@ class Inventory:
         self._known.pop(path, None)
 
     def begin(self, before: int, walk: FolderWalk | None = None) -> None:
-        """Remember what is there, as far as it has not changed since `before`, in ns: a command runs already."""
+        """Remember what has not changed since `before` (in ns), because a command is already running."""
         for repository in self.follow(walk or FolderWalk(before)):
             state = state_of(repository)
             if repository.path not in self._known and state.newest < before:
@@ -237,7 +237,7 @@ def state_of(repository: Repository) -> RepositoryState:
 
 
 def active_hooks(folder: Path) -> dict[str, Signature]:
-    """What git would run: everything but samples. A `hooks` that is no folder of its own counts as one hook."""
+    """Hooks that git would run, without samples. A `hooks` that is not a real folder counts as one hook."""
     own = signature_of(folder)
     if own is None:
         return {}

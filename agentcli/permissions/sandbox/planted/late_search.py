@@ -59,7 +59,7 @@ class LateSearch:
         return self._findings.popleft() if self._findings else None
 
     def wait(self, seconds: float) -> None:
-        """Let it search without pauses, for at most so long."""
+        """Let it search without pauses for at most `seconds`."""
         thread = self._thread
         if thread is not None:
             self._hurry.set()
@@ -67,7 +67,7 @@ class LateSearch:
             self._hurry.clear()
 
     def close(self, seconds: float) -> None:
-        """End the search, after at most so long."""
+        """End the search after at most `seconds`."""
         self.wait(seconds)
         self._stopped = True
 
@@ -109,8 +109,7 @@ class LateSearch:
         return walk.complete
 
     def _is_of_a_later_command(self, repository: Repository, guard: Guard) -> bool:
-        """Whether a command that was started after the guard's own one, and still runs, made or changed a repository:
-        it is checked when that command ends."""
+        """Whether a later command that still runs made or changed a repository: it is checked when that one ends."""
         own = signature_of(repository.path)
         newest = max(state_of(repository).newest, 0 if own is None else own[3])
         return any(guard.ended <= later.began <= newest for later in tuple(self._running))

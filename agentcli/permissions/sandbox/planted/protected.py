@@ -1,6 +1,6 @@
-"""The paths inside writable folders that other programs run or obey (S5, S12): which are there, which could be planted.
+"""Paths inside writable folders that other programs run or obey (S5, S12), both existing and missing.
 
-Knows names and git's layout; mounts nothing and changes nothing.
+Knows names and git's layout; does not mount or modify anything.
 """
 
 from __future__ import annotations
@@ -54,7 +54,6 @@ class Protection:
     writable: tuple[Path, ...] = ()
     """Folders that have to be mounts of their own and writable: a mount cannot be moved away, its contents could."""
     read_only: tuple[Path, ...] = ()
-    """Existing protected paths."""
     missing: tuple[Path, ...] = ()
     """Names that do not exist and must not be created: looked for while the command runs and afterwards."""
     contents: tuple[Path, ...] = ()
@@ -92,12 +91,12 @@ class Protection:
         )
 
     def fixes(self, folder: Path) -> bool:
-        """Whether who runs under it cannot put anything else in the place of the folder."""
+        """Whether a command under this protection cannot replace the folder."""
         return folder in self.writable or any(folder.is_relative_to(path) for path in self.read_only)
 
 
 def uses_git(arguments: Sequence[str]) -> bool:
-    """Whether a command says that it works with the repository: else all of `.git` stays read-only."""
+    """Whether a command openly uses git; otherwise all of `.git` stays read-only."""
     return any(_USES_GIT.search(argument) for argument in arguments)
 
 
@@ -209,7 +208,7 @@ def folders_between(paths: Iterable[Path], roots: Sequence[Path]) -> list[Path]:
     beginnings = tuple(str(root).rstrip("/") + "/" for root in roots)
     plain: dict[str, bool] = {}
     for path in paths:
-        # As text: this is done for dozens of paths before every command, and paths as objects cost 3 ms.
+        # As strings: this runs for dozens of paths before every command, and `Path` objects cost 3 ms.
         chain: list[str] = []
         parent = str(path).rpartition("/")[0]
         while parent not in plain and parent.startswith(beginnings):
@@ -318,8 +317,7 @@ def _parts(repository: Path, verbs: frozenset[str]) -> Protection:
 
 
 def _modules(root: Path) -> list[Path]:
-    """The git folders of submodules, also of those in submodules; their names may have slashes. More than the most:
-    there may be others."""
+    """The git folders of submodules, nested ones too; names may have slashes. At the limit there may be more."""
     found: list[Path] = []
     waiting = [(root, 0)]
     looked = 0
@@ -354,7 +352,7 @@ def _pointers(repository: Path, working_dirs: Sequence[Path]) -> list[Path]:
     found = []
     for path in named:
         real = Path(os.path.realpath(path))
-        # A link on the way could lead to what is not to be opened.
+        # A link in the path could lead to something that must stay closed.
         if real != Path(os.path.normpath(path)) or real.name != ".git" or not real.is_file():
             continue
         if any(real.is_relative_to(folder) for folder in working_dirs):

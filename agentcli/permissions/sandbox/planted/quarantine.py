@@ -39,7 +39,6 @@ Kind = Literal["created", "changed"]
 class QuarantinedItem:
     id: str
     path: str
-    """Original path."""
     kind: Kind
     """`created`: moved to quarantine. `changed`: the old content was restored, this is the new content."""
     command: str
