@@ -34,6 +34,8 @@ if TYPE_CHECKING:
         DirectoryChanged,
         Event,
         FeatureDropped,
+        HookFinished,
+        HookStarted,
         LoopContinued,
         LoopEnded,
         LoopSuspected,
@@ -72,6 +74,7 @@ if TYPE_CHECKING:
     from agentcli.core.messages import ImageBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
     from agentcli.core.permission import Answer, PermissionMode
     from agentcli.core.usage import Usage
+    from agentcli.hooks.rules import HookRule
     from agentcli.plugins.plugin import Plugin, ToolCall
     from agentcli.providers.base import Failure, FailureKind, Provider
     from agentcli.providers.transport import Transport, TransportFailure
@@ -104,6 +107,9 @@ __all__ = [
     "Failure",
     "FailureKind",
     "FeatureDropped",
+    "HookFinished",
+    "HookRule",
+    "HookStarted",
     "ImageBlock",
     "LoopContinued",
     "LoopEnded",
@@ -191,6 +197,7 @@ _NAMES = {
         "PermissionMode",
     ),
     "agentcli.core.usage": ("Usage",),
+    "agentcli.hooks.rules": ("HookRule",),
     "agentcli.plugins.plugin": ("Plugin", "ToolCall"),
     "agentcli.providers.base": ("Failure", "FailureKind", "Provider"),
     "agentcli.providers.transport": ("Transport", "TransportFailure"),

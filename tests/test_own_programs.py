@@ -86,13 +86,15 @@ def test_the_check_sees_every_way_to_start_one(source: str) -> None:
 
 def test_the_modules_that_choose_what_runs_on_the_loop_are_known() -> None:
     """`start_program_async` takes any absolute path, so each caller has to be looked at: `tools/process.py`
-    passes on the commands of the model and the user, the others run programs of our own."""
+    passes on the commands of the model and the user, `hooks/command.py` those of the settings, the others run programs
+    of our own."""
     callers = {
         str(path.relative_to(PACKAGE))
         for path in PACKAGE.rglob("*.py")
         if "start_program_async(" in path.read_text(encoding="utf-8") and not path.match(THE_ONE)
     }
     assert callers == {
+        "hooks/command.py",
         "providers/credentials.py",
         "tools/process.py",
         "tools/shell/orphan_processes.py",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentcli.agent.background_commands import BackgroundCommands
 from agentcli.agent.context.control import ContextControl
@@ -13,6 +13,8 @@ from agentcli.agent.costs.costs import Costs
 from agentcli.agent.costs.spending import Spending
 from agentcli.agent.engine_setup import EngineSetup, recall_front, resume_watch
 from agentcli.agent.file_changes import FileChanges
+from agentcli.agent.plugins.active_parts import Owned
+from agentcli.agent.ports import Hooks
 from agentcli.agent.profile import ConversationRequests, ModelSettings, price_of
 from agentcli.agent.prompt_queue import PromptQueue
 from agentcli.agent.questions import Questions, UserQuestion
@@ -25,6 +27,9 @@ from agentcli.core.messages import Json
 from agentcli.tools.base import Tool
 from agentcli.tools.planning.todowrite import todos_from
 
+if TYPE_CHECKING:
+    from agentcli.hooks.runner import HookRunner
+
 
 class ConversationState:
     def __init__(self, conversation: EngineSetup) -> None:
@@ -35,6 +40,15 @@ class ConversationState:
         self.registry = own.registry
         """The tools of the next submission, with those of plugins."""
         self._plugin_tools: Sequence[Tool] | None = None
+        self._plugin_hooks: Sequence[Owned] = ()
+        self._plugin_runner: HookRunner | None = None
+        """Runs the hooks of plugins; None until there are some."""
+        self.hooks = Hooks()
+        """`use_hooks` replaces them."""
+        self.session_hooks: asyncio.Task[tuple[str, ...]] | None = None
+        """The SessionStart hooks, where they began before the first prompt."""
+        self.session_begun = False
+        """Whether the SessionStart hooks were started."""
         self.late_system = own.late_system
         """Completes the system prompt; None once that is done."""
         self.controller: AbortController | None = None
@@ -64,9 +78,47 @@ class ConversationState:
         self.denials: list[dict[str, Any]] = []
         self.todos: list[Json] = todos_from(own.log)
         self._notices = list(own.notices)
+        self.use_hooks(own.extensions.hooks)
         self._detached: set[asyncio.Task[None]] = set()
 
-    def use_plugin_tools(self, tools: Sequence[Tool]) -> None:
+    def use_hooks(self, hooks: Hooks) -> None:
+        """Use these hooks, and those of plugins around them."""
+        self._configured_hooks = hooks
+        if self._plugin_runner is not None:
+            from agentcli.agent.plugins.hooks import PluginHooks
+
+            hooks = PluginHooks(self._plugin_runner, hooks)
+        before, self.hooks = self.hooks, hooks
+        hooks.bind(self._describe, before.listing())
+
+    def _describe(self) -> Json:
+        """The fields that all hooks get."""
+        own = self.conversation
+        return {
+            "session_id": own.store.session_id,
+            "transcript_path": str(own.store.path or ""),
+            "cwd": str(self.tool_context.cwd),
+            "permission_mode": own.permissions.mode.value,
+        }
+
+    def use_plugins(self) -> None:
+        """Use the tools and hooks of plugins as they are now. Called between submissions."""
+        own = self.conversation
+        if own.plugins is None:
+            return
+        self._use_plugin_tools(own.plugins.active.tools)
+        parts = own.plugins.active.hooks
+        if parts != self._plugin_hooks:
+            from agentcli.agent.plugins.hooks import hook_rules, plugin_runner
+
+            self._plugin_hooks = parts
+            is_new = self._plugin_runner is None
+            self._plugin_runner = self._plugin_runner or plugin_runner(self.tool_context.root, own.ids, own.clock)
+            self._plugin_runner.rules = hook_rules(parts)
+            if is_new:
+                self.use_hooks(self._configured_hooks)
+
+    def _use_plugin_tools(self, tools: Sequence[Tool]) -> None:
         """Offer the tools of plugins from the next request on. If only their code changed, requests stay the same; a
         changed, new or removed tool costs the prompt cache, which `PrefixBroken` reports after the response."""
         if tools is self._plugin_tools:
@@ -126,5 +178,15 @@ class ConversationState:
         self._detached.add(task)
         task.add_done_callback(self._detached.discard)
 
+    def begin_session(self) -> None:
+        """Start the SessionStart hooks, if there are hooks. The first prompt waits for them."""
+        if not self.session_begun and type(self.hooks) is not Hooks:
+            self.session_begun = True
+            work = self.hooks.before_session(self.conversation.session_source)
+            self.session_hooks = asyncio.get_running_loop().create_task(work)
+
     async def aclose(self) -> None:
+        if self.session_hooks is not None:
+            await cancel_and_wait([self.session_hooks])
         await cancel_and_wait(list(self._detached))
+        await self.hooks.aclose()

@@ -17,6 +17,7 @@ from agentcli.agent.context.compaction import Shortening
 from agentcli.agent.conversation_state import ConversationState
 from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.plugins.session_plugins import SessionPlugins
+from agentcli.agent.ports import Hooks
 from agentcli.agent.profile import Profile
 from agentcli.agent.prompt_queue import Priority, Prompt, QueuedPrompt, prompt_blocks
 from agentcli.agent.shell_line import ShellInvocation
@@ -118,6 +119,11 @@ class Engine:
     def plugins(self) -> SessionPlugins | None:
         """Python plugins; None: they are off."""
         return self._state.conversation.plugins
+
+    @property
+    def hooks(self) -> Hooks:
+        """The active hooks."""
+        return self._state.hooks
 
     def instruction_files(self) -> tuple[InstructionFile, ...]:
         """The instruction files that apply everywhere in the project, as they are now. Blocking."""
@@ -307,11 +313,25 @@ class Engine:
         """Do ahead of time what makes the first request and the first change slow."""
         own = self._state.conversation
         await self.refresh_definitions()
+        self._state.use_plugins()
+        self._state.begin_session()
         await own.provider.warm()
         await own.extensions.workspace.warm(self.working_dirs)
 
-    async def aclose(self) -> None:
-        """End what runs beside submissions, close connections and the session file."""
+    async def reread(self) -> None:
+        """Read settings, hooks, definitions, plugins and permission rules again, as trust allows them now."""
+        state, own = self._state, self._state.conversation
+        if own.reread is None:
+            return
+        before, hooks = state.hooks, await in_thread(own.reread)
+        state.use_hooks(hooks)
+        await before.aclose()
+        own.permissions.read_again()
+        await self.refresh_definitions()
+
+    async def aclose(self, reason: str = "other") -> None:
+        """End what runs beside submissions, close connections and the session file. `reason`: clear, resume, exit or
+        other, for SessionEnd hooks."""
         state, own = self._state, self._state.conversation
         self.abort(AbortReason.SHUTDOWN)
         state.user_shell.stop()
@@ -321,6 +341,7 @@ class Engine:
                 await self._open.aclose()
         try:
             await state.background.aclose()
+            await state.hooks.after_session(reason)
         finally:
             await state.aclose()
             await own.extensions.workspace.aclose()

@@ -10,7 +10,7 @@ from agentcli.agent.cache.watch import CacheWatch, Setup
 from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.plugins.session_plugins import SessionPlugins
-from agentcli.agent.ports import Extensions
+from agentcli.agent.ports import Extensions, Hooks
 from agentcli.agent.profile import (
     Bounds,
     ConversationRequests,
@@ -91,6 +91,11 @@ class EngineSetup:
     """Slash commands, skills, agents and output styles from files; None: none are used."""
     plugins: SessionPlugins | None = None
     """Python plugins; None: none are used."""
+    session_source: str = "startup"
+    """startup, resume or clear: for SessionStart hooks."""
+    reread: Callable[[], Hooks] | None = None
+    """Read the settings again, move the definitions to where trust allows them, and make the hooks again. Blocking.
+    None: settings are read once."""
     watch: CacheWatch = field(default_factory=CacheWatch)
     pins: set[str] = field(default_factory=set)
     """The names (`context.compact.pin_name`) of what the user wants kept in the context; changed in place."""

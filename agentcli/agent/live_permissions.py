@@ -165,7 +165,7 @@ class LivePermissions:
                 raise AgentError("There is no settings file to save rules in.")
             where = self._files.change(scope, behavior, add=[rule.text for rule in added], remove=sorted(gone))
             self._forget(behavior, gone, where)
-            self._read_again()
+            self.read_again()
             return where
         missing = gone - {rule.text for kind, rule in self._session if kind == behavior}
         if missing:
@@ -194,7 +194,7 @@ class LivePermissions:
         if signature == self._seen:
             return False
         before = self.policy
-        self._read_again()
+        self.read_again()
         if text := _changes(before, self.policy):
             self._notices.append(text)
         return True
@@ -210,7 +210,8 @@ class LivePermissions:
                 return text
             await asyncio.sleep(_POLL_SECONDS)
 
-    def _read_again(self) -> None:
+    def read_again(self) -> None:
+        """Take in the settings files, whether they have changed or not."""
         # Before reading: a change in between is then seen the next time.
         self._seen = self._signature()
         if self._reread is None:

@@ -6,9 +6,9 @@ submission with `model_error`, never the program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import field
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from agentcli.agent.loop_state import LoopState
 from agentcli.core.abort import AbortSignal
@@ -19,6 +19,11 @@ from agentcli.core.usage import Usage
 from agentcli.providers.base import Provider, Request
 from agentcli.workspace.base import Workspace
 
+if TYPE_CHECKING:
+    from agentcli.hooks.runner import HookRun
+
+EmitEvent = Callable[[Event], Awaitable[None]]
+"""Puts an event into the stream of the submission."""
 StopSource = Literal["hook", "schema"]
 """Who keeps a submission going or ends it: hooks, or the demand for structured output (`--json-schema`)."""
 
@@ -43,6 +48,29 @@ class PreToolVerdict:
     updated_input: Json | None = None
     context: tuple[str, ...] = ()
     """Text for the model, added after the results."""
+    stop: str | None = None
+    """Not None: the call is denied, and the submission ends after this batch, for this reason."""
+
+
+@frozen
+class PromptVerdict:
+    """What hooks said about a prompt."""
+
+    context: tuple[str, ...] = ()
+    """Texts for the model beside it."""
+    blocked: str | None = None
+    """Not None: the prompt is not sent, for this reason."""
+
+
+@frozen
+class QuestionVerdict:
+    """A hook's answer to a permission question in place of the user. `allow` never overrides an ask rule."""
+
+    decision: Literal["none", "allow", "deny"] = "none"
+    message: str = ""
+    updated_input: Json | None = None
+    interrupt: bool = False
+    """A denial also ends the submission."""
 
 
 @frozen
@@ -54,10 +82,30 @@ class PostToolVerdict:
 
 
 class Hooks:
-    """Called around prompts, tool calls, stops and compactions. Each method does nothing unless it is overridden."""
+    """Called around sessions, prompts, tool calls, agents, stops and compactions. Each method does nothing unless it is
+    overridden."""
+
+    def bind(self, describe: Callable[[], Json], runs: Iterable[HookRun]) -> None:
+        """Called once, before anything else. `describe`: session_id, transcript_path, cwd and permission_mode now.
+        `runs`: the `listing` of the hooks that these replace."""
+
+    def reporting_to(self, emit: EmitEvent) -> Hooks:
+        """The same hooks, which report what they run as events."""
+        return self
+
+    async def before_session(self, source: str) -> tuple[str, ...]:
+        """`source`: startup, resume, clear or compact. Returns texts for the model beside the next prompt."""
+        return ()
+
+    async def after_session(self, reason: str) -> None:
+        """`reason`: clear, resume, exit or other. Takes a few seconds at most."""
 
     async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
         return PreToolVerdict()
+
+    async def before_question(self, call: ToolUseBlock, input: Json) -> QuestionVerdict:
+        """The user is about to be asked about a call, or would be if the session were interactive."""
+        return QuestionVerdict()
 
     async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> PostToolVerdict:
         return PostToolVerdict()
@@ -66,9 +114,8 @@ class Hooks:
         """A call that did not get to run: unknown, malformed, denied, crashed (PostToolUseFailure)."""
         return PostToolVerdict()
 
-    async def before_prompt(self, text: str) -> tuple[str, ...]:
-        """A prompt was submitted; returns texts for the model beside it."""
-        return ()
+    async def before_prompt(self, text: str) -> PromptVerdict:
+        return PromptVerdict()
 
     async def before_stop(self, state: LoopState) -> StopVerdict:
         return StopVerdict()
@@ -76,11 +123,29 @@ class Hooks:
     async def after_failure(self, text: str) -> None:
         """StopFailure: runs beside, nothing waits for it."""
 
-    async def before_compact(self, trigger: str, focus: str) -> str:
-        """Returns the focus to use."""
+    async def before_agent(self, agent_id: str, name: str, prompt: str) -> tuple[str, ...]:
+        """A sub-agent starts; `name` is its type. Returns texts for it beside its prompt."""
+        return ()
+
+    async def after_agent(self, agent_id: str, name: str, text: str, *, is_active: bool = False) -> StopVerdict:
+        """A sub-agent is about to end with `text`. `is_active`: it continues because this was blocked before."""
+        return StopVerdict()
+
+    async def before_compact(self, trigger: str, focus: str) -> str | None:
+        """Returns the focus to use; None: no compaction."""
         return focus
 
     async def after_compact(self, trigger: str) -> None: ...
+
+    def attention_needed(self, kind: str, text: str) -> None:
+        """The user is waited for: `permission_prompt` or `idle_prompt`. Returns at once."""
+
+    def listing(self) -> Iterable[HookRun]:
+        """The configured hooks, and how each last ended."""
+        return ()
+
+    async def aclose(self) -> None:
+        """End what runs beside the submissions."""
 
 
 class Attachments:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 
-from agentcli.agent.ports import PriceOf, Requests
+from agentcli.agent.ports import EmitEvent, PriceOf, Requests
 from agentcli.agent.provider_notices import announced
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
@@ -15,7 +15,6 @@ from agentcli.core.usage import Usage
 from agentcli.providers import base as model
 from agentcli.tools.base import SmallReply
 
-EmitEvent = Callable[[ev.Event], Awaitable[None]]
 MAX_PAUSES = 5
 """A server tool that takes long makes the API pause its reply; it goes on when the reply so far is sent back."""
 

@@ -14,10 +14,14 @@ from dataclasses import replace
 from agentcli.agent.context.compaction import Compaction, Shortening
 from agentcli.agent.conversation_state import ConversationState
 from agentcli.agent.costs.account import Account
+from agentcli.agent.hook_call import HookCall
+from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.decide import budget_stop
+from agentcli.agent.loop.recover import hook_message
 from agentcli.agent.loop.run_loop import run_loop
 from agentcli.agent.loop_setup import ask_about_budget, loop_dependencies, mentions_for
 from agentcli.agent.loop_state import EndReason, LoopState, Stop
+from agentcli.agent.ports import PromptVerdict
 from agentcli.agent.updates.undo_notes import COMMAND_FAILED
 from agentcli.context.normalise import MISSING_RESULT
 from agentcli.core import events as ev
@@ -26,6 +30,9 @@ from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock
 from agentcli.core.permission import PermissionMode
+
+PROMPT_BLOCKED = "prompt_blocked"
+"""Terminal of a submission whose prompt a hook blocked."""
 
 
 @frozen
@@ -47,6 +54,10 @@ class Submission:
         self._task = task
         self._controller = AbortController()
         self._signal = self._controller.signal
+        self._hook_texts: tuple[str, ...] = ()
+        """What hooks have for the model beside the prompt."""
+        self._blocked: str | None = None
+        """Why hooks blocked the prompt."""
         wants_structured = own.wants_structured and task.prompt is not None
         self._account = Account(own.clock, wants_structured, began=own.clock.monotonic())
 
@@ -92,6 +103,14 @@ class Submission:
         yield self._started()
         for notice in state.take_notices():
             yield notice
+        if prompt is not None:
+            async with aclosing(self._ask_hooks(prompt)) as events:
+                async for event in events:
+                    yield event
+            if self._blocked is not None:
+                text = words.prompt_blocked(self._blocked)
+                yield ev.LoopEnded(terminal=PROMPT_BLOCKED, turns=0, text=text)
+                return
         if prompt is not None and (note := await state.files.take_undo_note(state.log.messages)):
             state.user_notes.add(note)
         for message in state.user_notes.take():
@@ -123,12 +142,8 @@ class Submission:
         """Add what hooks, mentioned files and attachments have for a prompt, then run the loop."""
         state, own, signal = self._state, self._own, self._signal
         await self._complete_system()
-        hook_texts: tuple[str, ...] = ()
-        with suppress(Aborted):
-            hook_texts = await signal.run(own.extensions.hooks.before_prompt(prompt.text))
-        if hook_texts:
-            blocks = tuple(TextBlock(text) for text in hook_texts)
-            yield ev.MessageAppended(message=Message("user", blocks, own.ids.new(), Origin.HOOK))
+        if self._hook_texts:
+            yield ev.MessageAppended(message=hook_message(self._hook_texts, own.ids.new()))
         mentions = mentions_for(own, state.questions)
         if mentions is not None:
             text = prompt.text if self._task.mentions is None else self._task.mentions
@@ -148,13 +163,34 @@ class Submission:
             async for event in events:
                 yield event
 
+    async def _ask_hooks(self, prompt: Message) -> AsyncGenerator[ev.Event, None]:
+        """Run the hooks of the session's start, before its first prompt, and of this prompt."""
+        state, signal = self._state, self._signal
+        source = self._own.session_source
+        begun = HookCall[tuple[str, ...]](state.hooks, lambda hooks: hooks.before_session(source), signal, ())
+        asking = HookCall(state.hooks, lambda hooks: hooks.before_prompt(prompt.text), signal, PromptVerdict())
+        texts: tuple[str, ...] = ()
+        with suppress(Aborted):
+            if state.session_hooks is not None:
+                task, state.session_hooks = state.session_hooks, None
+                texts = await signal.run(task)
+            elif not state.session_begun:
+                state.session_begun = True
+                async with aclosing(begun.run()) as events:
+                    async for event in events:
+                        yield event
+            async with aclosing(asking.run()) as events:
+                async for event in events:
+                    yield event
+        self._hook_texts = (*texts, *begun.verdict, *asking.verdict.context)
+        self._blocked = asking.verdict.blocked
+
     async def _refresh_definitions(self) -> None:
         own = self._own
         if own.definitions is not None or own.plugins is not None:
             with suppress(Aborted):
                 await self._signal.run(self._state.refresh_definitions())
-        if own.plugins is not None:
-            self._state.use_plugin_tools(own.plugins.active.tools)
+        self._state.use_plugins()
 
     def _loop_state(self) -> LoopState:
         return LoopState(tuple(self._state.log.messages), self._state.tool_context)
@@ -261,7 +297,7 @@ class Submission:
         """However it ended: the log has the prompt and a result for every call (I1), and pending changes apply."""
         log, prompt = self._state.log, self._task.prompt
         self._state.context.request_ended()
-        if prompt is not None and not log.has(prompt.id):
+        if prompt is not None and self._blocked is None and not log.has(prompt.id):
             log.keep(ev.MessageAppended(message=prompt))
         last = log.messages[-1] if log.messages else None
         if last is None or not last.tool_uses:

@@ -19,12 +19,13 @@ from agentcli.agent.engine import Engine
 from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.loop.structured_output import RequireOutput
-from agentcli.agent.ports import Collapser, Extensions
+from agentcli.agent.ports import Collapser, Extensions, Hooks
 from agentcli.agent.updates.earlier_commands import resumed_shells
 from agentcli.assemble.attachments import AttachmentsBuilder
 from agentcli.assemble.context_pipeline import collapser_for, pipeline_for
-from agentcli.assemble.definitions import definitions_for
+from agentcli.assemble.definitions import definition_places, definitions_for
 from agentcli.assemble.environment import Environment
+from agentcli.assemble.hooks import hooks_for
 from agentcli.assemble.model import ModelBuilder
 from agentcli.assemble.options import Options
 from agentcli.assemble.plugins import plugins_for
@@ -84,6 +85,16 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
     cwd = _shell_folder(session, env)
     tool_context = replace(rights.context, cwd=cwd, reaches=permissions.reaches, shells=shells)
     builder.recall(tool_context)
+    definitions = definitions_for(env)
+
+    def reread_project() -> Hooks:
+        fresh = Environment(replace(options, cwd=env.cwd))
+        definitions.move(definition_places(fresh))
+        definitions.refresh()
+        hooks = _hooks(fresh)
+        builder.news.extend(notice.text for notice in fresh.notices if notice.code == "hooks")
+        return hooks
+
     return Engine(
         EngineSetup(
             provider=provider,
@@ -114,7 +125,9 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             instruction_notices=builder.news,
             notes=builder.notes,
             instruction_files=builder.files,
-            definitions=definitions_for(env),
+            definitions=definitions,
+            session_source="resume" if session.log else "clear" if options.after_clear else "startup",
+            reread=reread_project,
             plugins=plugins,
             late_system=sessions.late_system(session),
             watched=builder.changed if options.interactive and env.settings.boolean("watchFiles") else None,
@@ -131,14 +144,18 @@ def _shell_folder(session: OpenedSession, env: Environment) -> Path:
 
 def _extensions(env: Environment, sessions: SessionBuilder, session: OpenedSession) -> Extensions:
     """The caller's extensions, with the default implementations where it gave none."""
-    options, extensions = env.options, env.options.extensions
-    if options.json_schema is not None:
-        extensions = replace(extensions, hooks=RequireOutput(extensions.hooks, STRUCTURED_OUTPUT))
+    extensions = replace(env.options.extensions, hooks=_hooks(env))
     if type(extensions.workspace) is Workspace:
         extensions = replace(extensions, workspace=sessions.workspace(session))
     if type(extensions.collapser) is Collapser:
         extensions = replace(extensions, collapser=collapser_for(env.settings, session.view))
     return extensions
+
+
+def _hooks(env: Environment) -> Hooks:
+    """The caller's hooks and the configured ones; those that ask for structured output around them."""
+    hooks = hooks_for(env)
+    return hooks if env.options.json_schema is None else RequireOutput(hooks, STRUCTURED_OUTPUT)
 
 
 def settings_for(options: Options) -> Settings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentcli.agent.ports import Extensions
 from agentcli.core.frozen import frozen
@@ -15,6 +15,9 @@ from agentcli.core.permission import PermissionMode
 from agentcli.providers.base import Provider
 from agentcli.providers.connection import Connection
 from agentcli.tools.base import Tool
+
+if TYPE_CHECKING:
+    from agentcli.hooks.rules import HookRule
 
 
 @frozen(kw_only=True)
@@ -67,6 +70,8 @@ class Options:
     name: str | None = None
     persist: bool = True
 
+    after_clear: bool = False
+    """A new session that replaces one the user has cleared; for SessionStart hooks."""
     key_needed: bool = True
     """False: a missing key fails the first request instead of the start, for work that may need no model."""
     raw_events: bool = False
@@ -76,6 +81,8 @@ class Options:
     """Receives the provider, so that a front end can replace it later; each engine needs a new one."""
     provider: Provider | None = None
     """Custom provider; None: chosen by the settings."""
+    hooks: tuple[HookRule, ...] = ()
+    """Hooks besides those of the settings; their actions may be Python functions."""
     extensions: Extensions = field(default_factory=Extensions)
     ids: Ids = field(default_factory=RandomIds)
     clock: Clock = field(default_factory=SystemClock)
@@ -83,7 +90,8 @@ class Options:
 
 def another_session(options: Options, resume: str | None) -> Options:
     """The same options for another session: `resume`, or a new one if None."""
-    return replace(options, continue_latest=False, resume=resume, fork_session=False, session_id=None, name=None)
+    fresh = replace(options, continue_latest=False, resume=resume, fork_session=False, session_id=None, name=None)
+    return replace(fresh, after_clear=resume is None)
 
 
 def flag_values(options: Options) -> dict[str, tuple[str, Any]]:

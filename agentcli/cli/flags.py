@@ -90,6 +90,7 @@ FLAGS: tuple[Flag, ...] = (
         headless=True,
     ),
     Flag("--include-partial-messages", OUTPUT, "stream-json: also print the raw API events.", headless=True),
+    Flag("--include-hook-events", OUTPUT, "stream-json: also print when hooks start and end.", headless=True),
     Flag(
         "--replay-user-messages", OUTPUT, "stream-json: echo each prompt when it joins the conversation.", headless=True
     ),

@@ -79,6 +79,7 @@ def _headless_settings(parsed: Parsed, cwd: Path) -> HeadlessSettings:
         input_format=parsed.get("input_format", "text"),
         verbose=parsed.get("verbose", False),
         replay_user_messages=parsed.get("replay_user_messages", False),
+        include_hook_events=parsed.get("include_hook_events", False),
         wait_background=parsed.get("wait_background", False),
         debug_filter=parsed.get("debug"),
         debug_file=cwd / debug_file if debug_file else None,
@@ -106,6 +107,8 @@ def _check_formats(parsed: Parsed) -> None:
         raise UsageError("With --input-format stream-json prompts come from standard input. Omit the prompt argument.")
     if parsed.get("include_partial_messages") and not streams_out:
         raise UsageError("--include-partial-messages needs --output-format stream-json.")
+    if parsed.get("include_hook_events") and not streams_out:
+        raise UsageError("--include-hook-events needs --output-format stream-json.")
     if parsed.get("replay_user_messages") and not streams_in:
         raise UsageError("--replay-user-messages needs --input-format stream-json.")
 

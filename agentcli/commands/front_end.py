@@ -10,6 +10,7 @@ from agentcli.core.frozen import frozen
 
 if TYPE_CHECKING:
     from agentcli.assemble import Options
+    from agentcli.config.trust import TrustState
 
 
 class Unavailable(AgentError):
@@ -78,6 +79,10 @@ class FrontEnd(Protocol):
     async def disconnect(self) -> str:
         """Delete the stored key; returns a sentence about the outcome."""
         raise Unavailable(self.instead)
+
+    async def review_trust(self, state: TrustState) -> bool:
+        """Show everything that the project would make agentcli run or allow; whether the user trusts it."""
+        raise Unavailable("Use `agentcli trust`.")
 
     async def save_setting(self, name: str, value: Any, scope: str = "user") -> str:
         """Save a setting and return where; a theme is also used at once."""

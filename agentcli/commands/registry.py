@@ -78,6 +78,8 @@ COMMANDS: tuple[Command, ...] = (
         beside=True,
         pages=("",),
     ),
+    Command("hooks", "List hooks with their files and last outcome", "[search]", beside=True, pages=("",)),
+    Command("trust", "Review and trust this project's settings, hooks and commands", local=ALWAYS),
     Command("quarantine", "List, restore or delete quarantined files", "[restore|rm ID]"),
     Command(
         "context",

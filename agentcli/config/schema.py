@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from agentcli.core.frozen import frozen
 
-Kind = Literal["text", "integer", "number", "boolean", "texts", "object", "text map"]
+Kind = Literal["text", "integer", "number", "boolean", "texts", "object", "text map", "list map"]
 RepositoryRight = Literal["yes", "no", "stricter", "inside"]
 
 PERMISSION_MODES = ("plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions")
@@ -31,7 +31,8 @@ class Key:
     minimum: float | None = None
     maximum: float | None = None
     merge: bool = False
-    """Lists add up, strongest layer first; objects combine key by key. False: the strongest layer alone counts."""
+    """Lists add up, strongest layer first; objects combine key by key, and in a `list map` the lists of a key add up.
+    False: the strongest layer alone counts."""
     repository: RepositoryRight = "yes"
     """`stricter`: only a value that allows no more than the user's own. `inside`: only paths in the repository."""
     environment: tuple[str, ...] = ()
@@ -330,6 +331,22 @@ KEYS: tuple[Key, ...] = (
         "Seconds of processor time that one process of a command may use; 0 sets no limit.",
         default=43_200,
         minimum=0,
+        repository="no",
+    ),
+    Key(
+        "hooks",
+        "list map",
+        'Commands to run at fixed points of a session: `{"PreToolUse": [{"matcher": "Bash", "hooks": '
+        '[{"type": "command", "command": "…"}]}]}`.',
+        default={},
+        merge=True,
+    ),
+    Key(
+        "claudeHooks",
+        "boolean",
+        "Also use the hooks of `~/.claude/settings.json` and of the project's `.claude/settings.json` and "
+        "`.claude/settings.local.json`.",
+        default=True,
         repository="no",
     ),
     Key("systemPrompt", "text", "Replaces the default system prompt."),

@@ -132,7 +132,7 @@ class Settings:
         return value
 
     def mapping(self, name: str) -> Mapping[str, Any]:
-        value: Mapping[str, Any] = self._of(name, "object", "text map")
+        value: Mapping[str, Any] = self._of(name, "object", "text map", "list map")
         return value
 
     def _of(self, name: str, *kinds: str) -> Any:
@@ -376,6 +376,11 @@ def _combined(items: Sequence[LayerValue]) -> Any:
     if key.kind == "texts":
         return tuple(dict.fromkeys(text for item in items for text in item.value))
     merged: dict[str, Any] = {}
+    if key.kind == "list map":
+        for item in items:
+            for name, entries in item.value.items():
+                merged[name] = [*merged.get(name, ()), *entries]
+        return merged
     for item in reversed(items):
         merged = _laid_over(merged, item.value)
     return merged

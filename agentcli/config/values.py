@@ -15,6 +15,7 @@ _NAMES = {
     "texts": "a list of strings",
     "object": "an object",
     "text map": "an object whose values are strings",
+    "list map": "an object whose values are lists",
 }
 _HUGE = 10**15
 """Upper limit for numbers, which also excludes infinity and NaN."""
@@ -55,6 +56,8 @@ def _typed(key: Key, value: Any) -> Any:
         case "texts", str() if not key.merge:
             return tuple(part.strip() for part in value.split(",") if part.strip())
         case "object", dict():
+            return value
+        case "list map", dict() if all(isinstance(item, list) for item in value.values()):
             return value
         case "text map", dict() if all(_is_variable(name, item) for name, item in value.items()):
             return value

@@ -312,6 +312,45 @@ class AgentFinished(Event):
 
 
 @frozen(kw_only=True)
+class HookStarted(Event):
+    hook_id: str
+    event_name: str
+    """PreToolUse, Stop, …"""
+    name: str
+    """The command or the function's name, shortened."""
+    tool_use_id: str = ""
+    """The call that it is about; "" if it is not about one."""
+
+
+@frozen(kw_only=True)
+class HookFinished(Event):
+    """A hook has ended. Not sent for one that an abort stopped."""
+
+    hook_id: str
+    event_name: str
+    name: str
+    outcome: str
+    """success, allowed, asked, denied, blocked, stopped, failed, timed_out or crashed."""
+    duration_ms: int = 0
+    text: str = ""
+    """Its reason, or what went wrong."""
+    tool_use_id: str = ""
+    source: str = ""
+    """The settings file or plugin that it comes from."""
+    exit_code: int | None = None
+    """None for a function, and for a command that was stopped."""
+    output: str = ""
+    """The beginning of what it printed."""
+    errors: str = ""
+    """The beginning of what it printed to standard error."""
+
+    @property
+    def is_notable(self) -> bool:
+        """Whether it has stopped something or failed, so that the user should see it."""
+        return self.outcome not in ("success", "allowed", "asked")
+
+
+@frozen(kw_only=True)
 class DirectoryChanged(Event):
     """Later calls run in this folder."""
 

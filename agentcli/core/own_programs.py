@@ -212,8 +212,13 @@ def become(code: str, *arguments: str, libraries: Sequence[str]) -> NoReturn:
 
 def kill_group(leader: int) -> None:
     """SIGKILL to the group of a process started here. Call it before waiting: after that its number may be reused."""
+    signal_group(leader, signal.SIGKILL)
+
+
+def signal_group(leader: int, number: signal.Signals) -> None:
+    """As `kill_group`, with any signal."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, signal.SIGKILL)
+        os.killpg(leader, number)
 
 
 def _checked(command: Sequence[str]) -> Sequence[str]:

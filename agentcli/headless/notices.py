@@ -38,6 +38,8 @@ def notice(event: Event) -> tuple[int, str] | None:
     if isinstance(event, ev.NoticeRaised):
         # The output of a command is the answer itself.
         return None if event.code == "command" else (VERBOSE if event.level == "info" else ALWAYS, _line(event.text))
+    if isinstance(event, ev.HookFinished):
+        return (ALWAYS, _line(event_line(event)[0])) if event.is_notable else None
     importance = _IMPORTANCE.get(type(event))
     if importance is None:
         return None

@@ -76,10 +76,10 @@ class JsonOutput:
 
 
 class StreamJsonOutput:
-    def __init__(self, writer: StreamWriter, ids: Ids, replay: bool = False) -> None:
+    def __init__(self, writer: StreamWriter, ids: Ids, replay: bool = False, hooks: bool = False) -> None:
         self._writer = writer
         self._ids = ids
-        self._frames = Frames(ids, replay)
+        self._frames = Frames(ids, replay, hooks)
 
     async def show(self, event: Event) -> None:
         for frame in self._frames.frames(event):

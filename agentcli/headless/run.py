@@ -136,7 +136,8 @@ class HeadlessRun:
         writer, ids = StreamWriter(self._streams.stdout), RandomIds()
         match self._settings.output_format:
             case "stream-json":
-                return StreamJsonOutput(writer, ids, self._settings.replay_user_messages)
+                settings = self._settings
+                return StreamJsonOutput(writer, ids, settings.replay_user_messages, settings.include_hook_events)
             case "json":
                 return JsonOutput(writer, self._notices, ids)
             case "text":

@@ -18,6 +18,7 @@ class HeadlessSettings:
     input_format: InputFormat = "text"
     verbose: bool = False
     replay_user_messages: bool = False
+    include_hook_events: bool = False
     wait_background: bool = False
     """Wait for background commands at the end instead of stopping them."""
     debug_filter: str | None = None

@@ -26,6 +26,8 @@ from agentcli.core.events import (
     ContextEdited,
     Event,
     FeatureDropped,
+    HookFinished,
+    HookStarted,
     LoopSuspected,
     MessageAppended,
     ModeChanged,
@@ -74,11 +76,12 @@ _ERROR_NAMES = {
 
 
 class Frames:
-    """One per run. `replay` echoes prompts when they become part of the conversation."""
+    """One per run. `replay` echoes prompts when they become part of the conversation, `hooks` reports every hook."""
 
-    def __init__(self, ids: Ids, replay: bool = False) -> None:
+    def __init__(self, ids: Ids, replay: bool = False, hooks: bool = False) -> None:
         self._ids = ids
         self._replay = replay
+        self._hooks = hooks
         self.session_id = ""
         self._shown_blocks: dict[str, list[Block]] = {}
         self._shown_results: set[str] = set()
@@ -148,6 +151,9 @@ class Frames:
             case Result():
                 self.session_id = event.session_id or self.session_id
                 yield result_frame(event)
+            case HookStarted() | HookFinished() if self._hooks:
+                about = _hook(event)
+                yield self._system(about.pop("subtype"), event, **about)
             case _:
                 if (fields := _system_fields(event)) is not None:
                     yield self._system(fields.pop("subtype"), event, **fields)
@@ -359,6 +365,24 @@ def _denied(event: PermissionDenied) -> Json:
     }
 
 
+def _hook(event: HookStarted | HookFinished) -> Json:
+    about = {"hook_id": event.hook_id, "hook_name": event.name, "hook_event": event.event_name}
+    if isinstance(event, HookStarted):
+        return {"subtype": "hook_started", **about, "tool_use_id": event.tool_use_id or None}
+    return {
+        "subtype": "hook_response",
+        **about,
+        "tool_use_id": event.tool_use_id or None,
+        "outcome": event.outcome,
+        "reason": event.text,
+        "source": event.source,
+        "exit_code": event.exit_code,
+        "stdout": event.output,
+        "stderr": event.errors,
+        "duration_ms": event.duration_ms,
+    }
+
+
 def _notice(text: str, level: str = "info", code: str = "") -> Json:
     return {"subtype": "notice", "level": level, "text": text, "code": code}
 
@@ -383,6 +407,7 @@ _SYSTEM_FIELDS: Mapping[type[Event], Callable[[Any], Json | None]] = {
     AgentFinished: _agent_finished,
     ModeChanged: _mode,
     NoticeRaised: lambda event: _notice(event.text, event.level, event.code),
+    HookFinished: lambda event: _notice(*event_line(event), "hook") if event.is_notable else None,
     FeatureDropped: lambda event: _notice(*event_line(event), "feature_dropped"),
     RequestRepaired: lambda event: _notice(*event_line(event), event.repair),
     LoopSuspected: lambda event: _notice(*event_line(event), "loop_suspected"),

@@ -100,15 +100,15 @@ class SessionDriver:
         self._holding = True
         if queued := self.withdraw_queued():
             self._view.give_back(queued)
-        await self.close()
+        await self.close("resume" if engine.messages else "clear")
         self._questions.clear()
         self._view.clear()
         self._due = [Sent(sent.draft, self._view.show_sent(sent.draft)) for sent in self._due]
         self._holding = False
         self.open(engine)
 
-    async def close(self) -> None:
-        """End all work and close the engine."""
+    async def close(self, reason: str = "exit") -> None:
+        """End all work and close the engine. `reason` as for `Engine.aclose`."""
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.abort(AbortReason.SHUTDOWN)
@@ -121,7 +121,7 @@ class SessionDriver:
             self.stuck = bool(pending)
         self._running = self._guard = self._watching = self._abort_reason = None
         if engine is not None:
-            await engine.aclose()
+            await engine.aclose(reason)
 
     def note(self, text: str, level: str = "info") -> None:
         """Show a line of the front end's own, which a resumed session shows again."""

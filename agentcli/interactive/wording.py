@@ -25,6 +25,8 @@ Outcome = Literal["done", "denied", "interrupted", "failed"]
 INTERRUPTED = "Interrupted. Partial output is kept. What should be done instead?"
 SUMMARY_TITLE = "Summary of the conversation so far"
 ABORTED = ("aborted_streaming", "aborted_tools")
+PROMPT_BLOCKED = "prompt_blocked"
+"""Terminal of a prompt that a hook blocked, which has a line of its own."""
 
 
 def message_line(message: Message) -> str:
@@ -140,8 +142,17 @@ def event_line(event: ev.Event) -> tuple[str, Level]:
             what = f"Background {event.task_id} {event.status}: {plain_line(event.command, 80)}"
             failed: Level = "warning" if event.status == "failed" else "info"
             return f"{what} ({event.summary})" if event.summary else what, failed
+        case _:
+            return _part_line(event)
+
+
+def _part_line(event: ev.Event) -> tuple[str, Level]:
+    """The lines about sub-agents, hooks and the context."""
+    match event:
         case ev.AgentStarted() | ev.AgentFinished():
             return _agent_line(event)
+        case ev.HookStarted() | ev.HookFinished():
+            return _hook_line(event)
         case _:
             return _context_line(event)
 
@@ -156,6 +167,28 @@ def _agent_line(event: ev.AgentStarted | ev.AgentFinished) -> tuple[str, Level]:
     what = f"Agent {plain_line(event.name)} {event.status}: {plain_line(event.description, 80)}"
     level: Level = "warning" if event.status == "failed" else "info"
     return f"{what} ({', '.join(parts)})", level
+
+
+_HOOK_VERBS = {
+    "denied": "denied the call",
+    "blocked": "blocked",
+    "stopped": "stopped the work",
+    "timed_out": "timed out",
+    "crashed": "failed",
+    "failed": "failed",
+    "asked": "asked for approval",
+    "allowed": "allowed the call",
+}
+
+
+def _hook_line(event: ev.HookStarted | ev.HookFinished) -> tuple[str, Level]:
+    if isinstance(event, ev.HookStarted):
+        return f"Running the hook {plain_line(event.name)}", "info"
+    source = f" ({plain_line(event.source, 120)})" if event.source else ""
+    who = f"{plain_line(event.event_name)} hook {plain_line(event.name)}{source}"
+    text = plain_line(plain_text(event.text), 500)
+    verb = _HOOK_VERBS.get(event.outcome, "ended")
+    return f"{who} {verb}: {text}" if text else f"{who} {verb}", "warning" if event.is_notable else "info"
 
 
 def _context_line(event: ev.Event) -> tuple[str, Level]:
@@ -199,6 +232,8 @@ def result_line(event: ev.Result, reported: Collection[str] = ()) -> tuple[str, 
     the texts of failures that were shown already."""
     if event.terminal == "command_failed":
         return None
+    if event.terminal == PROMPT_BLOCKED:
+        return "The prompt was not sent.", "warning", ()
     if event.is_error:
         errors = tuple(plain_text(error) for error in event.errors if error not in reported)
         ending = _ENDINGS.get(event.terminal)

@@ -15,6 +15,7 @@ from agentcli.plain.reading import Left
 
 if TYPE_CHECKING:
     from agentcli.assemble import Options
+    from agentcli.config.trust import TrustState
     from agentcli.plain.start import Plain
 
 _INSTEAD = {
@@ -76,6 +77,11 @@ Shift+Tab changes the permission mode; Ctrl+B moves a command to the background"
             if text.strip().isdecimal() and 1 <= int(text) <= len(choices):
                 return choices[int(text) - 1].value
             session.note(f"Type a number from 1 to {len(choices)}, or nothing.", "warning")
+
+    async def review_trust(self, state: TrustState) -> bool:
+        from agentcli.plain.questions import ask_about_trust
+
+        return await ask_about_trust(state, self._plain.session, may_leave=False) == "t"
 
     def hint(self, text: str) -> None:
         self._plain.session.note(text)

@@ -222,6 +222,10 @@ class Printer:
             self._reported.add(event.text)
         return self.note(*wording.event_line(event))
 
+    @_show.register
+    def _(self, event: ev.HookFinished, now: float) -> list[Piece]:
+        return self.note(*wording.event_line(event)) if event.is_notable else []
+
     # ----------------------------------------------------------------------------------------------------- tools
 
     @_show.register

@@ -350,6 +350,14 @@ def _effects(event: ev.CompactionProposed) -> list[Piece]:
 
 async def may_go_on(state: TrustState, asking: Asking, trust: Callable[[TrustState], None]) -> bool:
     """Ask about a folder that brings settings along, all of which are shown; false: the person wants to leave."""
+    letter = await ask_about_trust(state, asking, may_leave=True)
+    if letter == "t":
+        trust(state)
+    return letter != "x"
+
+
+async def ask_about_trust(state: TrustState, asking: Asking, *, may_leave: bool) -> str:
+    """`t` for trust, `r` for restricted, `x` for leaving."""
     count = len(state.changed)
     files = counted(count, "file")
     said = f"{files} changed since you trusted it" if state.known else f"It brings {files}"
@@ -364,15 +372,13 @@ async def may_go_on(state: TrustState, asking: Asking, trust: Callable[[TrustSta
     choices = (
         *(() if state.unshowable else (LetterChoice("t", "trust it: all of this takes effect"),)),
         LetterChoice("r", "restricted: continue without it; only its deny and ask rules apply"),
-        LetterChoice("x", "exit"),
+        *((LetterChoice("x", "exit"),) if may_leave else ()),
     )
     try:
         letter, _rest = await choose(choices, asking)
     except _Closed:
-        return False
-    if letter == "t":
-        trust(state)
-    return letter != "x"
+        return "x"
+    return letter
 
 
 def _part(part: TrustedContent, state: TrustState) -> list[Piece]:

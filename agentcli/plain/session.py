@@ -72,9 +72,9 @@ class PlainSession:
         self._view.print(past)
         self._driver.open(engine)
 
-    async def close(self) -> None:
-        """End all work and close the engine."""
-        await self._driver.close()
+    async def close(self, reason: str = "exit") -> None:
+        """End all work and close the engine. `reason` as for `Engine.aclose`."""
+        await self._driver.close(reason)
         await self._view.aclose()
 
     def answer(self, request_id: str, answer: Answer | None) -> None:

@@ -298,7 +298,7 @@ class Plain:
 
     async def open(self, options: Options) -> None:
         engine = await asyncio.to_thread(_built, self.welcoming.prepared(options))
-        await self.session.close()
+        await self.session.close("resume" if engine.messages else "clear")
         await self._use(engine)
 
     async def _use(self, engine: Engine) -> None:

@@ -29,6 +29,7 @@ SHOWN_ONLY: tuple[type[ev.Event], ...] = (
     ev.CompactionStarted,
     ev.CompactionFailed,
     ev.ToolStarted,
+    ev.HookFinished,
 )
 """Events that are recorded only to be shown again."""
 
@@ -41,6 +42,8 @@ def event_record(event: ev.Event) -> Json:
     """The event as in `event_to_dict`, without fields at their default, and with only the start of a very long text."""
     if isinstance(event, ev.NoticeRaised):
         event = replace(event, text=_beginning(event.text))
+    elif isinstance(event, ev.HookFinished):
+        event = replace(event, output="", errors="")
     data = event_to_dict(event)
     for spec in fields(event):
         default = spec.default_factory() if spec.default_factory is not MISSING else spec.default

@@ -148,6 +148,8 @@ class SessionStore(Store):
         return self._journal.problem
 
     def record(self, event: ev.Event) -> None:
+        if isinstance(event, ev.HookFinished) and not event.is_notable:
+            return
         if event.agent == ev.USER_AGENT or (not event.agent and isinstance(event, SHOWN_ONLY)):
             self._record_shown(event)
             return

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from agentcli.agent.context.report import ChangePrice
     from agentcli.agent.engine import Engine
     from agentcli.assemble import Options
+    from agentcli.commands.hooks import HookRow
     from agentcli.config.settings import SettingRow as Setting
+    from agentcli.config.trust import TrustState
     from agentcli.providers.base import Effort
     from agentcli.session.find import SessionInfo
     from agentcli.tui.app import AgentApp
@@ -42,6 +44,7 @@ class AppFrontEnd(FrontEnd):
             "cost": self._cost,
             "diff": self._diff,
             "tasks": self._tasks,
+            "hooks": self._hooks,
             "help": self._help,
             "theme": self._theme,
             "settings": self._settings,
@@ -98,6 +101,13 @@ class AppFrontEnd(FrontEnd):
 
     async def disconnect(self) -> str:
         return await self._app.welcoming.forget_key(await self.options())
+
+    async def review_trust(self, state: TrustState) -> bool:
+        from agentcli.tui.dialogs.trust import TrustReview
+
+        dialog = TrustReview(state, self._chat.palette, typed=lambda: self._chat.prompt.last_typed)
+        answer: str | None = await self._app.ask_on_screen(dialog)
+        return answer == "trust"
 
     async def save_setting(self, name: str, value: Any, scope: str = "user") -> str:
         if name == "theme" and isinstance(value, str):
@@ -193,6 +203,11 @@ class AppFrontEnd(FrontEnd):
         finally:
             refreshing.stop()
         return picked[1] if picked is not None else None
+
+    async def _hooks(self, rows: Sequence[HookRow]) -> None:
+        from agentcli.tui.pages.hooks import HooksPage
+
+        await self._app.ask_on_screen(HooksPage(rows, self._chat.palette))
 
     async def _help(self, keys_first: bool = False) -> Any:
         from agentcli.commands.help import READ_ON, manual_lines

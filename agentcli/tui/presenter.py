@@ -351,6 +351,17 @@ class Presenter:
         return self.note(text, level, type(event).__name__)
 
     @_show.register
+    def _(self, event: ev.HookStarted, now: float) -> list[Operation]:
+        self._phase(self.activity.phase or "tools", wording.event_line(event)[0])
+        return []
+
+    @_show.register
+    def _(self, event: ev.HookFinished, now: float) -> list[Operation]:
+        if not event.is_notable:
+            return []
+        return self.note(*wording.event_line(event), "HookFinished")
+
+    @_show.register
     def _(self, event: ev.CompactionProposed, now: float) -> list[Operation]:
         self._phase("waiting", "Waiting for your answer")
         return []
@@ -420,6 +431,8 @@ class Presenter:
     @_show.register
     def _(self, event: ev.Result, now: float) -> list[Operation]:
         aborted = event.terminal in wording.ABORTED
+        if event.terminal == wording.PROMPT_BLOCKED and self._echoed:
+            self._echoed -= 1
         operations = self._close(now, "interrupted" if aborted or self._halted else "failed")
         if aborted and not self._halted:
             operations.append(Add(EndItem(id=self._new("end"), text=wording.INTERRUPTED, level="warning")))

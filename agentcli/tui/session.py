@@ -192,6 +192,6 @@ class TuiSession(SessionDriver):
         self._transcript.past = past
         await super().replace(engine)
 
-    async def close(self) -> None:
+    async def close(self, reason: str = "exit") -> None:
         await self._transcript.facts.aclose()
-        await super().close()
+        await super().close(reason)

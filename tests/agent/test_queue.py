@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.agent.loop_state import LoopState
-from agentcli.agent.ports import Extensions, Hooks, StopVerdict
+from agentcli.agent.ports import Extensions, Hooks, PromptVerdict, StopVerdict
 from agentcli.agent.profile import Bounds
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
@@ -38,9 +38,9 @@ class OneBlock(Hooks):
     def __init__(self) -> None:
         self.blocks = 1
 
-    async def before_prompt(self, text: str) -> tuple[str, ...]:
+    async def before_prompt(self, text: str) -> PromptVerdict:
         await asyncio.sleep(1)
-        return ("Told by a hook.",)
+        return PromptVerdict(("Told by a hook.",))
 
     async def before_stop(self, state: LoopState) -> StopVerdict:
         await asyncio.sleep(1)

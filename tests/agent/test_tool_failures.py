@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.ports import Extensions, Hooks, PostToolVerdict, PreToolVerdict
+from agentcli.agent.ports import Extensions, Hooks, PostToolVerdict, PreToolVerdict, PromptVerdict
 from agentcli.agent.profile import Bounds, Tuning
 from agentcli.agent.toolcalls.executor import BatchExecutor, Executor
 from agentcli.core import events as ev
@@ -212,9 +212,9 @@ def test_a_hook_that_raises_after_a_call_does_not_undo_its_success() -> None:
 
 
 class SlowHooks(Hooks):
-    async def before_prompt(self, text: str) -> tuple[str, ...]:
+    async def before_prompt(self, text: str) -> PromptVerdict:
         await asyncio.sleep(1_000)
-        return ("too late",)
+        return PromptVerdict(("too late",))
 
     async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> PostToolVerdict:
         await asyncio.sleep(1_000)
@@ -222,8 +222,8 @@ class SlowHooks(Hooks):
 
 
 class SlowAfterTool(SlowHooks):
-    async def before_prompt(self, text: str) -> tuple[str, ...]:
-        return ()
+    async def before_prompt(self, text: str) -> PromptVerdict:
+        return PromptVerdict()
 
 
 def test_an_abort_ends_a_hook_that_runs_before_the_prompt() -> None:

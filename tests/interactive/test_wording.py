@@ -37,6 +37,16 @@ EVENTS: list[ev.Event] = [
         cost_usd=0.04,
         duration_ms=65_000,
     ),
+    ev.HookStarted(hook_id="h", event_name="PreToolUse", name="check.sh"),
+    ev.HookFinished(
+        hook_id="h",
+        event_name="PreToolUse",
+        name="check.sh",
+        outcome="denied",
+        text="No\x1b[31m rm.",
+        source=".agentcli/settings.json",
+    ),
+    ev.HookFinished(hook_id="h", event_name="Stop", name="tests", outcome="success"),
     ev.PrefixBroken(reason="its description changed", block="the tool Bash", rebilled_tokens=48_210),
     ev.ContextEdited(edits=[], step="snip", freed_tokens=12_300, text="cleared 12 old results"),
     ev.ContextEdited(edits=[], step="person", freed_tokens=-800, text="took back a drop"),
@@ -61,6 +71,9 @@ info    Permission mode: plan (you chose it)
 warning Background bash_1 failed: make watch (exit code 2)
 info    Agent explore started in the background: find the parser
 info    Agent explore completed: find the parser (3 turns, 12.3k tokens, $0.04, 1 min 5 s)
+info    Running the hook check.sh
+warning PreToolUse hook check.sh (.agentcli/settings.json) denied the call: No rm.
+info    Stop hook tests ended
 info    The prompt cache broke at the tool Bash: its description changed (48.2k tokens billed again)
 info    Freed about 12.3k tokens of context: cleared 12 old results
 info    Added about 800 tokens to the context: took back a drop

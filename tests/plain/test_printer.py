@@ -86,6 +86,7 @@ SILENT: tuple[type[ev.Event], ...] = (
     ev.RequestStarted,
     ev.ReplyStarted,
     ev.BlockStarted,
+    ev.HookStarted,
     ev.ToolInputStreamed,
     ev.RawStreamed,
     ev.UsageReported,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -17,6 +18,8 @@ from agentcli.commands.run import run_command
 from agentcli.config.trust import TrustStore
 from agentcli.core import events as ev
 from agentcli.core.permission import PermissionMode
+from agentcli.hooks.rules import EVENTS
+from agentcli.plugins.plugin import HOOK_EVENTS
 from tests.support.assembled import Assembled
 from tests.support.fakes import result_of
 from tests.support.scripts import call, reply, say
@@ -65,6 +68,38 @@ async def test_the_model_calls_the_tool_of_a_plugin(project: Path) -> None:
         assert "word_count" in tools_of(run.requests[0])
         started = next(event for event in events if isinstance(event, ev.SessionStarted))
         assert "word_count" in started.tools
+
+
+async def test_plugins_load_after_the_start_and_an_interruption_does_not_lose_them(project: Path) -> None:
+    install(project, "word_count")
+    async with Assembled(project, ["Hi."]) as run:
+        plugins = run.engine.plugins
+        assert plugins is not None
+        assert not plugins.loaded
+        loading = asyncio.ensure_future(run.engine.warm())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        loading.cancel()
+        await asyncio.wait({loading})
+        await run.run("go")
+        assert "word_count" in tools_of(run.requests[0])
+
+
+async def test_the_list_shows_what_each_plugin_adds(project: Path) -> None:
+    install(project, "word_count", "standup")
+    write(user_folder(project) / "bad.py", "import nothing_like_it\x1b[2J\n")
+    async with Assembled(project, []) as run:
+        text = result_of(await run.follow(run_command(run.engine, "plugins", ""))).text
+        assert re.sub(r"\d+ ms", "N ms", text).split("\n")[2:] == [
+            "standup  user  ~/.config/agentcli/plugins/standup.py  N ms",
+            "  adds: command /turns, command /standup",
+            "word_count  user  ~/.config/agentcli/plugins/word_count.py  N ms",
+            "  adds: tool word_count",
+        ]
+        assert text.startswith("bad  user  ~/.config/agentcli/plugins/bad.py  not loaded\n  problem: ~/")
+        install(project, "echo")
+        again = result_of(await run.follow(run_command(run.engine, "plugins", "reload"))).text
+        assert "adds: provider echo" in again
 
 
 async def test_a_tool_that_is_not_safe_needs_approval(project: Path) -> None:
@@ -134,6 +169,48 @@ async def test_a_context_step_that_fails_changes_nothing(project: Path, body: st
     async with Assembled(project, ["Fine."]) as run:
         assert result_of(await run.run("go")).text == "Fine."
         assert [text for text in run.notices if "the context step bad failed" in text]
+
+
+async def test_a_hook_denies_a_call_until_its_plugin_is_removed(project: Path) -> None:
+    folder = install(project, "no_force")
+    push = reply(call("Bash", command="echo git push --force"))
+    async with Assembled(project, [push, "No.", push, "Done."]) as run:
+        await run.run("push")
+        assert "Forced pushes are not allowed here." in run.results[0]
+        (folder / "no_force.py").unlink()
+        await run.run("push")
+        assert run.results[1] == "git push --force"
+
+
+async def test_a_hook_that_raises_is_reported_with_file_and_line_and_the_user_is_asked(project: Path) -> None:
+    text = (EXAMPLES / "no_force.py").read_text().replace('event["tool_input"]', 'event["nothing"]')
+    write(user_folder(project) / "no_force.py", text)
+    replies = [reply(call("Bash", command="echo hi")), "Done."]
+    async with Assembled(project, replies, options={"permission_mode": PermissionMode.BYPASS}) as run:
+        await run.run("go")
+        failed = [event for event in run.events if isinstance(event, ev.HookFinished)]
+        assert "no_force.py:12: KeyError: 'nothing'" in failed[0].text
+        assert run.results == ["hi"]
+
+
+async def test_hooks_of_plugins_run_for_prompts_and_the_start_of_the_session(project: Path) -> None:
+    text = (
+        "from agentcli import Plugin\nplugin = Plugin()\n"
+        "@plugin.hook('SessionStart')\ndef begun(event):\n    return 'Answer in French.'\n"
+        "@plugin.hook('UserPromptSubmit')\nasync def sent(event):\n    return f\"In {event['cwd'][:1]}\"\n"
+    )
+    write(user_folder(project) / "context.py", text)
+    async with Assembled(project, ["Oui.", "Oui."]) as run:
+        await run.run("go")
+        first = str(run.requests[0]["messages"])
+        assert "Answer in French." in first
+        assert "In /" in first
+        assert run.engine.hooks is not None
+        assert len(list(run.engine.hooks.listing())) == 2
+
+
+def test_plugins_know_the_same_hook_events_as_settings() -> None:
+    assert HOOK_EVENTS == EVENTS
 
 
 async def test_a_renderer_makes_the_display_of_a_call(project: Path) -> None:

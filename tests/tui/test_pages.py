@@ -20,6 +20,7 @@ from textual.selection import Selection
 from textual.widgets import Static
 
 from agentcli.agent.context.report import Category, ContextItem
+from agentcli.commands.hooks import HookRow
 from agentcli.config.schema import BY_NAME, KEYS
 from agentcli.config.settings import SettingRow as Setting
 from agentcli.core.usage import Totals, Usage
@@ -30,6 +31,7 @@ from agentcli.tui.keys import SCREEN_KEYS, app_bindings, help_rows, screen_bindi
 from agentcli.tui.pages.context import ContextPage, shared_out
 from agentcli.tui.pages.cost import CostNotes, CostPage
 from agentcli.tui.pages.help import HelpPage
+from agentcli.tui.pages.hooks import HooksPage
 from agentcli.tui.pages.settings import SettingChange, SettingScope, SettingsPage
 from agentcli.tui.pages.tasks import TasksPage
 from agentcli.tui.prompt.box import PromptBox
@@ -471,6 +473,27 @@ def test_background_commands_show_how_they_are_doing() -> None:
     for width in (120, 80, 40):
         empty = look(TasksPage([], lambda _id: []), size=(width, 24)).split("\n")
         assert empty[1:] == ["   No commands in the background.", " Esc back"]
+
+
+def test_hooks_are_listed_by_event_found_by_typing_and_shown_whole() -> None:
+    hooks = [
+        HookRow("PreToolUse", "Bash", "check.sh", ".agentcli/settings.json", "denied, 0.1 s"),
+        HookRow("Stop", "", "run-tests", "~/.claude/settings.json", ""),
+    ]
+    assert look(HooksPage(hooks)) == (
+        "─── Hooks ──────────────────────────────────────────────────────────────────────\n"
+        " ⌕ type to search\n"
+        " PreToolUse Bash\n"
+        " ❯ check.sh   .agentcli/settings.json  denied, 0.1 s\n"
+        " Stop\n"
+        "   run-tests  ~/.claude/settings.json\n"
+        " type search · ↑↓ move · Enter show · Esc back"
+    )
+    found = look(HooksPage(hooks), *"tests")
+    assert "run-tests" in found
+    assert "check.sh" not in found
+    assert "Last run: denied, 0.1 s" in look(HooksPage(hooks), "enter")
+    play(HooksPage(hooks), through_all_sizes)
 
 
 def test_k_stops_a_running_command_and_says_that_another_has_ended() -> None:

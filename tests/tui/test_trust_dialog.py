@@ -8,7 +8,7 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState, TrustStore
-from agentcli.tui.dialogs.trust import TrustDialog
+from agentcli.tui.dialogs.trust import TrustDialog, TrustReview
 from agentcli.tui.theme.palette import Palette
 from tests.tui.dialog_host import Clock, Host, look, play, press, replies, shown
 
@@ -143,3 +143,8 @@ def test_it_shows_what_the_store_found_and_changes_nothing(tmp_path: Path) -> No
     assert host.answer == "trust"
     assert not store.state(project).trusted
     assert not (tmp_path / "state").exists()
+
+
+def test_during_a_session_there_is_no_exit() -> None:
+    names = [choice.name for choice in TrustReview(state(), Palette(), clock=Clock()).choices()]
+    assert names == ["trust", "restricted"]

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from agentcli.agent.context.compaction_plan import CompactionDependencies, CompactionDraft, drafted
 from agentcli.agent.context.compaction_preview import RequestTokens
+from agentcli.agent.hook_call import HookCall
 from agentcli.agent.questions import Questions
 from agentcli.agent.side_call import SideCall
 from agentcli.context import compact as words
@@ -22,7 +23,7 @@ from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.abort import Aborted, AbortSignal
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import Json, Message, Origin, ToolUseBlock, user_message
+from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolUseBlock, user_message
 from agentcli.core.permission import Answer
 from agentcli.core.usage import Usage
 from agentcli.providers.base import FailureKind
@@ -32,6 +33,7 @@ __all__ = ["INTERRUPTED", "Compaction", "CompactionDependencies", "Shortening"]
 MAX_SUMMARY_TOKENS = 16_000
 RAISED_SUMMARY_TOKENS = 48_000
 LEAST_SUMMARY_TOKENS = 4_000
+BLOCKED = "A hook blocked the compaction. The conversation is unchanged."
 INTERRUPTED = "Compaction was interrupted. The conversation is unchanged."
 _CANCELLED = "Compaction was cancelled. The conversation is unchanged."
 NOTHING_YET = "There is nothing to compact yet. The conversation is unchanged."
@@ -99,8 +101,24 @@ class Compaction:
         for message in self.messages:
             yield ev.MessageAppended(message=message)
         yield ev.ContextCompacted(trigger=self._trigger, tokens_before=before, tokens_after=after)
+        async with aclosing(self._run_hooks_after()) as events:
+            async for event in events:
+                yield event
+
+    async def _run_hooks_after(self) -> AsyncGenerator[ev.Event, None]:
+        """Their texts for the model follow the summary."""
+        own, signal, trigger = self._dependencies, self._signal, self._trigger
+        ended = HookCall(own.hooks, lambda hooks: hooks.after_compact(trigger), signal, None)
+        begun = HookCall[tuple[str, ...]](own.hooks, lambda hooks: hooks.before_session("compact"), signal, ())
         with suppress(Aborted):
-            await signal.run(own.hooks.after_compact(self._trigger))
+            for call in (ended.run(), begun.run()):
+                async with aclosing(call) as events:
+                    async for event in events:
+                        yield event
+        if begun.verdict:
+            message = Message("user", tuple(map(TextBlock, begun.verdict)), own.ids.new(), Origin.HOOK)
+            self.messages = (*self.messages, message)
+            yield ev.MessageAppended(message=message)
 
     # ------------------------------------------------------------------------------------------------ the summary
 
@@ -113,10 +131,18 @@ class Compaction:
         if asking is None:
             self.problem = NOTHING_YET
             return
+        preparing = HookCall[str | None](
+            own.hooks, lambda hooks: hooks.before_compact(self._trigger, self._focus), signal, None
+        )
         try:
-            focus = await signal.run(own.hooks.before_compact(self._trigger, self._focus))
+            async with aclosing(preparing.run()) as events:
+                async for event in events:
+                    yield event
         except Aborted:
             self.problem = INTERRUPTED
+            return
+        if (focus := preparing.verdict) is None:
+            self.problem = BLOCKED
             return
         while True:
             request = own.requests.build(asking.wire(focus), asking.max_tokens, "compact", own.budget_spent)

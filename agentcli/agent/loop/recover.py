@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
 from agentcli.agent.context.compaction import Compaction
+from agentcli.agent.hook_call import HookCall
 from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.decide import Find, TurnOutcome
 from agentcli.agent.loop.dependencies import LoopDependencies
 from agentcli.agent.loop.repetition import LoopQuestion
 from agentcli.agent.loop_state import Continue, EndReason, LoopState, Stop, Transition, next_state
+from agentcli.agent.ports import PromptVerdict, StopVerdict
 from agentcli.agent.prompt_queue import QueuedPrompt
 from agentcli.agent.toolcalls.refusals import refused_again
 from agentcli.context.compact import pinned_now
 from agentcli.core import events as ev
 from agentcli.core.abort import Aborted, AbortReason, AbortSignal
 from agentcli.core.ids import Ids
-from agentcli.core.messages import Message, Origin, user_message
+from agentcli.core.messages import Message, Origin, TextBlock, user_message
 
 
 class FactCheck:
@@ -90,14 +92,15 @@ class FactCheck:
             self.outcome = replace(self.outcome, loop_verdict=question.verdict)
 
     async def _run_stop_hooks(self) -> AsyncGenerator[ev.Event, None]:
+        hooks, state = self._dependencies.extensions.hooks, self.state
+        asking = HookCall(hooks, lambda hooks: hooks.before_stop(state), self._signal, StopVerdict())
         try:
-            verdict = await self._signal.run(self._dependencies.extensions.hooks.before_stop(self.state))
-            self.outcome = replace(self.outcome, stop_hooks=verdict)
+            async with aclosing(asking.run()) as events:
+                async for event in events:
+                    yield event
+            self.outcome = replace(self.outcome, stop_hooks=asking.verdict)
         except Aborted as abort:
             self.outcome = replace(self.outcome, aborted=abort.reason)
-        no_events: tuple[ev.Event, ...] = ()
-        for event in no_events:
-            yield event
 
 
 class Continuation:
@@ -133,16 +136,42 @@ class Continuation:
         if has_results or transition in (Transition.STOP_HOOK_BLOCKING, Transition.TOKEN_BUDGET_CONTINUATION):
             queue = dependencies.queue
             while (prompt := queue.first(most="next")) is not None:
-                yield self._added(Message("user", prompt.content, prompt.id, Origin.QUEUED))
-                queue.remove(prompt.id)
-                async with aclosing(_mentioned(dependencies, self._state, prompt, signal)) as events:
+                async with aclosing(self._take_in(prompt)) as events:
                     async for event in events:
-                        yield self._added(event.message) if isinstance(event, ev.MessageAppended) else event
+                        yield event
+                if queue.first(most="next") is prompt:
+                    break  # an abort has left it queued
         if has_results:
             for message in await attachments_now(dependencies, before, signal):
                 yield self._added(message)
         self.next_state = next_state(self._state, decision, self._outcome.output_tokens)
         yield ev.LoopContinued(transition=transition.value, turn=self.next_state.turn_count, data=dict(decision.data))
+
+    async def _take_in(self, prompt: QueuedPrompt) -> AsyncGenerator[ev.Event, None]:
+        """Move a queued prompt to the log, unless hooks block it."""
+        dependencies, queue = self._dependencies, self._dependencies.queue
+        hooks = dependencies.extensions.hooks
+        asking = HookCall(hooks, lambda hooks: hooks.before_prompt(prompt.text), self._signal, PromptVerdict())
+        try:
+            async with aclosing(asking.run()) as events:
+                async for event in events:
+                    yield event
+        except Aborted:
+            return
+        if prompt.id not in queue.ids:
+            return  # the user has taken it back meanwhile
+        if asking.verdict.blocked is not None:
+            queue.remove(prompt.id)
+            text = words.prompt_blocked(asking.verdict.blocked)
+            yield ev.NoticeRaised(text=text, level="warning", code="hook")
+            return
+        yield self._added(Message("user", prompt.content, prompt.id, Origin.QUEUED))
+        queue.remove(prompt.id)
+        if asking.verdict.context:
+            yield self._added(hook_message(asking.verdict.context, dependencies.turn.ids.new()))
+        async with aclosing(_mentioned(dependencies, self._state, prompt, self._signal)) as events:
+            async for event in events:
+                yield self._added(event.message) if isinstance(event, ev.MessageAppended) else event
 
     def _added(self, message: Message) -> ev.MessageAppended:
         self._state = self._state.adding(message)
@@ -163,7 +192,7 @@ class Ending:
         for prompt in refused_prompts(self._state) if outcome.refused is not None else ():
             dependencies.compaction.view.repair("leave_out_prompt", prompt)
             yield ev.RequestRepaired(repair="leave_out_prompt", through=prompt, text=stop.text)
-        if stop.terminal is EndReason.PROMPT_TOO_LONG:
+        if stop.terminal is EndReason.PROMPT_TOO_LONG or outcome.failure is not None:
             dependencies.detach(dependencies.extensions.hooks.after_failure(stop.text))
         for message in terminal_messages(stop, outcome, dependencies.turn.ids):
             yield ev.MessageAppended(message=message)
@@ -249,6 +278,11 @@ async def attachments_now(dependencies: LoopDependencies, state: LoopState, sign
         return tuple(await signal.run(dependencies.extensions.attachments.collect(state)))
     except Aborted:
         return ()
+
+
+def hook_message(texts: Sequence[str], message_id: str) -> Message:
+    """Texts of hooks for the model."""
+    return Message("user", tuple(TextBlock(text) for text in texts), message_id, Origin.HOOK)
 
 
 def refused_prompts(state: LoopState) -> list[str]:

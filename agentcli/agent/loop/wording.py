@@ -37,6 +37,10 @@ ABORTED = {
 }
 
 
+def prompt_blocked(reason: str) -> str:
+    return f"A hook blocked this prompt: {reason}"
+
+
 def token_budget(remaining: int) -> str:
     return (
         f"There are about {remaining:,} tokens of work left in what the user asked you to spend. Go on: deepen, check "

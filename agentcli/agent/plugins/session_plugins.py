@@ -65,17 +65,23 @@ class SessionPlugins:
 
     async def refresh(self) -> list[LoadedPlugin]:
         """Load what is new or changed, in a thread; returns the plugins that changed."""
+        try:
+            return await in_thread(self._load)
+        finally:
+            # Also when cancelled: the thread has ended then, and what it loaded is active.
+            self._news.set()
+            self.on_change()
+
+    def _load(self) -> list[LoadedPlugin]:
         first = not self.loaded
-        changed, problems = await in_thread(self.collection.refresh)
+        changed, problems = self.collection.refresh()
         self.active = combine(self.plugins, self._reserved)
         for problem in (*problems, *self.active.conflicts):
-            self._report(problem)
+            self._report(f"Plugin problem: {problem}", CODE)
         for plugin in () if first else changed:
             self._notices.append(NoticeRaised(text=self._change_text(plugin), code=CODE))
         for text in self._check_tools([tool.name for tool in self.active.tools]) if first else ():
-            self._notices.append(NoticeRaised(text=text, level="warning", code="rules"))
-        self._news.set()
-        self.on_change()
+            self._report(text, "rules")
         return changed
 
     def _change_text(self, plugin: LoadedPlugin) -> str:
@@ -90,14 +96,15 @@ class SessionPlugins:
         """A plugin's function failed while it was used. Reported once for each place and error."""
         logging.getLogger("agentcli").warning("plugin %s: %s failed", source.label, what, exc_info=error)
         problem = problem_of(source, error)
-        self._report(PluginProblem(problem.label, problem.line, f"{what} failed: {problem.text}"))
+        located = PluginProblem(problem.label, problem.line, f"{what} failed: {problem.text}")
+        self._report(f"Plugin problem: {located}", CODE)
         self._news.set()
 
-    def _report(self, problem: PluginProblem) -> None:
-        text = str(problem)
+    def _report(self, text: str, code: str) -> None:
+        """Warn the user, once for each text."""
         if text not in self._reported:
             self._reported.add(text)
-            self._notices.append(NoticeRaised(text=f"Plugin problem: {text}", level="warning", code=CODE))
+            self._notices.append(NoticeRaised(text=text, level="warning", code=code))
 
     def take_notices(self) -> list[NoticeRaised]:
         """Notices for the user, each once."""

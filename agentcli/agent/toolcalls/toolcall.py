@@ -14,9 +14,8 @@ from functools import partial
 from typing import Any, Literal, cast
 
 from agentcli.agent.live_permissions import LivePermissions
-from agentcli.agent.ports import Hooks, PostToolVerdict, PreToolVerdict, StopSource
+from agentcli.agent.ports import EmitEvent, Hooks, PostToolVerdict, PreToolVerdict, StopSource
 from agentcli.agent.questions import Questions
-from agentcli.agent.side_call import EmitEvent
 from agentcli.agent.toolcalls.changed_paths import changed_paths
 from agentcli.agent.toolcalls.network_offer import (
     MOST_OFFERS,
@@ -85,12 +84,22 @@ class _Refused(Exception):
     """Ends the way of a call early, inside this module only."""
 
     def __init__(
-        self, text: str, summary: str = "", outcome: Outcome = "failed", said: UserWords | None = None
+        self,
+        text: str,
+        summary: str = "",
+        outcome: Outcome = "failed",
+        said: UserWords | None = None,
+        stop: str | None = None,
+        context: tuple[str, ...] = (),
     ) -> None:
         super().__init__(text)
         self.summary = summary
         self.outcome = outcome
         self.said = said
+        self.stop = stop
+        """Why a hook ends the submission here."""
+        self.context = context
+        """Texts of hooks for the model."""
 
 
 @frozen
@@ -173,12 +182,15 @@ class ToolRunner:
             result = await self._run_tool(call, approved, context, signal, emit)
         except _Refused as refusal:
             result = replace(failed(call, str(refusal), refusal.summary, refusal.outcome), said=refusal.said)
-            post = await self._after(self.hooks.after_refused_tool(call, str(refusal)), signal, emit)
-            result = replace(result, hook_stop=post.stop, hook_context=post.context, stopped_by=post.by)
+            post = await self._after_refusal(call, str(refusal), signal, emit)
+            texts = (*refusal.context, *post.context)
+            result = replace(result, hook_stop=refusal.stop or post.stop, hook_context=texts, stopped_by=post.by)
         except Aborted as abort:
             result = failed(call, interrupted_call(abort.reason, begun), "interrupted", "interrupted")
         except Exception as error:  # noqa: BLE001 - SPEC T4: a crash is a result, too
-            result = failed(call, f"{call.name} failed unexpectedly: {type(error).__name__}: {error}")
+            text = f"{call.name} failed unexpectedly: {type(error).__name__}: {error}"
+            post = await self._after_refusal(call, text, signal, emit)
+            result = replace(failed(call, text), hook_stop=post.stop, hook_context=post.context, stopped_by=post.by)
         if may_write:
             await self.workspace.after_change(only, context.shells is not None and context.shells.any_runs)
         await emit(
@@ -201,10 +213,11 @@ class ToolRunner:
     ) -> _Approved:
         tool = self._find(call)
         input = self._parse(tool, call.input, context)
-        verdict = await signal.run(self.hooks.before_tool(call, input))
+        verdict = await signal.run(self.hooks.reporting_to(emit).before_tool(call, input))
         if verdict.decision == "deny":
             await emit(ev.PermissionDenied(tool_use_id=call.id, name=call.name, input=input, reason=verdict.reason))
-            raise _Refused(verdict.reason or "A hook denied this call.", "denied by a hook", "denied")
+            text = verdict.reason or "A hook denied this call."
+            raise _Refused(text, "denied by a hook", "denied", stop=verdict.stop, context=verdict.context)
         if verdict.updated_input is not None:
             input = self._parse(tool, verdict.updated_input, context, answered=verdict.decision == "allow")
         needs = tool.needs(input, context)
@@ -282,6 +295,8 @@ class ToolRunner:
         emit: EmitEvent,
     ) -> tuple[Json, Answer]:
         """The input to run with, and the answer, after a yes; raises on a no. An abort withdraws the question."""
+        if (allowed := await self._hook_answer(call, tool, input, needs, decision, context, signal, emit)) is not None:
+            return allowed, Answer("allow")
         if not self.questions.interactive and _is_question(needs):
             await self._deny(call, input, getattr(tool, "unanswered", "Nobody is there to answer."), emit)
         if not self.questions.interactive:
@@ -309,12 +324,42 @@ class ToolRunner:
             return self._parse(tool, answer.updated_input, context, answered=True), answer
         return input, answer
 
+    async def _hook_answer(
+        self,
+        call: ToolUseBlock,
+        tool: Tool,
+        input: Json,
+        needs: tuple[Need, ...],
+        decision: Decision,
+        context: ToolContext,
+        signal: AbortSignal,
+        emit: EmitEvent,
+    ) -> Json | None:
+        """Let hooks answer in place of the user: the input to run with after a yes, None if the user is to be asked;
+        raises on a no. A rule that asks or denies applies also to an input that a hook has changed."""
+        verdict = await signal.run(self.hooks.reporting_to(emit).before_question(call, input))
+        if verdict.decision == "deny":
+            if verdict.interrupt:
+                self.on_interrupting_denial()
+            await self._deny(call, input, verdict.message or "A hook denied this call.", emit)
+        changed = verdict.updated_input
+        if verdict.decision != "allow" or decision.rule or (changed is None and _is_question(needs)):
+            return None
+        if changed is None or changed == input:
+            return input
+        parsed = self._parse(tool, changed, context, answered=True)
+        again = self.permissions.decide(tool.name, parsed, tool.needs(parsed, context), context)
+        if again.behavior == "deny":
+            await self._deny(call, parsed, _sentence(again.reason), emit)
+        return None if again.behavior == "ask" and again.rule else parsed
+
     async def _answer_to(self, question: ev.PermissionRequested, signal: AbortSignal, emit: EmitEvent) -> Answer:
         """The answer, with its rules and its mode applied. An abort withdraws the question and is raised."""
         future = self.questions.ask(question.request_id)
         ended = partial(ev.PermissionResolved, request_id=question.request_id, tool_use_id=question.tool_use_id)
         try:
             await emit(question)
+            self.hooks.attention_needed("permission_prompt", f"agentcli needs your approval: {question.title}")
             answer = await signal.run(future)
         except Aborted:
             await emit(ended(behavior="withdrawn"))
@@ -415,6 +460,12 @@ class ToolRunner:
         )
         raise _Refused(reason, "denied", "denied")
 
+    async def _after_refusal(
+        self, call: ToolUseBlock, text: str, signal: AbortSignal, emit: EmitEvent
+    ) -> PostToolVerdict:
+        hooks = self.hooks.reporting_to(emit)
+        return await self._after(hooks.after_refused_tool(call, text), signal, emit)
+
     async def _after(
         self, hook: Coroutine[Any, Any, PostToolVerdict], signal: AbortSignal, emit: EmitEvent
     ) -> PostToolVerdict:
@@ -465,7 +516,8 @@ class ToolRunner:
             block = replace(block, content=(*block.content, note))
         await self._apply(output, emit)
         aborted = signal.aborted
-        post = await self._after(self.hooks.after_tool(call, approved.input, block), signal, emit)
+        after = self.hooks.reporting_to(emit).after_tool(call, approved.input, block)
+        post = await self._after(after, signal, emit)
         context_added = (*approved.context, *post.context)
         result = CallResult(call, block, output, post.stop, context_added, post.by, said=said)
         if block.is_error:

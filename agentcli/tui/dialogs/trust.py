@@ -86,6 +86,14 @@ class TrustDialog(Dialog[Verdict | None]):
         return [*lines, *code_lines(part.text.replace("\r\n", "\n"), width, palette)]
 
 
+class TrustReview(TrustDialog):
+    """The same question during a session, which goes on in any case."""
+
+    def choices(self) -> Sequence[SheetChoice]:
+        trust, restricted, _exit = super().choices()
+        return [trust, restricted]
+
+
 def _commands(part: TrustedContent) -> Iterator[str]:
     """What a settings or server file would start, as far as it can be read off it."""
     if not part.name.endswith(".json"):

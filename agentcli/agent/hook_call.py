@@ -1,0 +1,44 @@
+"""Await a hook inside a generator, and yield what it reports while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from typing import Any, Generic, TypeVar
+
+from agentcli.agent.ports import Hooks
+from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import cancel_and_wait
+from agentcli.core.events import Event
+
+T = TypeVar("T")
+
+
+class HookCall(Generic[T]):
+    """`call` gets the hooks to ask. Result: `verdict`, or the `default` after an abort."""
+
+    def __init__(
+        self, hooks: Hooks, call: Callable[[Hooks], Coroutine[Any, Any, T]], signal: AbortSignal, default: T
+    ) -> None:
+        self._hooks = hooks
+        self._call = call
+        self._signal = signal
+        self.verdict = default
+
+    async def run(self) -> AsyncGenerator[Event, None]:
+        """Raises `Aborted`."""
+        events: asyncio.Queue[Event | None] = asyncio.Queue()
+        hooks = self._hooks.reporting_to(events.put)
+        if hooks is self._hooks:
+            self.verdict = await self._signal.run(self._call(hooks))
+            return
+        task = asyncio.get_running_loop().create_task(self._signal.run(self._call(hooks)))
+        task.add_done_callback(lambda _task: events.put_nowait(None))
+        try:
+            while (event := await events.get()) is not None:
+                yield event
+            self.verdict = await task
+        finally:
+            await cancel_and_wait([task])
+            if not task.cancelled():
+                task.exception()  # looked at also when the consumer has left

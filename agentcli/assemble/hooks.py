@@ -1,0 +1,160 @@
+"""The hooks of a session: those of the settings, of `.claude` settings, and of the caller.
+
+A project's own run only while the content that the user trusted is still there: before each of them its settings and
+hook scripts are compared with what was trusted, at the price of a `stat` for each file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentcli.agent.ports import Hooks
+from agentcli.assemble.environment import Environment
+from agentcli.config.files import SIZE_LIMIT, parse_document
+from agentcli.config.paths import PROJECT_FOLDER
+from agentcli.config.trust import content_digest, trust_root
+from agentcli.core.bounded_read import Unread, read_bounded
+from agentcli.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from agentcli.hooks.rules import HookRule
+
+_CLAUDE_SETTINGS = (("local", ".claude/settings.local.json"), ("project", ".claude/settings.json"))
+_SETTINGS = ("settings.json", "settings.local.json")
+
+
+def hooks_for(env: Environment) -> Hooks:
+    """The caller's own hooks where nothing is configured: then nothing more is imported."""
+    inner, rules = env.options.extensions.hooks, _rules(env)
+    if not rules:
+        return inner
+    from agentcli.agent.configured_hooks import ConfiguredHooks
+    from agentcli.core.own_programs import user_environment
+    from agentcli.hooks.runner import HookPlace, HookRunner
+    from agentcli.tools.shell.environment import PassedVariables, child_environment
+
+    settings, root = env.settings, trust_root(env.cwd)
+    passed = PassedVariables.from_settings(settings.texts("sandbox.env"), settings.mapping("env"))
+    environ = user_environment(child_environment(env.environ, passed), env.writable_dirs)
+    guarded = not env.options.trust and any(rule.in_repository for rule in rules)
+    distrusted = TrustWatch(env).problem if guarded else lambda: ""
+    runner = HookRunner(rules, HookPlace(root, environ), env.options.ids, env.options.clock, distrusted)
+    return ConfiguredHooks(runner, inner)
+
+
+def _rules(env: Environment) -> list[HookRule]:
+    """In the order in which their contexts are added: the caller's, then from the strongest layer to the weakest."""
+    rules = _checked(env.options.hooks)
+    for value, source in env.settings.each("hooks"):
+        rules += _parsed(env, value, source.label, source.layer.in_repository)
+    if env.settings.boolean("claudeHooks"):
+        for path, in_repository in _claude_files(env):
+            raw = read_bounded(path, SIZE_LIMIT)
+            # Most such files have no hooks and need not be parsed.
+            if isinstance(raw, Unread) or b'"hooks"' not in raw:
+                continue
+            document = parse_document(raw, str(path))
+            value = (document.values or {}).get("hooks")
+            if document.values is None:
+                env.warn(f"{document.problems[0].text} Its hooks are not used.", "hooks")
+            elif not isinstance(value, dict):
+                continue
+            elif in_repository and not _is_trusted(env, path, raw):
+                env.warn(f"{path}: its hooks are off, because this folder is not trusted. /trust reviews it.", "hooks")
+            else:
+                rules += _parsed(env, value, str(path), in_repository)
+    return rules
+
+
+def _checked(rules: tuple[HookRule, ...]) -> list[HookRule]:
+    if rules:
+        from agentcli.hooks.rules import problem_of
+
+        for rule in rules:
+            if problem := problem_of(rule):
+                raise UsageError(f"Options.hooks: {problem}")
+    return list(rules)
+
+
+def _parsed(env: Environment, value: dict[str, object], label: str, in_repository: bool) -> list[HookRule]:
+    from agentcli.hooks.rules import parse_hooks
+
+    shown = _shown(env, label)
+    rules, problems = parse_hooks(value, shown, in_repository=in_repository)
+    for problem in problems:
+        env.warn(problem, "hooks")
+    return rules
+
+
+def _claude_files(env: Environment) -> Iterator[tuple[Path, bool]]:
+    sources = env.options.setting_sources
+    user = env.home / ".claude" / "settings.json" if env.home is not None else None
+    for layer, name in _CLAUDE_SETTINGS:
+        path = trust_root(env.cwd) / name
+        if (sources is None or layer in sources) and path != user:
+            yield path, True
+    if user is not None and (sources is None or "user" in sources):
+        yield user, False
+
+
+def _is_trusted(env: Environment, path: Path, raw: bytes) -> bool:
+    if env.options.trust:
+        return True
+    state = env.trust.state(env.cwd)
+    return state.usable and state.digests().get(os.path.normpath(path)) == content_digest(raw)
+
+
+def _shown(env: Environment, label: str) -> str:
+    """A file's name below the project or the home folder."""
+    root = trust_root(env.cwd)
+    for folder, prefix in ((root, ""), (env.home, "~/")):
+        if folder is not None and label.startswith(f"{folder}/"):
+            return f"{prefix}{label.removeprefix(f'{folder}/')}"
+    return label
+
+
+class TrustWatch:
+    """Whether the files that decide what a project's hooks run are still the trusted ones."""
+
+    def __init__(self, env: Environment) -> None:
+        self._store, self._cwd, self._root = env.trust, env.cwd, trust_root(env.cwd)
+        self._names: tuple[str, ...] = ()
+        self._stamps: tuple[object, ...] | None = None
+        self._problem = ""
+
+    def problem(self) -> str:
+        """A sentence for the user; "" while all is as trusted."""
+        if self._stamps is None or self._stamps != self._stamp():
+            state = self._store.state(self._cwd)
+            self._names = tuple(part.name for part in state.parts if _decides(part.name))
+            changed = [name for name in state.changed if _decides(name)]
+            if changed or not (state.known or state.own):
+                what = f"{', '.join(changed[:3])} changed" if changed else "this folder is not trusted any more"
+                self._problem = f"The project's hooks are off: {what}. /trust reviews it and turns them on again."
+            else:
+                self._problem = ""
+            self._stamps = self._stamp()
+        return self._problem
+
+    def _stamp(self) -> tuple[object, ...]:
+        """Folders too: a new file in one changes it."""
+        names = {*self._names, *(str(Path(name).parent) for name in self._names)}
+        names |= {PROJECT_FOLDER, ".claude", f"{PROJECT_FOLDER}/hooks", ".claude/hooks"}
+        found: list[object] = []
+        for name in sorted(names):
+            try:
+                status = (self._root / name).stat()
+            except OSError:
+                found.append(None)
+            else:
+                found.append((status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+        return tuple(found)
+
+
+def _decides(name: str) -> bool:
+    """Whether a trusted file decides what a project's hooks run."""
+    parts = Path(name).parts
+    return parts[-1] in _SETTINGS or "hooks" in parts[:-1]

@@ -1,0 +1,179 @@
+"""What the output of a hook means: exit codes, JSON on standard output, values that Python functions return."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal, cast
+
+from agentcli.core.bounded_json import DEEPEST_INPUT, parse_json
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import Json, clean_text
+from agentcli.core.plaintext import plain_line, plain_text
+
+MOST_TEXT = 10_000
+"""Characters that are used of a text for the model or the user."""
+CONTEXT_EVENTS = ("SessionStart", "UserPromptSubmit")
+"""Events at which text on standard output goes to the model."""
+_BLOCKED = 2
+"""The exit code with which a hook blocks."""
+_TAIL_SHOWN = 300
+
+Ending = Literal["exited", "timed_out", "crashed", "cancelled"]
+Decision = Literal["none", "allow", "ask", "deny"]
+Outcome = Literal[
+    "success", "allowed", "asked", "denied", "blocked", "stopped", "failed", "timed_out", "crashed", "cancelled"
+]
+
+
+@frozen
+class HookOutput:
+    """How a hook ended, and what it printed or returned."""
+
+    ending: Ending = "exited"
+    exit_code: int | None = 0
+    """None: it is a function, or it did not end by itself."""
+    stdout: str = ""
+    stderr: str = ""
+    returned: Any = None
+    """The value of a function."""
+    detail: str = ""
+    """Why it did not start or end properly."""
+
+
+@frozen
+class HookAnswer:
+    """What a hook asks for. The default lets everything go on."""
+
+    outcome: Outcome = "success"
+    text: str = ""
+    """The reason or the problem, for the user."""
+    decision: Decision = "none"
+    reason: str = ""
+    """For the model."""
+    updated_input: Json | None = None
+    context: str = ""
+    """Text for the model."""
+    blocked: bool = False
+    stop: str | None = None
+    """Not None: the submission is to end, for this reason."""
+    message: str = ""
+    """`systemMessage`: for the user."""
+    interrupt: bool = False
+    """A PermissionRequest that is denied also ends the submission."""
+    quiet: bool = False
+    """`suppressOutput`: its output is not shown."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether it could not be asked: it took too long or crashed."""
+        return self.outcome in ("timed_out", "crashed")
+
+
+def answer_of(event: str, output: HookOutput) -> HookAnswer:
+    if output.ending != "exited":
+        return HookAnswer(output.ending, output.detail)
+    if output.exit_code == _BLOCKED:
+        reason = _text(output.stderr) or "It gave no reason."
+        return _blocked(event, reason)
+    if output.exit_code:
+        tail = plain_line(output.stderr.strip()[-_TAIL_SHOWN:] or output.detail, _TAIL_SHOWN)
+        return HookAnswer("failed", f"exit code {output.exit_code}" + (f": {tail}" if tail else ""))
+    if output.returned is not None:
+        return _returned(event, output.returned)
+    printed = output.stdout.strip()
+    if not printed.startswith("{"):
+        return HookAnswer(context=_text(printed)) if event in CONTEXT_EVENTS else HookAnswer()
+    try:
+        value = parse_json(printed, deepest=DEEPEST_INPUT)
+    except ValueError as error:
+        return HookAnswer("failed", f"its output is not valid JSON: {plain_line(str(error), 200)}")
+    return _from_json(event, value)
+
+
+def _returned(event: str, value: Any) -> HookAnswer:
+    if isinstance(value, str):
+        return HookAnswer(context=_text(value))
+    if not isinstance(value, Mapping):
+        return HookAnswer("failed", f"it returned a {type(value).__name__}; use a dict, a string or None")
+    return _from_json(event, dict(value))
+
+
+def _blocked(event: str, reason: str) -> HookAnswer:
+    if event in ("PreToolUse", "PermissionRequest"):
+        return HookAnswer("denied", reason, decision="deny", reason=reason)
+    return HookAnswer("blocked", reason, reason=reason, blocked=True)
+
+
+def _from_json(event: str, value: Json) -> HookAnswer:
+    wrong = [name for name, kind in _KINDS.items() if value.get(name) is not None and not isinstance(value[name], kind)]
+    if wrong:
+        return HookAnswer("failed", f"its field {wrong[0]!r} has the wrong type")
+    special = value.get("hookSpecificOutput") or {}
+    reason = _text(value.get("reason") or "")
+    answer = HookAnswer()
+    if value.get("decision") == "block":
+        answer = _blocked(event, reason or "It gave no reason.")
+    elif value.get("decision") == "approve" and event == "PreToolUse":
+        answer = HookAnswer("allowed", reason, decision="allow", reason=reason)
+    if event == "PreToolUse":
+        answer = _pre_tool(answer, special)
+    elif event == "PermissionRequest":
+        answer = _permission(answer, special)
+    context = special.get("additionalContext")
+    answer = replace(
+        answer,
+        context=_text(context) if isinstance(context, str) else "",
+        message=_text(value.get("systemMessage") or ""),
+        quiet=value.get("suppressOutput") is True,
+    )
+    if value.get("continue") is False:
+        why = _text(value.get("stopReason") or "") or answer.reason or "A hook stopped the work."
+        answer = replace(answer, outcome="stopped", stop=why, text=why)
+    return answer
+
+
+_KINDS: Mapping[str, type] = {
+    "continue": bool,
+    "stopReason": str,
+    "systemMessage": str,
+    "suppressOutput": bool,
+    "decision": str,
+    "reason": str,
+    "hookSpecificOutput": dict,
+}
+
+
+def _pre_tool(answer: HookAnswer, special: Json) -> HookAnswer:
+    decided, why, updated = (
+        special.get(name) for name in ("permissionDecision", "permissionDecisionReason", "updatedInput")
+    )
+    reason = _text(why) if isinstance(why, str) else ""
+    outcomes: Mapping[Any, Outcome] = {"allow": "allowed", "ask": "asked", "deny": "denied"}
+    if isinstance(decided, str) and decided in outcomes:
+        answer = HookAnswer(outcomes[decided], reason, decision=cast("Decision", decided), reason=reason)
+    elif decided is not None:
+        answer = HookAnswer("failed", f"its permissionDecision {plain_line(repr(decided), 80)} is unknown")
+    return replace(answer, updated_input=updated) if isinstance(updated, dict) else answer
+
+
+def _permission(answer: HookAnswer, special: Json) -> HookAnswer:
+    decision = special.get("decision")
+    if not isinstance(decision, dict):
+        return answer
+    message, updated = decision.get("message"), decision.get("updatedInput")
+    reason = _text(message) if isinstance(message, str) else ""
+    match decision.get("behavior"):
+        case "allow":
+            answer = HookAnswer("allowed", reason, decision="allow", reason=reason)
+            return replace(answer, updated_input=updated) if isinstance(updated, dict) else answer
+        case "deny":
+            interrupt = decision.get("interrupt") is True
+            return HookAnswer("denied", reason, decision="deny", reason=reason, interrupt=interrupt)
+        case other:
+            return HookAnswer("failed", f"its behavior {plain_line(repr(other), 80)} is unknown")
+
+
+def _text(text: str) -> str:
+    """Text of a hook without control sequences and with a limit: it goes to the screen and to the model."""
+    return clean_text(plain_text(text[: MOST_TEXT * 2])).strip()[:MOST_TEXT]

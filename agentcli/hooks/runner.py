@@ -1,0 +1,154 @@
+"""Run all hooks that match an event, in parallel, and report each of them as events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from agentcli.core.aio import cancel_and_wait
+from agentcli.core.events import Event, HookFinished, HookStarted, NoticeRaised
+from agentcli.core.frozen import frozen
+from agentcli.core.ids import Clock, Ids
+from agentcli.core.messages import Json
+from agentcli.core.plaintext import plain_text
+from agentcli.hooks.answers import MOST_TEXT, HookAnswer, HookOutput, answer_of
+from agentcli.hooks.command import run_command
+from agentcli.hooks.function import run_function
+from agentcli.hooks.rules import HookRule, matching
+
+EmitEvent = Callable[[Event], Awaitable[None]]
+
+
+@frozen
+class LastRun:
+    outcome: str
+    duration_ms: int
+
+
+HookRun = tuple[HookRule, LastRun | None]
+"""A configured hook, and how it last ended; None: it has not run yet."""
+
+
+@frozen
+class HookPlace:
+    """Where commands of hooks run."""
+
+    folder: Path
+    """The project's root."""
+    environ: Mapping[str, str]
+    """Without API keys (S11)."""
+
+
+@frozen
+class Occasion:
+    """One occurrence of an event."""
+
+    event: str
+    subject: str = ""
+    """What matchers are compared with: a tool's name, a trigger, a source."""
+    fields: Json | None = None
+    """The event's own data."""
+    tool_use_id: str = ""
+    longest: float | None = None
+    """Seconds that every hook has at most, whatever its own timeout."""
+
+
+class HookRunner:
+    """`described`: the fields that all events have. `distrusted`: why hooks of the project are not to run now; ""."""
+
+    def __init__(
+        self,
+        rules: Sequence[HookRule],
+        place: HookPlace,
+        ids: Ids,
+        clock: Clock,
+        distrusted: Callable[[], str] = lambda: "",
+    ) -> None:
+        self.rules = tuple(rules)
+        self.described: Callable[[], Json] = dict
+        self._place = place
+        self._ids = ids
+        self._clock = clock
+        self._distrusted = distrusted
+        self._reported = ""
+        self._last: dict[int, LastRun] = {}
+        """By the identity of the rule: a function need not be hashable."""
+
+    def listing(self) -> Iterator[HookRun]:
+        for rule in self.rules:
+            yield rule, self._last.get(id(rule))
+
+    def remember(self, runs: Iterable[HookRun]) -> None:
+        """Take over the last runs of the same rules from another runner."""
+        for known, last in runs:
+            for rule in self.rules:
+                if last is not None and rule == known:
+                    self._last[id(rule)] = last
+
+    def has(self, event: str) -> bool:
+        return any(rule.event == event for rule in self.rules)
+
+    async def run(self, occasion: Occasion, emit: EmitEvent) -> list[HookAnswer]:
+        """The answers, in the order of the configuration. Never raises but for cancellation, which stops all."""
+        rules = matching(self.rules, occasion.event, occasion.subject)
+        refused: list[HookAnswer] = []
+        if any(rule.in_repository for rule in rules) and (problem := self._distrusted()):
+            rules = [rule for rule in rules if not rule.in_repository]
+            refused = [HookAnswer("crashed", problem)]
+            if problem != self._reported:
+                self._reported = problem
+                await emit(NoticeRaised(text=problem, level="warning", code="hook"))
+        if not rules:
+            return refused
+        data = {**self.described(), "hook_event_name": occasion.event, **(occasion.fields or {})}
+        if len(rules) == 1:
+            return [*refused, await self._run_one(rules[0], data, occasion, emit)]
+        tasks = [asyncio.ensure_future(self._run_one(rule, data, occasion, emit)) for rule in rules]
+        try:
+            return [*refused, *await asyncio.gather(*tasks)]
+        finally:
+            await cancel_and_wait(tasks)
+
+    async def _run_one(self, rule: HookRule, data: Json, occasion: Occasion, emit: EmitEvent) -> HookAnswer:
+        hook_id = self._ids.new()
+        about = {"hook_id": hook_id, "event_name": rule.event, "name": rule.title, "tool_use_id": occasion.tool_use_id}
+        await emit(HookStarted(**about))
+        began = self._clock.monotonic()
+        seconds = rule.timeout if occasion.longest is None else min(rule.timeout, occasion.longest)
+        try:
+            output = await self._output(rule, data, seconds)
+        except asyncio.CancelledError:
+            self._last[id(rule)] = LastRun("cancelled", self._since(began))
+            raise
+        answer = answer_of(rule.event, output)
+        duration = self._since(began)
+        self._last[id(rule)] = LastRun(answer.outcome, duration)
+        await emit(
+            HookFinished(
+                **about,
+                source=rule.source,
+                outcome=answer.outcome,
+                text=answer.text,
+                duration_ms=duration,
+                exit_code=output.exit_code,
+                output="" if answer.quiet else plain_text(output.stdout[:MOST_TEXT]),
+                errors="" if answer.quiet else plain_text(output.stderr[:MOST_TEXT]),
+            )
+        )
+        if answer.message:
+            await emit(NoticeRaised(text=f"{rule.title}: {answer.message}", code="hook"))
+        return answer
+
+    async def _output(self, rule: HookRule, data: Json, seconds: float) -> HookOutput:
+        if not isinstance(rule.action, str):
+            return await run_function(rule.action, data, seconds)
+        place = self._place
+        root = str(place.folder)
+        environ = {**place.environ, "CLAUDE_PROJECT_DIR": root, "AGENTCLI_PROJECT_DIR": root}
+        text = json.dumps(data, ensure_ascii=True, default=str)
+        return await run_command(rule.action, text.encode(), place.folder, environ, seconds)
+
+    def _since(self, began: float) -> int:
+        return int((self._clock.monotonic() - began) * 1000)

@@ -1,0 +1,45 @@
+"""The active hooks: what runs when, where it comes from, how it last ended. Enter shows the whole command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from agentcli.tui.sheets.page import TextPage
+from agentcli.tui.sheets.picker import ListSheet
+from agentcli.tui.sheets.rows import Row
+from agentcli.tui.sheets.sheet import Keys
+from agentcli.tui.theme.palette import Palette
+
+if TYPE_CHECKING:
+    from agentcli.commands.hooks import HookRow
+
+
+class HooksPage(ListSheet[int, None]):
+    share = 0.9
+    verb = "show"
+
+    def __init__(self, hooks: Sequence[HookRow], palette: Palette | None = None) -> None:
+        self._hooks = tuple(hooks)
+        rows = [
+            Row(number, hook.command, "  ".join(filter(None, (hook.source, hook.last))), group=hook.subject)
+            for number, hook in enumerate(self._hooks)
+        ]
+        super().__init__("Hooks", rows, palette, preview=lambda row: self._lines(row.value))
+
+    def choose(self, row: Row[int]) -> None:
+        self.open(TextPage(self._hooks[row.value].subject, self._lines(row.value), self.palette))
+
+    def keys(self) -> Keys:
+        return [("type", "search"), ("↑↓", "move"), ("Enter", self.verb), ("Esc", "back")]
+
+    def _lines(self, number: int) -> list[str]:
+        hook = self._hooks[number]
+        return [
+            f"Event: {hook.event}",
+            f"Matcher: {hook.matcher or '*'}",
+            f"From: {hook.source or 'the program that uses agentcli'}",
+            f"Last run: {hook.last or 'none yet'}",
+            "",
+            *hook.command.splitlines(),
+        ]

@@ -1,0 +1,245 @@
+"""Hooks from settings in the assembled engine: where they are read, trust, their environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli import HookRule
+from agentcli.agent.engine import Engine
+from agentcli.agent.ports import Hooks
+from agentcli.assemble import Options, build_engine
+from agentcli.config.paths import Paths
+from agentcli.config.trust import TrustStore
+from agentcli.core import events as ev
+from agentcli.core.errors import UsageError
+from agentcli.core.messages import Json
+from agentcli.core.permission import PermissionMode
+from tests.support.assembled import Assembled
+from tests.support.fakes import collect, only
+from tests.support.scripts import call, provider_on, reply, transport_for
+
+pytestmark = pytest.mark.anyio
+
+
+def hooks(command: str, event: str = "PreToolUse", matcher: str = "", **rest: Any) -> Json:
+    return {"hooks": {event: [{"matcher": matcher, "hooks": [{"type": "command", "command": command, **rest}]}]}}
+
+
+def write(path: Path, value: Json) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value))
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    project = tmp_path / "project"
+    (project / ".git").mkdir(parents=True)
+    (tmp_path / "home").mkdir()
+    return project
+
+
+def environ(project: Path) -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], "HOME": str(project.parent / "home")}
+
+
+def engine_for(project: Path, *replies: Json | str, **rest: Any) -> Engine:
+    options: dict[str, Any] = {
+        "cwd": project,
+        "environ": environ(project),
+        "provider": provider_on(transport_for(*replies)),
+        "permission_mode": PermissionMode.BYPASS,
+        "model": "claude-sonnet-5-5",
+        "settings": '{"sandbox": {"mode": "off"}}',
+    }
+    return build_engine(Options(**{**options, **rest}))
+
+
+def trust(project: Path) -> None:
+    home = project.parent / "home"
+    store = TrustStore(Paths.from_environ(environ(project)).state_dir, home)
+    store.trust(store.state(project))
+
+
+def listed(engine: Engine) -> list[tuple[str, str]]:
+    return [(str(rule.action), rule.source) for rule, _last in engine.hooks.listing()]
+
+
+async def opened(project: Path, **rest: Any) -> list[tuple[str, str]]:
+    async with engine_for(project, **rest) as engine:
+        return listed(engine)
+
+
+# ----------------------------------------------------------------------------------------------------- where they are
+
+
+async def test_hooks_of_all_layers_add_up_and_the_projects_need_trust(project: Path) -> None:
+    home = project.parent / "home"
+    write(home / ".config/agentcli/settings.json", hooks("user"))
+    write(home / ".claude/settings.json", hooks("claude-user"))
+    write(project / ".agentcli/settings.json", hooks("project"))
+    write(project / ".claude/settings.json", {"model": "x", **hooks("claude-project")})
+    write(project / ".claude/settings.local.json", hooks("claude-local"))
+    own = [("user", "~/.config/agentcli/settings.json"), ("claude-user", "~/.claude/settings.json")]
+    assert await opened(project) == own
+    trust(project)
+    assert await opened(project) == [
+        ("project", ".agentcli/settings.json"),
+        own[0],
+        ("claude-local", ".claude/settings.local.json"),
+        ("claude-project", ".claude/settings.json"),
+        own[1],
+    ]
+    write(project / ".claude/settings.json", hooks("changed"))
+    assert await opened(project) == own, "a change asks again"
+
+
+async def test_claude_hooks_can_be_turned_off_by_the_user_alone(project: Path) -> None:
+    home = project.parent / "home"
+    write(home / ".claude/settings.json", hooks("claude-user"))
+    write(project / ".agentcli/settings.json", {"claudeHooks": False})
+    assert await opened(project, trust=True) == [("claude-user", "~/.claude/settings.json")]
+    write(home / ".config/agentcli/settings.json", {"claudeHooks": False})
+    assert await opened(project) == []
+
+
+async def test_setting_sources_choose_the_files(project: Path) -> None:
+    write(project.parent / "home/.claude/settings.json", hooks("user"))
+    write(project / ".claude/settings.json", hooks("project"))
+    assert await opened(project, trust=True, setting_sources=("project",)) == [("project", ".claude/settings.json")]
+
+
+async def test_without_hooks_the_base_class_stays_and_nothing_is_imported(project: Path) -> None:
+    async with engine_for(project) as engine:
+        assert type(engine.hooks) is Hooks
+    code = (
+        "import sys; from pathlib import Path; from agentcli.assemble import Options, build_engine\n"
+        f"build_engine(Options(cwd=Path({str(project)!r}), key_needed=False))\n"
+        "print([name for name in sys.modules if name.startswith('agentcli.hooks')])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], env=environ(project), capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
+
+
+async def test_broken_hooks_warn_and_the_rest_works(project: Path) -> None:
+    write(project.parent / "home/.claude/settings.json", {"hooks": {"Nope": [], "Stop": [{"hooks": [{}]}]}})
+    write(
+        project.parent / "home/.config/agentcli/settings.json",
+        {"hooks": {"PreToolUse": [{"matcher": "(", "hooks": [{"command": "x"}]}, *hooks("ok")["hooks"]["PreToolUse"]]}},
+    )
+    async with engine_for(project) as engine:
+        assert listed(engine) == [("ok", "~/.config/agentcli/settings.json")]
+        texts = [notice.text for notice in engine.take_notices() if notice.code == "hooks"]
+    assert any("not a valid regular expression" in text for text in texts)
+    assert any("has no command" in text for text in texts)
+
+
+async def test_a_wrong_rule_of_a_caller_is_a_usage_error(project: Path) -> None:
+    with pytest.raises(UsageError, match="unknown hook event 'Before'"):
+        engine_for(project, hooks=(HookRule("Before", "", "true"),))
+
+
+async def test_hooks_of_settings_do_not_make_a_run_able_to_ask(project: Path) -> None:
+    write(project.parent / "home/.claude/settings.json", hooks("true"))
+    async with engine_for(project, "Hi.") as engine:
+        started = only(await collect(engine.submit("go")), ev.SessionStarted)[0]
+    assert "AskUserQuestion" not in started.tools
+
+
+# -------------------------------------------------------------------------------------------------------- running them
+
+
+async def test_a_command_gets_the_project_but_no_keys(project: Path) -> None:
+    write(
+        project.parent / "home/.claude/settings.json",
+        hooks('cat > input; env > environ; pwd > folder; echo "$CLAUDE_PROJECT_DIR $AGENTCLI_PROJECT_DIR" > dirs'),
+    )
+    (project / "below").mkdir()
+    secrets = {"ANTHROPIC_API_KEY": "sk-ant-secret", "GH_TOKEN": "ghp_secret", "LD_PRELOAD": "/tmp/x.so"}
+    path = f"{project}/below/bin:{os.environ['PATH']}"
+    engine = engine_for(
+        project / "below",
+        reply(call("Bash", command="true")),
+        "Ok.",
+        environ={**environ(project), **secrets, "PATH": path},
+    )
+    async with engine:
+        await collect(engine.submit("go"))
+    found = (project / "environ").read_text()
+    assert "secret" not in found
+    assert "LD_PRELOAD" not in found
+    assert f"{project}/below/bin" not in found
+    assert "GIT_TERMINAL_PROMPT=0" in found
+    assert (project / "folder").read_text().strip() == str(project)
+    assert (project / "dirs").read_text().strip() == f"{project} {project}"
+    data = json.loads((project / "input").read_text())
+    assert data["tool_input"] == {"command": "true"}
+    assert data["cwd"] == str(project / "below")
+    assert Path(data["transcript_path"]).name == f"{data['session_id']}.jsonl"
+
+
+async def test_a_script_that_changes_during_the_session_is_not_run(project: Path) -> None:
+    script = project / ".agentcli/hooks/check.sh"
+    write(project / ".agentcli/settings.json", hooks("sh .agentcli/hooks/check.sh", matcher="Bash"))
+    script.parent.mkdir()
+    script.write_text("echo checked >> log")
+    trust(project)
+    bash = reply(call("Bash", command="true"))
+    async with engine_for(project, bash, "One.", bash, "Two.", bash, "Three.") as engine:
+        await collect(engine.submit("go"))
+        assert (project / "log").read_text() == "checked\n"
+        script.write_text("echo hacked >> log")
+        events = await collect(engine.submit("go"))
+        assert (project / "log").read_text() == "checked\n"
+        notices = [notice.text for notice in only(events, ev.NoticeRaised)]
+        text = (
+            "The project's hooks are off: .agentcli/hooks/check.sh changed. /trust reviews it and turns them on again."
+        )
+        assert notices == [text]
+        assert only(events, ev.PermissionDecided)[0].behavior == "ask", "what the hook would have said is not known"
+        trust(project)
+        await engine.reread()
+        await collect(engine.submit("go"))
+        assert (project / "log").read_text() == "checked\nhacked\n"
+
+
+async def test_trusting_the_project_turns_its_hooks_on_without_a_restart(project: Path) -> None:
+    write(project / ".agentcli/settings.json", {**hooks("true"), "permissions": {"allow": ["Bash(make *)"]}})
+    (project / ".agentcli/commands").mkdir()
+    (project / ".agentcli/commands/hello.md").write_text("Say hello.")
+    async with engine_for(project, permission_mode=PermissionMode.DEFAULT) as engine:
+        assert listed(engine) == []
+        assert engine.test_permission("Bash", "make all").behavior == "ask"
+        trust(project)
+        await engine.reread()
+        assert listed(engine) == [("true", ".agentcli/settings.json")]
+        assert engine.test_permission("Bash", "make all").behavior == "allow"
+        assert engine.definitions is not None
+        assert "hello" in engine.definitions.commands
+
+
+async def test_functions_of_a_caller_run_in_a_thread_or_on_the_loop(project: Path) -> None:
+    import threading
+
+    threads: list[bool] = []
+
+    def guard(data: Json) -> Json | None:
+        threads.append(threading.current_thread() is threading.main_thread())
+        dangerous = "rm" in data["tool_input"].get("command", "")
+        return {"decision": "block", "reason": "No rm."} if dangerous else None
+
+    async with Assembled(
+        project,
+        [reply(call("Bash", command="rm x")), "Ok."],
+        options={"hooks": (HookRule("PreToolUse", "Bash", guard),)},
+    ) as run:
+        await run.run()
+        assert "No rm." in run.results[0]
+        assert run.asked == []
+    assert threads == [False]

@@ -1,0 +1,104 @@
+"""Hooks in the assembled program: one test per promise."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.e2e.program import Program
+from tests.support.scripts import call, reply
+from tests.support.server import LoopbackServer
+
+pytestmark = pytest.mark.anyio
+
+FLAGS = ("--output-format", "json", "--permission-mode", "bypassPermissions", "--sandbox", "off")
+
+
+def hooks(event: str, command: str, matcher: str = "") -> dict[str, Any]:
+    return {"hooks": {event: [{"matcher": matcher, "hooks": [{"type": "command", "command": command}]}]}}
+
+
+DENY_RM = hooks("PreToolUse", "grep -q '\"rm ' && { echo 'Use git rm.' >&2; exit 2; } || true", "Bash")
+
+
+def settings(program: Program, value: dict[str, Any]) -> None:
+    path = program.work / ".agentcli" / "settings.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(value))
+
+
+async def test_a_hook_denies_a_call_and_the_run_goes_on(program: Program) -> None:
+    (program.work / "file").touch()
+    turn = [reply(call("Bash", command="rm file")), "I will not."]
+    async with LoopbackServer(*turn, *turn) as server:
+        program.talk_to(server.url)
+        ended = await program.run("-p", "go", *FLAGS, "--settings", json.dumps(DENY_RM))
+        assert ended.code == 0, ended.err
+        assert (program.work / "file").exists()
+        assert len(json.loads(ended.out)["permission_denials"]) == 1
+        assert "PreToolUse hook" in ended.err
+        assert "denied the call: Use git rm." in ended.err
+        streamed = await program.run(
+            *("-p", "go", "--output-format", "stream-json", "--include-hook-events"),
+            *FLAGS[2:],
+            *("--settings", json.dumps(DENY_RM)),
+        )
+    started, ended_frame = (
+        next(frame for frame in streamed.frames if frame.get("subtype") == kind)
+        for kind in ("hook_started", "hook_response")
+    )
+    assert started["hook_event"] == "PreToolUse"
+    assert (ended_frame["hook_id"], ended_frame["outcome"]) == (started["hook_id"], "denied")
+    assert (ended_frame["exit_code"], ended_frame["stderr"]) == (2, "Use git rm.\n")
+
+
+async def test_a_projects_hook_runs_only_as_it_was_trusted(program: Program) -> None:
+    logs = hooks("PreToolUse", "echo one >> hook.log")
+    settings(program, logs)
+    turn = [reply(call("Bash", command="true")), "Done."]
+    async with LoopbackServer(*turn * 4) as server:
+        program.talk_to(server.url)
+        log = program.work / "hook.log"
+        await program.run("-p", "go", *FLAGS)
+        assert not log.exists()
+        assert "echo one >> hook.log" in (await program.run("trust")).out, "the exact command is shown"
+        assert (await program.run("trust", "--yes")).code == 0
+        await program.run("-p", "go", *FLAGS)
+        assert log.read_text() == "one\n"
+        settings(program, hooks("PreToolUse", "echo two >> hook.log"))
+        await program.run("-p", "go", *FLAGS)
+        assert log.read_text() == "one\n", "a change asks again"
+        await program.run("-p", "go", *FLAGS, "--trust")
+        assert log.read_text() == "one\ntwo\n"
+
+
+async def test_a_stop_hook_keeps_the_model_going(program: Program) -> None:
+    command = "[ -e stopped ] || { touch stopped; echo 'Run the tests first.' >&2; exit 2; }"
+    async with LoopbackServer("Done.", "Tests pass.") as server:
+        program.talk_to(server.url)
+        ended = await program.run("-p", "go", *FLAGS, "--settings", json.dumps(hooks("Stop", command)))
+        assert json.loads(ended.out)["result"] == "Tests pass."
+        assert "Run the tests first." in json.dumps(server.requests[1].body["messages"])
+
+
+async def test_a_blocked_prompt_fails_the_run_without_a_request(program: Program) -> None:
+    command = "grep -q password && { echo 'No secrets.' >&2; exit 2; }"
+    async with LoopbackServer("Never.") as server:
+        program.talk_to(server.url)
+        flags = ("--settings", json.dumps(hooks("UserPromptSubmit", command)))
+        ended = await program.run("-p", "my password is x", *FLAGS, *flags)
+        assert ended.code == 1
+        assert json.loads(ended.out)["errors"] == ["A hook blocked this prompt: No secrets."]
+        assert server.requests == []
+
+
+async def test_the_session_starts_and_ends_with_its_hooks(program: Program) -> None:
+    value = {"hooks": {**hooks("SessionStart", "echo 'Be brief.'")["hooks"]}}
+    value["hooks"] |= hooks("SessionEnd", "cat > ended.json")["hooks"]
+    async with LoopbackServer("Hi.") as server:
+        program.talk_to(server.url)
+        await program.run("-p", "hello", *FLAGS, "--settings", json.dumps(value))
+        assert "Be brief." in json.dumps(server.requests[0].body["messages"])
+    assert json.loads((program.work / "ended.json").read_text())["reason"] == "other"
