@@ -114,7 +114,7 @@ class ConversationState:
             self._plugin_hooks = parts
             is_new = self._plugin_runner is None
             self._plugin_runner = self._plugin_runner or plugin_runner(self.tool_context.root, own.ids, own.clock)
-            self._plugin_runner.rules = hook_rules(parts)
+            self._plugin_runner.rules = hook_rules(parts, own.plugins.collection.loading.log)
             if is_new:
                 self.use_hooks(self._configured_hooks)
 

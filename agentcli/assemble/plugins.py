@@ -9,8 +9,12 @@ from agentcli.agent.plugins.active_parts import check_plugin
 from agentcli.agent.plugins.session_plugins import SessionPlugins
 from agentcli.assemble.environment import Environment
 from agentcli.plugins.collection import PluginCollection
-from agentcli.plugins.loading import has_entry_points
+from agentcli.plugins.loading import Loading, has_entry_points
 from agentcli.plugins.places import PluginPlaces
+from agentcli.plugins.traceback_log import TracebackLog
+
+LOG_NAME = "plugins.log"
+"""In the state folder."""
 
 
 def plugins_for(
@@ -26,7 +30,10 @@ def plugins_for(
         # The settings file that could not be read may switch plugins off, or deny their tools.
         env.warn("Plugins are off because a settings file could not be read.", "plugins")
         return None
-    return SessionPlugins(PluginCollection(plugin_places(env), check_plugin), reserved, check_tools)
+    state_dir = env.paths.state_dir
+    log = TracebackLog(state_dir / LOG_NAME if state_dir is not None and env.options.persist else None)
+    loading = Loading(check_plugin, log=log)
+    return SessionPlugins(PluginCollection(plugin_places(env), loading), reserved, check_tools)
 
 
 def may_have_plugins(env: Environment) -> bool:

@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from agentcli.core.bounded_read import Unread, read_bounded
 from agentcli.core.frozen import frozen
-from agentcli.plugins.loading import TIME_LIMIT, Outcome, PluginProblem, entry_points, load_entry_point, load_file
+from agentcli.plugins.loading import Loading, Outcome, PluginProblem, entry_points, load_entry_point, load_file
 from agentcli.plugins.places import PluginPlaces, PluginSource
 from agentcli.plugins.plugin import Plugin
 
@@ -40,13 +39,9 @@ class _Seen:
 
 
 class PluginCollection:
-    def __init__(
-        self, places: PluginPlaces, check: Callable[[Plugin], None] = lambda _plugin: None, limit: float = TIME_LIMIT
-    ) -> None:
-        """`check` raises an exception for a plugin whose parts cannot be used; it counts as not loaded then."""
+    def __init__(self, places: PluginPlaces, loading: Loading) -> None:
         self.places = places
-        self._check = check
-        self._limit = limit
+        self.loading = loading
         self._lock = threading.Lock()
         self._files: dict[Path, _Seen] = {}
         self._packages: tuple[LoadedPlugin, ...] | None = None
@@ -116,13 +111,11 @@ class PluginCollection:
         if not self.places.is_trusted(source, data, digests):
             text = UNTRUSTED if last is None else f"{UNTRUSTED} The version from before stays in use."
             return _Seen(stamp, False, LoadedPlugin(source, last, PluginProblem(source.label, 0, text)))
-        return _Seen(stamp, True, _loaded(source, load_file(source, data, self._check, self._limit), last))
+        return _Seen(stamp, True, _loaded(source, load_file(source, data, self.loading), last))
 
     def _load_packages(self) -> tuple[LoadedPlugin, ...]:
         found = entry_points()
-        return tuple(
-            _loaded(source, load_entry_point(source, entry, self._check, self._limit)) for source, entry in found
-        )
+        return tuple(_loaded(source, load_entry_point(source, entry, self.loading)) for source, entry in found)
 
 
 def _loaded(source: PluginSource, outcome: Outcome, last: Plugin | None = None) -> LoadedPlugin:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import linecache
-import logging
 import os
 import sys
 import time
@@ -18,6 +17,7 @@ from agentcli.core.plaintext import plain_line
 from agentcli.plugins.bounded_call import TimeLimitReached, call_bounded
 from agentcli.plugins.places import ENTRY_POINTS, PluginSource
 from agentcli.plugins.plugin import Plugin
+from agentcli.plugins.traceback_log import TracebackLog
 
 TIME_LIMIT = 5.0
 """Seconds for one plugin."""
@@ -49,13 +49,23 @@ class PluginError(Exception):
 
 
 @frozen
+class Loading:
+    """How plugins are loaded."""
+
+    check: Callable[[Plugin], None] = lambda _plugin: None
+    """Raises an exception for a plugin whose parts cannot be used; it counts as not loaded then."""
+    limit: float = TIME_LIMIT
+    log: TracebackLog = TracebackLog(None)
+
+
+@frozen
 class Outcome:
     plugin: Plugin | None
     problem: PluginProblem | None
     milliseconds: float
 
 
-def load_file(source: PluginSource, data: bytes, check: Callable[[Plugin], None], limit: float = TIME_LIMIT) -> Outcome:
+def load_file(source: PluginSource, data: bytes, loading: Loading) -> Outcome:
     """Run a plugin file whose content is `data`: what was read is what is run, also when the file has changed since."""
 
     def work() -> Plugin:
@@ -77,19 +87,17 @@ def load_file(source: PluginSource, data: bytes, check: Callable[[Plugin], None]
         return _plugin_of(module)
 
     linecache.checkcache(str(source.path))
-    return _bounded(source, work, check, limit)
+    return _bounded(source, work, loading)
 
 
-def load_entry_point(
-    source: PluginSource, entry: Any, check: Callable[[Plugin], None], limit: float = TIME_LIMIT
-) -> Outcome:
+def load_entry_point(source: PluginSource, entry: Any, loading: Loading) -> Outcome:
     """`entry`: an `importlib.metadata.EntryPoint` that names a `Plugin`, or a module with one."""
 
     def work() -> Plugin:
         found = entry.load()
         return found if isinstance(found, Plugin) else _plugin_of(found)
 
-    return _bounded(source, work, check, limit)
+    return _bounded(source, work, loading)
 
 
 def entry_points() -> list[tuple[PluginSource, Any]]:
@@ -132,21 +140,19 @@ def _plugin_of(module: object) -> Plugin:
     return found
 
 
-def _bounded(
-    source: PluginSource, work: Callable[[], Plugin], check: Callable[[Plugin], None], limit: float
-) -> Outcome:
+def _bounded(source: PluginSource, work: Callable[[], Plugin], loading: Loading) -> Outcome:
     def checked() -> Plugin:
         plugin = work()
-        check(plugin)
+        loading.check(plugin)
         return plugin
 
     began = time.perf_counter()
     plugin: Plugin | None = None
     problem: PluginProblem | None = None
     try:
-        plugin = call_bounded(checked, limit, f"plugin {source.name}")
-    except BaseException as error:
-        logging.getLogger("agentcli").warning("plugin %s failed", source.label, exc_info=error)
+        plugin = call_bounded(checked, loading.limit, f"plugin {source.name}")
+    except BaseException as error:  # noqa: BLE001 - also SystemExit: a plugin must not end the program
+        loading.log.add(source.label, error)
         problem = problem_of(source, error)
     return Outcome(plugin, problem, (time.perf_counter() - began) * 1000)
 

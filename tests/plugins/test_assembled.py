@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -359,14 +360,17 @@ async def test_a_plugin_that_fails_is_reported_with_file_and_line(project: Path,
         assert result_of(await run.run("go")).text == "Hi."
         assert "word_count" in tools_of(run.requests[0])
         assert [notice for notice in run.notices if problem in notice]
+        log = project.parent / "home/.local/state/agentcli/plugins.log"
+        assert "already a tool" in problem or "bad.py" in log.read_text()
 
 
-async def test_a_plugin_that_never_ends_is_skipped(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_plugin_that_never_ends_is_skipped(project: Path) -> None:
     install(project, "word_count")
     write(user_folder(project) / "hangs.py", "n = 0\nwhile True:\n    n += 1\n")
     async with Assembled(project, ["Hi."]) as run:
         assert run.engine.plugins is not None
-        monkeypatch.setattr(run.engine.plugins.collection, "_limit", 0.2)
+        collection = run.engine.plugins.collection
+        collection.loading = replace(collection.loading, limit=0.2)
         assert result_of(await run.run("go")).text == "Hi."
         problem = next(notice for notice in run.notices if "hangs.py" in notice)
         assert "it did not end within 0.2 seconds" in problem

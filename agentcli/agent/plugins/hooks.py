@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from agentcli.core.messages import Json
 from agentcli.hooks.rules import HookRule
 from agentcli.hooks.runner import HookPlace, HookRun, HookRunner
 from agentcli.plugins.loading import problem_of
+from agentcli.plugins.traceback_log import TracebackLog
 
 
 class PluginHooks(ConfiguredHooks):
@@ -35,22 +35,22 @@ def plugin_runner(root: Path, ids: Ids, clock: Clock) -> HookRunner:
     return HookRunner((), HookPlace(root, {}), ids, clock)
 
 
-def hook_rules(parts: Sequence[Owned]) -> tuple[HookRule, ...]:
-    return tuple(_rules(parts))
+def hook_rules(parts: Sequence[Owned], log: TracebackLog) -> tuple[HookRule, ...]:
+    return tuple(_rules(parts, log))
 
 
-def _rules(parts: Sequence[Owned]) -> Iterator[HookRule]:
+def _rules(parts: Sequence[Owned], log: TracebackLog) -> Iterator[HookRule]:
     for owned in parts:
         part = owned.part
-        yield HookRule(part.event, part.matcher, _located(owned), part.timeout, owned.source.label)
+        yield HookRule(part.event, part.matcher, _located(owned, log), part.timeout, owned.source.label)
 
 
-def _located(owned: Owned) -> Callable[[Json], Any]:
+def _located(owned: Owned, log: TracebackLog) -> Callable[[Json], Any]:
     """The function, with the line of its file in the message of what it raises."""
     function = owned.part.function
 
     def located(error: Exception) -> RuntimeError:
-        logging.getLogger("agentcli").warning("plugin %s: a hook failed", owned.source.label, exc_info=error)
+        log.add(owned.source.label, error)
         return RuntimeError(str(problem_of(owned.source, error)))
 
     @functools.wraps(function)

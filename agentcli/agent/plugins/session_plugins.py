@@ -7,7 +7,6 @@ when a submission begins (`ConversationState.use_tools`).
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -94,7 +93,7 @@ class SessionPlugins:
 
     def fail(self, source: PluginSource, what: str, error: BaseException) -> None:
         """A plugin's function failed while it was used. Reported once for each place and error."""
-        logging.getLogger("agentcli").warning("plugin %s: %s failed", source.label, what, exc_info=error)
+        self.collection.loading.log.add(f"{source.label}: {what}", error)
         problem = problem_of(source, error)
         located = PluginProblem(problem.label, problem.line, f"{what} failed: {problem.text}")
         self._report(f"Plugin problem: {located}", CODE)
