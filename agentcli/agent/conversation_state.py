@@ -79,6 +79,7 @@ class ConversationState:
         self.todos: list[Json] = todos_from(own.log)
         self._notices = list(own.notices)
         self.use_hooks(own.extensions.hooks)
+        self._reported_problems: set[str] = set()
         self._detached: set[asyncio.Task[None]] = set()
 
     def use_hooks(self, hooks: Hooks) -> None:
@@ -144,6 +145,15 @@ class ConversationState:
             await in_thread(definitions.refresh)
         if plugins is not None and plugins.is_stale():
             await plugins.refresh()
+
+    def take_definition_problems(self) -> list[ev.NoticeRaised]:
+        """What is wrong in definition files, each problem once."""
+        definitions = self.conversation.definitions
+        found = [str(problem) for problem in definitions.problems] if definitions is not None else []
+        new = [text for text in found if text not in self._reported_problems]
+        # One that was mended and comes back is reported again.
+        self._reported_problems = set(found)
+        return [ev.NoticeRaised(text=text, level="warning", code="definitions") for text in new]
 
     def take_notices(self) -> list[ev.NoticeRaised]:
         """Notices of the start, for whoever asks first: a front end, or the first submission."""

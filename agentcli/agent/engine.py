@@ -7,6 +7,7 @@ any time. Everything with a subject of its own is an object of its own: `engine.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import replace
@@ -19,9 +20,11 @@ from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.plugins.session_plugins import SessionPlugins
 from agentcli.agent.ports import Hooks
 from agentcli.agent.profile import Profile
+from agentcli.agent.prompt_expansion import DefinedPrompt
 from agentcli.agent.prompt_queue import Priority, Prompt, QueuedPrompt, prompt_blocks
 from agentcli.agent.shell_line import ShellInvocation
 from agentcli.agent.submission import Submission, Task
+from agentcli.agent.updates.definition_watch import wait_for_definitions
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.aio import in_thread
@@ -59,6 +62,7 @@ class Engine:
         self.question = state.question
         self.take_notices = state.take_notices
         self.refresh_definitions = state.refresh_definitions
+        self.take_definition_problems = state.take_definition_problems
 
     # -------------------------------------------------------------------------------------------------------- facts
 
@@ -124,6 +128,20 @@ class Engine:
     def hooks(self) -> Hooks:
         """The active hooks."""
         return self._state.hooks
+
+    @property
+    def output_style(self) -> str:
+        """The output style of this session; "" for the default one."""
+        return self._state.conversation.output_style
+
+    async def wait_for_definitions(self) -> list[ev.NoticeRaised]:
+        """Wait until files with commands, skills, agents or output styles have changed, and take them in; returns
+        notices about what is wrong in them. Where they are not watched it never returns. Cancel it."""
+        if self.definitions is None or not self._state.conversation.watches_definitions:
+            await asyncio.Event().wait()
+        assert self.definitions is not None
+        await wait_for_definitions(self.definitions)
+        return self.take_definition_problems()
 
     def instruction_files(self) -> tuple[InstructionFile, ...]:
         """The instruction files that apply everywhere in the project, as they are now. Blocking."""
@@ -267,6 +285,11 @@ class Engine:
         if typed and typed != message.text:
             message = replace(message, meta={TYPED: typed})
         return self._submission(Task(prompt=message, mentions=mentions))
+
+    def submit_defined(self, prompt: DefinedPrompt) -> AsyncGenerator[ev.Event, None]:
+        """Run the prompt of a command or skill from a file. Its `!` commands run first; if one may not run, nothing is
+        sent."""
+        return self._submission(Task(defined=prompt))
 
     def compact(self, focus: str = "", review: bool = False) -> AsyncGenerator[ev.Event, None]:
         """Shorten the conversation now (`/compact`). Also ends with one `Result`. `review`: in an interactive session a

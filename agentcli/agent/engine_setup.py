@@ -96,6 +96,10 @@ class EngineSetup:
     reread: Callable[[], Hooks] | None = None
     """Read the settings again, move the definitions to where trust allows them, and make the hooks again. Blocking.
     None: settings are read once."""
+    output_style: str = ""
+    """Name of the output style in the system prompt; "" for the default one."""
+    watches_definitions: bool = False
+    """Whether changes of their files are noticed between submissions too."""
     watch: CacheWatch = field(default_factory=CacheWatch)
     pins: set[str] = field(default_factory=set)
     """The names (`context.compact.pin_name`) of what the user wants kept in the context; changed in place."""

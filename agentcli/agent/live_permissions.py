@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from agentcli.core.errors import AgentError
+from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.grant import Approval, Grant
 from agentcli.core.messages import Json
 from agentcli.core.permission import Behavior, Decision, Need, PermissionMode, RuleChoice, SaveTo
 from agentcli.permissions.policy import Policy
-from agentcli.permissions.rules.rule import Rule, RuleScope, parse_rules
+from agentcli.permissions.rules.rule import Rule, RuleScope, parse_rule, parse_rules
 from agentcli.tools.base import ToolContext
 
 BEHAVIORS: tuple[Behavior, ...] = ("deny", "ask", "allow")
@@ -72,6 +72,8 @@ class LivePermissions:
         self._before_plan = PermissionMode.DEFAULT if policy.mode is PermissionMode.PLAN else policy.mode
         self._session: list[tuple[Behavior, Rule]] = []
         """Rules of this session only, which survive that the files are read again."""
+        self._lent: list[Rule] = []
+        """Allow rules of commands and skills that are in use."""
         self._uses: dict[tuple[str, str, str], tuple[int, float]] = {}
         self._notices: list[str] = []
         self._seen = self._signature()
@@ -141,6 +143,29 @@ class LivePermissions:
         self._session += [("allow", rule) for rule in learned]
         self.policy = self.policy.with_rules(allow=learned)
         return where
+
+    # ---------------------------------------------------------------------------------- rules of commands and skills
+
+    def lend(self, texts: Sequence[str], source: str) -> list[str]:
+        """Add allow rules until `take_back`; deny and ask rules are still looked at before them. Returns why texts are
+        no rules."""
+        problems = []
+        for text in texts:
+            try:
+                rule = parse_rule(text, source)
+            except UsageError as error:
+                problems.append(str(error))
+                continue
+            if rule not in self._lent:
+                self._lent.append(rule)
+                self.policy = self.policy.with_rules(allow=[rule])
+        return problems
+
+    def take_back(self) -> None:
+        """Remove the lent rules."""
+        if self._lent:
+            lent, self._lent = self._lent, []
+            self.policy = replace(self.policy, allow=tuple(rule for rule in self.policy.allow if rule not in lent))
 
     # ------------------------------------------------------------------------------------------------ the user's rules
 
@@ -225,7 +250,7 @@ class LivePermissions:
         hidden = self.policy.hidden_from_commands if set(fresh.deny) <= set(self.policy.deny) else None
         policy = replace(
             self.policy,
-            allow=fresh.allow,
+            allow=(*fresh.allow, *self._lent),
             ask=fresh.ask,
             deny=fresh.deny,
             trusted=fresh.trusted,

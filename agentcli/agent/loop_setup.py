@@ -62,7 +62,7 @@ def loop_dependencies(state: ConversationState, controller: AbortController) -> 
         overhead,
         window=state.settings.context_limits(overhead).window,
         pinned=own.pins,
-        restore_from=restore_sources(state.registry.get("Read"), own.permissions, state.tool_context),
+        restore_from=restore_sources(state.registry.get("Read"), own.permissions, state.tool_context, own.definitions),
     )
     attachments = Composite(state.user_notes, own.extensions.attachments)
     return LoopDependencies(

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import replace
 
 from agentcli.agent.context.compaction import Compaction, Shortening
 from agentcli.agent.conversation_state import ConversationState
 from agentcli.agent.costs.account import Account
+from agentcli.agent.definition_rights import lend_rights
 from agentcli.agent.hook_call import HookCall
 from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.decide import budget_stop
@@ -22,6 +23,7 @@ from agentcli.agent.loop.run_loop import run_loop
 from agentcli.agent.loop_setup import ask_about_budget, loop_dependencies, mentions_for
 from agentcli.agent.loop_state import EndReason, LoopState, Stop
 from agentcli.agent.ports import PromptVerdict
+from agentcli.agent.prompt_expansion import DefinedPrompt, PromptExpansion
 from agentcli.agent.updates.undo_notes import COMMAND_FAILED
 from agentcli.context.normalise import MISSING_RESULT
 from agentcli.core import events as ev
@@ -30,6 +32,7 @@ from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock
 from agentcli.core.permission import PermissionMode
+from agentcli.providers.catalog import nearest_effort
 
 PROMPT_BLOCKED = "prompt_blocked"
 """Terminal of a submission whose prompt a hook blocked."""
@@ -37,9 +40,11 @@ PROMPT_BLOCKED = "prompt_blocked"
 
 @frozen
 class Task:
-    """The work of a submission: one of `prompt`, `compaction` and `command`."""
+    """The work of a submission: one of `prompt`, `defined`, `compaction` and `command`."""
 
     prompt: Message | None = None
+    defined: DefinedPrompt | None = None
+    """Becomes the prompt when the submission has begun."""
     mentions: str | None = None
     """The text whose `@path` mentions are attached; None: the prompt's own."""
     compaction: Shortening | None = None
@@ -58,7 +63,10 @@ class Submission:
         """What hooks have for the model beside the prompt."""
         self._blocked: str | None = None
         """Why hooks blocked the prompt."""
-        wants_structured = own.wants_structured and task.prompt is not None
+        self._prompt = task.prompt
+        self._mentions = task.mentions
+        """The text whose `@path` mentions are attached; None: the prompt's own."""
+        wants_structured = own.wants_structured and (task.prompt is not None or task.defined is not None)
         self._account = Account(own.clock, wants_structured, began=own.clock.monotonic())
 
     async def run(self) -> AsyncGenerator[ev.Event, None]:
@@ -84,6 +92,7 @@ class Submission:
             finally:
                 state.controller = None
                 state.is_model_working = False
+                own.permissions.take_back()
         result = account.result(state.costs.totals, own.catalog, own.store.session_id, own.ids.new())
         running = [task.report() for task in state.background.tasks if task.status == "running"]
         result = replace(result, background_tasks=running)
@@ -98,19 +107,25 @@ class Submission:
 
     async def _work(self) -> AsyncGenerator[ev.Event, None]:
         """Everything between the start of the submission and its Result."""
-        state, own, prompt = self._state, self._own, self._task.prompt
         await self._refresh_definitions()
         yield self._started()
-        for notice in state.take_notices():
+        for notice in (*self._state.take_notices(), *self._state.take_definition_problems()):
             yield notice
-        if prompt is not None:
-            async with aclosing(self._ask_hooks(prompt)) as events:
+        with self._model_of_definition() as notices:
+            for notice in notices:
+                yield notice
+            async with aclosing(self._work_on_prompt()) as events:
                 async for event in events:
                     yield event
-            if self._blocked is not None:
-                text = words.prompt_blocked(self._blocked)
-                yield ev.LoopEnded(terminal=PROMPT_BLOCKED, turns=0, text=text)
-                return
+
+    async def _work_on_prompt(self) -> AsyncGenerator[ev.Event, None]:
+        state, own = self._state, self._own
+        async with aclosing(self._prepare_prompt()) as events:
+            async for event in events:
+                yield event
+                if isinstance(event, ev.LoopEnded):
+                    return
+        prompt = self._prompt
         if prompt is not None and (note := await state.files.take_undo_note(state.log.messages)):
             state.user_notes.add(note)
         for message in state.user_notes.take():
@@ -130,13 +145,70 @@ class Submission:
                 for late in self._late_notices():
                     yield late
 
+    async def _prepare_prompt(self) -> AsyncGenerator[ev.Event, None]:
+        """Expand the prompt and ask the hooks about it. A `LoopEnded` means that it is not sent."""
+        if self._task.defined is not None:
+            async with aclosing(self._expand(self._task.defined)) as events:
+                async for event in events:
+                    yield event
+        if self._prompt is None:
+            return
+        async with aclosing(self._ask_hooks(self._prompt)) as events:
+            async for event in events:
+                yield event
+        if self._blocked is not None:
+            yield ev.LoopEnded(terminal=PROMPT_BLOCKED, turns=0, text=words.prompt_blocked(self._blocked))
+
     def _main_work(self) -> AsyncGenerator[ev.Event, None]:
         task = self._task
         if task.command is not None:
             return self._run_command(task.command)
-        if task.prompt is not None:
-            return self._answer_prompt(task.prompt)
+        if self._prompt is not None:
+            return self._answer_prompt(self._prompt)
         return self._compact(task.compaction or Shortening())
+
+    async def _expand(self, defined: DefinedPrompt) -> AsyncGenerator[ev.Event, None]:
+        """Make the prompt that a file defines. Without one the submission ends here."""
+        state, own = self._state, self._own
+        for text in lend_rights(defined.definition, own.permissions):
+            yield ev.NoticeRaised(text=text, level="warning", code="definitions")
+        runner = loop_dependencies(state, self._controller).turn.runner
+        expansion = PromptExpansion(defined, runner, state.tool_context, self._signal)
+        async with aclosing(expansion.run()) as events:
+            async for event in events:
+                yield event
+        self._prompt, self._mentions = expansion.message, expansion.mentions
+        if expansion.message is not None:
+            return
+        # Without its prompt nothing else would show again what was typed.
+        own.store.record(ev.CommandEntered(text=defined.typed))
+        if self._signal.aborted:
+            yield ev.LoopEnded(terminal=EndReason.ABORTED_TOOLS.value, turns=0, text="")
+            return
+        yield ev.NoticeRaised(text=expansion.problem, level="error", code="command")
+        yield ev.LoopEnded(terminal=COMMAND_FAILED, turns=0, text=expansion.problem)
+
+    @contextmanager
+    def _model_of_definition(self) -> Iterator[list[ev.NoticeRaised]]:
+        """Use the model that a file names, for this submission only. Gives notices about it."""
+        settings, defined = self._state.settings, self._task.defined
+        wanted = defined.definition.model if defined is not None else ""
+        info = self._own.catalog.get(wanted or settings.profile.model)
+        before = settings.profile
+        if defined is None or wanted in ("", "inherit") or info.id == self._own.catalog.resolve(before.model):
+            yield []
+            return
+        effort = nearest_effort(info, before.effort)[0] if before.effort is not None else None
+        changed = replace(before, model=info.id, effort=effort)
+        note = self._state.context.price_of_change(changed).note
+        text = f"This prompt uses {info.id}, as {defined.definition.origin.label} says. {note}".rstrip()
+        settings.profile = changed
+        try:
+            yield [ev.NoticeRaised(text=text, code="definitions")]
+        finally:
+            # Unless the user has chosen another one meanwhile.
+            if settings.profile.model == info.id:
+                settings.profile = replace(settings.profile, model=before.model, effort=before.effort)
 
     async def _answer_prompt(self, prompt: Message) -> AsyncGenerator[ev.Event, None]:
         """Add what hooks, mentioned files and attachments have for a prompt, then run the loop."""
@@ -146,7 +218,7 @@ class Submission:
             yield ev.MessageAppended(message=hook_message(self._hook_texts, own.ids.new()))
         mentions = mentions_for(own, state.questions)
         if mentions is not None:
-            text = prompt.text if self._task.mentions is None else self._task.mentions
+            text = prompt.text if self._mentions is None else self._mentions
             async with aclosing(mentions.attach(text, state.tool_context, signal)) as events:
                 async for event in events:
                     yield event
@@ -247,6 +319,9 @@ class Submission:
             api_key_source=own.api_key_source,
             effort=profile.effort or "",
             sandbox=state.tool_context.launcher.level,
+            commands=list(own.definitions.commands) if own.definitions is not None else [],
+            skills=list(own.definitions.skills) if own.definitions is not None else [],
+            output_style=own.output_style,
         )
 
     def _late_notices(self) -> Iterator[ev.Event]:
@@ -295,7 +370,7 @@ class Submission:
 
     def _complete_log(self) -> None:
         """However it ended: the log has the prompt and a result for every call (I1), and pending changes apply."""
-        log, prompt = self._state.log, self._task.prompt
+        log, prompt = self._state.log, self._prompt
         self._state.context.request_ended()
         if prompt is not None and self._blocked is None and not log.has(prompt.id):
             log.keep(ev.MessageAppended(message=prompt))

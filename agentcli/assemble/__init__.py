@@ -21,9 +21,9 @@ from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.loop.structured_output import RequireOutput
 from agentcli.agent.ports import Collapser, Extensions, Hooks
 from agentcli.agent.updates.earlier_commands import resumed_shells
-from agentcli.assemble.attachments import AttachmentsBuilder
+from agentcli.assemble.attachments import AttachmentsBuilder, skill_listing
 from agentcli.assemble.context_pipeline import collapser_for, pipeline_for
-from agentcli.assemble.definitions import definition_places, definitions_for
+from agentcli.assemble.definitions import SessionSkills, definition_places, definitions_for
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.hooks import hooks_for
 from agentcli.assemble.model import ModelBuilder
@@ -62,7 +62,8 @@ def build_engine(options: Options) -> Engine:
 def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) -> Engine:
     options, parts = env.options, RightsBuilder(env)
     results_dir = session.store.results_dir()
-    rights = parts.build(results_dir, tuple(session.results_elsewhere))
+    definitions = definitions_for(env)
+    rights = parts.build(results_dir, tuple(session.results_elsewhere), SessionSkills(definitions, session.log))
     plugins = plugins_for(env, rights.registry.names, parts.check_plugin_tools)
     models = ModelBuilder(env, plugins)
     profile = models.profile(session.last_model)
@@ -76,16 +77,17 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
     if options.interactive and (lost := lost_permissions_notice(session.history, permissions.mode)):
         env.notices.append(NoticeRaised(text=lost, level="info", code="resumed_rights"))
     shells = resumed_shells(session.log, session.background)
-    system = sessions.system(session)
+    style = sessions.style(session, definitions)
+    system = sessions.system(session, style)
     builder = AttachmentsBuilder(env, session, rights.context.hides)
     extensions = _extensions(env, sessions, session)
+    skills = skill_listing(env, session, definitions, permissions, rights.registry)
     extensions = replace(
-        extensions, attachments=builder.attachments(permissions, shells, system, extensions.attachments)
+        extensions, attachments=builder.attachments(permissions, shells, system, skills, extensions.attachments)
     )
     cwd = _shell_folder(session, env)
     tool_context = replace(rights.context, cwd=cwd, reaches=permissions.reaches, shells=shells)
     builder.recall(tool_context)
-    definitions = definitions_for(env)
 
     def reread_project() -> Hooks:
         fresh = Environment(replace(options, cwd=env.cwd))
@@ -126,10 +128,12 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             notes=builder.notes,
             instruction_files=builder.files,
             definitions=definitions,
+            output_style=style.name if style is not None else "",
+            watches_definitions=options.interactive and env.settings.boolean("watchFiles"),
             session_source="resume" if session.log else "clear" if options.after_clear else "startup",
             reread=reread_project,
             plugins=plugins,
-            late_system=sessions.late_system(session),
+            late_system=sessions.late_system(session, style),
             watched=builder.changed if options.interactive and env.settings.boolean("watchFiles") else None,
             pipeline=pipeline_for(env.settings, results_dir, extensions.collapser, plugins),
         )

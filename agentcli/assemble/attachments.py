@@ -16,13 +16,28 @@ from agentcli.agent.updates.attachments import (
 from agentcli.agent.updates.changed_files import ChangedFiles
 from agentcli.agent.updates.instructions import Instructing
 from agentcli.agent.updates.memory_notes import Remembering
+from agentcli.agent.updates.skills import SkillListing
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.sessions import OpenedSession
 from agentcli.context.prompt import folder_lines
+from agentcli.definitions.library import Library
 from agentcli.memory.instructions import InstructionFiles, InstructionFolders, UserContext
 from agentcli.memory.notes import Notes
 from agentcli.tools.base import ToolContext
+from agentcli.tools.registry import Registry
 from agentcli.tools.shell.background import Shells
+from agentcli.tools.skill import NAME as SKILL
+
+
+def skill_listing(
+    env: Environment, session: OpenedSession, library: Library, permissions: LivePermissions, registry: Registry
+) -> SkillListing | None:
+    """Tells the model of skills; None if it can use none."""
+    tools, has_tool = env.options.tools, registry.get(SKILL) is not None
+    unwanted = permissions.policy.refuses_always(SKILL) or (tools is not None and SKILL not in tools)
+    if not has_tool and (unwanted or registry.get("Read") is None or env.settings.get("systemPrompt") == ""):
+        return None
+    return SkillListing(library, permissions, env.options.ids, session.view.messages, has_tool)
 
 
 class AttachmentsBuilder:
@@ -47,7 +62,12 @@ class AttachmentsBuilder:
             self.changed.recall(self._session.log, self._session.seen, context)
 
     def attachments(
-        self, permissions: LivePermissions, shells: Shells, system: tuple[str, ...], others: Attachments
+        self,
+        permissions: LivePermissions,
+        shells: Shells,
+        system: tuple[str, ...],
+        skills: Attachments | None,
+        others: Attachments,
     ) -> Composite:
         """All attachments, in the order of SPEC 2.6."""
         env, ids, shown = self._env, self._env.options.ids, self._session.view.messages
@@ -59,6 +79,7 @@ class AttachmentsBuilder:
             self.changed,
             self._instructing,
             None if self.notes is None else Remembering(self.notes, ids, shown),
+            skills,
             PlanModeNotice(lambda: permissions.mode, ids, shown, env.can_ask),
             TaskListReminder(ids, shown),
             others,

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from agentcli.agent.updates.skills import had_skill_tool
 from agentcli.assemble.environment import Environment
+from agentcli.config.trust import trust_root
+from agentcli.core.messages import Message
 from agentcli.definitions.folders import DefinitionPlaces
 from agentcli.definitions.library import Library
 
@@ -10,6 +17,28 @@ from agentcli.definitions.library import Library
 def definitions_for(env: Environment) -> Library:
     """Not read yet: `refresh` does that, after the first paint."""
     return Library(definition_places(env))
+
+
+class SessionSkills:
+    """What a session needs to know about skills when it is put together."""
+
+    def __init__(self, library: Library, log: Sequence[Message]) -> None:
+        """`log`: of a resumed session, which keeps the tools it began with."""
+        self.library = library
+        if any(folder.path.is_dir() for folder in library.places.folders("skills")):
+            library.refresh()
+        exist = any(skill.for_model for skill in library.skills.values())
+        self.has_tool = had_skill_tool(log) if log else exist
+
+    def folders(self) -> tuple[Path, ...]:
+        """Where the files of skills really are. One of the project that leads out of it is not among them."""
+        root = os.path.realpath(trust_root(self.library.places.cwd))
+        found = []
+        for skill in self.library.skills.values():
+            real = os.path.realpath(skill.folder)
+            if skill.origin.scope != "project" or Path(real).is_relative_to(root):
+                found.append(Path(real))
+        return tuple(found)
 
 
 def definition_places(env: Environment) -> DefinitionPlaces:

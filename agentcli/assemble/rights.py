@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentcli.agent.updates.skills import ModelSkills
+from agentcli.assemble.definitions import SessionSkills
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.model import key_store
 from agentcli.assemble.plugins import may_have_plugins
@@ -28,6 +30,8 @@ from agentcli.permissions.rules.rule import READING_TOOLS, Rule, RuleScope, pars
 from agentcli.tools.base import ToolContext
 from agentcli.tools.registry import BUILTIN_NAMES, Registry, builtin_tools
 from agentcli.tools.shell.environment import PassedVariables, child_environment
+from agentcli.tools.skill import NAME as SKILL
+from agentcli.tools.skill import Skill
 
 if TYPE_CHECKING:
     from agentcli.permissions.denied_files import DeniedFiles
@@ -71,20 +75,27 @@ class RightsBuilder:
         self.check_plugin_tools: Callable[[Iterable[str]], Iterable[str]] = lambda _names: ()
         """Warnings about rules that match no tool, given the names of the tools of plugins; set by `policy`."""
 
-    def build(self, results_dir: Path | None = None, results_elsewhere: tuple[Path, ...] = ()) -> Rights:
-        """Build policy, tools, sandbox and folders. `results_elsewhere`: other folders with tool results."""
-        registry = self._registry()
+    def build(
+        self,
+        results_dir: Path | None = None,
+        results_elsewhere: tuple[Path, ...] = (),
+        skills: SessionSkills | None = None,
+    ) -> Rights:
+        """Build policy, tools, sandbox and folders. `results_elsewhere`: other folders with stored tool results."""
+        registry = self._registry(skills)
         policy = self.policy(registry)
         registry = registry.without(tool.name for tool in registry if policy.refuses_always(tool.name))
         notes = [folder for folder in policy.memory if folder.is_dir()]
         readable = (*((results_dir,) if results_dir else ()), *results_elsewhere, *notes)
         denied = self._denied_files(policy)
-        sandbox_rules = self._sandbox_rules(policy, readable, denied)
+        skill_folders = skills.folders if skills is not None else tuple
+        sandbox_rules = self._sandbox_rules(policy, (*readable, *skill_folders()), denied)
         launcher = self._launcher(sandbox_rules)
         policy = replace(
             policy,
             mode=self._usable_mode(policy.mode, launcher),
             readable=readable,
+            skill_folders=skill_folders,
             scratch=() if launcher.temp_folder is None else (launcher.temp_folder,),
             locate=partial(_locate, launcher),
             temp=launcher.temp_folder or policy.temp,
@@ -110,11 +121,15 @@ class RightsBuilder:
         notices = tuple(notice.text for notice in self._env.notices)
         return Rights(policy, registry, context, notices, tuple(self._sandbox_problems))
 
-    def _registry(self) -> Registry:
+    def _registry(self, skills: SessionSkills | None) -> Registry:
         options = self._env.options
         registry = Registry(builtin_tools(runs_beside_others))
+        loads_skills = skills is not None and skills.has_tool
         if options.tools is not None:
-            registry = registry.selected(options.tools)
+            registry = registry.selected(name for name in options.tools if name != SKILL)
+            loads_skills = loads_skills and SKILL in options.tools
+        if skills is not None and loads_skills:
+            registry = registry.adding([Skill(ModelSkills(skills.library))])
         if not self._env.can_ask:
             # Tools that only ask the user are not offered in non-interactive runs.
             registry = registry.without(tool.name for tool in registry if hasattr(tool, "unanswered"))

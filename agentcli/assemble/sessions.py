@@ -14,14 +14,24 @@ from agentcli import __version__
 from agentcli.agent.cache.fingerprint import Front, front_from
 from agentcli.agent.engine_setup import LateSystem
 from agentcli.assemble.environment import Environment
+from agentcli.assemble.output_styles import chosen_style
 from agentcli.context.edits import edit_from_dict
-from agentcli.context.prompt import NON_INTERACTIVE, folder_lines, git_branch, system_context, system_parts
+from agentcli.context.prompt import (
+    NON_INTERACTIVE,
+    OutputStyle,
+    folder_lines,
+    git_branch,
+    style_from,
+    system_context,
+    system_parts,
+)
 from agentcli.context.view import ContextView
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Event
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, Message
 from agentcli.core.programs import clean_search_path
+from agentcli.definitions.library import Library
 from agentcli.memory.notes import mechanics
 from agentcli.session.base import SessionContext, Store
 from agentcli.workspace.base import Workspace
@@ -53,6 +63,8 @@ class OpenedSession:
     """Last directory of Bash; "" for the project's root."""
     folders: Sequence[str] = ()
     """Lines of the recorded system context about folders."""
+    style: Json | None = None
+    """The recorded output style."""
     background: Mapping[str, Json] = field(default_factory=dict)
     """Background commands of earlier processes, as `session.load` returns them."""
     front: Front | None = None
@@ -128,6 +140,7 @@ class SessionBuilder:
         opened = OpenedSession(store, *past, view, *contexts, forked_from, elsewhere, loaded.pinned)
         front = front_from(loaded.front, loaded.front_version)
         opened = replace(opened, directory=loaded.directory, background=loaded.background, folders=loaded.folders)
+        opened = replace(opened, style=loaded.style)
         return replace(opened, last_reply_at=loaded.last_reply_at, seen=loaded.seen, spent=loaded.spent, front=front)
 
     def _found_session(self, state_dir: Path) -> Path:
@@ -148,13 +161,19 @@ class SessionBuilder:
             raise UsageError(f"{self._env.options.resume!r} matches several sessions: {some}. Use a full id.")
         return matches[0].path
 
-    def system(self, session: OpenedSession) -> tuple[str, ...]:
+    def style(self, session: OpenedSession, library: Library) -> OutputStyle | None:
+        """The output style of the settings; a resumed session keeps the one it began with."""
+        if session.system_context is not None:
+            return style_from(session.style)
+        return chosen_style(self._env, library)
+
+    def system(self, session: OpenedSession, style: OutputStyle | None) -> tuple[str, ...]:
         """The system prompt. A resumed session keeps its recorded system context, so that the request prefix does not
         change. A new one gets it without the git status (see `late_system`)."""
         context = session.system_context
-        return self._system_with(self._context() if context is None else context)
+        return self._system_with(self._context() if context is None else context, style)
 
-    def late_system(self, session: OpenedSession) -> LateSystem | None:
+    def late_system(self, session: OpenedSession, style: OutputStyle | None) -> LateSystem | None:
         """Adds the git status to the system prompt of a new session; None for a resumed one."""
         if session.system_context is not None:
             return None
@@ -165,8 +184,8 @@ class SessionBuilder:
             def complete() -> tuple[str, ...]:
                 env = self._env
                 folders = folder_lines(env.cwd, env.working_dirs, env.memory_dir)
-                session.store.set_system_context(context, folders)
-                return self._system_with(context)
+                session.store.set_system_context(context, folders, style.record() if style is not None else None)
+                return self._system_with(context, style)
 
             return complete
 
@@ -179,12 +198,12 @@ class SessionBuilder:
         env = self._env
         return system_context(env.cwd, env.working_dirs, platform, date, git_lines, env.memory_dir)
 
-    def _system_with(self, context: str) -> tuple[str, ...]:
+    def _system_with(self, context: str, style: OutputStyle | None) -> tuple[str, ...]:
         notes = [] if self._env.can_ask else [NON_INTERACTIVE]
         if self._env.memory_dir is not None:
             notes.append(mechanics())
         settings = self._env.settings
-        return system_parts(settings.get("systemPrompt"), settings.get("appendSystemPrompt"), context, notes)
+        return system_parts(settings.get("systemPrompt"), settings.get("appendSystemPrompt"), context, notes, style)
 
     def workspace(self, session: OpenedSession) -> Workspace:
         """Stores file snapshots for undo in the state folder."""

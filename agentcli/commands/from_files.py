@@ -6,10 +6,10 @@ from collections.abc import AsyncGenerator, Iterator
 from functools import partial
 
 from agentcli.agent.engine import Engine
+from agentcli.agent.prompt_expansion import DefinedPrompt
 from agentcli.commands.base import Command, Manual
 from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
-from agentcli.definitions.expansion import fill_arguments
 from agentcli.definitions.files import CommandFile, SkillFile
 from agentcli.definitions.library import Library
 
@@ -44,5 +44,4 @@ def _send(
 ) -> AsyncGenerator[Event, None]:
     """`added`: text behind the prompt in which nothing is expanded, e.g. piped input."""
     shown = typed or f"/{definition.name} {arguments}".rstrip()
-    prompt = fill_arguments(definition.body, arguments)
-    return engine.submit(f"{prompt}\n\n{added}" if added else prompt, shown, mentions=prompt)
+    return engine.submit_defined(DefinedPrompt(definition, arguments, shown, added))

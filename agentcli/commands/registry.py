@@ -12,8 +12,11 @@ from agentcli.commands.base import ALWAYS, Command
 from agentcli.core.permission import PermissionMode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from agentcli.agent.engine import Engine
     from agentcli.commands.front_end import FrontEnd
+    from agentcli.definitions.files import StyleFile
 
 _UNDO = (("keep", "in conflicts, keep your lines"), ("replace", "in conflicts, replace your lines"))
 
@@ -97,6 +100,7 @@ COMMANDS: tuple[Command, ...] = (
         "[edit|add] [name|text]",
         local=("edit", "add"),
     ),
+    Command("skills", "List skills with source, size and last use", "[search]", beside=True, pages=("",)),
     Command("cost", "Show tokens and cost of this conversation", aliases=("usage",), beside=True, pages=("",)),
     Command("budget", "Show, set or remove the budget of this session", "[dollars|off]", beside=True),
     Command("todos", "Show the task list", beside=True),
@@ -112,6 +116,16 @@ COMMANDS: tuple[Command, ...] = (
         local=ALWAYS,
         completes=lambda _engine, front_end: front_end.themes(),
     ),
+    Command(
+        "output-style",
+        "Choose how the model answers, from the next session on",
+        "[name]",
+        local=ALWAYS,
+        completes=lambda engine, _front_end: (
+            ("default", "Brief and concrete"),
+            *((style.name, style.description) for style in _styles(engine)),
+        ),
+    ),
     Command("config", "Show or change settings", local=ALWAYS),
     Command("login", "Connect a model: an API key or a server on this machine", local=ALWAYS),
     Command("logout", "Remove the stored API key", local=ALWAYS),
@@ -119,6 +133,21 @@ COMMANDS: tuple[Command, ...] = (
     Command("clear", "Start a new session with an empty context", aliases=("new",), local=ALWAYS),
     Command("exit", "Quit agentcli", aliases=("quit",), local=ALWAYS),
 )
+
+
+def _styles(engine: Engine) -> Iterable[StyleFile]:
+    from agentcli.definitions.builtin_styles import all_styles
+
+    return all_styles(engine.definitions).values()
+
+
+_BUILT_IN = frozenset(name for command in COMMANDS for name in (command.name, *command.aliases))
+
+
+def reserve_names(engine: Engine) -> None:
+    """Let the definitions of a session know which names they cannot have."""
+    if engine.definitions is not None:
+        engine.definitions.reserved = _BUILT_IN
 
 
 def rows(engine: Engine | None) -> tuple[Command, ...]:
@@ -129,12 +158,11 @@ def rows(engine: Engine | None) -> tuple[Command, ...]:
     from agentcli.commands.from_files import rows_from_files
     from agentcli.commands.from_plugins import rows_from_plugins
 
-    taken = {name for command in COMMANDS for name in (command.name, *command.aliases)}
     found: dict[str, Command] = {}
     files = () if engine.definitions is None else rows_from_files(engine.definitions)
     plugins = () if engine.plugins is None else rows_from_plugins(engine.plugins)
     for row in (*files, *plugins):
-        if row.name not in taken:
+        if row.name not in _BUILT_IN:
             found.setdefault(row.name, row)
     return (*COMMANDS, *found.values())
 

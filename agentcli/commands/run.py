@@ -8,6 +8,7 @@ from agentcli.agent.engine import Engine
 from agentcli.commands.base import fail
 from agentcli.commands.registry import find, near
 from agentcli.core.events import Event
+from agentcli.core.plaintext import plain_line
 
 
 def run_command(
@@ -25,6 +26,10 @@ def run_command(
 
 
 async def _unknown(engine: Engine, name: str) -> AsyncGenerator[Event, None]:
+    if engine.definitions is not None and (file := engine.definitions.untrusted_command(name)):
+        text = f"/{name} is not available: this folder is not trusted, so {plain_line(file, 200)} is not used."
+        yield fail(f"{text} Use --trust once, or `agentcli trust` to review and trust it.")
+        return
     meant = near(name, engine)
     hint = f" Did you mean {' or '.join(f'/{one}' for one in meant)}?" if meant else " /help lists them."
     yield fail(f"There is no command /{name}.{hint}")

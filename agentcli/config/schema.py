@@ -351,6 +351,7 @@ KEYS: tuple[Key, ...] = (
     ),
     Key("systemPrompt", "text", "Replaces the default system prompt."),
     Key("appendSystemPrompt", "text", "Text added to the system prompt."),
+    Key("outputStyle", "text", "How the model answers: an output style's name; empty for the default.", default=""),
     Key("maxTurns", "integer", "Maximum number of model replies per prompt.", minimum=1, repository="stricter"),
     Key(
         "maxBudgetUsd",

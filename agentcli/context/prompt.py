@@ -1,20 +1,53 @@
 """The system prompt in its layers (SPEC 3.1), from the most stable to the least.
 
-1. the default prompt or the user's replacement; 2. notes about this session: whether it is interactive, how memory
-works; 3. appended text; 4. the system context: platform, date, folders, git state. Built once per session and then
-constant: a resumed session uses the recorded system context, so that the request's prefix stays byte-identical.
+1. the default prompt, with an output style for its manner part, or the user's replacement; 2. notes about this session:
+whether it is interactive, how memory works; 3. appended text; 4. the system context: platform, date, folders, git
+state. Built once per session and then constant: a resumed session uses the recorded system context and style, so that
+the request's prefix stays byte-identical.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from agentcli.core.bounded_read import read_start
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import Json
+
+_MANNER = "# How to answer"
+_CODING = "# How to work"
 
 
-def default_prompt() -> str:
-    return (Path(__file__).parent / "system.md").read_text(encoding="utf-8").strip()
+@frozen
+class OutputStyle:
+    """The manner in which the model answers, in place of the default prompt's own."""
+
+    name: str
+    text: str
+    keeps_coding: bool = False
+    """Whether the default instructions about coding stay."""
+
+    def record(self) -> Json:
+        """For the session file: a resumed session keeps the style it began with."""
+        return {"name": self.name, "text": self.text, "keepsCoding": self.keeps_coding}
+
+
+def style_from(record: Json | None) -> OutputStyle | None:
+    """The reverse of `OutputStyle.record`."""
+    if record is None:
+        return None
+    return OutputStyle(str(record.get("name")), str(record.get("text")), bool(record.get("keepsCoding")))
+
+
+def default_prompt(style: OutputStyle | None = None) -> str:
+    text = (Path(__file__).parent / "system.md").read_text(encoding="utf-8").strip()
+    if style is None:
+        return text
+    replaced = (_MANNER,) if style.keeps_coding else (_MANNER, _CODING)
+    kept = [part.strip() for part in re.split(r"\n(?=# )", text) if not part.startswith(replaced)]
+    return "\n\n".join((*kept, f"# Output style: {style.name}\n{style.text.strip()}"))
 
 
 NON_INTERACTIVE = """\
@@ -25,12 +58,17 @@ denied; report what it was for if the task depends on it."""
 
 
 def system_parts(
-    custom: str | None, appended: str | None, system_context: str, notes: Sequence[str] = ()
+    custom: str | None,
+    appended: str | None,
+    system_context: str,
+    notes: Sequence[str] = (),
+    style: OutputStyle | None = None,
 ) -> tuple[str, ...]:
-    """The parts in order, without empty ones. A custom prompt of "" means no prompt and no context."""
+    """The parts in order, without empty ones. A custom prompt of "" means no prompt and no context. A style changes
+    the default prompt only."""
     if custom == "" and not appended:
         return ()
-    stable = default_prompt() if custom is None else custom
+    stable = default_prompt(style) if custom is None else custom
     if custom == "":
         notes = ()
     parts = ("\n\n".join(part for part in (stable, *notes, appended or "") if part.strip()), system_context)

@@ -37,6 +37,11 @@ class SessionStarted(Event):
     effort: str = ""
     sandbox: str = ""
     """State of the sandbox: `bubblewrap, network on`, `off`, `not available`."""
+    commands: list[str] = field(default_factory=list)
+    """Names of slash commands from files."""
+    skills: list[str] = field(default_factory=list)
+    output_style: str = ""
+    """Name of the output style; "" for the default one."""
 
 
 @frozen(kw_only=True)

@@ -22,6 +22,12 @@ COPY_OF = "copy_of"
 TYPED = "typed"
 """In a prompt's meta: the text as typed, with placeholders for pasted text."""
 
+EXPANDED = "expanded"
+"""In a prompt's meta: the command or skill that its text comes from (`kind`, `name`, `file`)."""
+
+SKILLS = "skills"
+"""In the meta of an attachment: the skills that it tells the model of (`listed`, `gone`, `first`, `tool`)."""
+
 SAID = "said"
 """In a message's meta: the user's words alone, if its text also explains them to the model."""
 

@@ -13,6 +13,8 @@ from agentcli.definitions.folders import Scope
 from agentcli.definitions.frontmatter import Document
 
 LONGEST_DESCRIPTION = 1_024
+_RULE = re.compile(r"[^\s(]+(?:\s*\([^)]*(?:\)|\Z))?")
+"""A bracket that is not closed stays with its tool: without it the rule would allow every use of the tool."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*(?::[a-z0-9][a-z0-9_.-]*)*\Z")
 
 
@@ -102,7 +104,7 @@ def parse_command(name: str, document: Document, origin: DefinitionOrigin) -> Co
         body=document.body,
         body_line=document.body_line,
         argument_hint=plain_line(document.text("argument-hint"), 100),
-        allowed_tools=document.texts("allowed-tools"),
+        allowed_tools=_rules(document),
         model=document.text("model"),
         for_model=not document.flag("disable-model-invocation"),
     )
@@ -117,7 +119,7 @@ def parse_skill(name: str, document: Document, origin: DefinitionOrigin) -> Skil
         description=description,
         origin=origin,
         body=document.body,
-        allowed_tools=document.texts("allowed-tools"),
+        allowed_tools=_rules(document),
         model=document.text("model"),
         argument_hint=plain_line(document.text("argument-hint"), 100),
         for_model=not document.flag("disable-model-invocation"),
@@ -166,6 +168,11 @@ def _valid_name(name: str) -> str:
     if not _NAME.match(folded) or len(folded) > 64:
         raise ValueError(f"The name {plain_line(name, 80)!r} cannot be used: letters, digits, `-` and `_`, at most 64.")
     return folded
+
+
+def _rules(document: Document) -> tuple[str, ...]:
+    """The rules of `allowed-tools`: a list, or one line with commas or blanks between them."""
+    return tuple(rule for text in document.texts("allowed-tools") for rule in _RULE.findall(text))
 
 
 def _description(document: Document) -> str:

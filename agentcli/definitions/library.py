@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from agentcli.config.trust import content_digest
@@ -73,6 +74,9 @@ class Library:
         self.problems: tuple[DefinitionProblem, ...] = ()
         self.loaded = False
         """Whether `refresh` was called since the folders were set."""
+        self.reserved: frozenset[str] = frozenset()
+        """Names of built-in slash commands, which files cannot replace."""
+        self._refreshing = Lock()
 
     @property
     def places(self) -> DefinitionPlaces:
@@ -86,6 +90,10 @@ class Library:
 
     def refresh(self) -> bool:
         """Look at the folders again; returns whether a definition or a problem changed. Never raises."""
+        with self._refreshing:
+            return self._refresh()
+
+    def _refresh(self) -> bool:
         problems: list[DefinitionProblem] = []
         found: dict[Kind, dict[str, Definition]] = {kind: {} for kind in KINDS}
         seen: dict[str, _Read] = {}
@@ -100,9 +108,10 @@ class Library:
                     problems += one.problems
                     if one.definition is not None:
                         found[kind].setdefault(one.definition.name, one.definition)
+        problems += self._shadowed(found)
         # A file that was read again is another object, also where its content is the same.
-        changed = [*map(id, seen.values())] != [*map(id, self._read.values())] or problems != [*self.problems]
-        self.loaded = True
+        same = [*map(id, seen.values())] == [*map(id, self._read.values())] and problems == [*self.problems]
+        changed, self.loaded = not (same and self.loaded), True
         self._read, self.problems = seen, tuple(problems)
         if changed:
             ordered: Any = {kind: dict(sorted(named.items())) for kind, named in found.items()}
@@ -112,6 +121,23 @@ class Library:
 
     def all(self) -> tuple[Definition, ...]:
         return tuple(one for kind in (self.commands, self.skills, self.agents, self.styles) for one in kind.values())
+
+    def _shadowed(self, found: Mapping[Kind, Mapping[str, Definition]]) -> Iterator[DefinitionProblem]:
+        for kind in ("commands", "skills"):
+            for one in found[kind].values():
+                if one.name in self.reserved and getattr(one, "for_user", True):
+                    text = f"/{one.name} is a built-in command, so this {kind[:-1]} is not in the menu. Rename it."
+                    yield DefinitionProblem(one.origin.label, 1, text)
+
+    def untrusted_command(self, name: str) -> str:
+        """The project's file for a command that is not used because the folder is not trusted; "" if there is none."""
+        if self._places.trusted:
+            return ""
+        parts = name.lower().split(":")
+        for folder in self._places.project("commands"):
+            if folder.path.joinpath(*parts[:-1], f"{parts[-1]}.md").is_file():
+                return f"{folder.label}/{'/'.join(parts)}.md"
+        return ""
 
     def watched_folders(self) -> tuple[Path, ...]:
         """The folders in which a change can add, change or remove a definition."""

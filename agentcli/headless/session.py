@@ -37,7 +37,10 @@ class HeadlessSession:
         self, engine: Engine, output: EventOutput, debug: DebugLog | None = None, wait_background: bool = False
     ) -> None:
         """`wait_background`: wait for background commands at the end, instead of stopping them."""
+        from agentcli.commands.registry import reserve_names
+
         self._engine = engine
+        reserve_names(engine)
         self._output = output
         self._debug = debug
         self._wait_background = wait_background

@@ -250,15 +250,15 @@ def _init_fields(event: SessionStarted) -> Json:
         "mcp_servers": [],
         "model": event.model,
         "permissionMode": event.permission_mode,
-        "slash_commands": list(command_names()),
+        "slash_commands": list(dict.fromkeys((*command_names(), *event.commands, *event.skills))),
         "apiKeySource": event.api_key_source,
         "effort": event.effort,
         "sandbox": event.sandbox,
         "version": __version__,
         "claude_code_version": PROTOCOL_VERSION,
-        "output_style": "default",
+        "output_style": event.output_style or "default",
         "agents": [],
-        "skills": [],
+        "skills": event.skills,
         "plugins": [],
     }
 

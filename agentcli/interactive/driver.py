@@ -80,12 +80,16 @@ class SessionDriver:
 
     def open(self, engine: Engine) -> None:
         """Show the engine's conversation and start what was sent before there was an engine."""
+        from agentcli.commands.registry import reserve_names
+
         self._engine = engine
+        reserve_names(engine)
         self._view.show_opened(engine)
         for notice in engine.take_notices():
             self._view.show(notice)
         self._watch_background()
         self._watch_plugins(engine)
+        self._create_task(self._watch_definitions(engine))
         self._start_next()
 
     def hold(self, holding: bool) -> None:
@@ -367,6 +371,12 @@ class SessionDriver:
                 engine.record_shown(event)
                 self._show(event, beside=True)
         self._view.refresh_status()
+
+    async def _watch_definitions(self, engine: Engine) -> None:
+        """Take in changed commands and skills at once, also beside a submission: menus show them."""
+        while True:
+            for notice in await engine.wait_for_definitions():
+                self.note(notice.text, notice.level)
 
     def _watch_background(self) -> None:
         """Between submissions, show changes of background commands, files and rules."""

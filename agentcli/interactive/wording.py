@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agentcli.core import events as ev
 from agentcli.core.format import duration, elapsed, money, token_count
-from agentcli.core.messages import ATTACHED, NOTE, SUMMARY, Message, Origin
+from agentcli.core.messages import ATTACHED, EXPANDED, NOTE, SKILLS, SUMMARY, Message, Origin
 from agentcli.core.permission import PartFinding
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import counted
@@ -23,6 +23,7 @@ Outcome = Literal["done", "denied", "interrupted", "failed"]
 """Of a finished call."""
 
 INTERRUPTED = "Interrupted. Partial output is kept. What should be done instead?"
+
 SUMMARY_TITLE = "Summary of the conversation so far"
 ABORTED = ("aborted_streaming", "aborted_tools")
 PROMPT_BLOCKED = "prompt_blocked"
@@ -43,6 +44,8 @@ def message_line(message: Message) -> str:
         return plain_line(f"Attached {file['name']} ({file['summary']}{file['part']})", 300) if "name" in file else ""
     if "restored" in message.meta:
         return _restored(message.meta)
+    if isinstance(news := message.meta.get(SKILLS), Mapping):
+        return _skills(news)
     if "task_list" in message.meta:
         return "The model was reminded of its task list"
     if "permission_mode" in message.meta or NOTE in message.meta:
@@ -50,15 +53,33 @@ def message_line(message: Message) -> str:
     return f"The model was notified: {first}"
 
 
+def expansion_line(message: Message) -> str:
+    """One line about the file that a prompt comes from; "" for a prompt that was typed."""
+    made_from = message.meta.get(EXPANDED)
+    if not isinstance(made_from, dict):
+        return ""
+    size = counted(message.text.count("\n") + 1, "line")
+    return plain_line(f"Prompt of the {made_from.get('kind')} {made_from.get('file')} ({size})", 300)
+
+
 def summary(message: Message) -> str:
     """The summary that replaces compacted messages, without what is added for the model."""
     return plain_text(str(message.meta.get(SUMMARY, message.text)))
+
+
+def _skills(news: Mapping[str, Any]) -> str:
+    """Skills that came, changed or went while the session ran; "" for the list at its start."""
+    if news.get("first"):
+        return ""
+    parts = [f"+{name}" for name in news.get("listed", ())] + [f"−{name}" for name in news.get("gone", ())]
+    return plain_line(f"The model was notified of changed skills: {', '.join(parts)}", 300)
 
 
 def _restored(meta: Mapping[str, Any]) -> str:
     """What a compaction has put back into the context, in one line."""
     files = [str(path) for path in meta.get("files") or ()]
     named = {"tasks": "the task list", "plan": "the approved plan", "background": "running background commands"}
+    named["skills"] = "skills in use"
     kinds = [str(kind) for kind in meta.get("restored") or ()]
     parts = [named[kind] for kind in kinds if kind in named]
     parts += ["pinned items"] if "pinned" in kinds else []

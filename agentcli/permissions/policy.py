@@ -80,6 +80,8 @@ class Policy:
     """The session's temp folder, readable and writable without approval."""
     memory: tuple[Path, ...] = ()
     """The project's memory folder: file tools read and write it without approval, commands only read it."""
+    skill_folders: Callable[[], tuple[Path, ...]] = tuple
+    """The folders of skills, which may be read without approval. Writing them needs it: a skill can bring rights."""
     locate: Callable[[str, str], str] = _same_place
     """Maps a command and a path it names to the path as other tools see it."""
     writable: tuple[Path, ...] = ()
@@ -482,7 +484,7 @@ class Policy:
             return True
         if need.kind == "read":
             return call.is_inside(need.target) or is_inside(
-                real_path(need.target), (*self.readable, *self.scratch, *self.memory)
+                real_path(need.target), (*self.readable, *self.scratch, *self.memory, *self.skill_folders())
             )
         return need.kind == "execute" and self._reads_only(need.target, call)
 

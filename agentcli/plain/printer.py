@@ -114,7 +114,8 @@ class Printer:
     def _(self, event: ev.MessageAppended, now: float) -> list[Piece]:
         typed = event.message.origin is Origin.PROMPT or SAID in event.message.meta
         if event.message.is_copy or typed:
-            return []  # the user has typed it just now
+            # The user has typed it just now; the text of a command from a file they have not.
+            return self.note(text) if (text := wording.expansion_line(event.message)) else []
         return self.message(event.message)
 
     def message(self, message: Message) -> list[Piece]:

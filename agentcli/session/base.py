@@ -55,8 +55,9 @@ class Store:
 
     def set_title(self, title: str) -> None: ...
 
-    def set_system_context(self, text: str, folders: Sequence[str] = ()) -> None:
-        """Store the system context, which a resumed session must reuse byte for byte, and its lines about folders."""
+    def set_system_context(self, text: str, folders: Sequence[str] = (), style: Json | None = None) -> None:
+        """Store the system context and the output style, which a resumed session must reuse byte for byte, and the
+        context's lines about folders."""
 
     def set_user_context(self, text: str, sources: Mapping[str, str], boundary: str = "") -> None:
         """Store the user context, valid from this compact boundary on. `sources`: its files with their digests."""

@@ -78,6 +78,8 @@ class LoadedSession:
     system_context: str | None = None
     folders: tuple[str, ...] = ()
     """Lines of the system context about folders."""
+    style: Json | None = None
+    """The output style in the system prompt; None for the default one."""
     user_contexts: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
     """The user context and its sources by the boundary from which it applies, "" for the beginning."""
     front: Json | None = None
@@ -266,6 +268,8 @@ class _Reader:
         context = self.session.system_context = str(record["systemContext"])
         folders = record["folders"] if "folders" in record else folder_lines(context)
         self.session.folders = tuple(map(str, folders))
+        style = record.get("outputStyle")
+        self.session.style = style if isinstance(style, dict) else None
 
     def _take_user_context(self, record: Json) -> None:
         sources = {str(path): str(digest) for path, digest in record["sources"].items()}

@@ -55,6 +55,7 @@ class SessionStore(Store):
         self._forked_from = ""
         self._system_context = loaded.system_context if loaded else None
         self._folders = loaded.folders if loaded else ()
+        self._style = loaded.style if loaded else None
         self._user_contexts = dict(loaded.user_contexts) if loaded else {}
         self._front = (loaded.front, loaded.front_version) if loaded else (None, "")
         """How requests begin, and the version that sent the first of them."""
@@ -123,6 +124,7 @@ class SessionStore(Store):
         store._forked_from = loaded.session_id
         store._system_context = loaded.system_context
         store._folders = loaded.folders
+        store._style = loaded.style
         store._user_contexts = dict(loaded.user_contexts)
         store._write_opening()
         for record in read_records(source):
@@ -188,12 +190,16 @@ class SessionStore(Store):
         if self._opening != "session":
             self._write("custom-title", {"customTitle": title})
 
-    def set_system_context(self, text: str, folders: Sequence[str] = ()) -> None:
-        if text == self._system_context:
+    def set_system_context(self, text: str, folders: Sequence[str] = (), style: Json | None = None) -> None:
+        if (text, style) == (self._system_context, self._style):
             return
-        self._system_context, self._folders = text, tuple(folders)
+        self._system_context, self._folders, self._style = text, tuple(folders), style
         if self._opening != "session":
-            self._write("system-context", {"systemContext": text, "folders": list(folders)})
+            self._write("system-context", self._context_fields(text))
+
+    def _context_fields(self, text: str) -> Json:
+        style = {"outputStyle": self._style} if self._style is not None else {}
+        return {"systemContext": text, "folders": list(self._folders), **style}
 
     def set_user_context(self, text: str, sources: Mapping[str, str], boundary: str = "") -> None:
         if (text, dict(sources)) == self._user_contexts.get(boundary):
@@ -434,7 +440,7 @@ class SessionStore(Store):
         if self._forked_from:
             fields["forkedFrom"] = self._forked_from
         if self._system_context is not None:
-            fields |= {"systemContext": self._system_context, "folders": list(self._folders)}
+            fields |= self._context_fields(self._system_context)
         header = encode_line(self._line("session", self._workplace.ids.new(), None, fields))
         if not self._title:
             return header

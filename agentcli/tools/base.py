@@ -128,6 +128,10 @@ class Output:
     """The complete task list, if the call changed it."""
     wanted_hosts: tuple[str, ...] | None = None
     """Not None: a command failed without network access, to these hosts as far as known; it may be run again."""
+    allows: tuple[str, ...] = ()
+    """Allow rules that apply until the submission ends, from a skill that the user trusts."""
+    allows_from: str = ""
+    """The file that they come from."""
     cancel_siblings: bool = False
     """This failure makes the parallel calls pointless (T6)."""
     notices: tuple[str, ...] = ()

@@ -156,12 +156,18 @@ class Presenter:
             return []
         if message.origin is Origin.PROMPT and (typed := plain_text(message.typed)) in self._entered:
             self._entered.remove(typed)
-            return []
+            return self._expansion(message)
         if message.origin is Origin.PROMPT and self._echoed:
             self._echoed -= 1
             return []
         item = self.message_item(message)
-        return [Add(item)] if item is not None else []
+        return [Add(item), *self._expansion(message)] if item is not None else []
+
+    def _expansion(self, message: Message) -> list[Operation]:
+        """The prompt of a command from a file, folded under the command."""
+        if not (title := wording.expansion_line(message)):
+            return []
+        return [Add(OutputItem(id=self._new("output"), text=plain_text(message.text), title=title))]
 
     def message_item(self, message: Message) -> Item | None:
         match message.origin:

@@ -132,7 +132,20 @@ async def test_a_page_is_opened_and_what_is_picked_there_becomes_a_line(
 async def test_where_there_are_no_pages_they_are_ordinary_commands(tmp_path: Path) -> None:
     front_end = Recorder(pages=False)
     local = {command.name for command in COMMANDS if command.is_local("", front_end)}
-    assert local == {"help", "copy", "find", "theme", "config", "login", "logout", "resume", "clear", "exit", "trust"}
+    assert local == {
+        "help",
+        "copy",
+        "find",
+        "theme",
+        "config",
+        "login",
+        "logout",
+        "resume",
+        "clear",
+        "exit",
+        "output-style",
+        "trust",
+    }
     front_end.keys = "Enter sends"
     async with engine_on(tmp_path) as engine:
         (text,) = await reported(engine, "help", front_end)

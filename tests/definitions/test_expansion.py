@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from agentcli.definitions.expansion import ShellPart, expand, fill_arguments, split_arguments
+from agentcli.definitions.files import DefinitionOrigin, parse_command
+from agentcli.definitions.frontmatter import parse_document
 
 
 @pytest.mark.parametrize(
@@ -42,3 +46,19 @@ def test_other_marks_are_no_commands(body: str) -> None:
 def test_a_command_in_an_argument_stays_text() -> None:
     assert expand("Say $1", "'!`rm x`'") == ("Say !`rm x`",)
     assert expand("Say", "!`rm x`") == ("Say\n\n!`rm x`",)
+
+
+@pytest.mark.parametrize(
+    ("written", "rules"),
+    [
+        ("Bash(git add:*), Read", ("Bash(git add:*)", "Read")),
+        ("Bash(git add:*) Bash(jq:*) Read", ("Bash(git add:*)", "Bash(jq:*)", "Read")),
+        ("[Read, Bash(git *)]", ("Read", "Bash(git *)")),
+        ("Bash (git *)", ("Bash (git *)",)),
+        ("Bash(git", ("Bash(git",)),
+    ],
+)
+def test_rules_of_a_file_are_split_but_never_widened(written: str, rules: tuple[str, ...]) -> None:
+    origin = DefinitionOrigin(Path("x.md"), "user", "x.md")
+    document = parse_document(f"---\nallowed-tools: {written}\n---\nText")
+    assert parse_command("x", document, origin).allowed_tools == rules

@@ -77,6 +77,7 @@ class FakeEngine:
     session_id = SESSION
     model = "claude-x"
     permissions = SimpleNamespace(mode=PermissionMode.DEFAULT)
+    definitions = None
 
     def __init__(self, *plays: list[Step]) -> None:
         self._plays = list(plays)

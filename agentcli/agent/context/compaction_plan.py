@@ -15,6 +15,7 @@ from agentcli.agent.context.compaction_preview import Material, Shares, shares_o
 from agentcli.agent.context.compaction_restore import RestoreSources, paths_read, recent_paths, restored
 from agentcli.agent.ports import Hooks, PriceOf, Requests
 from agentcli.agent.updates.mentions import attached_paths
+from agentcli.agent.updates.skills import used_skills
 from agentcli.context import compact as words
 from agentcli.context.edits import block_id
 from agentcli.context.estimate import block_tokens, message_tokens
@@ -82,7 +83,9 @@ async def drafted(
     pictures = () if shown else _pictures(summarised, max(budget, least - said_tokens))
     budget -= sum(map(block_tokens, pictures))
     paths = _paths(old, (*exchange, *pending), parts.restore_from.canonical)
-    back = await restored(log, paths, parts.restore_from, max(0, budget), signal)
+    in_sight = used_skills((*exchange, *pending))
+    skills = [name for name in used_skills(old) if name not in in_sight]
+    back = await restored(log, paths, parts.restore_from, max(0, budget), signal, skills)
     pieces = words.CompactionParts(
         summary=summary,
         prompts=prompts,

@@ -13,9 +13,11 @@ from dataclasses import replace
 
 from agentcli.agent.context.compaction_preview import Share
 from agentcli.agent.live_permissions import LivePermissions
+from agentcli.agent.prompt_expansion import skill_text
 from agentcli.agent.updates.attachments import TASK_LIST, tasks_text
 from agentcli.agent.updates.instructions import PATH_ARGUMENTS
 from agentcli.agent.updates.mentions import attached_paths
+from agentcli.agent.updates.skills import RESTORED_SKILLS
 from agentcli.context.compact import RESTORED, cut_middle
 from agentcli.context.estimate import block_tokens
 from agentcli.core.abort import AbortSignal
@@ -23,6 +25,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import RESULT_DATA, Block, Json, Message, TextBlock, clean_text
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
+from agentcli.definitions.library import Library
 from agentcli.tools.base import Output, Tool, ToolContext
 from agentcli.tools.builtin import absolute_path
 from agentcli.tools.files.read_cache import ReadCache
@@ -34,6 +37,8 @@ FILE_TOKENS = 5_000
 LEAST_FILE_TOKENS = 300
 PLAN_TOKENS = 5_000
 MOST_COMMANDS = 20
+MOST_SKILLS = 5
+SKILL_TOKENS = 5_000
 
 _FILES = "files"
 """In a restored message's meta: the files that it shows, the last used first."""
@@ -63,6 +68,8 @@ class RestoreSources:
 
     files: Files = no_files
     background: Callable[[], Sequence[BackgroundTask]] = tuple
+    skill: Callable[[str], str] = lambda _name: ""
+    """The text of a skill as it is now; "" if it is gone."""
     canonical: Callable[[str], str] = str
     """The one spelling of a path that calls may have written in several ways."""
 
@@ -120,10 +127,18 @@ class RecentFiles:
         return output.content
 
 
-def restore_sources(read: Tool | None, permissions: LivePermissions, context: ToolContext) -> RestoreSources:
+def restore_sources(
+    read: Tool | None, permissions: LivePermissions, context: ToolContext, definitions: Library | None = None
+) -> RestoreSources:
     """Of a conversation whose calls run in this context; without a tool that reads, no file is shown."""
     shells = context.shells
+
+    def skill(name: str) -> str:
+        found = definitions.skills.get(name) if definitions is not None else None
+        return skill_text(found, "") if found is not None else ""
+
     return RestoreSources(
+        skill=skill,
         files=no_files if read is None else RecentFiles(read, permissions, context),
         canonical=lambda path: os.path.realpath(absolute_path(path, context)),
         background=lambda: [shell.task for shell in shells.known()] if shells is not None else [],
@@ -131,9 +146,15 @@ def restore_sources(read: Tool | None, permissions: LivePermissions, context: To
 
 
 async def restored(
-    log: Sequence[Message], paths: Sequence[str], sources: RestoreSources, budget: int, signal: AbortSignal
+    log: Sequence[Message],
+    paths: Sequence[str],
+    sources: RestoreSources,
+    budget: int,
+    signal: AbortSignal,
+    skills: Sequence[str] = (),
 ) -> Restored:
-    """Everything that fits, what matters most first. `paths`: files to show, the last used first. Raises `Aborted`."""
+    """Everything that fits, what matters most first. `paths`, `skills`: what to show, the last used first. Raises
+    `Aborted`."""
     blocks: list[Block] = []
     meta: Json = {RESTORED: []}
     shares: list[Share] = []
@@ -153,6 +174,9 @@ async def restored(
     if add("tasks", tasks_text(log), "the task list"):
         meta[TASK_LIST] = True
     add("plan", plan_text(log), "the plan that was approved")
+    for name in skills[:MOST_SKILLS]:
+        if add("skills", restored_skill(name, sources.skill(name)), f"the skill {name}"):
+            meta.setdefault(RESTORED_SKILLS, []).append(name)
     running = [task for task in sources.background() if task.status == "running"]
     add("background", background_text(running), counted(len(running), "running background command"))
     if paths and budget > LEAST_FILE_TOKENS:
@@ -193,6 +217,10 @@ def file_text(file: RestoredFile, tokens: int) -> str:
     text = cut_middle(file.text, tokens - 150)
     more = " Read shows what was left out." if text != file.text else ""
     return f"[{plain_line(file.path, 300)} as it is on disk now, so that it need not be read again.{more}]\n{text}"
+
+
+def restored_skill(name: str, text: str) -> str:
+    return f"[The skill {plain_line(name)}, which was loaded before:]\n{cut_middle(text, SKILL_TOKENS)}" if text else ""
 
 
 def plan_text(log: Sequence[Message]) -> str:

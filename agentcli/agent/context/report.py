@@ -16,13 +16,25 @@ from agentcli.context.edits import Edits, block_id
 from agentcli.context.estimate import block_tokens, text_tokens
 from agentcli.core.format import about_money, token_count
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import Block, Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, is_thinking
+from agentcli.core.messages import (
+    SKILLS,
+    Block,
+    Json,
+    Message,
+    Origin,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    is_thinking,
+)
 from agentcli.core.plaintext import plain_line
 from agentcli.core.usage import Price, Usage
 
 Reach = Literal["sent", "head", "nothing"]
 """Of the prompt cache into the next request: all that was sent before, what comes before the messages, or nothing."""
-Category = Literal["system", "tools", "prompts", "answers", "thinking", "calls", "results", "attachments", "summary"]
+Category = Literal[
+    "system", "tools", "prompts", "answers", "thinking", "calls", "results", "attachments", "skills", "summary"
+]
 
 
 @frozen
@@ -194,6 +206,8 @@ def _described(message: Message, block: Block, names: dict[str, str]) -> tuple[C
     if is_thinking(block):
         return "thinking", "Thinking"
     text = plain_line(block.text, 100) if isinstance(block, TextBlock) else "Picture or other content"
+    if SKILLS in message.meta:
+        return "skills", "List of skills"
     match message.origin:
         case Origin.REPLY:
             return "answers", text

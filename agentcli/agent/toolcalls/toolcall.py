@@ -430,6 +430,9 @@ class ToolRunner:
             await emit(ev.ModeChanged(mode=mode.value, reason="the plan was approved"))
         if output.todos is not None:
             await emit(ev.TodosChanged(todos=output.todos))
+        for problem in self.permissions.lend(output.allows, output.allows_from):
+            text = f"{output.allows_from}: {problem}"
+            await emit(ev.NoticeRaised(text=text, level="warning", code="definitions"))
         for text in output.notices:
             await emit(ev.NoticeRaised(text=text, level="warning", code="quarantine"))
 

@@ -43,6 +43,7 @@ _KINDS: Mapping[str, _Kind] = {
     "memory": _Kind("M", "memory", "builtin"),
     "summary": _Kind("Y", "summary", "heading"),
     "attachments": _Kind("H", "attachments", "attribute"),
+    "skills": _Kind("L", "skills", "operator"),
     "prompts": _Kind("P", "prompts", "string"),
     "answers": _Kind("A", "answers", "keyword"),
     "thinking": _Kind("K", "thinking", "comment"),

@@ -1,0 +1,119 @@
+"""A command or skill from a file becomes a prompt: arguments filled in, `!` commands run, their output in place.
+
+A `!` command is a call of Bash like the model's own: rules, hooks, questions and the sandbox apply to it. One that may
+not run keeps the prompt from being sent. Its output is data: mentions and arguments in it are not expanded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
+
+from agentcli.agent.toolcalls.toolcall import CallResult, ToolRunner
+from agentcli.context.compact import cut_middle
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import Merge
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import EXPANDED, TYPED, Message, Origin, ToolUseBlock, user_message
+from agentcli.core.plaintext import plain_line
+from agentcli.core.tool_errors import unwrapped
+from agentcli.definitions.expansion import ShellPart, expand, fill_arguments
+from agentcli.definitions.files import CommandFile, SkillFile
+from agentcli.tools.base import ToolContext
+
+OUTPUT_TOKENS = 8_000
+"""Of one `!` command in a prompt; the middle of a longer output is left out."""
+_SHOWN_EVENTS = ev.ToolStarted | ev.ToolProgressed | ev.ToolFinished
+
+
+@frozen
+class DefinedPrompt:
+    """A prompt that a file defines."""
+
+    definition: CommandFile | SkillFile
+    arguments: str = ""
+    typed: str = ""
+    """What the transcript shows."""
+    added: str = ""
+    """Text behind the prompt in which nothing is expanded, e.g. piped input."""
+
+
+class PromptExpansion:
+    """A stage. Results: the `message` to send, or the `problem` that prevents it; `mentions`: the text whose `@path`
+    mentions are attached."""
+
+    def __init__(self, prompt: DefinedPrompt, runner: ToolRunner, context: ToolContext, signal: AbortSignal) -> None:
+        self._prompt = prompt
+        self._runner = runner
+        self._context = context
+        self._signal = signal
+        self.message: Message | None = None
+        self.problem = ""
+        self.mentions = ""
+        self._output = ""
+
+    async def run(self) -> AsyncGenerator[ev.Event, None]:
+        prompt, texts = self._prompt, list[str]()
+        definition = prompt.definition
+        if isinstance(definition, SkillFile):
+            texts.append(skill_text(definition, prompt.arguments))
+            self.mentions = prompt.arguments
+        else:
+            for part in expand(definition.body, prompt.arguments):
+                if isinstance(part, str):
+                    texts.append(part)
+                    self.mentions += part
+                    continue
+                async with aclosing(self._command(part, definition)) as events:
+                    async for event in events:
+                        yield event
+                if self.problem:
+                    return
+                texts.append(self._output)
+        text = "".join(texts).strip()
+        if prompt.added:
+            text = f"{text}\n\n{prompt.added}"
+        if not text.strip():
+            self.problem = f"{definition.origin.label} has no text, so nothing was sent."
+            return
+        kind = "skill" if isinstance(definition, SkillFile) else "command"
+        meta = {TYPED: prompt.typed, EXPANDED: {"kind": kind, "name": definition.name, "file": definition.origin.label}}
+        self.message = user_message(text, self._runner.ids.new(), Origin.PROMPT, meta)
+
+    async def _command(self, part: ShellPart, definition: CommandFile) -> AsyncGenerator[ev.Event, None]:
+        call = ToolUseBlock(self._runner.ids.new(), "Bash", {"command": part.command})
+        results: list[CallResult] = []
+        merged: Merge[ev.Event] = Merge()
+
+        async def run() -> None:
+            result = await self._runner.run(call, self._context, self._signal, merged.put, lambda: None)
+            results.append(result)
+
+        try:
+            merged.start(run(), name="command of a prompt")
+            async for event in merged:
+                # No reply of the model has this call: it is shown and recorded like a command of the user's own.
+                yield replace(event, agent=ev.USER_AGENT) if isinstance(event, _SHOWN_EVENTS) else event
+        finally:
+            await merged.aclose()
+        result = results[0]
+        text = unwrapped(result.block.text)
+        if result.outcome == "done" or result.output.is_exit_code:
+            self._output = cut_middle(text.rstrip("\n"), OUTPUT_TOKENS)
+            return
+        where = f"{definition.origin.label}:{definition.body_line + part.line - 1}"
+        what = f"`{plain_line(part.command, 200)}`"
+        if result.outcome == "interrupted":
+            self.problem = f"Interrupted while {what} ran. Nothing was sent."
+        elif result.denied:
+            self.problem = f"Nothing was sent: {what} was not allowed ({where}). {text}"
+        else:
+            self.problem = f"Nothing was sent: {what} failed ({where}). {text}"
+
+
+def skill_text(skill: SkillFile, arguments: str) -> str:
+    """A skill as the model gets it, with the folder of its further files."""
+    head = f"Base directory of this skill: {skill.folder}\nPaths in it are relative to that directory."
+    return f"{head}\n\n{fill_arguments(skill.body, arguments)}"

@@ -1,0 +1,197 @@
+"""Skills for the model: which ones it is told of, and which ones it has used.
+
+They are listed by name and description in an attachment at the end of the conversation, never in the system prompt, so
+that a skill that appears, changes or goes leaves the request's prefix as it is. What was told is read from the messages
+in sight: it survives a resume and is told again after a compaction. The files are read again while the model streams.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from agentcli.agent.definition_rights import rights_notice
+from agentcli.agent.live_permissions import LivePermissions
+from agentcli.agent.loop_state import LoopState
+from agentcli.agent.ports import Attachments
+from agentcli.agent.prompt_expansion import skill_text
+from agentcli.core.ids import Ids
+from agentcli.core.messages import EXPANDED, RESULT_DATA, SKILLS, Message, Origin, user_message
+from agentcli.core.plaintext import plain_line
+from agentcli.definitions.files import SkillFile
+from agentcli.definitions.library import Library
+from agentcli.tools.skill import NAME, USED_SKILL, LoadedSkill
+
+LISTING_CHARACTERS = 8_000
+_LEAST_DESCRIPTION = 40
+_HEADING = (
+    "[Skills: instructions for kinds of tasks. When one fits the task, load it with the Skill tool before you begin.]"
+)
+_CHANGED = "[The skills have changed. New or changed ones:]"
+_BY_READING = (
+    "[New skills: instructions for kinds of tasks. When one fits the task, read its SKILL.md with the Read tool before "
+    "you begin.]"
+)
+_Digests = tuple[str, str]
+"""Of a skill's description and of its text."""
+
+
+class ModelSkills:
+    """The skills that the model may load, for the Skill tool."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+
+    def all(self) -> dict[str, SkillFile]:
+        return {name: skill for name, skill in self._library.skills.items() if skill.for_model}
+
+    def load(self, name: str, arguments: str) -> LoadedSkill | None:
+        skill = self.all().get(name)
+        if skill is None:
+            return None
+        notice = rights_notice(skill)
+        allows = () if notice else skill.allowed_tools
+        return LoadedSkill(name, skill_text(skill, arguments), skill.origin.label, allows, notice)
+
+    def near(self, name: str) -> Sequence[str]:
+        from difflib import get_close_matches
+
+        known = list(self.all())
+        return get_close_matches(name, known, n=3) or known[:30]
+
+
+class SkillListing(Attachments):
+    """Tells the model which skills there are. One per conversation."""
+
+    def __init__(
+        self,
+        library: Library,
+        permissions: LivePermissions,
+        ids: Ids,
+        shown: Callable[[Sequence[Message]], Sequence[Message]],
+        has_tool: bool,
+    ) -> None:
+        """`has_tool`: whether the conversation has the Skill tool. A tool that comes later would change the prefix, so
+        without it the model reads the files of new skills."""
+        self._library = library
+        self._skills = ModelSkills(library)
+        self._permissions = permissions
+        self._ids = ids
+        self._shown = shown
+        self._has_tool = has_tool
+        self._reading: asyncio.Future[bool] | None = None
+
+    async def collect(self, state: LoopState) -> Sequence[Message]:
+        if self._reading is not None:
+            # It has run beside the reply.
+            await self._reading
+        message = self._news(self._shown(state.messages))
+        self._reading = asyncio.get_running_loop().run_in_executor(None, self._library.refresh)
+        return () if message is None else (message,)
+
+    def _news(self, shown: Sequence[Message]) -> Message | None:
+        told, used = told_skills(shown), set(used_skills(shown))
+        now = {name: skill for name, skill in self._skills.all().items() if not self._denied(name)}
+        due = [skill for name, skill in now.items() if _is_news(skill, told.get(name), name in used)]
+        gone = sorted(set(told) - set(now))
+        if not due and not gone:
+            return None
+        lines = []
+        if due:
+            heading = _BY_READING if not self._has_tool else _CHANGED if told else _HEADING
+            lines = [heading, *self._lines(due)]
+        if gone:
+            lines.append(f"[Skills that are gone: {', '.join(gone)}]")
+        listed = {skill.name: list(_digests(skill)) for skill in due}
+        meta = {SKILLS: {"listed": listed, "gone": gone, "first": not told, "tool": self._has_tool}}
+        return user_message("\n".join(lines), self._ids.new(), Origin.ATTACHMENT, meta)
+
+    def _lines(self, skills: Sequence[SkillFile]) -> list[str]:
+        names = [skill.name if self._has_tool else f"{skill.name} ({skill.origin.path})" for skill in skills]
+        longest = max(len(skill.description) for skill in skills)
+        while True:
+            lines = [
+                f"- {name}: {plain_line(skill.description, longest)}" for name, skill in zip(names, skills, strict=True)
+            ]
+            if sum(map(len, lines)) <= LISTING_CHARACTERS or longest <= _LEAST_DESCRIPTION:
+                break
+            longest = max(_LEAST_DESCRIPTION, longest * 3 // 4)
+        room, kept = LISTING_CHARACTERS, 0
+        while kept < len(lines) and room >= len(lines[kept]):
+            room -= len(lines[kept])
+            kept += 1
+        more = [f"- and {len(lines) - kept} more, which are not listed"] if kept < len(lines) else []
+        return [*lines[:kept], *more]
+
+    def _denied(self, name: str) -> bool:
+        deny = self._permissions.policy.deny
+        return any(rule.names(NAME) and (rule.spec is None or rule.matches_value(name)) for rule in deny)
+
+
+def told_skills(shown: Iterable[Message]) -> dict[str, _Digests]:
+    """The skills that these messages tell of, as they were then."""
+    told: dict[str, _Digests] = {}
+    for message in shown:
+        news = message.meta.get(SKILLS)
+        if not isinstance(news, Mapping):
+            continue
+        told.update((name, (description, text)) for name, (description, text) in news.get("listed", {}).items())
+        for name in news.get("gone", ()):
+            told.pop(name, None)
+    return told
+
+
+def used_skills(messages: Sequence[Message]) -> list[str]:
+    """The skills that were loaded, by the model or with a slash command, the last used first, each once."""
+    used: dict[str, None] = {}
+    for message in reversed(messages):
+        for name in reversed(_used_in(message)):
+            used.setdefault(name)
+    return list(used)
+
+
+def skill_uses(messages: Sequence[Message]) -> dict[str, int]:
+    """How many prompts ago each skill was used last."""
+    prompts = sum(_is_prompt(message) for message in messages)
+    uses: dict[str, int] = {}
+    for message in messages:
+        prompts -= _is_prompt(message)
+        uses.update((name, prompts) for name in _used_in(message))
+    return uses
+
+
+def _is_prompt(message: Message) -> bool:
+    return message.origin in (Origin.PROMPT, Origin.QUEUED) and not message.is_copy
+
+
+def _used_in(message: Message) -> list[str]:
+    found = [str(data[USED_SKILL]) for data in message.meta.get(RESULT_DATA, {}).values() if USED_SKILL in data]
+    made_from = message.meta.get(EXPANDED)
+    if isinstance(made_from, Mapping) and made_from.get("kind") == "skill":
+        found.append(str(made_from.get("name")))
+    restored = message.meta.get(RESTORED_SKILLS, ())
+    return [*reversed([str(name) for name in restored]), *found]
+
+
+RESTORED_SKILLS = "restored_skills"
+"""In a restored message's meta: the skills that it shows, the last used first."""
+
+
+def had_skill_tool(log: Iterable[Message]) -> bool:
+    """Whether the requests of this log had the Skill tool."""
+    listings = (message.meta.get(SKILLS) for message in log)
+    return any(isinstance(news, Mapping) and news.get("tool") for news in listings)
+
+
+def _is_news(skill: SkillFile, told: _Digests | None, used: bool) -> bool:
+    now = _digests(skill)
+    # A text that the model has not loaded comes as it is then.
+    return told is None or told[0] != now[0] or (used and told[1] != now[1])
+
+
+def _digests(skill: SkillFile) -> _Digests:
+    def digest(text: str) -> str:
+        return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
+
+    return digest(skill.description), digest(skill.body)

@@ -1,0 +1,82 @@
+"""Skill: load the instructions of a skill into the conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from agentcli.core.abort import AbortSignal
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import Json
+from agentcli.core.permission import Need
+from agentcli.core.plaintext import plain_line
+from agentcli.tools.base import Output, ToolContext, ToolRun
+from agentcli.tools.builtin import BuiltinTool, failure, object_schema
+
+NAME = "Skill"
+USED_SKILL = "skill"
+"""In `Output.data`: the name of the skill that was loaded."""
+
+
+@frozen
+class LoadedSkill:
+    name: str
+    text: str
+    source: str
+    """Its file, for people."""
+    allows: tuple[str, ...] = ()
+    """Allow rules that apply while it is used."""
+    notice: str = ""
+    """For the user: why rules of its file do not apply."""
+
+
+class SkillSource(Protocol):
+    """The skills that the model may load."""
+
+    def load(self, name: str, arguments: str) -> LoadedSkill | None: ...
+
+    def near(self, name: str) -> Sequence[str]:
+        """Similar names, the most likely first; all names if none is similar."""
+
+
+class Skill(BuiltinTool):
+    name = NAME
+    subject = "skill"
+    input_schema = object_schema(
+        ["skill"],
+        {
+            "skill": {"type": "string", "minLength": 1, "description": "The name of the skill"},
+            "args": {"type": "string", "description": "Arguments for it"},
+        },
+    )
+
+    def __init__(self, skills: SkillSource) -> None:
+        self._skills = skills
+
+    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
+        # Reading instructions is harmless; rules such as Skill(name) can still ask or deny.
+        return (Need("none", _name(input)),)
+
+    def check(self, input: Json, context: ToolContext) -> str | None:
+        return None
+
+    async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
+        name = _name(input)
+        loaded = self._skills.load(name, str(input.get("args", "")))
+        if loaded is None:
+            near = self._skills.near(name)
+            hint = f" The skills are: {', '.join(near)}." if near else " There are no skills now."
+            yield failure(f"There is no skill called {plain_line(name, 100)!r}.{hint}", "unknown skill")
+            return
+        yield Output(
+            loaded.text,
+            summary=f"{loaded.name} loaded",
+            data={USED_SKILL: loaded.name},
+            allows=loaded.allows,
+            allows_from=loaded.source,
+            notices=(loaded.notice,) if loaded.notice else (),
+        )
+
+
+def _name(input: Json) -> str:
+    return str(input.get("skill", "")).strip().lstrip("/").lower()

@@ -1,0 +1,164 @@
+"""Commands from files on the assembled engine: `!` commands, rights, models, mentions, problems and hot reload."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.agent.updates import definition_watch
+from agentcli.commands.registry import names, reserve_names
+from agentcli.commands.run import run_command
+from agentcli.core import events as ev
+from agentcli.core.permission import Answer
+from tests.support.assembled import Assembled
+from tests.support.fakes import only, result_of
+from tests.support.scripts import call, reply
+
+pytestmark = pytest.mark.anyio
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def command(project: Path, name: str, text: str) -> None:
+    write(project / f".agentcli/commands/{name}.md", text)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "project").mkdir()
+    return tmp_path / "project"
+
+
+async def send(a: Assembled, line: str) -> list[ev.Event]:
+    await a.engine.refresh_definitions()
+    name, _blank, arguments = line.removeprefix("/").partition(" ")
+    return await a.follow(run_command(a.engine, name, arguments))
+
+
+async def test_the_output_of_a_command_takes_its_place_and_is_not_expanded(project: Path) -> None:
+    (project / "notes.txt").write_text("secret notes")
+    command(project, "look", "Files:\n!`printf '@notes.txt $%s %s' 1 $1`\nEnd $1.")
+    async with Assembled(project, ["Done."]) as a:
+        events = await send(a, "/look x")
+        assert not a.asked
+        assert a.engine.messages[0].text == "Files:\n@notes.txt $1 x\nEnd x."
+        assert a.engine.messages[0].typed == "/look x"
+        assert result_of(events).text == "Done."
+        assert "secret notes" not in str(a.requests)
+        assert [event.agent for event in only(events, ev.ToolFinished)] == [ev.USER_AGENT]
+
+
+async def test_a_file_that_the_body_mentions_is_attached(project: Path) -> None:
+    (project / "rules.txt").write_text("never shout")
+    command(project, "style", "Follow @rules.txt")
+    async with Assembled(project, ["Done."]) as a:
+        await send(a, "/style")
+        assert "never shout" in str(a.requests[0]["messages"])
+
+
+async def test_a_command_that_needs_approval_asks_and_a_no_sends_nothing(project: Path) -> None:
+    command(project, "make", "---\ndescription: x\n---\nFirst\n!`touch made`")
+
+    def no(_event: ev.PermissionRequested) -> Answer:
+        return Answer("deny")
+
+    async with Assembled(project, [], answers=no) as a:
+        result = result_of(await send(a, "/make"))
+        assert len(a.asked) == 1
+        assert result.terminal == "command_failed"
+        assert result.errors[0].startswith(
+            "Nothing was sent: `touch made` was not allowed (.agentcli/commands/make.md:5)"
+        )
+        assert not a.requests
+        assert not a.engine.messages
+    assert not (project / "made").exists()
+
+
+async def test_what_its_file_allows_is_allowed_for_this_submission_only(project: Path) -> None:
+    command(project, "make", "---\nallowed-tools: Bash(touch:*), Nonsense(\n---\n!`touch a`\nGo")
+    replies = [reply(call("Bash", command="touch b")), "Done.", reply(call("Bash", command="touch c")), "Done."]
+    async with Assembled(project, replies) as a:
+        events = await send(a, "/make")
+        assert not a.asked
+        assert ["Not a permission rule" in notice.text for notice in only(events, ev.NoticeRaised)] == [True]
+        assert {"a", "b"} <= {path.name for path in project.iterdir()}
+        await a.run("more")
+        assert [event.title for event in a.asked] == ["Bash touch c"]
+
+
+async def test_deny_and_ask_rules_stand_above_what_a_file_allows(project: Path) -> None:
+    command(project, "make", "---\nallowed-tools: Bash\n---\n!`touch a`")
+    settings = '{"sandbox": {"mode": "off"}, "permissions": {"deny": ["Bash(touch *)"]}}'
+    async with Assembled(project, [], options={"settings": settings}) as a:
+        assert "denied by" in result_of(await send(a, "/make")).errors[0].lower()
+
+
+async def test_a_file_that_changed_since_it_was_trusted_has_no_rights(project: Path) -> None:
+    command(project, "make", "---\nallowed-tools: Bash(touch:*)\n---\n!`touch a`")
+    async with Assembled(project, ["Done."]) as a:
+        library = a.engine.definitions
+        assert library is not None
+        from dataclasses import replace
+
+        library.move(replace(library.places, trusted_digests={}))
+        events = await send(a, "/make")
+        assert len(a.asked) == 1
+        assert any("do not apply" in notice.text for notice in only(events, ev.NoticeRaised))
+
+
+async def test_its_model_answers_this_prompt_only(project: Path) -> None:
+    command(project, "think", "---\nmodel: opus\n---\nThink")
+    async with Assembled(project, ["One.", "Two."]) as a:
+        events = await send(a, "/think")
+        assert any("claude-opus-5-5" in notice.text for notice in only(events, ev.NoticeRaised))
+        await a.run("next")
+        assert [request["model"] for request in a.requests] == ["claude-opus-5-5", "claude-sonnet-5-5"]
+
+
+async def test_a_failing_command_is_output_too(project: Path) -> None:
+    command(project, "check", "Result: !`ls missing-file`")
+    async with Assembled(project, ["Done."]) as a:
+        await send(a, "/check")
+        assert "missing-file" in a.engine.messages[0].text
+
+
+async def test_problems_are_reported_once_with_file_and_line(project: Path) -> None:
+    command(project, "help", "x")
+    write(project / ".agentcli/skills/broken/SKILL.md", "---\nname: broken\n---\nx")
+    async with Assembled(project, ["One.", "Two."]) as a:
+        reserve_names(a.engine)
+
+        def texts(events: list[ev.Event]) -> list[str]:
+            return [notice.text for notice in only(events, ev.NoticeRaised) if notice.code == "definitions"]
+
+        assert texts(await a.run("hi")) == [
+            ".agentcli/skills/broken/SKILL.md:1: A skill needs a `description`, which says when to use it.",
+            ".agentcli/commands/help.md:1: /help is a built-in command, so this command is not in the menu. Rename it.",
+        ]
+        assert texts(await a.run("hi")) == []
+
+
+async def test_a_project_command_is_named_when_its_folder_is_not_trusted(project: Path) -> None:
+    command(project, "deploy", "Deploy")
+    async with Assembled(project, [], options={"trust": False}) as a:
+        text = result_of(await send(a, "/deploy")).errors[0]
+        assert ".agentcli/commands/deploy.md is not used" in text
+
+
+async def test_a_saved_file_is_in_the_menu_of_an_idle_session(project: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(definition_watch, "_FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(definition_watch, "_POLL_SECONDS", 0.05)
+    async with Assembled(project, []) as a:
+        await a.engine.refresh_definitions()
+        for name in ("first", "second"):
+            waiting = asyncio.create_task(a.engine.wait_for_definitions())
+            await asyncio.sleep(0.1)
+            command(project, name, "Text")
+            assert await asyncio.wait_for(waiting, 10) == []
+            assert name in names(a.engine)
