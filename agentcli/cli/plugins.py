@@ -24,7 +24,7 @@ def list_plugins(
     from agentcli.assemble import Options
     from agentcli.assemble.environment import Environment
     from agentcli.assemble.plugins import plugins_for
-    from agentcli.commands.plugins import plugin_lines
+    from agentcli.commands.plugins import plugin_lines, problem_texts
     from agentcli.tools.registry import BUILTIN_NAMES
 
     plugins = plugins_for(Environment(Options(trust=trust)))
@@ -46,11 +46,7 @@ def list_plugins(
                 "loaded": each.plugin is not None,
                 "adds": each.plugin.parts.summary() if each.plugin is not None else [],
                 "milliseconds": round(each.milliseconds, 1),
-                "problems": [
-                    str(problem)
-                    for problem in (each.problem, *(one for one in conflicts if one.label == each.source.label))
-                    if problem is not None
-                ],
+                "problems": problem_texts(each, conflicts),
             }
             for each in found.plugins
         ]

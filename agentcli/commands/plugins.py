@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterator, Sequence
 
 from agentcli.agent.engine import Engine
+from agentcli.agent.plugins.active_parts import line_of_function
 from agentcli.commands.base import Manual, fail, say
+from agentcli.commands.registry import find
 from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
 from agentcli.plugins.collection import LoadedPlugin
@@ -41,6 +43,15 @@ def plugin_lines(plugins: Sequence[LoadedPlugin], conflicts: Sequence[PluginProb
         yield f"{plain_line(source.name, 60)}  {source.scope}  {plain_line(source.label, 200)}  {state}"
         if each.plugin is not None:
             yield f"  adds: {plain_line(', '.join(each.plugin.parts.summary()), 400) or 'nothing'}"
-        for problem in (each.problem, *(one for one in conflicts if one.label == each.source.label)):
-            if problem is not None:
-                yield f"  problem: {problem}"
+        yield from (f"  problem: {text}" for text in problem_texts(each, conflicts))
+
+
+def problem_texts(plugin: LoadedPlugin, conflicts: Sequence[PluginProblem]) -> list[str]:
+    """Why a plugin, or a part of it, is not used."""
+    label = plugin.source.label
+    problems = [problem for problem in (plugin.problem, *conflicts) if problem is not None and problem.label == label]
+    for command in plugin.plugin.parts.commands if plugin.plugin is not None else ():
+        if find(command.name) is not None:
+            line = line_of_function(command.function)
+            problems.append(PluginProblem(label, line, f"/{command.name} is built in; this one is not used"))
+    return [str(problem) for problem in problems]

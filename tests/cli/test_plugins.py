@@ -80,11 +80,16 @@ def test_the_list_has_load_times_and_problems(home: Path, capfd: pytest.CaptureF
     folder.mkdir(parents=True)
     shutil.copy(EXAMPLES / "word_count.py", folder)
     (folder / "broken.py").write_text("import nothing_like_it\n")
+    text = (EXAMPLES / "standup.py").read_text().replace('"turns"', '"help"')
+    (folder / "standup.py").write_text(text)
     rows = json.loads(output(capfd, "list", "--json"))
     assert [(row["name"], row["loaded"], row["adds"]) for row in rows] == [
         ("broken", False, []),
+        ("standup", True, ["command /help", "command /standup"]),
         ("word_count", True, ["tool word_count"]),
     ]
-    assert rows[1]["milliseconds"] >= 0
+    assert rows[1]["milliseconds"] > 0
+    problem = "~/.config/agentcli/plugins/standup.py:10: /help is built in; this one is not used"
+    assert rows[1]["problems"] == [problem]
     problem = "~/.config/agentcli/plugins/broken.py:1: ModuleNotFoundError: No module named 'nothing_like_it'"
     assert rows[0]["problems"] == [problem]
