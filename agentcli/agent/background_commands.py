@@ -1,59 +1,80 @@
-"""`engine.background`: the session's background commands, to list, read, wait for and stop."""
+"""`engine.background`: the session's background commands and agents, to list, read, wait for and stop."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 
+from agentcli.agent.subagents.agents import Agents
 from agentcli.core import events as ev
+from agentcli.core.aio import cancel_and_wait
 from agentcli.tools.shell.background import BackgroundTask, Shells
 
 
 class BackgroundCommands:
-    """`shells`: None where commands cannot run in the background. `record` keeps changes between submissions."""
+    """`shells`: None where commands cannot run in the background. `record` keeps changes between submissions. Agents
+    are tasks too; what they do is told by events of their own."""
 
-    def __init__(self, shells: Shells | None, record: Callable[[ev.Event], None]) -> None:
+    def __init__(self, shells: Shells | None, record: Callable[[ev.Event], None], agents: Agents) -> None:
         self._shells = shells
         self._record = record
+        self._agents = agents
 
     @property
     def tasks(self) -> list[BackgroundTask]:
-        """All background commands, the oldest first, also those that have ended."""
+        """All background commands, then all background agents, the oldest first, also those that have ended."""
+        return [*self.commands, *self._agents.tasks]
+
+    @property
+    def commands(self) -> list[BackgroundTask]:
+        """The background commands alone."""
         return [shell.task for shell in self._shells.known()] if self._shells is not None else []
 
     def output(self, task_id: str) -> str:
-        """The output of a command so far; the middle of a long one is left out."""
+        """The output so far; the middle of a long one is left out."""
         shell = self._shells.get(task_id) if self._shells is not None else None
-        return shell.command.output.text() if shell is not None else ""
+        return shell.command.output.text() if shell is not None else self._agents.output(task_id)
 
     def detach(self, tool_use_id: str) -> bool:
         """Move the command that this tool call runs to the background; false if it runs none."""
         return self._shells is not None and self._shells.detach(tool_use_id)
 
-    async def wait_for_changes(self) -> list[ev.BackgroundChanged]:
-        """Wait until commands have started or ended. For between submissions: a running submission yields these events
-        itself. Never returns without background commands; cancel it."""
-        if self._shells is None:
-            await asyncio.Event().wait()
-        else:
-            await self._shells.wait_for_change()
+    async def wait_for_changes(self) -> list[ev.Event]:
+        """Wait until commands have started or ended, or agents have done something. For between submissions: a running
+        submission yields these events itself. Never returns if nothing runs in the background; cancel it."""
+        loop = asyncio.get_running_loop()
+        waiting = [loop.create_task(self._agents.wait_for_events())]
+        if self._shells is not None:
+            waiting.append(loop.create_task(self._shells.wait_for_change()))
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await cancel_and_wait(waiting)
         return self._recorded_changes()
 
     async def stop(self, task_id: str) -> bool:
+        """Stop a command or an agent; false if there is no such task."""
         shell = self._shells.get(task_id) if self._shells is not None else None
         if self._shells is None or shell is None:
-            return False
+            return await self._agents.stop(task_id)
         await self._shells.stop(shell)
         return True
 
-    async def stop_all(self) -> list[ev.BackgroundChanged]:
-        """Stop all commands, as closing the engine does; returns how each ended."""
+    async def stop_all(self) -> list[ev.Event]:
+        """Stop everything, as closing the engine does; returns how each task ended."""
+        await self._agents.aclose()
         if self._shells is not None:
             await self._shells.end_all()
         return self._recorded_changes()
 
-    def take_changes(self) -> list[ev.BackgroundChanged]:
-        """The commands that have started or ended since the last call."""
+    def take_changes(self) -> list[ev.Event]:
+        """The events of agents, and the commands that have started or ended, since the last call."""
+        return [
+            *self._agents.take_events(),
+            *self._command_changes(),
+        ]
+
+    def _command_changes(self) -> list[ev.Event]:
         return [
             ev.BackgroundChanged(task_id=task.id, status=task.status, command=task.command, summary=task.summary)
             for task in (self._shells.take_changes() if self._shells is not None else ())
@@ -64,7 +85,7 @@ class BackgroundCommands:
             await self._shells.aclose()
             self._recorded_changes()
 
-    def _recorded_changes(self) -> list[ev.BackgroundChanged]:
+    def _recorded_changes(self) -> list[ev.Event]:
         changes = self.take_changes()
         for event in changes:
             self._record(event)

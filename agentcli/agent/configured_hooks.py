@@ -181,13 +181,10 @@ class ConfiguredHooks(Hooks):
         await cancel_and_wait(list(self._beside.tasks))
 
     async def _run(self, occasion: Occasion) -> list[HookAnswer]:
-        if not self.runner.has(occasion.event):
-            return []
-        if self._emit is None:
-            return await self.runner.run(occasion, self._keep)
-        while self._beside.events:
-            await self._emit(self._beside.events.pop(0))
-        return await self.runner.run(occasion, self._emit)
+        emit = self._emit
+        while emit is not None and self._beside.events:
+            await emit(self._beside.events.pop(0))
+        return await self.runner.run(occasion, emit or self._keep) if self.runner.has(occasion.event) else []
 
     async def _keep(self, event: Event) -> None:
         if len(self._beside.events) < _MOST_KEPT:

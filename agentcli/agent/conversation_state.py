@@ -14,12 +14,15 @@ from agentcli.agent.costs.spending import Spending
 from agentcli.agent.engine_setup import EngineSetup, recall_front, resume_watch
 from agentcli.agent.file_changes import FileChanges
 from agentcli.agent.plugins.active_parts import Owned
-from agentcli.agent.ports import Hooks
+from agentcli.agent.ports import Attachments, Hooks
 from agentcli.agent.profile import ConversationRequests, ModelSettings, price_of
 from agentcli.agent.prompt_queue import PromptQueue
 from agentcli.agent.questions import Questions, UserQuestion
 from agentcli.agent.shell_line import UserShell
-from agentcli.agent.updates.attachments import UserNotes
+from agentcli.agent.subagents.agents import AgentHost, Agents
+from agentcli.agent.subagents.specs import TASK
+from agentcli.agent.subagents.updates import AgentList, AgentReports
+from agentcli.agent.updates.attachments import Composite, UserNotes
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortSignal
 from agentcli.core.aio import cancel_and_wait, in_thread
@@ -57,7 +60,8 @@ class ConversationState:
         """Whether the running submission is more than a command of the user's."""
         self.interactive = own.interactive
         """Whether a user can answer questions."""
-        self.questions = Questions(interactive=own.interactive)
+        link = own.link
+        self.questions = link.questions if link is not None else Questions(interactive=own.interactive)
         self.queue = PromptQueue()
         self.log = ConversationLog(own.log, own.store, self.queue, own.notices)
         self.settings = ModelSettings(own.profile, own.catalog, own.bounds, own.tuning)
@@ -66,13 +70,33 @@ class ConversationState:
         )
         spending = Spending(price_of(own.catalog), lambda: own.view.messages(own.log), lambda: estimator.density)
         cap = own.bounds.max_budget_usd
-        self.costs = Costs(own.catalog, own.watch, spending, cap, own.earlier, interactive=self.interactive)
+        charged = (link.costs, link.agent) if link is not None else None
+        self.costs = Costs(
+            own.catalog, own.watch, spending, cap, own.earlier, interactive=self.interactive, charged=charged
+        )
         resume_watch(own, self.log, self.requests)
         self.context = ContextControl(
             own, self.log, self.settings, self.requests, spending, lambda: self.is_model_working
         )
         self.files = FileChanges(own.extensions.workspace, lambda: self.tool_context, own.watched)
-        self.background = BackgroundCommands(own.tool_context.shells, self.log.record_if_begun)
+        self.agents = Agents(
+            AgentHost(
+                setup=own.agents,
+                link=link,
+                session_id=own.store.session_id,
+                registry=lambda: self.registry,
+                hooks=lambda: self.hooks,
+                clock=own.clock,
+                profile=lambda: self.settings.profile,
+                tool_context=lambda: self.tool_context,
+                questions=self.questions,
+                costs=self.costs,
+            )
+        )
+        shells = own.tool_context.shells if link is None else None
+        self.background = BackgroundCommands(shells, self.log.record_if_begun, self.agents)
+        self.attachments = Composite(*self._agent_updates(), own.extensions.attachments)
+        """All updates for the model, before a request."""
         self.user_shell = UserShell(own.tool_context.root)
         self.user_notes = UserNotes(self.log, own.ids)
         self.denials: list[dict[str, Any]] = []
@@ -101,6 +125,13 @@ class ConversationState:
             "cwd": str(self.tool_context.cwd),
             "permission_mode": own.permissions.mode.value,
         }
+
+    def _agent_updates(self) -> tuple[Attachments, ...]:
+        own = self.conversation
+        if own.agents is None or own.registry.get(TASK) is None:
+            return ()
+        listed = AgentList(self.agents.defined, own.ids, own.view.messages)
+        return (listed, AgentReports(lambda: self.agents.background_runs, own.ids))
 
     def use_plugins(self) -> None:
         """Use the tools and hooks of plugins as they are now. Called between submissions."""
@@ -196,7 +227,10 @@ class ConversationState:
             self.session_hooks = asyncio.get_running_loop().create_task(work)
 
     async def aclose(self) -> None:
-        if self.session_hooks is not None:
-            await cancel_and_wait([self.session_hooks])
-        await cancel_and_wait(list(self._detached))
-        await self.hooks.aclose()
+        try:
+            await self.agents.aclose()
+        finally:
+            if self.session_hooks is not None:
+                await cancel_and_wait([self.session_hooks])
+            await cancel_and_wait(list(self._detached))
+            await self.hooks.aclose()

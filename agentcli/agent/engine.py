@@ -23,7 +23,7 @@ from agentcli.agent.profile import Profile
 from agentcli.agent.prompt_expansion import DefinedPrompt
 from agentcli.agent.prompt_queue import Priority, Prompt, QueuedPrompt, prompt_blocks
 from agentcli.agent.shell_line import ShellInvocation
-from agentcli.agent.submission import Submission, Task
+from agentcli.agent.submission import Submission, SubmissionWork
 from agentcli.agent.updates.definition_watch import wait_for_definitions
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
@@ -52,7 +52,9 @@ class Engine:
         self.files = state.files
         """File changes: diff, undo, redo."""
         self.background = state.background
-        """Background commands."""
+        """Background commands and agents."""
+        self.agents = state.agents
+        """Sub-agents: which there are, and which run."""
         self.permissions = conversation.permissions
         """Permission mode and rules."""
         self.queue = state.queue
@@ -134,13 +136,14 @@ class Engine:
         """The output style of this session; "" for the default one."""
         return self._state.conversation.output_style
 
-    async def wait_for_definitions(self) -> list[ev.NoticeRaised]:
-        """Wait until files with commands, skills, agents or output styles have changed, and take them in; returns
-        notices about what is wrong in them. Where they are not watched it never returns. Cancel it."""
+    async def wait_for_definitions(self, version: int) -> list[ev.NoticeRaised]:
+        """Wait until files with commands, skills, agents or output styles have changed since this version of the
+        library, and take them in; returns notices about what is wrong in them. Where they are not watched it never
+        returns. Cancel it."""
         if self.definitions is None or not self._state.conversation.watches_definitions:
             await asyncio.Event().wait()
         assert self.definitions is not None
-        await wait_for_definitions(self.definitions)
+        await wait_for_definitions(self.definitions, version)
         return self.take_definition_problems()
 
     def instruction_files(self) -> tuple[InstructionFile, ...]:
@@ -284,21 +287,21 @@ class Engine:
         message = Message("user", prompt_blocks(prompt), self._state.conversation.ids.new(), Origin.PROMPT)
         if typed and typed != message.text:
             message = replace(message, meta={TYPED: typed})
-        return self._submission(Task(prompt=message, mentions=mentions))
+        return self._submission(SubmissionWork(prompt=message, mentions=mentions))
 
     def submit_defined(self, prompt: DefinedPrompt) -> AsyncGenerator[ev.Event, None]:
         """Run the prompt of a command or skill from a file. Its `!` commands run first; if one may not run, nothing is
         sent."""
-        return self._submission(Task(defined=prompt))
+        return self._submission(SubmissionWork(defined=prompt))
 
     def compact(self, focus: str = "", review: bool = False) -> AsyncGenerator[ev.Event, None]:
         """Shorten the conversation now (`/compact`). Also ends with one `Result`. `review`: in an interactive session a
         `CompactionProposed` waits for an `answer` before anything changes."""
-        return self._submission(Task(compaction=Shortening(focus, review)))
+        return self._submission(SubmissionWork(compaction=Shortening(focus, review)))
 
     def perform(self, work: AsyncGenerator[ev.Event, None]) -> AsyncGenerator[ev.Event, None]:
         """Run a command's own work as a submission. Its notices (code `command`) are the text of the `Result`."""
-        return self._submission(Task(command=work))
+        return self._submission(SubmissionWork(command=work))
 
     def shell(self, command: str) -> AsyncGenerator[ev.Event, None]:
         """Run a command that the user typed; the model learns of it with the next prompt or tool results. Beside a
@@ -306,7 +309,7 @@ class Engine:
         line = self._shell_line(command)
         return self._recorded(line) if self.running else self.perform(line)
 
-    async def _submission(self, task: Task) -> AsyncGenerator[ev.Event, None]:
+    async def _submission(self, task: SubmissionWork) -> AsyncGenerator[ev.Event, None]:
         work = Submission(self._state, task).run()
         if not self.running:
             self._open = work
@@ -362,7 +365,14 @@ class Engine:
             # "Already running": a consumer is reading it at this moment, and the abort ends it there.
             with suppress(RuntimeError):
                 await self._open.aclose()
+        if own.link is not None:
+            try:
+                await state.aclose()
+            finally:
+                own.store.close()
+            return
         try:
+            await state.agents.aclose()
             await state.background.aclose()
             await state.hooks.after_session(reason)
         finally:

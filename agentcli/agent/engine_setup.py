@@ -17,6 +17,7 @@ from agentcli.agent.profile import (
     Profile,
     Tuning,
 )
+from agentcli.agent.subagents.setup import AgentSetup, ParentLink
 from agentcli.agent.updates.changed_files import ChangedFiles
 from agentcli.context.pipeline import Pipeline
 from agentcli.context.view import ContextView
@@ -100,6 +101,11 @@ class EngineSetup:
     """Name of the output style in the system prompt; "" for the default one."""
     watches_definitions: bool = False
     """Whether changes of their files are noticed between submissions too."""
+    agents: AgentSetup | None = None
+    """How sub-agents are started; None: there are none."""
+    link: ParentLink | None = None
+    """For the engine of a sub-agent: what it shares. Provider, permissions, sandbox, background commands and workspace
+    are the session's then, and this engine does not close them."""
     watch: CacheWatch = field(default_factory=CacheWatch)
     pins: set[str] = field(default_factory=set)
     """The names (`context.compact.pin_name`) of what the user wants kept in the context; changed in place."""

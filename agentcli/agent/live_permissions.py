@@ -94,7 +94,9 @@ class LivePermissions:
         return self.policy.mode
 
     def decide(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> Decision:
-        decision = self.preview(name, input, needs, context)
+        return self._counted(self.preview(name, input, needs, context))
+
+    def _counted(self, decision: Decision) -> Decision:
         if decision.rule:
             key = (decision.behavior, decision.rule, decision.source)
             self._uses[key] = (self._uses.get(key, (0, 0.0))[0] + 1, self._now())
@@ -161,10 +163,11 @@ class LivePermissions:
                 self.policy = self.policy.with_rules(allow=[rule])
         return problems
 
-    def take_back(self) -> None:
-        """Remove the lent rules."""
-        if self._lent:
-            lent, self._lent = self._lent, []
+    def take_back(self, *, but_from: str = "") -> None:
+        """Remove the lent rules, but for those from one source."""
+        lent = [rule for rule in self._lent if not but_from or rule.source != but_from]
+        if lent:
+            self._lent = [rule for rule in self._lent if rule not in lent]
             self.policy = replace(self.policy, allow=tuple(rule for rule in self.policy.allow if rule not in lent))
 
     # ------------------------------------------------------------------------------------------------ the user's rules

@@ -16,12 +16,13 @@ from agentcli.agent.plugins.rendering import PluginRenderers
 from agentcli.agent.profile import price_of
 from agentcli.agent.questions import Questions, UserQuestion
 from agentcli.agent.side_call import SideQuestions
+from agentcli.agent.subagents.agents import CallAgents, CallHooks
 from agentcli.agent.toolcalls.summaries import Summaries
 from agentcli.agent.toolcalls.toolcall import ToolRunner
 from agentcli.agent.updates.attachments import Composite
 from agentcli.agent.updates.mentions import Mentions
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortController, AbortReason
+from agentcli.core.abort import AbortController, Aborted, AbortReason
 from agentcli.core.messages import Json
 
 
@@ -38,6 +39,7 @@ def loop_dependencies(state: ConversationState, controller: AbortController) -> 
         clock=own.clock,
         workspace=own.extensions.workspace,
         small_model=lambda emit: SideQuestions(own.provider, requests, price, emit, late),
+        agents=lambda emit: CallAgents(state.agents, emit, CallHooks(late, controller.abort)),
         on_interrupting_denial=controller.abort,
         render=PluginRenderers(own.plugins).render if own.plugins is not None else None,
     )
@@ -50,6 +52,7 @@ def loop_dependencies(state: ConversationState, controller: AbortController) -> 
         executor=own.tuning.executor,
         concurrency=own.tuning.concurrency,
         keep=state.log.keep,
+        beside=state.agents,
     )
     overhead = requests.overhead_tokens()
     compaction = CompactionDependencies(
@@ -64,7 +67,7 @@ def loop_dependencies(state: ConversationState, controller: AbortController) -> 
         pinned=own.pins,
         restore_from=restore_sources(state.registry.get("Read"), own.permissions, state.tool_context, own.definitions),
     )
-    attachments = Composite(state.user_notes, own.extensions.attachments)
+    attachments = Composite(state.user_notes, state.attachments)
     return LoopDependencies(
         turn=turn,
         compaction=compaction,
@@ -98,8 +101,15 @@ async def ask_about_budget(state: ConversationState, controller: AbortController
         return state.question(title, reason, display, input, controller.signal)
 
     question = state.costs.budget_question(ask)
-    async with aclosing(question.run()) as events:
-        async for event in events:
-            yield event
+    try:
+        await controller.signal.run(state.costs.budget_lock.acquire())
+    except Aborted:
+        return
+    try:
+        async with aclosing(question.run()) as events:
+            async for event in events:
+                yield event
+    finally:
+        state.costs.budget_lock.release()
     if question.stops:
         controller.abort(AbortReason.BUDGET)

@@ -39,7 +39,7 @@ PROMPT_BLOCKED = "prompt_blocked"
 
 
 @frozen
-class Task:
+class SubmissionWork:
     """The work of a submission: one of `prompt`, `defined`, `compaction` and `command`."""
 
     prompt: Message | None = None
@@ -52,7 +52,7 @@ class Task:
 
 
 class Submission:
-    def __init__(self, state: ConversationState, task: Task) -> None:
+    def __init__(self, state: ConversationState, task: SubmissionWork) -> None:
         own = state.conversation
         self._state = state
         self._own = own
@@ -224,7 +224,7 @@ class Submission:
                     yield event
         attached: Sequence[Message] = ()
         with suppress(Aborted):
-            attached = await signal.run(own.extensions.attachments.collect(self._loop_state()))
+            attached = await signal.run(state.attachments.collect(self._loop_state()))
         for message in attached:
             yield ev.MessageAppended(message=message)
         tracking = replace(state.context.compact_tracking, turn_of_last=None)
@@ -322,6 +322,7 @@ class Submission:
             commands=list(own.definitions.commands) if own.definitions is not None else [],
             skills=list(own.definitions.skills) if own.definitions is not None else [],
             output_style=own.output_style,
+            agents=sorted(state.agents.available()),
         )
 
     def _late_notices(self) -> Iterator[ev.Event]:
@@ -333,10 +334,12 @@ class Submission:
         own, state = self._own, self._state
         while own.instruction_notices:
             yield warning(own.instruction_notices.pop(0), "instructions")
-        while (text := own.permissions.take_notice()) is not None:
-            yield ev.NoticeRaised(text=text, code="permissions")
         while (text := own.store.take_notice()) is not None:
             yield warning(text, "session")
+        if own.link is not None:
+            return  # The rest is about the whole session, which reports it itself.
+        while (text := own.permissions.take_notice()) is not None:
+            yield ev.NoticeRaised(text=text, code="permissions")
         while (text := own.extensions.workspace.take_notice()) is not None:
             yield warning(text, "undo")
         while (text := state.tool_context.launcher.take_notice()) is not None:
@@ -353,20 +356,34 @@ class Submission:
         """Take an event in before a consumer sees it: log, session file, totals, budget."""
         state = self._state
         self._account.take(event)
+        if ev.is_of_subagent(event):
+            # Its own engine has taken it in, and has charged its costs to this one. The session file gets its frame.
+            self._own.store.record(event)
+            self._stop_at_budget(event)
+            return
         self._own.watch.note(event)
         state.costs.take(event)
         state.log.keep(event)
         state.context.take(event)
+        self._stop_at_budget(event)
         match event:
-            case ev.UsageReported() if state.costs.is_budget_spent and not state.interactive:
-                # In an interactive session the reply continues, and the user is asked before the next request.
-                self._controller.abort(AbortReason.BUDGET)
+            case ev.MessageAppended(message=message) if message.origin is Origin.QUEUED:
+                # Skills were loaded for the prompt before it; a command's own rights last as long as the submission.
+                defined = self._task.defined
+                own = defined.definition.origin.label if defined is not None else ""
+                self._own.permissions.take_back(but_from=own)
             case ev.DirectoryChanged():
                 state.tool_context = replace(state.tool_context, cwd=type(state.tool_context.cwd)(event.cwd))
             case ev.TodosChanged():
                 state.todos = event.todos
             case ev.LoopContinued():
                 self._own.store.sync()
+
+    def _stop_at_budget(self, event: ev.Event) -> None:
+        """In an interactive session the reply continues, and the user is asked before the next request."""
+        state = self._state
+        if isinstance(event, ev.UsageReported) and state.costs.is_budget_spent and not state.interactive:
+            self._controller.abort(AbortReason.BUDGET)
 
     def _complete_log(self) -> None:
         """However it ended: the log has the prompt and a result for every call (I1), and pending changes apply."""

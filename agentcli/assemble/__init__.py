@@ -3,6 +3,7 @@
 environment  folders, settings, variables         rights  tools, rules, sandbox
 sessions     the session file and its history     model   model, limits, provider
 attachments  instruction files and reminders      login   keys and addresses
+subagents    the engines of sub-agents
 plugins      Python plugins, as trust allows
 """
 
@@ -21,6 +22,7 @@ from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.loop.structured_output import RequireOutput
 from agentcli.agent.ports import Collapser, Extensions, Hooks
 from agentcli.agent.updates.earlier_commands import resumed_shells
+from agentcli.assemble.agent_flags import as_agent
 from agentcli.assemble.attachments import AttachmentsBuilder, skill_listing
 from agentcli.assemble.context_pipeline import collapser_for, pipeline_for
 from agentcli.assemble.definitions import SessionSkills, definition_places, definitions_for
@@ -31,6 +33,7 @@ from agentcli.assemble.options import Options
 from agentcli.assemble.plugins import plugins_for
 from agentcli.assemble.rights import STRUCTURED_OUTPUT, Rights, RightsBuilder
 from agentcli.assemble.sessions import OpenedSession, SessionBuilder
+from agentcli.assemble.subagents import SubagentBuilder
 from agentcli.config.settings import Settings
 from agentcli.core import events as ev
 from agentcli.core.events import NoticeRaised
@@ -49,7 +52,7 @@ def build_engine(options: Options) -> Engine:
     Raises `AgentError` (`UsageError`, `CredentialError`) with a message that names the fix. Uses no network. Starts
     only git, for a new session in a trusted repository, and the sandbox test, once after each boot.
     """
-    env = Environment(options)
+    env = Environment(as_agent(options))
     sessions = SessionBuilder(env)
     session = sessions.open()
     try:
@@ -85,8 +88,7 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
     extensions = replace(
         extensions, attachments=builder.attachments(permissions, shells, system, skills, extensions.attachments)
     )
-    cwd = _shell_folder(session, env)
-    tool_context = replace(rights.context, cwd=cwd, reaches=permissions.reaches, shells=shells)
+    tool_context = replace(rights.context, cwd=_shell_folder(session, env), reaches=permissions.reaches, shells=shells)
     builder.recall(tool_context)
 
     def reread_project() -> Hooks:
@@ -97,7 +99,8 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
         builder.news.extend(notice.text for notice in fresh.notices if notice.code == "hooks")
         return hooks
 
-    return Engine(
+    subagents = SubagentBuilder(env, sessions, definitions)
+    return subagents.session_engine(
         EngineSetup(
             provider=provider,
             registry=rights.registry,
@@ -132,6 +135,7 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             watches_definitions=options.interactive and env.settings.boolean("watchFiles"),
             session_source="resume" if session.log else "clear" if options.after_clear else "startup",
             reread=reread_project,
+            agents=subagents.setup(),
             plugins=plugins,
             late_system=sessions.late_system(session, style),
             watched=builder.changed if options.interactive and env.settings.boolean("watchFiles") else None,

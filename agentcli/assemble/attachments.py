@@ -43,12 +43,14 @@ def skill_listing(
 class AttachmentsBuilder:
     """Sets the user context of the session's view and builds the attachments."""
 
-    def __init__(self, env: Environment, session: OpenedSession, hides: Callable[[str], bool] | None) -> None:
+    def __init__(
+        self, env: Environment, session: OpenedSession, hides: Callable[[str], bool] | None, *, memory: bool = True
+    ) -> None:
         self._env = env
         self._session = session
         self.news: list[str] = []
         """Notices about skipped or truncated instruction files; the engine takes them from here."""
-        folder = env.memory_dir
+        folder = env.memory_dir if memory else None
         self.notes = Notes(folder, hides) if folder is not None else None
         self.files = self._instruction_files(hides)
         self._instructing = self._instructed()
@@ -83,6 +85,17 @@ class AttachmentsBuilder:
             PlanModeNotice(lambda: permissions.mode, ids, shown, env.can_ask),
             TaskListReminder(ids, shown),
             others,
+        )
+        return Composite(*(part for part in parts if part is not None))
+
+    def agent_attachments(self, permissions: LivePermissions) -> Composite:
+        """Those of a sub-agent: nobody answers it, and background commands report to the session."""
+        ids, shown = self._env.options.ids, self._session.view.messages
+        parts: tuple[Attachments | None, ...] = (
+            self.changed,
+            self._instructing,
+            PlanModeNotice(lambda: permissions.mode, ids, shown, can_ask=False),
+            TaskListReminder(ids, shown),
         )
         return Composite(*(part for part in parts if part is not None))
 

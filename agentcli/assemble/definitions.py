@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agentcli.agent.updates.skills import had_skill_tool
@@ -25,6 +25,7 @@ class SessionSkills:
     def __init__(self, library: Library, log: Sequence[Message]) -> None:
         """`log`: of a resumed session, which keeps the tools it began with."""
         self.library = library
+        self._known: tuple[int, tuple[Path, ...]] = (-1, ())
         if any(folder.path.is_dir() for folder in library.places.folders("skills")):
             library.refresh()
         exist = any(skill.for_model for skill in library.skills.values())
@@ -32,13 +33,28 @@ class SessionSkills:
 
     def folders(self) -> tuple[Path, ...]:
         """Where the files of skills really are. One of the project that leads out of it is not among them."""
+        if self._known[0] != self.library.version:
+            self._known = (self.library.version, tuple(self._find_folders()))
+        return self._known[1]
+
+    def roots(self) -> tuple[Path, ...]:
+        """The folders of skills that exist, for the sandbox."""
+        return tuple(folder.path for folder in self.library.places.folders("skills") if folder.path.is_dir())
+
+    def _find_folders(self) -> Iterator[Path]:
         root = os.path.realpath(trust_root(self.library.places.cwd))
-        found = []
+        parents: dict[Path, str] = {}
         for skill in self.library.skills.values():
-            real = os.path.realpath(skill.folder)
+            folder = skill.folder
+            if folder.is_symlink():
+                real = os.path.realpath(folder)
+            else:
+                # Resolving each of many whole paths takes long.
+                above = parents.get(folder.parent) or os.path.realpath(folder.parent)
+                parents[folder.parent] = above
+                real = f"{above}/{folder.name}"
             if skill.origin.scope != "project" or Path(real).is_relative_to(root):
-                found.append(Path(real))
-        return tuple(found)
+                yield Path(real)
 
 
 def definition_places(env: Environment) -> DefinitionPlaces:

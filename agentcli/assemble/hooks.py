@@ -7,7 +7,7 @@ hook scripts are compared with what was trusted, at the price of a `stat` for ea
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,9 +26,11 @@ _CLAUDE_SETTINGS = (("local", ".claude/settings.local.json"), ("project", ".clau
 _SETTINGS = ("settings.json", "settings.local.json")
 
 
-def hooks_for(env: Environment) -> Hooks:
-    """The caller's own hooks where nothing is configured: then nothing more is imported."""
-    inner, rules = env.options.extensions.hooks, _rules(env)
+def hooks_for(env: Environment, further: Iterable[HookRule] = ()) -> Hooks:
+    """The caller's own hooks where nothing is configured: then nothing more is imported.
+
+    `further`: rules that come last, such as those of plugins."""
+    inner, rules = env.options.extensions.hooks, [*_rules(env), *further]
     if not rules:
         return inner
     from agentcli.agent.configured_hooks import ConfiguredHooks

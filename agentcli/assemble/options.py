@@ -58,6 +58,11 @@ class Options:
     """off, on or strict."""
     add_dirs: tuple[Path, ...] = ()
 
+    agents: str | None = None
+    """Sub-agents as a JSON object: `{"name": {"description": "…", "prompt": "…"}}`."""
+    agent: str | None = None
+    """The agent that the session itself runs as; None: none."""
+
     settings: str | None = None
     """A file, or a JSON object as text, laid over the settings files."""
     setting_sources: tuple[str, ...] | None = None

@@ -89,7 +89,8 @@ class RightsBuilder:
         readable = (*((results_dir,) if results_dir else ()), *results_elsewhere, *notes)
         denied = self._denied_files(policy)
         skill_folders = skills.folders if skills is not None else tuple
-        sandbox_rules = self._sandbox_rules(policy, (*readable, *skill_folders()), denied)
+        skill_roots = skills.roots() if skills is not None else ()
+        sandbox_rules = self._sandbox_rules(policy, (*readable, *skill_roots), denied)
         launcher = self._launcher(sandbox_rules)
         policy = replace(
             policy,

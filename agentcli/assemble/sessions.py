@@ -171,7 +171,7 @@ class SessionBuilder:
         """The system prompt. A resumed session keeps its recorded system context, so that the request prefix does not
         change. A new one gets it without the git status (see `late_system`)."""
         context = session.system_context
-        return self._system_with(self._context() if context is None else context, style)
+        return self._system_with(self.context() if context is None else context, style)
 
     def late_system(self, session: OpenedSession, style: OutputStyle | None) -> LateSystem | None:
         """Adds the git status to the system prompt of a new session; None for a resumed one."""
@@ -179,7 +179,7 @@ class SessionBuilder:
             return None
 
         def gather() -> Callable[[], tuple[str, ...]]:
-            context = self._context(self._git.lines() if self._git is not None else ())
+            context = self.context(self._git.lines() if self._git is not None else ())
 
             def complete() -> tuple[str, ...]:
                 env = self._env
@@ -191,12 +191,14 @@ class SessionBuilder:
 
         return gather
 
-    def _context(self, git_lines: Sequence[str] = ()) -> str:
+    def context(self, git_lines: Sequence[str] = (), *, memory: bool = True) -> str:
+        """The system context: where the session works, and since when. `memory`: also where notes are kept."""
         uname = os.uname()
         platform = f"{uname.sysname} {uname.release} {uname.machine}"
         date = self._env.options.clock.timestamp()[:10]
         env = self._env
-        return system_context(env.cwd, env.working_dirs, platform, date, git_lines, env.memory_dir)
+        notes = env.memory_dir if memory else None
+        return system_context(env.cwd, env.working_dirs, platform, date, git_lines, notes)
 
     def _system_with(self, context: str, style: OutputStyle | None) -> tuple[str, ...]:
         notes = [] if self._env.can_ask else [NON_INTERACTIVE]

@@ -259,11 +259,12 @@ def config(
 
 def sessions_list(
     everywhere: Annotated[bool, typer.Option("--all", help="Include all folders.")] = False,
+    agents: Annotated[bool, typer.Option("--agents", help="Include transcripts of sub-agents.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     from agentcli.cli.listing import find_sessions, session_lines, session_records
 
-    found = find_sessions(Paths.from_environ(os.environ), None if everywhere else Path.cwd())
+    found = find_sessions(Paths.from_environ(os.environ), None if everywhere else Path.cwd(), agents=agents)
     if not found and not as_json:
         echo("No sessions in this folder yet. To list all folders: agentcli sessions list --all", err=True)
     # A session of another folder can only be resumed by its full id.

@@ -166,6 +166,8 @@ FLAGS: tuple[Flag, ...] = (
         SANDBOX_MODES,
     ),
     Flag("--add-dir", PERMISSIONS, "Additional working directory; repeatable.", "paths", "FOLDER"),
+    Flag("--agent", PROMPT, "Run the session as this agent: its prompt, tools and model.", "text", "NAME"),
+    Flag("--agents", PROMPT, "Define sub-agents for this session.", "text", "JSON"),
     Flag("--settings", OTHER, "Settings that override the settings files.", "text", "JSON|FILE"),
     Flag("--setting-sources", OTHER, 'Settings files to read; "" for none.', "names", "A,B", SETTING_SOURCES),
     Flag(

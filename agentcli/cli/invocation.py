@@ -59,6 +59,8 @@ def _options(parsed: Parsed, cwd: Path) -> Options:
         trust=parsed.get("trust", False),
         sandbox=parsed.get("sandbox"),
         add_dirs=tuple(_folder(text, cwd) for text in parsed.get("add_dir", ())),
+        agents=parsed.get("agents"),
+        agent=_not_empty(parsed, "agent", "--agent"),
         settings=parsed.get("settings"),
         setting_sources=parsed.get("setting_sources"),
         continue_latest=parsed.get("continue", False),

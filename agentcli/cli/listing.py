@@ -21,9 +21,9 @@ from agentcli.session.find import SessionInfo, list_sessions
 _VALUE_WIDTH = 400
 
 
-def find_sessions(paths: Paths, cwd: Path | None) -> list[SessionInfo]:
-    """Newest first; of all folders if `cwd` is None."""
-    return [] if paths.state_dir is None else list_sessions(paths.state_dir, cwd)
+def find_sessions(paths: Paths, cwd: Path | None, *, agents: bool = False) -> list[SessionInfo]:
+    """Newest first; of all folders if `cwd` is None; `agents`: also the transcripts of sub-agents."""
+    return [] if paths.state_dir is None else list_sessions(paths.state_dir, cwd, agents=agents)
 
 
 def session_lines(sessions: list[SessionInfo], width: int | None = None) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""/tasks: commands in the background."""
+"""/tasks: sub-agents, and commands in the background."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
 
 MANUAL = Manual(
-    "Ctrl+B sends the running command to the background. All background commands end with the session.",
-    (("/tasks", "list background commands"),),
+    "Shows what each agent does, opens its transcript, and stops agents and commands. Ctrl+B sends the running command "
+    "to the background. All background commands and agents end with the session.",
+    (("/tasks", "list sub-agents and background commands"),),
 )
 
 
 async def run(engine: Engine, _arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
     if front_end.has_pages:
-        if (task_id := await front_end.page("tasks", engine)) is not None:
-            await engine.background.stop(task_id)
+        task_id = await front_end.page("tasks", engine)
+        if task_id is not None and not await engine.background.stop(task_id):
+            yield say(f"{task_id} stops with the agent that has started it.")
         return
     tasks = engine.background.tasks
     if not tasks:
-        yield say("There are no commands in the background.")
+        yield say("Nothing runs in the background.")
         return
     lines = []
     for task in tasks:

@@ -156,6 +156,7 @@ KEYS: tuple[Key, ...] = (
         maximum=100,
         environment=("AGENTCLI_MAX_TOOL_CONCURRENCY", "CLAUDE_CODE_MAX_TOOL_USE_CONCURRENCY"),
     ),
+    Key("maxAgents", "integer", "How many sub-agents may run at once.", default=10, minimum=1, maximum=50),
     Key(
         "undo",
         "boolean",

@@ -71,6 +71,13 @@ class Merge(Generic[T]):
     async def put(self, item: T) -> None:
         await self._items.put(item)
 
+    def offer(self, item: T) -> bool:
+        """Put an item if there is room, without waiting; false if there is none."""
+        if self._closed or self._items.full():
+            return False
+        self._items.put_nowait(item)
+        return True
+
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None and self._error is None:

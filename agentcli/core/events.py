@@ -11,6 +11,11 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
+from agentcli.core.event_base import Event as Event
+from agentcli.core.extension_events import AgentFinished as AgentFinished
+from agentcli.core.extension_events import AgentStarted as AgentStarted
+from agentcli.core.extension_events import HookFinished as HookFinished
+from agentcli.core.extension_events import HookStarted as HookStarted
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, Json, Message, ToolResultBlock
 from agentcli.core.usage import Usage
@@ -19,9 +24,9 @@ USER_AGENT = "person"
 """Agent of events about a shell command that the user typed after `!`."""
 
 
-@frozen(kw_only=True)
-class Event:
-    agent: str = ""
+def is_of_subagent(event: Event) -> bool:
+    """Whether the event belongs to a sub-agent: neither to the main conversation nor to the user's shell."""
+    return bool(event.agent) and event.agent != USER_AGENT
 
 
 @frozen(kw_only=True)
@@ -42,6 +47,8 @@ class SessionStarted(Event):
     skills: list[str] = field(default_factory=list)
     output_style: str = ""
     """Name of the output style; "" for the default one."""
+    agents: list[str] = field(default_factory=list)
+    """Names of the sub-agents that can be started."""
 
 
 @frozen(kw_only=True)
@@ -275,84 +282,6 @@ class BackgroundChanged(Event):
     """running, completed, failed or killed."""
     command: str
     summary: str = ""
-
-
-@frozen(kw_only=True)
-class AgentStarted(Event):
-    """A sub-agent begins; `agent` is its id, which all of its events carry until its `AgentFinished`."""
-
-    tool_use_id: str
-    """The Task call that started it."""
-    name: str
-    """explore, general, plan, or the name of a definition."""
-    description: str
-    """Its task in a few words."""
-    model: str
-    background: bool = False
-    session_id: str = ""
-    """Its transcript is a session of its own."""
-    parent: str = ""
-    """Id of the agent that started it; "" is the main one."""
-    worktree: str = ""
-    """The git worktree it works in; "" for the session's own folder."""
-
-
-@frozen(kw_only=True)
-class AgentFinished(Event):
-    tool_use_id: str
-    name: str
-    description: str
-    status: str
-    """completed, failed or stopped."""
-    turns: int = 0
-    tokens: int = 0
-    cost_usd: float | None = None
-    """None: the price of a model is unknown."""
-    duration_ms: int = 0
-    text: str = ""
-    """Its report; if it failed, why."""
-    background: bool = False
-    worktree: str = ""
-    """The worktree that was kept because it has changes; "" if there is none."""
-
-
-@frozen(kw_only=True)
-class HookStarted(Event):
-    hook_id: str
-    event_name: str
-    """PreToolUse, Stop, …"""
-    name: str
-    """The command or the function's name, shortened."""
-    tool_use_id: str = ""
-    """The call that it is about; "" if it is not about one."""
-
-
-@frozen(kw_only=True)
-class HookFinished(Event):
-    """A hook has ended. Not sent for one that an abort stopped."""
-
-    hook_id: str
-    event_name: str
-    name: str
-    outcome: str
-    """success, allowed, asked, denied, blocked, stopped, failed, timed_out or crashed."""
-    duration_ms: int = 0
-    text: str = ""
-    """Its reason, or what went wrong."""
-    tool_use_id: str = ""
-    source: str = ""
-    """The settings file or plugin that it comes from."""
-    exit_code: int | None = None
-    """None for a function, and for a command that was stopped."""
-    output: str = ""
-    """The beginning of what it printed."""
-    errors: str = ""
-    """The beginning of what it printed to standard error."""
-
-    @property
-    def is_notable(self) -> bool:
-        """Whether it has stopped something or failed, so that the user should see it."""
-        return self.outcome not in ("success", "allowed", "asked")
 
 
 @frozen(kw_only=True)

@@ -23,8 +23,9 @@ class PermissionMode(StrEnum):
     BYPASS = "bypassPermissions"
 
 
-NeedKind = Literal["none", "read", "write", "execute", "fetch", "question", "other"]
-"""`question`: the call is itself a question to the user (AskUserQuestion, ExitPlanMode). It is asked in every mode
+NeedKind = Literal["none", "read", "write", "execute", "fetch", "agent", "question", "other"]
+"""`agent`: start the sub-agent of this name, whose own calls are decided one by one.
+`question`: the call is itself a question to the user (AskUserQuestion, ExitPlanMode). It is asked in every mode
 except dontAsk, whatever the rules allow, and the tool gets the answer's `updated_input`."""
 
 

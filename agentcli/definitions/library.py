@@ -74,6 +74,8 @@ class Library:
         self.problems: tuple[DefinitionProblem, ...] = ()
         self.loaded = False
         """Whether `refresh` was called since the folders were set."""
+        self.version = 0
+        """Counts the times that a definition or a problem changed."""
         self.reserved: frozenset[str] = frozenset()
         """Names of built-in slash commands, which files cannot replace."""
         self._refreshing = Lock()
@@ -114,6 +116,7 @@ class Library:
         changed, self.loaded = not (same and self.loaded), True
         self._read, self.problems = seen, tuple(problems)
         if changed:
+            self.version += 1
             ordered: Any = {kind: dict(sorted(named.items())) for kind, named in found.items()}
             self.commands, self.skills = ordered["commands"], ordered["skills"]
             self.agents, self.styles = ordered["agents"], ordered["output-styles"]

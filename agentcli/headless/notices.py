@@ -9,7 +9,7 @@ from agentcli.core import events as ev
 from agentcli.core.events import Event, PermissionDenied
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
-from agentcli.interactive.wording import event_line
+from agentcli.interactive.wording import event_line, whose
 
 _LONGEST_TITLE = 80
 _MOST_TITLES = 3
@@ -22,6 +22,8 @@ _IMPORTANCE: dict[type[Event], int] = {
     ev.StreamWentQuiet: WATCHED,
     ev.ModelFellBack: WATCHED,
     ev.LoopSuspected: WATCHED,
+    ev.AgentStarted: WATCHED,
+    ev.AgentFinished: WATCHED,
     ev.FeatureDropped: VERBOSE,
     ev.RequestRepaired: VERBOSE,
     ev.CompactionFailed: VERBOSE,
@@ -37,14 +39,15 @@ def notice(event: Event) -> tuple[int, str] | None:
     """How important an event is, and its line; None for one without."""
     if isinstance(event, ev.NoticeRaised):
         # The output of a command is the answer itself.
-        return None if event.code == "command" else (VERBOSE if event.level == "info" else ALWAYS, _line(event.text))
+        important = VERBOSE if event.level == "info" else ALWAYS
+        return None if event.code == "command" else (important, _line(f"{whose(event)}{event.text}"))
     if isinstance(event, ev.HookFinished):
         return (ALWAYS, _line(event_line(event)[0])) if event.is_notable else None
     importance = _IMPORTANCE.get(type(event))
     if importance is None:
         return None
     stop = ". Ctrl+C stops." if isinstance(event, _STOPPABLE) else ""
-    return importance, _line(f"{event_line(event)[0]}{stop}")
+    return importance, _line(f"{whose(event)}{event_line(event)[0]}{stop}")
 
 
 def refusal_summary(refused: Sequence[PermissionDenied]) -> str:

@@ -92,10 +92,16 @@ class Frames:
         """The frame of the last complete block, and that of its `content_block_stop`."""
         self._held_of = ""
         """The reply of this block; "" if nothing is held."""
+        self._agent_calls: dict[str, str] = {}
+        """By the id of a sub-agent, the call that started it."""
         self._calls: dict[str, Json] = {}
         """Data about calls without a result frame yet, for clients that show them."""
 
     def frames(self, event: Event) -> Iterator[Json]:
+        if event.agent:
+            # A sub-agent replies beside the main one, whose frame may still be held.
+            yield from self._made(event)
+            return
         if self._held_of and not _closes_block(event):
             self._learn_usage(event)
             self._held[0]["message"]["usage"] = self._usage[self._held_of].to_wire()
@@ -155,15 +161,20 @@ class Frames:
                 about = _hook(event)
                 yield self._system(about.pop("subtype"), event, **about)
             case _:
-                if (fields := _system_fields(event)) is not None:
-                    yield self._system(fields.pop("subtype"), event, **fields)
-                if isinstance(event, ReplyTombstoned):
-                    yield self._tombstone(event)
-                if isinstance(event, ContextCompacted):
-                    yield self._system("status", event, status=None)
-                if isinstance(event, ToolBatchSummarised):
-                    ids = event.tool_use_ids
-                    yield self._frame("tool_use_summary", event, summary=event.text, preceding_tool_use_ids=ids)
+                yield from self._others(event)
+
+    def _others(self, event: Event) -> Iterator[Json]:
+        if isinstance(event, AgentStarted):
+            self._agent_calls[event.agent] = event.tool_use_id
+        if (fields := _system_fields(event)) is not None:
+            yield self._system(fields.pop("subtype"), event, **fields)
+        if isinstance(event, ReplyTombstoned):
+            yield self._tombstone(event)
+        if isinstance(event, ContextCompacted):
+            yield self._system("status", event, status=None)
+        if isinstance(event, ToolBatchSummarised):
+            ids = event.tool_use_ids
+            yield self._frame("tool_use_summary", event, summary=event.text, preceding_tool_use_ids=ids)
 
     def _appended(self, event: Event, message: Message) -> Iterator[Json]:
         if message.is_copy:
@@ -180,7 +191,7 @@ class Frames:
             for result in message.tool_results:
                 if result.tool_use_id not in self._shown_results:
                     yield self._tool_result(event, result, None)
-            self._shown_results.clear()
+                self._shown_results.discard(result.tool_use_id)
         elif message.origin is Origin.ERROR:
             frame = self._assistant(event, message.id, "<synthetic>", Usage(), *message.content)
             yield frame | {"error": _ERROR_NAMES.get(str(message.meta.get("kind", "")), "unknown")}
@@ -232,7 +243,7 @@ class Frames:
         return {
             "type": kind,
             **fields,
-            "parent_tool_use_id": about.agent or None,
+            "parent_tool_use_id": self._agent_calls.get(about.agent),
             "session_id": self.session_id,
             "uuid": self._ids.new(),
         }
@@ -257,7 +268,7 @@ def _init_fields(event: SessionStarted) -> Json:
         "version": __version__,
         "claude_code_version": PROTOCOL_VERSION,
         "output_style": event.output_style or "default",
-        "agents": [],
+        "agents": event.agents,
         "skills": event.skills,
         "plugins": [],
     }

@@ -32,6 +32,8 @@ ABORT_GRACE_SECONDS = 3.0
 CANCEL_GRACE_SECONDS = 0.5
 """Time for a cancelled submission to end before it is cancelled again."""
 CANCEL_ATTEMPTS = 5
+IDLE_SECONDS = 60.0
+"""From the end of a submission to the Notification hooks for an idle session."""
 EVENT_SLICE_SECONDS = 0.008
 """Keys and frames get a turn after this much time of events without a pause."""
 
@@ -48,6 +50,8 @@ class SessionDriver:
         self._beside: set[asyncio.Task[None]] = set()
         self._calls: dict[str, str] = {}
         """The agents of tool calls that run now, by the id of the call, in the order of their start."""
+        self._background_agents: set[str] = set()
+        """Agents beside submissions, and those that they have started: their questions outlive a submission."""
         self._waiting = WaitingPrompts(view.show_queued)
         self._due: list[Sent] = []
         """Starts as soon as nothing runs and there is an engine."""
@@ -106,6 +110,7 @@ class SessionDriver:
             self._view.give_back(queued)
         await self.close("resume" if engine.messages else "clear")
         self._questions.clear()
+        self._background_agents.clear()
         self._view.clear()
         self._due = [Sent(sent.draft, self._view.show_sent(sent.draft)) for sent in self._due]
         self._holding = False
@@ -214,9 +219,13 @@ class SessionDriver:
         return engine is not None and any(engine.background.detach(call) for call in reversed(self._calls))
 
     def answer(self, request_id: str, answer: Answer | None) -> None:
-        """Answer a question; None: the user closed it, which interrupts the submission."""
+        """Answer a question; None: the user closed it, which interrupts the submission, or stops the background agent
+        that asks."""
+        of_background = self._questions.agent_of(request_id) in self._background_agents
         self._questions.remove(request_id)
-        if answer is None:
+        if answer is None and of_background and self._engine is not None:
+            self._engine.answer(request_id, Answer("deny", interrupt=True))
+        elif answer is None:
             self.interrupt()
         elif self._engine is not None:
             self._engine.answer(request_id, answer)
@@ -263,6 +272,8 @@ class SessionDriver:
 
     def _show(self, event: ev.Event, *, beside: bool = False) -> None:
         self._track_call(event)
+        self._track_agent(event)
+        beside = beside or event.agent in self._background_agents
         self._view.show(event)
         match event:
             case ev.PermissionRequested() | ev.CompactionProposed():
@@ -270,9 +281,9 @@ class SessionDriver:
                     self._questions.add(event, beside=beside)
             case ev.PermissionResolved():
                 self._questions.withdraw(event.request_id)
-            case ev.ContextCompacted() | ev.CompactionFailed():
+            case ev.ContextCompacted() | ev.CompactionFailed() if not event.agent:
                 self._questions.withdraw_compactions()
-            case ev.MessageAppended() if self._engine is not None:
+            case ev.MessageAppended() if self._engine is not None and not event.agent:
                 self._waiting.drop_taken(self._engine)
 
     def _track_call(self, event: ev.Event) -> None:
@@ -280,6 +291,12 @@ class SessionDriver:
             self._calls[event.tool_use_id] = event.agent
         elif isinstance(event, ev.ToolFinished):
             self._calls.pop(event.tool_use_id, None)
+
+    def _track_agent(self, event: ev.Event) -> None:
+        if isinstance(event, ev.AgentStarted) and (event.background or event.parent in self._background_agents):
+            self._background_agents.add(event.agent)
+        elif isinstance(event, ev.AgentFinished):
+            self._background_agents.discard(event.agent)
 
     def _settle(self) -> None:
         """The submission has ended: continue with what is due."""
@@ -374,17 +391,21 @@ class SessionDriver:
 
     async def _watch_definitions(self, engine: Engine) -> None:
         """Take in changed commands and skills at once, also beside a submission: menus show them."""
+        version = 0
         while True:
-            for notice in await engine.wait_for_definitions():
+            notices = await engine.wait_for_definitions(version)
+            version = engine.definitions.version if engine.definitions is not None else 0
+            for notice in notices:
                 self.note(notice.text, notice.level)
+            self._view.refresh_commands()
 
     def _watch_background(self) -> None:
-        """Between submissions, show changes of background commands, files and rules."""
+        """Between submissions, show changes of background commands, agents, files and rules."""
 
         async def show_commands(engine: Engine) -> None:
             while True:
                 for event in await engine.background.wait_for_changes():
-                    self._view.show(event)
+                    self._show(event)
                 self._view.refresh_status()
 
         async def note_files(engine: Engine) -> None:
@@ -395,8 +416,14 @@ class SessionDriver:
             while True:
                 self.note(await engine.permissions.wait_for_notice())
 
+        async def notify_hooks(engine: Engine) -> None:
+            await asyncio.sleep(IDLE_SECONDS)
+            if engine.messages:
+                engine.hooks.attention_needed("idle_prompt", "agentcli is waiting for your input.")
+
         async def watch(engine: Engine) -> None:
-            await asyncio.gather(show_commands(engine), note_files(engine), note_rules(engine))
+            watches = (show_commands(engine), note_files(engine), note_rules(engine), notify_hooks(engine))
+            await asyncio.gather(*watches)
 
         if self._engine is not None and self._watching is None:
             self._watching = self._create_task(watch(self._engine))

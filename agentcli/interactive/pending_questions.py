@@ -11,7 +11,7 @@ class PendingQuestions:
         self._view = view
         self._questions: dict[str, Question] = {}
         self._beside: set[str] = set()
-        """Ids of questions that commands beside the submission asked."""
+        """Ids of questions that commands or agents beside the submission asked."""
         self._open = ""
         """The id of the question that the user sees."""
 
@@ -28,6 +28,11 @@ class PendingQuestions:
             self._view.ask(event, len(self._questions) - 1)
         elif self._questions:
             self._view.show_waiting(len(self._questions) - 1)
+
+    def agent_of(self, request_id: str) -> str:
+        """The agent that asks; "" is the main one."""
+        event = self._questions.get(request_id)
+        return event.agent if event is not None else ""
 
     def remove(self, request_id: str) -> None:
         """Forget a question that the user answered. The next one is asked by `ask_next`."""
@@ -48,7 +53,7 @@ class PendingQuestions:
                 self.withdraw(request_id)
 
     def end_submission(self) -> None:
-        """Close the submission's questions; those of commands beside it stay."""
+        """Close the submission's questions; those of commands and agents beside it stay."""
         for request_id in [id for id in self._questions if id not in self._beside]:
             self.remove(request_id)
             self._view.withdraw(request_id)

@@ -75,5 +75,8 @@ class View(Protocol):
     def withdraw(self, request_id: str) -> None:
         """Close this question if it is open: it needs no answer any more."""
 
+    def refresh_commands(self) -> None:
+        """Slash commands from files have come or gone."""
+
     def refresh_status(self) -> None:
         """The engine's settings or background commands may have changed."""

@@ -130,7 +130,7 @@ LineEvent = (
     | ev.CompactionFailed
     | ev.ContextEdited
 )
-"""Events that both front ends show as their line and nothing else."""
+"""Events that front ends show as their line and nothing else; the app has a block for each agent instead."""
 
 
 def event_line(event: ev.Event) -> tuple[str, Level]:
@@ -178,16 +178,33 @@ def _part_line(event: ev.Event) -> tuple[str, Level]:
             return _context_line(event)
 
 
+def whose(event: ev.Event) -> str:
+    """`explore-1: ` before the line of a sub-agent's event; "" for all others, and where the line names the agent."""
+    named = isinstance(event, ev.AgentStarted | ev.AgentFinished)
+    return f"{plain_line(event.agent)}: " if ev.is_of_subagent(event) and not named else ""
+
+
+def shown_of_subagent(event: ev.Event) -> bool:
+    """Whether a line about this event of a sub-agent is shown where its work is not: its start and end, and what
+    concerns the whole session."""
+    if isinstance(event, ev.NoticeRaised):
+        return event.level != "info"
+    lasting = (ev.AgentStarted, ev.AgentFinished, ev.RulesLearned, ev.ModeChanged, ev.PermissionDenied)
+    return isinstance(event, lasting)
+
+
 def _agent_line(event: ev.AgentStarted | ev.AgentFinished) -> tuple[str, Level]:
+    who = plain_line(event.agent or event.name)
     if isinstance(event, ev.AgentStarted):
         where = " in the background" if event.background else ""
-        return f"Agent {plain_line(event.name)} started{where}: {plain_line(event.description, 80)}", "info"
+        return f"Agent {who} started{where}: {plain_line(event.description, 80)}", "info"
     parts = [counted(event.turns, "turn"), f"{token_count(event.tokens)} tokens", elapsed(event.duration_ms / 1000)]
     if event.cost_usd is not None:
         parts.insert(2, money(event.cost_usd))
-    what = f"Agent {plain_line(event.name)} {event.status}: {plain_line(event.description, 80)}"
-    level: Level = "warning" if event.status == "failed" else "info"
-    return f"{what} ({', '.join(parts)})", level
+    what = f"Agent {who} {event.status}: {plain_line(event.description, 80)}"
+    if event.status == "failed":
+        return f"{what} ({', '.join(parts)}). {plain_line(event.text, 200)}".rstrip(), "warning"
+    return f"{what} ({', '.join(parts)})", "info"
 
 
 _HOOK_VERBS = {

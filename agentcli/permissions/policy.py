@@ -369,6 +369,8 @@ class Policy:
                     return contained or self._asked_about(need.target, call)
                 continue
             return _question(need, call)
+        if any(need.kind == "agent" for need in call.needs):
+            return Decision("allow", "allowed because each call of the agent is decided on its own")
         if all(self._harmless(need, call) for need in call.needs):
             return Decision("allow", "allowed because it is read-only", findings=self._findings(call))
         if all(self._harmless(need, call) or self._readable_by_commands(need, call) for need in call.needs):
@@ -480,7 +482,7 @@ class Policy:
     # --------------------------------------------------------------------------------------------- what is harmless
 
     def _harmless(self, need: Need, call: PermissionCall) -> bool:
-        if need.kind == "none":
+        if need.kind in ("none", "agent"):
             return True
         if need.kind == "read":
             return call.is_inside(need.target) or is_inside(

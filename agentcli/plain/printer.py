@@ -7,7 +7,7 @@ there. All untrusted text is cleaned here, once. State is kept for the submissio
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
 
 from agentcli.core import events as ev
@@ -17,11 +17,13 @@ from agentcli.core.plaintext import ControlStripper, plain_line, plain_text
 from agentcli.core.plural import counted, plural
 from agentcli.core.unified_diff import is_unified_diff
 from agentcli.interactive import wording
-from agentcli.plain.pieces import AnswerEnd, AnswerText, Gap, Piece, TextStyle, line, prose
+from agentcli.plain.pieces import AnswerEnd, AnswerText, Gap, Piece, TextLine, TextStyle, line, prose
 from agentcli.plain.results import INDENT, diff_output, result_lines
 
 Titles = Callable[[str, Json], str]
 _TITLE = 2_000
+_TASK = "Task"
+"""The tool that starts agents."""
 _SIGNS: dict[str, str] = {"info": "· ", "warning": "! ", "error": "! "}
 
 
@@ -59,6 +61,12 @@ class Printer:
         """The texts of failures that this submission has shown."""
         self._cost = 0.0
         self._halted = False
+        self._agents: dict[str, Printer] = {}
+        """Of each sub-agent that runs, the printer of its calls."""
+        self._background: set[str] = set()
+        """Agents that go on when the submission is interrupted, and those that they have started."""
+        self._agent_calls: set[str] = set()
+        """Calls whose agent has started: its own lines say what theirs would."""
 
     # ---------------------------------------------------------------------------------------------- from outside
 
@@ -79,6 +87,8 @@ class Printer:
         self._thoughts.clear()
         # What the user runs in their own shell may go on.
         self._calls = {id: call for id, call in self._calls.items() if call.live and call.started}
+        self._agents = {id: printer for id, printer in self._agents.items() if id in self._background}
+        self._agent_calls.clear()
         self._last_call = self._of_reply = ""
         self._reported.clear()
         self._halted = False
@@ -99,12 +109,41 @@ class Printer:
         if isinstance(event, ev.SessionResumed):
             self.settled()
             self._cost = 0.0
+        if ev.is_of_subagent(event):
+            return self._show_agent(event, now)
         if self._halted and event.agent != ev.USER_AGENT:
             return []
         pieces = self._show(event, now)
         if pieces and not isinstance(event, ev.ToolStarted):
             self._last_call = ""
         return pieces
+
+    def _show_agent(self, event: ev.Event, now: float) -> list[Piece]:
+        """A line at its start and at its end, what concerns the session, and with `--verbose` its calls. Its text is
+        its report, not part of the answer."""
+        pieces: list[Piece] = []
+        match event:
+            case ev.AgentStarted():
+                self._agents[event.agent] = Printer(self._title_of)
+                self._agent_calls.add(event.tool_use_id)
+                if event.background or event.parent in self._background:
+                    self._background.add(event.agent)
+            case ev.AgentFinished():
+                self._agents.pop(event.agent, None)
+            case ev.BlockFinished(block=ToolUseBlock()) | ev.ToolStarted() | ev.ToolFinished() if self._verbose:
+                calls = self._agents.get(event.agent)
+                pieces = calls.show(replace(event, agent=""), now) if calls is not None else []
+                pieces = [_after(f"[{plain_line(event.agent)}] ", piece) for piece in pieces]
+        if wording.shown_of_subagent(event):
+            text, level = wording.event_line(event)
+            pieces = self.note(f"{wording.whose(event)}{text}", level)
+        is_halted = self._halted and event.agent not in self._background
+        if isinstance(event, ev.AgentFinished):
+            self._background.discard(event.agent)
+        if pieces and not is_halted:
+            self._last_call = ""
+            return pieces
+        return []
 
     @singledispatchmethod
     def _show(self, event: ev.Event, now: float) -> list[Piece]:
@@ -232,8 +271,10 @@ class Printer:
     @_show.register
     def _(self, event: ev.ToolStarted, now: float) -> list[Piece]:
         call = self._calls.setdefault(event.tool_use_id, _Call(plain_line(event.title, _TITLE)))
-        call.title, call.started = plain_line(event.title, _TITLE), True
-        call.live = event.name == "!"
+        call.title = plain_line(event.title, _TITLE)
+        if event.name == _TASK:
+            return []  # the line of its agent follows; a call that fails before that is printed with its result
+        call.started, call.live = True, event.name == "!"
         self._last_call = event.tool_use_id
         if call.live:
             # The user has typed it just now; where it runs is worth a line when that is not the project's root.
@@ -253,6 +294,9 @@ class Printer:
     @_show.register
     def _(self, event: ev.ToolFinished, now: float) -> list[Piece]:
         call = self._calls.pop(event.tool_use_id, None) or _Call(plain_line(event.name))
+        if event.tool_use_id in self._agent_calls or (event.name == _TASK and event.display.get("background")):
+            self._agent_calls.discard(event.tool_use_id)
+            return []
         status = wording.tool_outcome(event)
         # The summary of a denied call contains the outcome; that of an interrupted one says nothing more.
         summary = "" if status == "interrupted" else plain_line(event.summary)
@@ -299,6 +343,11 @@ class Printer:
             words.append(f"{money(cost)}{whole}")
         words.append(self._aside())
         return [line(" · ".join(filter(None, words)), "quiet", "= ")]
+
+
+def _after(prefix: str, piece: Piece) -> Piece:
+    """The piece with the name of its agent in front."""
+    return replace(piece, runs=((prefix, "quiet"), *piece.runs)) if isinstance(piece, TextLine) else piece
 
 
 def _unprinted(event: ev.ToolFinished, last: str) -> list[str]:

@@ -139,6 +139,9 @@ class PrintedView:
     def give_back(self, drafts: list[Draft]) -> None:
         self._session.put_before(*(draft.text for draft in drafts))
 
+    def refresh_commands(self) -> None:
+        """The completer asks for them each time."""
+
     def refresh_status(self) -> None:
         """There is no status line: the prompt reads the mode each time."""
 

@@ -32,6 +32,8 @@ class SessionInfo:
     size: int
     message_count: int | None
     """None if the last submission did not end, so that counting requires reading the file."""
+    parent: str = ""
+    """Id of the session whose sub-agent it was; "" if it was started by the user."""
 
     @property
     def label(self) -> str:
@@ -39,20 +41,21 @@ class SessionInfo:
         return self.title or self.first_prompt or "(no prompt)"
 
 
-def list_sessions(state_dir: Path, cwd: Path | None = None) -> list[SessionInfo]:
-    """The sessions of a project, or of all projects, newest first. Files that cannot be read are left out."""
-    return list(_sessions(state_dir, cwd))
+def list_sessions(state_dir: Path, cwd: Path | None = None, *, agents: bool = False) -> list[SessionInfo]:
+    """The sessions of a project, or of all projects, newest first; `agents`: also those of sub-agents. Files that
+    cannot be read are left out."""
+    return list(_sessions(state_dir, cwd, agents=agents))
 
 
 def latest(state_dir: Path, cwd: Path) -> SessionInfo | None:
     return next(_sessions(state_dir, cwd), None)
 
 
-def _sessions(state_dir: Path, cwd: Path | None) -> Iterator[SessionInfo]:
+def _sessions(state_dir: Path, cwd: Path | None, *, agents: bool = False) -> Iterator[SessionInfo]:
     """Two folders may share a key (`a/b-c`, `a/b/c`), so what a session itself says about its folder counts."""
     for path in _paths(state_dir, cwd):
         info = describe_session(path)
-        if info is not None and (cwd is None or info.cwd in ("", str(cwd))):
+        if info is not None and (agents or not info.parent) and (cwd is None or info.cwd in ("", str(cwd))):
             yield info
 
 
@@ -132,6 +135,7 @@ def describe_session(path: Path) -> SessionInfo | None:
         modified=status.st_mtime,
         size=status.st_size,
         message_count=_message_count(last),
+        parent=next((str(record["parentSession"]) for record in first if "parentSession" in record), ""),
     )
 
 

@@ -33,6 +33,9 @@ SHOWN_ONLY: tuple[type[ev.Event], ...] = (
 )
 """Events that are recorded only to be shown again."""
 
+AGENT_FRAME: tuple[type[ev.Event], ...] = (ev.AgentStarted, ev.AgentFinished)
+"""What is recorded of a sub-agent. All that it did is in its own session file."""
+
 TEXT_LIMIT = 64 * 1024
 """Bytes that are recorded of a text that is only shown, such as the output of `/diff`."""
 NOT_KEPT = "[The rest of this output is not kept in the session file.]"
@@ -40,7 +43,7 @@ NOT_KEPT = "[The rest of this output is not kept in the session file.]"
 
 def event_record(event: ev.Event) -> Json:
     """The event as in `event_to_dict`, without fields at their default, and with only the start of a very long text."""
-    if isinstance(event, ev.NoticeRaised):
+    if isinstance(event, ev.NoticeRaised | ev.AgentFinished):
         event = replace(event, text=_beginning(event.text))
     elif isinstance(event, ev.HookFinished):
         event = replace(event, output="", errors="")

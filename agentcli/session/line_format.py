@@ -3,7 +3,8 @@
 The fields that other readers of such files look for are spelled as they expect them (type, uuid, parentUuid,
 sessionId, timestamp, cwd, version, isSidechain, message); a message of several blocks is several lines:
 
-    session          first line: format, cwd, the system context with its folders and style, what it was forked from
+    session          first line: format, cwd, the system context with its folders and style, what it was forked from;
+                     for a sub-agent the session that started it (`parentSession`)
     user             a prompt, an attachment, …: a whole message, `uuid` is its id and `origin` says what it is;
                      with origin tool_results: one block of a message that a `results-end` puts together
     assistant        one block of a reply (`messageId` is ours, `message.id` the API's), until `reply-end`

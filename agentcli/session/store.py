@@ -22,7 +22,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, Json, Message, Origin, ToolUseBlock, block_to_dict, is_thinking, usage_to_dict
 from agentcli.session.base import SessionContext, Store
 from agentcli.session.errors import SessionExists, SessionTooNew
-from agentcli.session.history import SHOWN_ONLY, end_fields, event_record, result_fields
+from agentcli.session.history import AGENT_FRAME, SHOWN_ONLY, end_fields, event_record, result_fields
 from agentcli.session.journal import SessionJournal
 from agentcli.session.line_format import FORMAT, encode_line, whole_message_fields
 from agentcli.session.load import LoadedSession, load_session, read_records
@@ -53,6 +53,8 @@ class SessionStore(Store):
         self._journal = journal
         super().__init__(journal.path.stem)
         self._forked_from = ""
+        self._parent = ""
+        """Id of the session whose sub-agent this is."""
         self._system_context = loaded.system_context if loaded else None
         self._folders = loaded.folders if loaded else ()
         self._style = loaded.style if loaded else None
@@ -71,8 +73,9 @@ class SessionStore(Store):
         """Events shown before the first record; they alone do not create a file."""
 
     @classmethod
-    def create(cls, workplace: SessionContext, session_id: str) -> SessionStore:
-        """A new session; nothing but the lock is on disk before the first record.
+    def create(cls, workplace: SessionContext, session_id: str, parent: str = "") -> SessionStore:
+        """A new session; nothing but the lock is on disk before the first record. `parent`: the session whose sub-agent
+        it is, which hides it from lists.
 
         Raises `UsageError` for an id that is not a UUID, `SessionExists`, `SessionBusy`.
         """
@@ -85,7 +88,9 @@ class SessionStore(Store):
             )
         journal = SessionJournal(path, workplace.clock)
         journal.start()
-        return cls(workplace, journal)
+        store = cls(workplace, journal)
+        store._parent = parent
+        return store
 
     @classmethod
     def resume(
@@ -152,7 +157,7 @@ class SessionStore(Store):
     def record(self, event: ev.Event) -> None:
         if isinstance(event, ev.HookFinished) and not event.is_notable:
             return
-        if event.agent == ev.USER_AGENT or (not event.agent and isinstance(event, SHOWN_ONLY)):
+        if event.agent == ev.USER_AGENT or isinstance(event, AGENT_FRAME if event.agent else SHOWN_ONLY):
             self._record_shown(event)
             return
         if event.agent:
@@ -364,7 +369,7 @@ class SessionStore(Store):
 
     def _record_shown(self, event: ev.Event) -> None:
         """Record an event that is only shown again; it waits until another record creates the file."""
-        if not isinstance(event, (*SHOWN_ONLY, ev.ToolFinished)):
+        if not isinstance(event, (*SHOWN_ONLY, *AGENT_FRAME, ev.ToolFinished)):
             return
         if self._opening is not None:
             self._early.append(event)
@@ -439,6 +444,8 @@ class SessionStore(Store):
         fields: Json = {"format": FORMAT}
         if self._forked_from:
             fields["forkedFrom"] = self._forked_from
+        if self._parent:
+            fields["parentSession"] = self._parent
         if self._system_context is not None:
             fields |= self._context_fields(self._system_context)
         header = encode_line(self._line("session", self._workplace.ids.new(), None, fields))

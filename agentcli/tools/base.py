@@ -44,6 +44,42 @@ class SmallModel(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class AgentTask:
+    """What a sub-agent is started with."""
+
+    call_id: str
+    agent: str
+    """The name of its definition."""
+    description: str
+    prompt: str
+    model: str = ""
+    """"": the definition's, else the session's."""
+    background: bool = False
+    worktree: bool = False
+    """Work in a git worktree of its own."""
+
+
+class AgentStarter(Protocol):
+    """Starts sub-agents for one call, whose events go where the call's own go."""
+
+    def problem(self, task: AgentTask) -> str | None:
+        """Why the task cannot be started; None if it can."""
+        ...
+
+    async def start(self, task: AgentTask, signal: AbortSignal) -> Output:
+        """Run a task to its end, or only start it if it runs in the background."""
+        ...
+
+    def has_background(self, agent_id: str) -> bool:
+        """Whether there is a background agent of this id."""
+        ...
+
+    async def stop(self, agent_id: str) -> str:
+        """Stop a background agent; returns its report."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class ToolContext:
     """Where a call runs. Immutable: a tool reports changes in its output, and the executor applies them."""
 
@@ -70,6 +106,8 @@ class ToolContext:
     call_id: str = ""
     small_model: SmallModel | None = None
     """None if no model is available, e.g. in tests of a single tool."""
+    agents: AgentStarter | None = None
+    """None where no sub-agents can be started."""
     mode: PermissionMode = PermissionMode.DEFAULT
     """The permission mode when the call begins."""
     reaches: Callable[[str], bool] | None = None
@@ -147,7 +185,8 @@ ToolRun = AsyncGenerator[Progress | Output, None]
 class Tool(Protocol):
     """Input is a plain dictionary that has passed `input_schema`.
 
-    A tool may also have `preview(input, context) -> Json | Output | None`: what a call would do, in the form of
+    A tool may also have `runs_beside(input) -> bool`: whether a call that is not safe may still run in parallel with
+    others; and `preview(input, context) -> Json | Output | None`: what a call would do, in the form of
     `Output.display`, shown with a permission question. It runs in a thread and changes nothing. If it returns an
     `Output`, that is the failure of the call: the model gets it and the user is not asked.
     """

@@ -17,6 +17,7 @@ _ALIASES = {
     "Search": "Grep",
     "Shell": "Bash",
     "KillBash": "KillShell",
+    "Agent": "Task",
     "bash": "Bash",
     "read": "Read",
     "edit": "Edit",
@@ -118,7 +119,7 @@ def is_tool_name(name: str) -> bool:
 
 BUILTIN_NAMES = (
     *("Read", "Write", "Edit", "MultiEdit", "NotebookEdit", "Bash", "Glob", "Grep", "BashOutput", "KillShell"),
-    *("WebFetch", "WebSearch", "TodoWrite", "AskUserQuestion", "EnterPlanMode", "ExitPlanMode"),
+    *("WebFetch", "WebSearch", "TodoWrite", "AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "Task"),
 )
 
 
@@ -137,11 +138,12 @@ def builtin_tools(read_only: Callable[[str], bool] = lambda _command: False) -> 
     from agentcli.tools.shell.bash import Bash
     from agentcli.tools.shell.bashoutput import BashOutput
     from agentcli.tools.shell.killshell import KillShell
+    from agentcli.tools.task import Task
     from agentcli.tools.web.webfetch import WebFetch
     from agentcli.tools.web.websearch import WebSearch
 
     return (
         *(Read(), Write(), Edit(), MultiEdit(), NotebookEdit()),
         *(Bash(read_only), Glob(), Grep(), BashOutput(), KillShell()),
-        *(WebFetch(), WebSearch(), TodoWrite(), AskUserQuestion(), EnterPlanMode(), ExitPlanMode()),
+        *(WebFetch(), WebSearch(), TodoWrite(), AskUserQuestion(), EnterPlanMode(), ExitPlanMode(), Task()),
     )

@@ -83,7 +83,7 @@ class ChatScreen(Screen[None]):
         self._pressed: tuple[str, float] = ("", 0.0)
         self._closed_dialog_at = -TWICE_SECONDS
         self._sent_at = 0.0
-        self._working = False
+        self._working = self._ticks = False
         self.tell_sent: Callable[[str], object] = lambda _text: None
 
     def compose(self) -> ComposeResult:
@@ -121,13 +121,15 @@ class ChatScreen(Screen[None]):
 
     def show_activity(self, activity: Activity) -> None:
         self.activity.show(activity)
-        if bool(activity.phase) != self._working:
+        if (ticks := bool(activity.phase) or activity.agents > 0) != self._ticks:
             # Nothing wakes up by itself while nothing goes on.
-            self._working = bool(activity.phase)
-            if self._working:
+            self._ticks = ticks
+            if ticks:
                 self._ticking.resume()
             else:
                 self._ticking.pause()
+        if bool(activity.phase) != self._working:
+            self._working = bool(activity.phase)
             self.prompt.busy(self._working)
             self._host.surroundings.show_work("working" if self._working else "")
 
@@ -142,6 +144,9 @@ class ChatScreen(Screen[None]):
 
     def give_back(self, drafts: list[Draft]) -> None:
         self._put_before(*drafts)
+
+    def refresh_commands(self) -> None:
+        self.prompt.refresh_commands()
 
     def finished(self, result: ev.Result) -> None:
         self._host.work_ended(result, time.monotonic() - self._sent_at)

@@ -191,11 +191,12 @@ class AppFrontEnd(FrontEnd):
         def output(task_id: str) -> list[str]:
             return plain_text(engine.background.output(task_id)).splitlines()[-200:]
 
-        page = TasksPage(engine.background.tasks, output, self._chat.palette)
+        transcript = self._chat.transcript
+        page = TasksPage(engine.background.tasks, output, self._chat.palette, transcript.agents())
 
         def refresh() -> None:
             if page.is_open:
-                page.update_tasks(engine.background.tasks)
+                page.update_tasks(engine.background.tasks, transcript.agents())
 
         refreshing = self._app.set_interval(1.0, refresh)
         try:

@@ -125,6 +125,8 @@ class Grow:
 
 @frozen
 class Replace:
+    """The item as it is now; same id. A call can become the agent that it has started, otherwise the kind stays."""
+
     item: Item
 
 
@@ -163,6 +165,8 @@ class Activity:
     """Estimated tokens that came so far in this submission."""
     until: float = 0.0
     """Monotonic time at which a wait ends; 0 when nothing counts down."""
+    agents: int = 0
+    """Sub-agents that run, also in the background, where they go on while nothing else does."""
 
 
 @frozen(kw_only=True)
@@ -188,5 +192,7 @@ class Facts:
     is_sandboxed: bool = True
     session: str = ""
     tasks: int = 0
+    agents: int = 0
+    """Sub-agents that run."""
     todos_done: int = 0
     todos: int = 0

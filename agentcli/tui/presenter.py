@@ -23,7 +23,10 @@ from agentcli.core.messages import (
     is_thinking,
 )
 from agentcli.core.plaintext import ControlStripper, plain_line, plain_text
+from agentcli.core.plural import counted
 from agentcli.interactive import wording
+from agentcli.tui.agent_presenters import AgentPresenters
+from agentcli.tui.agent_progress import AgentItem, AgentProgress
 from agentcli.tui.answer_pieces import AnswerPieces
 from agentcli.tui.model import (
     Activity,
@@ -93,6 +96,11 @@ class Presenter:
         self._characters = 0
         self._tokens = 0
         self._pieces = AnswerPieces()
+        self._agent_calls: set[str] = set()
+        """Calls that an agent works for: its block stands in their place."""
+        self._ended_tasks: dict[str, str] = {}
+        """Items of Task calls that have ended, by call: a background agent may start after that."""
+        self.agents = AgentPresenters(self, lambda agent: Presenter(title_of, f"{prefix}{agent}:"))
 
     # -------------------------------------------------------------------------------------------- from the person
 
@@ -113,27 +121,53 @@ class Presenter:
 
     def begin(self, now: float, text: str = "Starting") -> None:
         self._characters = self._tokens = 0
-        self.activity = Activity(phase="starting", text=text, began=now)
+        self._ended_tasks.clear()
+        self.activity = Activity(phase="starting", text=text, began=now, agents=self.agents.running)
 
     def interrupted(self, now: float, steering: bool = False) -> list[Operation]:
         """Show it at once; later reports of it change nothing. `steering`: a new prompt is the reason."""
         calls = dict(self._tools)
-        operations = self._close(now, "interrupted")
+        operations = [*self._close(now, "interrupted"), *self.agents.stop_foreground(now)]
         # What they put out until they have ended is still to come.
         self._tools = {call: replace(item, status="interrupted") for call, item in calls.items()}
         if not self._halted and not steering:
             operations.append(Add(EndItem(id=self._new("end"), text=wording.INTERRUPTED, level="warning")))
         self._halted = True
         self._phase("interrupting", "Interrupting")
+        self._count_agents()
         return operations
 
     def note(self, text: str, level: str = "info", code: str = "") -> list[Operation]:
         return [Add(self._notice(text, level, code))]
 
+    def note_event(self, event: ev.Event) -> list[Operation]:
+        """The line about an event."""
+        text, level = wording.event_line(event)
+        return self.note(f"{wording.whose(event)}{text}", level, type(event).__name__)
+
     # --------------------------------------------------------------------------------------------------- events
 
     def show(self, event: ev.Event, now: float) -> list[Operation]:
+        return self._show_agent(event, now) if ev.is_of_subagent(event) else self.show_own(event, now)
+
+    def show_own(self, event: ev.Event, now: float) -> list[Operation]:
+        """An event of the agent whose presenter this is."""
         return [] if self._halted and isinstance(event, _STREAMED) else self._show(event, now)
+
+    def _show_agent(self, event: ev.Event, now: float) -> list[Operation]:
+        operations = self.agents.show(event, now, halted=self._halted)
+        if operations:
+            self._count_agents()
+            self._show_running()
+        return operations
+
+    def start_agent(self, call: str, progress: AgentProgress) -> tuple[AgentItem, list[Operation]]:
+        """The agent's item, in the place of the call that has started it."""
+        running = self._tools.pop(call, None)
+        known = running.id if running is not None else self._ended_tasks.pop(call, "")
+        self._agent_calls.add(call)
+        item = AgentItem(id=known or self._new("agent"), progress=progress)
+        return item, [Replace(item) if known else Add(item)]
 
     def show_beside(self, event: ev.Event, now: float) -> list[Operation]:
         """An event of a shell line beside a submission, which outlives it and is shown after an interruption too."""
@@ -190,7 +224,7 @@ class Presenter:
 
     @_show.register
     def _(self, event: ev.SessionResumed, now: float) -> list[Operation]:
-        return self.settled(now)
+        return self.closed(now)
 
     @_show.register
     def _(self, event: ev.SubmissionInterrupted, now: float) -> list[Operation]:
@@ -353,8 +387,7 @@ class Presenter:
             self._mode = event.mode
         if isinstance(event, ev.CompactionFailed):
             self._reported.add(event.text)
-        text, level = wording.event_line(event)
-        return self.note(text, level, type(event).__name__)
+        return self.note_event(event)
 
     @_show.register
     def _(self, event: ev.HookStarted, now: float) -> list[Operation]:
@@ -402,6 +435,7 @@ class Presenter:
 
     @_show.register
     def _(self, event: ev.ToolFinished, now: float) -> list[Operation]:
+        self._agent_calls.discard(event.tool_use_id)
         operations = self._tool(
             event.tool_use_id,
             status=wording.tool_outcome(event),
@@ -411,13 +445,31 @@ class Presenter:
             duration_ms=event.duration_ms,
             background=bool(event.display.get("background")),
         )
-        self._tools.pop(event.tool_use_id, None)
+        ended = self._tools.pop(event.tool_use_id, None)
+        if ended is not None and event.name == "Task":
+            self._ended_tasks[event.tool_use_id] = ended.id
+        self._phase("tools", "Working")
+        self._show_running()
+        return operations
+
+    def _show_running(self) -> None:
+        """Say what the submission waits for: a call, or agents."""
+        if self.activity.phase not in ("tools", "waiting"):
+            return
         running = [item for item in self._tools.values() if item.status == "running"]
-        if running:
+        agents = self.agents.running_in_foreground
+        if self.agents.waiting or any(item.status == "waiting" for item in self._tools.values()):
+            self._phase("waiting", "Waiting for your answer")
+        elif running:
             self._phase("tools", plain_line(running[-1].title, 80), tool_began=running[-1].began)
+        elif agents:
+            self._phase("tools", f"{counted(agents, 'agent')} running")
         else:
             self._phase("tools", "Working")
-        return operations
+
+    def _count_agents(self) -> None:
+        if self.activity.agents != (running := self.agents.running):
+            self.activity = replace(self.activity, agents=running)
 
     def _planned(self, call: str) -> Json:
         """A plan that was not approved stays readable: one wants to say what to change about it."""
@@ -449,12 +501,17 @@ class Presenter:
 
     def settled(self, now: float) -> list[Operation]:
         """The submission is over, however: also one that was cut off and had no Result."""
-        operations = self._close(now, "interrupted")
+        operations = [*self._close(now, "interrupted"), *self.agents.end(now)]
         self._of_reply.clear()
         self._retry, self._halted = None, False
         self._reported.clear()
-        self.activity = Activity()
+        self._agent_calls.clear()
+        self.activity = Activity(agents=self.agents.running)
         return operations
+
+    def closed(self, now: float) -> list[Operation]:
+        """The process is over: nothing runs any more, not even in the background."""
+        return [*self.settled(now), *self.agents.end(now, all=True)]
 
     def _close(self, now: float, status: str) -> list[Operation]:
         """Nothing stays open: thinking folds, calls that did not end say so, half-written ones were never made."""

@@ -28,7 +28,7 @@ def replayed(history: Iterable[ev.Event], title_of: Titles, prefix: str = "past-
     for event in history:
         show = presenter.show_beside if beside.has(event) else presenter.show
         _apply(items, show(event, 0.0))
-    _apply(items, presenter.settled(0.0))
+    _apply(items, presenter.closed(0.0))
     # A shell line that ran when the program was closed has no end.
     return [replace(item, status="interrupted") if _runs(item) else item for item in items.values()]
 

@@ -35,6 +35,8 @@ _CHANGES_STATUS = (
     ev.ContextCompacted,
     ev.Result,
 )
+_AGENT_CHANGES_STATUS = (ev.UsageReported,)
+"""The same for events of a sub-agent."""
 
 
 class SessionScreen(Protocol):
@@ -63,6 +65,8 @@ class SessionScreen(Protocol):
         ...
 
     def finished(self, result: ev.Result) -> None: ...
+
+    def refresh_commands(self) -> None: ...
 
 
 class TranscriptView:
@@ -119,6 +123,7 @@ class TranscriptView:
 
     def clear(self) -> None:
         self.presenter = Presenter(self._title_of)
+        self._show_agents()
         self._previewed = []
         self._screen.apply([Clear()])
 
@@ -139,7 +144,8 @@ class TranscriptView:
         self._apply(self.presenter.show(event, self._now()))
         if isinstance(event, ev.Result):
             self._screen.finished(event)
-        if isinstance(event, _CHANGES_STATUS):
+        self._show_agents()
+        if isinstance(event, _AGENT_CHANGES_STATUS if ev.is_of_subagent(event) else _CHANGES_STATUS):
             self.facts.refresh()
         if isinstance(event, ev.ToolFinished | ev.DirectoryChanged | ev.Result):
             self.facts.look_at_branch()
@@ -152,12 +158,23 @@ class TranscriptView:
 
     def show_interrupted(self, steering: bool) -> None:
         self._apply(self.presenter.interrupted(self._now(), steering))
+        self._show_agents()
 
     def show_settled(self) -> None:
         self._apply(self.presenter.settled(self._now()))
+        self._show_agents()
+
+    def _show_agents(self) -> None:
+        """Show in the status line how many agents run."""
+        if self.facts.agents != self.presenter.activity.agents:
+            self.facts.agents = self.presenter.activity.agents
+            self.facts.refresh()
 
     def take_due(self, draft: Draft) -> bool:
         return False
+
+    def refresh_commands(self) -> None:
+        self._screen.refresh_commands()
 
     def refresh_status(self) -> None:
         self.facts.refresh()

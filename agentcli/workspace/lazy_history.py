@@ -37,6 +37,13 @@ class LazyHistory(Workspace):
         self._search_path = search_path
         self._may_warm = may_warm
         self._prompt_id: str | None = None
+        self._last_prompt = ""
+        self._running = 0
+        """Calls that may change files now: several when sub-agents work."""
+        self._only: set[str] | None = set()
+        """What the calls that ended beside others may have changed; None: any file."""
+        self._end_is_due = False
+        """The submission ended while a background agent's call ran."""
         self._history: WorkspaceHistory | None = None
 
     def _made(self) -> WorkspaceHistory:
@@ -53,7 +60,8 @@ class LazyHistory(Workspace):
         return self._history
 
     def begin(self, prompt_id: str) -> None:
-        self._prompt_id = prompt_id
+        self._prompt_id = self._last_prompt = prompt_id
+        self._end_is_due = False
         if self._history is not None:
             self._history.begin(prompt_id)
 
@@ -62,11 +70,29 @@ class LazyHistory(Workspace):
             await self._made().warm(working_dirs)
 
     async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
-        await self._made().before_change(call_id, input, cwd, working_dirs)
+        history = self._made()
+        if self._prompt_id is None and not self._running and not self._end_is_due:
+            # A background agent works on after the prompt that started it.
+            history.begin(self._last_prompt)
+            self._end_is_due = True
+        self._running += 1
+        try:
+            await history.before_change(call_id, input, cwd, working_dirs)
+        except BaseException:
+            self._running -= 1
+            raise
 
     async def after_change(self, only: Sequence[str] | None = None, background: bool = False) -> None:
-        if self._history is not None:
-            await self._history.after_change(only, background)
+        """Changes of calls that overlap are attributed together, when the last of them has ended."""
+        self._running -= 1
+        self._only = None if only is None or self._only is None else {*self._only, *only}
+        if self._running or self._history is None:
+            return
+        changed, self._only = self._only, set()
+        await self._history.after_change(None if changed is None else sorted(changed), background)
+        if self._end_is_due and not self._running:
+            self._end_is_due = False
+            await self._history.end()
 
     async def before_user_command(self, command: str, only: Sequence[str] | None) -> None:
         if self._history is not None:
@@ -78,7 +104,9 @@ class LazyHistory(Workspace):
 
     async def end(self, hurry: bool = False) -> None:
         self._prompt_id = None
-        if self._history is not None:
+        if self._running and not hurry:
+            self._end_is_due = True
+        elif self._history is not None:
             await self._history.end(hurry)
 
     def take_notice(self) -> str | None:

@@ -452,18 +452,19 @@ def test_the_start_of_a_session_runs_once_also_when_it_was_begun_early() -> None
     async def main() -> None:
         seen: list[Json] = []
 
-        def start(data: Json) -> str:
+        def start(data: Json) -> Json:
             seen.append(data)
-            return "Early."
+            return {"systemMessage": "Hello.", **special(additionalContext="Early.")}
 
         b = with_hooks("Hi.", rules=(rule("SessionStart", start),))
         async with b.engine:
             await b.engine.warm()
             await asyncio.sleep(1)
             assert len(seen) == 1
-            await b.run()
+            events = await b.run()
         assert len(seen) == 1
         assert hook_texts(b) == ["Early."]
+        assert [notice.text.rpartition(": ")[2] for notice in only(events, ev.NoticeRaised)] == ["Hello."]
 
     run(main)
 

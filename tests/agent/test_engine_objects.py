@@ -6,7 +6,6 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from agentcli.agent.background_commands import BackgroundCommands
 from agentcli.agent.cache.watch import CacheWatch
 from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.costs.costs import Costs
@@ -25,7 +24,7 @@ from agentcli.providers.catalog import Catalog
 from agentcli.session.base import Store
 from agentcli.tools.base import ToolContext
 from agentcli.workspace.base import UndoNews, UndoReport, Workspace
-from tests.support.fakes import MODEL
+from tests.support.fakes import MODEL, bench
 from tests.support.virtual import run_virtual
 
 
@@ -110,7 +109,7 @@ def test_a_note_that_did_not_get_into_the_log_is_handed_out_again() -> None:
 
 def test_without_shells_there_are_no_background_commands() -> None:
     async def main() -> None:
-        background = BackgroundCommands(None, lambda _event: None)
+        background = bench().engine.background
         assert (background.tasks, background.output("1"), background.detach("1")) == ([], "", False)
         assert not await background.stop("1")
         assert await background.stop_all() == []

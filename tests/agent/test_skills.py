@@ -11,6 +11,7 @@ from agentcli.agent.updates.skills import LISTING_CHARACTERS
 from agentcli.commands.run import run_command
 from agentcli.core import events as ev
 from agentcli.core.messages import SKILLS, Json
+from agentcli.core.permission import Answer
 from tests.support.assembled import Assembled
 from tests.support.fakes import only, result_of
 from tests.support.scripts import call, reply
@@ -170,6 +171,22 @@ async def test_its_allowed_tools_apply_until_the_next_prompt(project: Path) -> N
         await a.run()
         assert not a.asked
         await a.run()
+        assert len(a.asked) == 1
+
+
+async def test_a_prompt_that_joins_the_work_ends_its_allowed_tools(project: Path) -> None:
+    skill(project / ".agentcli/skills", "toucher", "allowed-tools: Bash(touch *)\n")
+    replies = [reply(call("Skill", skill="toucher")), reply(call("Bash", command="touch a")), "Done."]
+    async with Assembled(project, replies) as a:
+        work = a.engine.submit("go")
+        events: list[ev.Event] = []
+        async for event in work:
+            events.append(event)
+            if isinstance(event, ev.ToolFinished) and event.name == "Skill":
+                a.engine.enqueue("and something else")
+            if isinstance(event, ev.PermissionRequested):
+                a.asked.append(event)
+                a.engine.answer(event.request_id, Answer("deny"))
         assert len(a.asked) == 1
 
 

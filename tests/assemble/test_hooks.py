@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -243,3 +245,31 @@ async def test_functions_of_a_caller_run_in_a_thread_or_on_the_loop(project: Pat
         assert "No rm." in run.results[0]
         assert run.asked == []
     assert threads == [False]
+
+
+async def test_esc_ends_a_running_hook_and_its_children(project: Path) -> None:
+    write(
+        project.parent / "home/.claude/settings.json",
+        hooks("trap '' TERM; sleep 100 & echo $! > child.new; mv child.new child; wait", timeout=60),
+    )
+    child = project / "child"
+    async with engine_for(project, reply(call("Bash", command="true")), "Never.") as engine:
+
+        async def press_escape() -> None:
+            while not child.exists():
+                await asyncio.sleep(0.01)
+            engine.abort()
+
+        pressing = asyncio.ensure_future(press_escape())
+        began = time.monotonic()
+        events = await collect(engine.submit("go"))
+        await pressing
+        assert time.monotonic() - began < 10
+        assert only(events, ev.Result)[0].terminal == "aborted_tools"
+    stat = Path(f"/proc/{child.read_text().strip()}/stat")
+    for _attempt in range(200):
+        # Nobody may have reaped it yet.
+        if not stat.exists() or ") Z" in stat.read_text():
+            return
+        await asyncio.sleep(0.01)
+    pytest.fail("the child of the hook still runs")

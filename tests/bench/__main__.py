@@ -17,7 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tests.bench.abort import abort
+from tests.bench.definitions import definitions
 from tests.bench.edits import edits_bench
+from tests.bench.hook import hook
 from tests.bench.imports import imports
 from tests.bench.index import index
 from tests.bench.iteration import iteration, memory
@@ -32,6 +34,7 @@ from tests.bench.session import session
 from tests.bench.snapshot import snapshot
 from tests.bench.suite import PROBES
 from tests.bench.tools import tools
+from tests.bench.tui_agents import tui_agents
 from tests.bench.tui_keys import tui_keys
 from tests.bench.tui_long import tui_idle, tui_memory, tui_resume
 from tests.bench.tui_loop import tui_loop
@@ -46,9 +49,11 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "iteration": (iteration, 3),
     "memory": (memory, 2),
     "tools": (tools, 15),
+    "hook": (hook, 60),
     "abort": (abort, 10),
     "imports": (imports, 9),
     "session": (session, 3),
+    "definitions": (definitions, 15),
     "edits": (edits_bench, 5),
     "permissions": (permissions, 300),
     "questions": (questions, 1),
@@ -58,6 +63,7 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "prepare": (prepare, 5),
     "tui-start": (tui_start, 10),
     "tui-keys": (tui_keys, 3),
+    "agents": (tui_agents, 3),
     "tui-stream": (tui_stream, 5),
     "tui-escape": (tui_escape, 5),
     "tui-memory": (tui_memory, 3),

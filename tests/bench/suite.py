@@ -6,10 +6,12 @@ for each. Together they take about two minutes.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from tests.bench.hook import hook_times
 from tests.bench.iteration import rounds_of
 from tests.bench.loopback import Loopback
 from tests.bench.measure import quantile
@@ -238,6 +240,11 @@ def _until_seen(place: Workshop, command: tuple[str, ...], text: str) -> float:
         return (app.seen(text) - app.began) * 1000
 
 
+def hooks(runs: int) -> list[Sampled]:
+    bare, hooked = asyncio.run(hook_times(runs))
+    return [Sampled("hook: a PreToolUse hook that runs true", "sh -c true", hooked, bare, "ms")]
+
+
 PROBES: Mapping[str, tuple[Probe, int]] = {
     "start": (headless_start, 15),
     "app-start": (app_start, 8),
@@ -250,5 +257,6 @@ PROBES: Mapping[str, tuple[Probe, int]] = {
     "iteration": (iteration, 6),
     "context": (preparing, 4),
     "resume": (resuming, 4),
+    "hook": (hooks, 60),
 }
 """Each with how often it is run."""

@@ -8,7 +8,9 @@ from functools import partial
 import pytest
 
 from tests.bench.abort import abort
+from tests.bench.definitions import definitions
 from tests.bench.edits import edits_bench
+from tests.bench.hook import hook
 from tests.bench.imports import imports
 from tests.bench.index import index
 from tests.bench.iteration import iteration, memory
@@ -30,8 +32,10 @@ SMALL: dict[str, Callable[[int], Report]] = {
     "memory": partial(memory, turns=4),
     "tools": tools,
     "abort": partial(abort, stubborn_runs=0),
+    "hook": hook,
     "imports": imports,
     "session": partial(session, records=40),
+    "definitions": partial(definitions, warm_ups=0),
     "edits": edits_bench,
     "permissions": permissions,
     "snapshot": partial(snapshot, sizes=(100,)),

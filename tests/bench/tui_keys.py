@@ -57,20 +57,21 @@ def typed_keys(
         if arguments:
             app.seen(LAST_WORDS)
         app.ready()
-        idle = _keys(app, keys)
+        idle = measured_keys(app, keys)
         since = len(app.output)
         app.press("\r")
         app.seen("Part 1", since)
-        return idle, _keys(app, keys)
+        return idle, measured_keys(app, keys)
 
 
 def bare_keys(place: Workshop, keys: int) -> list[float]:
     with AppInPty(place, command=(sys.executable, "-c", BARE_APP)) as app:
         app.seen("transcript")
         app.settle()
-        return _keys(app, keys)
+        return measured_keys(app, keys)
 
 
-def _keys(app: AppInPty, keys: int) -> list[float]:
+def measured_keys(app: AppInPty, keys: int) -> list[float]:
+    """Milliseconds of each key."""
     gap = random.Random(4)
     return [seconds * 1000 for seconds in app.type_keys("zqzq", KEYS[:keys], lambda: gap.uniform(0.03, 0.06))]

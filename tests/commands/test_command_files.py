@@ -157,7 +157,7 @@ async def test_a_saved_file_is_in_the_menu_of_an_idle_session(project: Path, mon
     async with Assembled(project, []) as a:
         await a.engine.refresh_definitions()
         for name in ("first", "second"):
-            waiting = asyncio.create_task(a.engine.wait_for_definitions())
+            waiting = asyncio.create_task(a.engine.wait_for_definitions(a.engine.definitions.version))
             await asyncio.sleep(0.1)
             command(project, name, "Text")
             assert await asyncio.wait_for(waiting, 10) == []

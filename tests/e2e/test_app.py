@@ -350,3 +350,33 @@ async def test_a_draft_survives_that_the_program_is_killed(tmp_path: Path) -> No
     async with app_with(tmp_path) as (app, _server):
         await app.wait_for(lambda: app.box == "half a thought")
         assert await app.leave() == 0
+
+
+# ---------------------------------------------------------------------------------------------------------- sub-agents
+
+
+async def test_agents_have_a_block_each_which_escape_stops_and_a_resumed_session_shows_again(tmp_path: Path) -> None:
+    tasks = [
+        call("Task", description=f"Part {name}", prompt=f"PART {name}", subagent_type="explore") for name in ("A", "B")
+    ]
+    replies = (
+        reply("The report of A.", match="PART A"),
+        reply(say("I look."), pause(60), match="PART B"),
+        reply(say("I delegate."), *tasks),
+    )
+    async with app_with(tmp_path, *replies) as (app, _server):
+        await app.ready()
+        await app.submit("go")
+        await app.wait_for("✓ explore-1 Part A · done")
+        await app.wait_for("● explore-2 Part B · running")
+        await app.wait_for("1 agent running")
+        assert "The report of A." in app.text
+        assert "I look." not in app.text
+        await app.press("escape")
+        await app.wait_for("■ explore-2 Part B · stopped")
+        await app.wait_for("Interrupted.")
+        assert await app.leave() == 0
+    async with app_with(tmp_path, arguments=["-c"]) as (app, _server):
+        await app.wait_for("■ explore-2 Part B · stopped")
+        assert "✓ explore-1 Part A · done" in app.text
+        assert await app.leave() == 0

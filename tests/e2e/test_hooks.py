@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +12,11 @@ import pytest
 from tests.e2e.program import Program
 from tests.support.scripts import call, reply
 from tests.support.server import LoopbackServer
+from tests.support.terminal import app_with
 
 pytestmark = pytest.mark.anyio
 
+README = Path(__file__).parents[2] / "README.md"
 FLAGS = ("--output-format", "json", "--permission-mode", "bypassPermissions", "--sandbox", "off")
 
 
@@ -102,3 +106,57 @@ async def test_the_session_starts_and_ends_with_its_hooks(program: Program) -> N
         await program.run("-p", "hello", *FLAGS, "--settings", json.dumps(value))
         assert "Be brief." in json.dumps(server.requests[0].body["messages"])
     assert json.loads((program.work / "ended.json").read_text())["reason"] == "other"
+
+
+async def test_the_example_of_the_readme_works(program: Program) -> None:
+    example = next(
+        block for block in re.findall(r"```json\n(.*?)```", README.read_text(), re.DOTALL) if '"PostToolUse"' in block
+    )
+    tools = program.work.parent / "tools"
+    tools.mkdir()
+    (tools / "ruff").write_text("#!/bin/sh\necho formatted > formatted.txt\n")
+    (tools / "ruff").chmod(0o755)
+    program.environ["PATH"] = f"{tools}:{program.environ['PATH']}"
+    user = program.home / ".config" / "agentcli" / "settings.json"
+    user.parent.mkdir(parents=True, exist_ok=True)
+    user.write_text(example)
+    (program.work / "file").touch()
+    calls = [
+        reply(call("Bash", command="rm file")),
+        reply(call("Write", file_path="new.py", content="x=1")),
+        reply(call("Bash", command="ls")),
+        "Done.",
+    ]
+    async with LoopbackServer(*calls) as server:
+        program.talk_to(server.url)
+        ended = await program.run("-p", "go", *FLAGS)
+        assert json.loads(ended.out)["result"] == "Done.", ended.err
+        assert len(json.loads(ended.out)["permission_denials"]) == 1
+        assert "Use git rm." in json.dumps(server.requests[1].body["messages"])
+    assert (program.work / "file").exists()
+    assert (program.work / "formatted.txt").read_text() == "formatted\n"
+
+
+@pytest.mark.parametrize("mode", ["app", "plain"])
+async def test_a_project_is_trusted_without_a_restart(tmp_path: Path, mode: str) -> None:
+    path = tmp_path / "work" / ".agentcli" / "settings.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(hooks("UserPromptSubmit", "grep -q never && { echo 'Not that.' >&2; exit 2; } || true")))
+    plain = mode == "plain"
+    arguments = ["--plain"] if plain else []
+    async with app_with(tmp_path, reply("A first answer."), arguments=arguments) as (app, server):
+        await app.wait_for("Trust this folder?")
+        await app.wait_for("Answer:" if plain else "Continue without it")
+        await app.answer(*(("r", "enter") if plain else ("r",)))
+        if not plain:
+            await app.ready()
+        await app.submit("never mind")
+        await app.wait_for("A first answer.")
+        await app.submit("/trust")
+        await app.wait_for(lambda: app.text.count("Answer:") > 1 if plain else "Trust it: all of this" in app.text)
+        await app.answer(*(("t", "enter") if plain else ("t",)))
+        await app.wait_for("definitions apply now.")
+        await app.submit("never mind")
+        await app.wait_for("blocked: Not that.")
+        await app.wait_for("The prompt was not sent.")
+        assert len(server.requests) == 1

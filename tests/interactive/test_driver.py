@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Self
 
 from agentcli.agent.engine import Engine
+from agentcli.agent.ports import Extensions, Hooks
 from agentcli.core import events as ev
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.interactive.draft import Draft
@@ -86,6 +87,9 @@ class Record:
 
     def withdraw(self, request_id: str) -> None:
         self.log.append(f"withdraw {request_id}")
+
+    def refresh_commands(self) -> None:
+        self.log.append("commands")
 
     def refresh_status(self) -> None:
         self.log.append("status")
@@ -293,3 +297,25 @@ async def test_a_bug_in_a_submission_is_noted_and_the_next_prompt_works() -> Non
         driven.send("again")
         await driven.until(lambda: "Hello." in driven.record.log)
         await driven.idle()
+
+
+def test_an_idle_session_notifies_hooks_once_after_an_answer() -> None:
+    class Waiting(Hooks):
+        def __init__(self) -> None:
+            self.seen: list[str] = []
+
+        def attention_needed(self, kind: str, text: str) -> None:
+            self.seen.append(kind)
+
+    async def main() -> None:
+        hooks = Waiting()
+        async with Driven("Hi.", extensions=Extensions(hooks=hooks)) as driven:
+            await asyncio.sleep(100)
+            assert hooks.seen == [], "nothing was asked yet"
+            driven.send("hello")
+            await asyncio.sleep(50)
+            assert hooks.seen == []
+            await asyncio.sleep(200)
+        assert hooks.seen == ["idle_prompt"]
+
+    run_virtual(main)

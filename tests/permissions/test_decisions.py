@@ -84,6 +84,7 @@ def test_a_denied_domain_is_denied_with_all_below_it(tree: Path) -> None:
         ("mcp__files__write", "mcp__files__read", "x", "ask"),
         ("Task(review)", "Task", "review", "allow"),
         ("Task(review)", "Task", "deploy", "ask"),
+        ("Agent(review)", "Task", "review", "allow"),
         ("Skill(pdf)", "Skill", "pdf", "allow"),
         ("Skill(pdf*)", "Skill", "pdf-forms", "allow"),
         ("Skill(pdf)", "Skill", "pdf-forms", "ask"),

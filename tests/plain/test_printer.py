@@ -26,6 +26,7 @@ from agentcli.plain.results import diff_output
 from agentcli.plain.writer import BareWriter, ColourWriter
 from agentcli.session.history import history_of
 from tests.headless.fake_engine import failed, result
+from tests.support.agent_events import agent_end, agent_start, agent_work, task_call, task_end
 
 
 class Printed:
@@ -439,3 +440,55 @@ def test_of_an_old_conversation_the_end_is_printed_and_the_rest_counted() -> Non
 
 def test_an_empty_conversation_prints_nothing() -> None:
     assert replayed([], lambda name, _input: name) == []
+
+
+# ---------------------------------------------------------------------------------------------------------- sub-agents
+
+
+def test_an_agent_has_a_line_at_its_start_and_at_its_end_and_its_text_is_not_part_of_the_answer() -> None:
+    shown = Printed()
+    shown.show(*task_call("a"), *task_call("b"))
+    shown.show(agent_start("explore-1", "a"), agent_start("explore-2", "b", background=True))
+    shown.show(*agent_work("explore-1"), *agent_work("explore-2"))
+    shown.show(agent_end("explore-1", "a"), task_end("a"), task_end("b", display={"background": True}))
+    shown.show(streamed("Three callers."), agent_end("explore-2", "b", "failed", background=True, text="No answer."))
+    assert shown.text == (
+        "· Agent explore-1 started: Find the callers\n"
+        "· Agent explore-2 started in the background: Find the callers\n"
+        "· Agent explore-1 completed: Find the callers (2 turns, 24k tokens, $0.05, 14 s)\n"
+        "\n"
+        "Three callers.\n"
+        "! Agent explore-2 failed: Find the callers (2 turns, 24k tokens, $0.05, 14 s). No answer.\n"
+    )
+
+
+def test_verbose_prints_the_calls_of_an_agent_behind_its_name() -> None:
+    shown = Printed(verbose=True)
+    shown.show(*task_call("a"), agent_start("explore-1", "a"))
+    assert shown.show(*agent_work("explore-1")) == (
+        "[explore-1] * Grep head\n[explore-1]   2 matches\n[explore-1]   a.py:1\n[explore-1]   b.py:2\n"
+    )
+
+
+def test_warnings_of_an_agent_name_it() -> None:
+    shown = Printed()
+    shown.show(*task_call("a"), agent_start("explore-1", "a"))
+    assert shown.show(ev.NoticeRaised(agent="explore-1", text="Half read.", level="warning")) == (
+        "! explore-1: Half read.\n"
+    )
+    assert shown.show(ev.NoticeRaised(agent="explore-1", text="As usual.")) == ""
+
+
+def test_a_task_that_fails_before_its_agent_starts_is_printed_like_any_call() -> None:
+    shown = Printed()
+    shown.show(*task_call("a"), task_end("a", text="No such agent.", outcome="failed"))
+    assert shown.text.startswith("* explore: Find the callers\n  failed\n")
+
+
+def test_after_an_interruption_only_background_agents_are_printed() -> None:
+    shown = Printed()
+    shown.show(*task_call("a"), *task_call("b"))
+    shown.show(agent_start("explore-1", "a"), agent_start("explore-2", "b", background=True))
+    shown.also(shown.printer.interrupted())
+    assert shown.show(agent_end("explore-1", "a", "stopped")) == ""
+    assert shown.show(agent_end("explore-2", "b", background=True)).startswith("· Agent explore-2 completed")

@@ -18,6 +18,7 @@ from agentcli.tools.base import Output
 from tests.plain.asked import ESC, FOREVER, ScriptedReader
 from tests.support.fakes import Bench, FakeTool, bench
 from tests.support.scripts import call, pause, reply, say, think
+from tests.support.subagents import WORKER, agent_bench, task
 from tests.support.virtual import run_virtual
 
 
@@ -33,7 +34,7 @@ class Desk:
     """A session at work, with what it prints and who answers."""
 
     def __init__(self, *replies: Any, answers: tuple[str, ...] = (), **rest: Any) -> None:
-        self.bench: Bench = bench(*replies, **rest)
+        self.bench: Bench = bench(*replies, **rest) if "most" not in rest else agent_bench(*replies, **rest)[0]
         self.text = ""
         self.reader = ScriptedReader(*answers)
         self.session = PlainSession(
@@ -283,3 +284,31 @@ async def test_a_note_that_comes_while_the_prompt_is_open_is_printed_above_it() 
         assert desk.reader.above_prompt == 0
         await desk.until(lambda: "was cancelled" in desk.text)
         assert desk.reader.above_prompt == 1
+
+
+@played
+async def test_the_question_of_an_agent_names_it_and_its_words_are_not_the_answer() -> None:
+    desk = Desk(
+        reply("I delegate.", task()),
+        "All is done.",
+        reply("Let me touch it.", call("Touch"), match=WORKER),
+        reply("Touched.", match=WORKER),
+        answers=("y",),
+        tools=[asking_tool()],
+        most=10,
+        **SOMEBODY,
+    )
+    async with desk:
+        await desk.session.run("go")
+        words = [
+            "I delegate.",
+            "· Agent general-1 started: some work",
+            "(asked by general-1)",
+            "· Agent general-1 completed: some work (2 turns",
+            "All is done.",
+        ]
+        places = [desk.text.index(word) for word in words]
+        assert places == sorted(places)
+        assert "Let me touch it." not in desk.text
+        assert "Touched." not in desk.text
+        assert "* Touch" not in desk.text

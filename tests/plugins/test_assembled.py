@@ -183,6 +183,17 @@ async def test_a_hook_denies_a_call_until_its_plugin_is_removed(project: Path) -
         assert run.results[1] == "git push --force"
 
 
+async def test_sub_agents_have_the_tools_and_hooks_of_plugins(project: Path) -> None:
+    install(project, "word_count", "no_force")
+    started = reply(call("Task", description="Count", prompt="Count and push"))
+    work = reply(call("word_count", text="a b"), call("Bash", command="echo git push --force"))
+    async with Assembled(project, [started, work, "Counted.", "Done."]) as run:
+        await run.run("go")
+        results = str(run.requests[2]["messages"][-1])
+        assert "Forced pushes are not allowed here." in results
+        assert "'2'" in results
+
+
 async def test_a_hook_that_raises_is_reported_with_file_and_line_and_the_user_is_asked(project: Path) -> None:
     text = (EXAMPLES / "no_force.py").read_text().replace('event["tool_input"]', 'event["nothing"]')
     write(user_folder(project) / "no_force.py", text)

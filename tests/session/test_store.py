@@ -19,6 +19,7 @@ import pytest
 
 from agentcli.core.errors import UsageError
 from agentcli.core.events import (
+    AgentFinished,
     BackgroundChanged,
     BlockFinished,
     MessageAppended,
@@ -37,6 +38,7 @@ from agentcli.session.load import UNFINISHED, load_session, read_records
 from agentcli.session.paths import make_private_dir, project_key
 from agentcli.session.store import SessionStore
 from tests.session.conversations import OTHER_ID, SESSION_ID, FixedClock, conversation, result, workplace
+from tests.support.agent_events import agent_end, agent_start, agent_work
 
 
 def prompt(text: str, id: str = "prompt-1") -> MessageAppended:
@@ -167,6 +169,20 @@ def test_events_of_sub_agents_and_of_no_lasting_interest_are_not_kept(tmp_path: 
     store.record(MessageAppended(agent="sub", message=prompt("x").message))
     assert not file_of(store).exists()
     store.close()
+
+
+def test_of_a_sub_agent_its_start_and_its_end_are_kept(tmp_path: Path) -> None:
+    store = SessionStore.create(workplace(tmp_path), SESSION_ID)
+    store.record(prompt("p"))
+    started, ended = agent_start("explore-1", "toolu_1"), agent_end("explore-1", "toolu_1", text="x" * (2 * TEXT_LIMIT))
+    for event in (started, *agent_work("explore-1"), ended):
+        store.record(event)
+    store.close()
+    _prompt, first, last = load_session(file_of(store)).history
+    assert first == started
+    assert isinstance(last, AgentFinished)
+    assert last.agent == "explore-1"
+    assert last.text.endswith(NOT_KEPT)
 
 
 @pytest.mark.parametrize("structured", [{(1, 2): 3}, {"path": Path("/x")}, {1, 2}])

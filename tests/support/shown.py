@@ -9,6 +9,7 @@ from typing import TypeVar
 from agentcli.core import events as ev
 from agentcli.interactive.draft import Draft
 from agentcli.interactive.view import Question
+from agentcli.tui.agent_progress import AgentItem
 from agentcli.tui.model import (
     Above,
     Activity,
@@ -73,7 +74,7 @@ class Shown:
             case Replace(item):
                 place = ids.index(item.id)
                 before = self.items[place]
-                assert type(before) is type(item)
+                assert type(before) is type(item) or (isinstance(before, ToolItem) and isinstance(item, AgentItem))
                 if isinstance(item, ThinkingItem) and isinstance(before, ThinkingItem) and not item.text:
                     item = replace(item, text=before.text)
                 self.items[place] = item
@@ -115,6 +116,8 @@ def _words(item: Item) -> str:
     match item:
         case ToolItem():
             return f"{item.title} [{item.status}]"
+        case AgentItem():
+            return f"{item.progress.title} [{item.progress.status}]"
         case EndItem():
             return item.text.split(".")[0]
     return str(getattr(item, "text", ""))

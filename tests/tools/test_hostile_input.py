@@ -91,6 +91,7 @@ CASES: list[Case] = [
     ("KillShell", "a long id", {"shell_id": _LONG}),
     ("WebFetch", "a long host", {"url": f"https://{'a.' * 50_000}example.invalid/", "prompt": _LONG}),
     ("WebFetch", "no address", {"url": "https://[" + ":" * 50_000, "prompt": "x"}),
+    ("Task", "a long name", {"description": _LONG, "prompt": _LONG, "subagent_type": _LONG, "model": _LONG}),
     ("WebSearch", "a long query", {"query": _LONG * 10}),
     (
         "TodoWrite",

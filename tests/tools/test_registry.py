@@ -36,7 +36,7 @@ def test_descriptions_are_there_and_short() -> None:
     descriptions = [tool.description for tool in builtin_tools()]
     assert all(descriptions)
     # About four characters a token.
-    assert sum(map(len, descriptions)) < 1_200 * 4
+    assert sum(map(len, descriptions)) < 1_400 * 4
 
 
 def test_importing_the_registry_imports_no_third_party_package() -> None:

@@ -10,6 +10,7 @@ import sys
 
 from rich.console import Console
 
+from agentcli.tui.agent_progress import AgentItem
 from agentcli.tui.blocks.base import Block
 from agentcli.tui.blocks.make import make_block
 from agentcli.tui.model import (
@@ -24,7 +25,9 @@ from agentcli.tui.model import (
     ToolItem,
     WelcomeItem,
 )
+from agentcli.tui.presenter import Presenter
 from agentcli.tui.theme.palette import Palette
+from tests.support.agent_events import agent_end, agent_start, agent_work, question
 
 DIFF = """\
 @@ -1,9 +1,11 @@
@@ -92,6 +95,20 @@ ZeroDivisionError: division by zero"""
 def tool(id: str, title: str, **values: object) -> ToolItem:
     name = str(values.pop("name", title.split(" ")[0]))
     return ToolItem(id=id, name=name, title=title, status=values.pop("status", "done"), **values)  # type: ignore[arg-type]
+
+
+def agents() -> list[Item]:
+    """One in each state."""
+    presenter = Presenter()
+    for number, name in enumerate(("explore-1", "general-1", "plan-1", "explore-2"), 1):
+        presenter.show(agent_start(name, f"t{number}", "Find the callers of parse_header", background=number == 4), 1.0)
+        for event in agent_work(name):
+            presenter.show(event, 2.0)
+    shown = {name: run.progress for name, run in presenter.agents._runs.items()}
+    presenter.show(agent_end("general-1", "t2"), 3.0)
+    presenter.show(agent_end("plan-1", "t3", "failed", text="The model was overloaded."), 3.0)
+    presenter.show(question("explore-1"), 3.0)
+    return [AgentItem(id=name, progress=progress) for name, progress in shown.items()]
 
 
 def items() -> list[Item]:
@@ -177,6 +194,7 @@ def items() -> list[Item]:
         EndItem(id="31", text="12 s · 3 turns"),
         EndItem(id="32", text="Interrupted. Partial output is kept. What should be done instead?", level="warning"),
         EndItem(id="33", text="The API refused the request.", level="error", errors=("invalid_request: too long",)),
+        *agents(),
         PromptItem(id="34", text="\n".join(f"line {number} of a long prompt" for number in range(40)), images=2),
     ]
 

@@ -37,7 +37,7 @@ class Engine:
 
 @pytest.fixture(autouse=True)
 def _facts(monkeypatch: pytest.MonkeyPatch) -> None:
-    def facts_of(engine: Any, branch: str) -> Facts:
+    def facts_of(engine: Any, branch: str, _agents: int) -> Facts:
         return Facts(
             branch=branch, cache_cold=engine.cold_at is not None and engine.context.cache_seconds_left() is None
         )

@@ -25,9 +25,11 @@ from agentcli.config.schema import BY_NAME, KEYS
 from agentcli.config.settings import SettingRow as Setting
 from agentcli.core.usage import Totals, Usage
 from agentcli.tools.shell.background import BackgroundTask
+from agentcli.tui.agent_progress import AgentItem, AgentProgress
 from agentcli.tui.app import AgentApp
 from agentcli.tui.chat import ChatScreen
 from agentcli.tui.keys import SCREEN_KEYS, app_bindings, help_rows, screen_bindings
+from agentcli.tui.pages.agent import AgentPage
 from agentcli.tui.pages.context import ContextPage, shared_out
 from agentcli.tui.pages.cost import CostNotes, CostPage
 from agentcli.tui.pages.help import HelpPage
@@ -42,7 +44,9 @@ from agentcli.tui.sheets.runs import safe
 from agentcli.tui.sheets.scroller import rows_of
 from agentcli.tui.sheets.sheet import Sheet
 from agentcli.tui.theme.palette import Palette
+from tests.support.agent_events import agent_end, agent_work
 from tests.tui.sheet_host import PAUSE, UNANSWERED, Host, answer, look, play, press, through_all_sizes
+from tests.tui.test_agents import running
 
 # ---------------------------------------------------------------------------------------------------------------- text
 
@@ -472,7 +476,7 @@ def test_background_commands_show_how_they_are_doing() -> None:
     )
     for width in (120, 80, 40):
         empty = look(TasksPage([], lambda _id: []), size=(width, 24)).split("\n")
-        assert empty[1:] == ["   No commands in the background.", " Esc back"]
+        assert empty[1:] == ["   No agents, no background commands.", " Esc back"]
 
 
 def test_hooks_are_listed_by_event_found_by_typing_and_shown_whole() -> None:
@@ -524,9 +528,72 @@ def test_tasks_that_change_keep_the_cursor() -> None:
     play(TasksPage(TASKS), steps)
 
 
+def agents() -> list[AgentProgress]:
+    session = running("general-1", "explore-1")
+    session.show(agent_work("explore-1"), agent_end("explore-1", "t-explore-1"))
+    return [item.progress for item in session.shown.of(AgentItem)]
+
+
+def test_agents_stand_beside_background_commands() -> None:
+    assert look(TasksPage(TASKS, lambda _id: [], agents=agents(), clock=lambda: 65.0)) == (
+        "─── Agents and background commands ─────────────────────────────────────────────\n"
+        " Agents\n"
+        " ❯ ● Find the callers  general-1 running         1 min  Starting\n"
+        "   ✓ Find the callers  explore-1 done             14 s  24k tokens · $0.05\n"
+        " Background commands\n"
+        "   ● npm run dev       bash_1    running    1 min 15 s\n"
+        "   ✗ pytest -q         bash_2    failed           12 s  exit code 1\n"
+        " / search · ↑↓ move · k stop · Enter open · Esc back"
+    )
+
+
+def test_an_agent_is_found_by_its_id_opened_and_stopped() -> None:
+    found = look(TasksPage(TASKS, agents=agents()), "/", *"explore")
+    assert "explore-1" in found
+    assert "bash_1" not in found
+    opened = look(TasksPage(TASKS, agents=agents()), "down", "enter")
+    assert "─── explore-1: Find the callers" in opened
+    assert "│ ❯ Find all callers." in opened
+    assert "✓ Grep head · 2 matches" in opened
+    assert answer(TasksPage(TASKS, agents=agents()), "k") == ("stop", "general-1")
+    assert answer(TasksPage(TASKS, agents=agents()), "enter", PAUSE, "s") == ("stop", "general-1")
+    assert "explore-1 has ended already." in look(TasksPage(TASKS, agents=agents()), "down", "k")
+
+
+def test_an_id_that_comes_again_in_a_resumed_session_is_the_newest_agent_s() -> None:
+    old, new = agents()[1], agents()[1]
+    rows = look(TasksPage([], agents=[old, new]))
+    assert "explore-1 (1)" in rows
+    assert answer(TasksPage([], agents=[old, agents()[0]]), "down", "k") == ("stop", "general-1")
+
+
+def test_the_page_of_an_agent_is_live_and_follows_its_end() -> None:
+    session = running("explore-1")
+    now = [0.0]
+
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        assert "Starting" in host.shown
+        session.show(agent_work("explore-1", turns=20))
+        now[0] = 90.0
+        host.sheet._refresh_lines()
+        await pilot.pause()
+        assert "Grep head" in host.shown
+        await press(host, pilot, "home")
+        await pilot.pause()
+        session.show(agent_end("explore-1", "t-explore-1"))
+        host.sheet._refresh_lines()
+        await pilot.pause()
+        assert "✓ explore-1 Find the callers · done · 14 s" in host.shown
+        assert "s stop" not in host.shown
+
+    play(AgentPage(session.progress(), clock=lambda: now[0]), steps)
+
+
 @pytest.mark.parametrize(
     "page",
     [
+        lambda: AgentPage(agents()[1]),
+        lambda: TasksPage(TASKS, agents=agents()),
         lambda: TextPage("x", ["some text"] * 30),
         lambda: CostPage(USED),
         lambda: ContextPage(ITEMS, 20_000, 16_000),

@@ -18,6 +18,7 @@ from agentcli.core.messages import (
     ToolResultBlock,
     ToolUseBlock,
     UnknownBlock,
+    user_message,
 )
 from agentcli.core.usage import Usage
 from agentcli.tui.model import (
@@ -122,6 +123,29 @@ def test_a_reply_that_is_taken_back_leaves_nothing() -> None:
         text("whole", message="n"),
     )
     assert shown.texts() == ["answer: whole"]
+
+
+def test_a_hook_is_shown_only_if_it_stopped_something_or_failed() -> None:
+    about = {"hook_id": "h", "event_name": "PreToolUse", "name": "check", "source": "settings.json"}
+    shown = presented(
+        ev.HookFinished(**about, outcome="success"),
+        ev.HookFinished(**about, outcome="denied", text="No \x1b[31mrm."),
+        ev.HookFinished(**about, outcome="failed", text="exit code 1"),
+    )
+    assert [item.text for item in shown.items] == [
+        "PreToolUse hook check (settings.json) denied the call: No rm.",
+        "PreToolUse hook check (settings.json) failed: exit code 1",
+    ]
+
+
+def test_a_prompt_after_a_blocked_one_is_shown_once() -> None:
+    presenter = Presenter()
+    for text in ("blocked", "sent"):
+        presenter.sent(text, 0)
+        if text == "blocked":
+            presenter.show(result(terminal="prompt_blocked", is_error=True), 1)
+    assert presenter.show(ev.MessageAppended(message=user_message("sent", "p", Origin.PROMPT)), 2) == []
+    assert presenter.show(ev.MessageAppended(message=user_message("other", "q", Origin.PROMPT)), 3) != []
 
 
 def test_retries_are_one_notice_that_counts_up() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from agentcli.agent.loop_state import EndReason
 from agentcli.core import events as ev
 from agentcli.core.answers import is_continued
+from agentcli.core.events import is_of_subagent
 from agentcli.core.format import money
 from agentcli.core.ids import Clock
 from agentcli.core.messages import Json, Origin
@@ -48,6 +49,8 @@ class Account:
             case ev.PermissionDenied():
                 denial = {"tool_name": event.name, "tool_use_id": event.tool_use_id, "tool_input": event.input}
                 self.denials.append(denial)
+            case _ if is_of_subagent(event):
+                pass
             case ev.ReplyStarted():
                 self.text = self.earlier
             case ev.MessageAppended(message=message) if message.origin is Origin.REPLY and not message.is_copy:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
+
 from agentcli.agent.cache.watch import CacheWatch
 from agentcli.agent.costs.budget_question import Ask, BudgetQuestion
 from agentcli.agent.costs.spending import Budget, Spending
@@ -23,10 +26,14 @@ class Costs:
         earlier: Totals | None = None,
         *,
         interactive: bool = False,
+        charged: tuple[Costs, str] | None = None,
     ) -> None:
+        """`charged`: for a sub-agent, the costs of the engine that started it and its own id there. That budget
+        applies."""
         self._catalog = catalog
         self._watch = watch
-        self._budget = Budget(budget)
+        self._charged = charged
+        self._budget: Budget = Budget(budget) if charged is None else charged[0]._budget
         self._interactive = interactive
         self.totals = Totals()
         """Since the process started."""
@@ -54,6 +61,14 @@ class Costs:
         self.spending.take(event)
         if isinstance(event, ev.UsageReported):
             self.totals = self.totals.adding(event.model, event.usage, event.cost_usd)
+            if self._charged is not None:
+                parent, agent = self._charged
+                parent.take(event if event.agent else replace(event, agent=agent))
+
+    @property
+    def _all_totals(self) -> Totals:
+        """The totals that the budget bounds: the whole session's."""
+        return self.totals if self._charged is None else self._charged[0]._all_totals
 
     # ---------------------------------------------------------------------------------------------------- the budget
 
@@ -68,16 +83,21 @@ class Costs:
 
     @property
     def is_budget_spent(self) -> bool:
-        return self._budget.is_spent(self.totals)
+        return self._budget.is_spent(self._all_totals)
 
     @property
     def budget_text(self) -> str:
         """Why nothing more is sent at the budget, and what to do."""
-        return self._budget.text(self.totals, interactive=self._interactive)
+        return self._budget.text(self._all_totals, interactive=self._interactive)
 
     def take_budget_warning(self) -> str | None:
         """A warning when most of the budget is spent; once per budget."""
         return self._budget.take_warning(self.totals, interactive=self._interactive)
 
+    @property
+    def budget_lock(self) -> asyncio.Lock:
+        """Held while the user is asked about the budget."""
+        return self._budget.asking
+
     def budget_question(self, ask: Ask) -> BudgetQuestion:
-        return BudgetQuestion(self._budget, lambda: self.totals, ask)
+        return BudgetQuestion(self._budget, lambda: self._all_totals, ask)

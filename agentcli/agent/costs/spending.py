@@ -8,6 +8,7 @@ old, mostly read from the cache, each further time. The sizes of results are est
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -277,6 +278,8 @@ class Budget:
 
     def __init__(self, cap: float | None = None) -> None:
         self.cap = cap
+        self.asking = asyncio.Lock()
+        """Held while the user is asked: several agents may reach the budget at the same time."""
         self._warned = False
 
     def set(self, cap: float | None) -> None:

@@ -59,7 +59,7 @@ class Exchange:
 
     def _following(self, event: ev.Event) -> Iterator[ev.Event]:
         """Events that follow one of the turn: findings about the cache, and what background work has reported."""
-        if isinstance(event, ev.UsageReported) and event.purpose == "turn":
+        if isinstance(event, ev.UsageReported) and event.purpose == "turn" and not event.agent:
             now = self._dependencies.turn.clock.monotonic()
             yield from self._dependencies.watch.answered(event.model, event.usage, now)
         yield from self._dependencies.take_late_events()

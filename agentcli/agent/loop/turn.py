@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from typing import Protocol
 
 from agentcli.agent.loop.decide import TurnOutcome
 from agentcli.agent.loop.repetition import DENIED
@@ -32,6 +33,14 @@ from agentcli.providers import base as model
 from agentcli.tools.base import ToolContext
 
 
+class BesideEvents(Protocol):
+    """Events of work that runs beside the turn."""
+
+    def take_events(self) -> Sequence[ev.Event]: ...
+
+    def on_event(self, wake: Callable[[], object]) -> Callable[[], None]: ...
+
+
 @frozen
 class TurnDependencies:
     """What a turn needs that does not change between turns."""
@@ -43,6 +52,8 @@ class TurnDependencies:
     clock: Clock
     executor: type[Executor] = Executor
     concurrency: int = 10
+    beside: BesideEvents | None = None
+    """Background agents, whose events are shown while the turn runs."""
     keep: Callable[[ev.Event], None] = lambda _event: None
     """Keeps the last events of the turn when the consumer has gone away."""
 
@@ -56,7 +67,11 @@ class TurnPlan:
     estimated_tokens: int = 0
 
 
-_Item = model.ModelEvent | tuple[Executor, ev.Event | None]
+class _Wake:
+    """There are events of work beside the turn."""
+
+
+_Item = model.ModelEvent | tuple[Executor, ev.Event | None] | _Wake
 
 
 class Turn:
@@ -77,7 +92,9 @@ class Turn:
         self._began = dependencies.clock.monotonic()
         self._finished_calls: dict[str, ToolResultBlock] = {}
         self._results_added = 0
-        self._open_questions: dict[str, str] = {}
+        self._open_questions: dict[str, ev.PermissionRequested] = {}
+        self._agent_calls: dict[str, str] = {}
+        """By the id of a sub-agent, the call of this turn that it works for."""
         self._asked_model = plan.request.model
         self._consumer_left = False
         self.context = context
@@ -92,6 +109,8 @@ class Turn:
         self._began = self._dependencies.clock.monotonic()
         self._pump = self._merge.start(self._read_stream(), name="model stream")
         last_events = self._last_events()
+        beside = self._dependencies.beside
+        unhook = beside.on_event(lambda: self._merge.offer(_Wake())) if beside is not None else None
         try:
             async with aclosing(self._items()) as items:
                 async for event in items:
@@ -101,6 +120,8 @@ class Turn:
                 self._note(event)
                 yield event
         finally:
+            if unhook is not None:
+                unhook()
             await self._merge.aclose()
             self._executor.dispose()
             # The consumer has gone away, which is an abort whose end it does not see: the log gets the rest.
@@ -112,6 +133,8 @@ class Turn:
 
     def _note(self, event: ev.Event) -> None:
         """Counted as added is what the consumer gets: it may close at any event, and never see those behind it."""
+        if event.agent:
+            return
         if isinstance(event, ev.MessageAppended):
             self.added.append(event.message)
         if isinstance(event, ev.ReplyStarted):
@@ -120,7 +143,13 @@ class Turn:
             self._shown_reply = ""
 
     async def _items(self) -> AsyncGenerator[ev.Event, None]:
+        beside = self._dependencies.beside
         async for item in self._merge:
+            if beside is not None:
+                for event in beside.take_events():
+                    yield event
+            if isinstance(item, _Wake):
+                continue
             if isinstance(item, model.Delta):
                 yield self._delta(item)
             elif isinstance(item, tuple):
@@ -282,12 +311,15 @@ class Turn:
     def _withdrawn_questions(self) -> list[ev.Event]:
         """Questions of calls that are gone. One of a call that lives on comes from the call itself."""
         alive = set(self._executor.waiting_ids)
-        gone = {request: call for request, call in self._open_questions.items() if call not in alive}
-        for request_id in gone:
-            del self._open_questions[request_id]
+        asked = self._open_questions.values()
+        gone = [one for one in asked if self._agent_calls.get(one.agent, one.tool_use_id) not in alive]
+        for one in gone:
+            del self._open_questions[one.request_id]
         return [
-            ev.PermissionResolved(request_id=request_id, tool_use_id=tool_use_id, behavior="withdrawn")
-            for request_id, tool_use_id in gone.items()
+            ev.PermissionResolved(
+                agent=one.agent, request_id=one.request_id, tool_use_id=one.tool_use_id, behavior="withdrawn"
+            )
+            for one in gone
         ]
 
     def _usage(self, name: str, usage: Usage) -> Iterator[ev.Event]:
@@ -310,10 +342,12 @@ class Turn:
             return
         match event:
             case ev.PermissionRequested():
-                self._open_questions[event.request_id] = event.tool_use_id
+                self._open_questions[event.request_id] = event
             case ev.PermissionResolved():
                 self._open_questions.pop(event.request_id, None)
-            case ev.ToolFinished():
+            case ev.AgentStarted():
+                self._agent_calls[event.agent] = self._agent_calls.get(event.parent, event.tool_use_id)
+            case ev.ToolFinished() if not event.agent:
                 self._finished_calls[event.tool_use_id] = event.result
         yield event
 

@@ -1,6 +1,6 @@
 """When each tool call of a reply runs (SPEC T1, T2).
 
-Calls that are safe to run together start as soon as they are known, up to a limit; a call that is not waits until
+Calls that can run together start as soon as they are known, up to a limit; a call that is not waits until
 all before it are done, and everything after it waits for it. Results are kept in the order of the calls.
 """
 
@@ -36,6 +36,8 @@ class Spawn(Protocol):
 class _Entry:
     call: ToolUseBlock
     safe: bool
+    beside: bool
+    """May run beside others."""
     task: asyncio.Task[None] | None = None
     working: bool = False
     """The tool itself has begun: not only asked for or waiting for an answer."""
@@ -71,7 +73,7 @@ class Executor:
         self._spawn, self._put = spawn, put
 
     def submit(self, call: ToolUseBlock) -> None:
-        self._entries.append(_Entry(call, self._runner.is_safe(call)))
+        self._entries.append(_Entry(call, self._runner.is_safe(call), self._runner.runs_beside(call)))
         self._start_ready()
 
     def close(self) -> None:
@@ -138,14 +140,14 @@ class Executor:
         all_done = True
         for entry in self._entries:
             if entry.task is None and entry.result is None:
-                if running >= self._limit or not (entry.safe or all_done):
+                if running >= self._limit or not (entry.beside or all_done):
                     return
                 assert self._spawn is not None
                 entry.task = self._spawn(self._work(entry), name=f"tool {entry.call.name}")
                 running += 1
             if entry.result is None:
                 all_done = False
-                if not entry.safe:
+                if not entry.beside:
                     return
 
     async def _work(self, entry: _Entry) -> None:

@@ -43,7 +43,7 @@ from agentcli.core.messages import Json, TextBlock, ToolResultBlock, ToolUseBloc
 from agentcli.core.permission import Answer, Decision, Need, PermissionMode
 from agentcli.core.plaintext import plain_line
 from agentcli.core.tool_errors import Content, wrapped_content
-from agentcli.tools.base import Output, Progress, SmallModel, Tool, ToolContext
+from agentcli.tools.base import AgentStarter, Output, Progress, SmallModel, Tool, ToolContext
 from agentcli.tools.registry import Registry
 from agentcli.tools.schema import checked
 from agentcli.tools.titles import title_of
@@ -132,6 +132,8 @@ class ToolRunner:
     workspace: Workspace = field(default_factory=Workspace)
     small_model: Callable[[EmitEvent], SmallModel] | None = None
     """Makes a small model whose costs are reported through a call's own events."""
+    agents: Callable[[EmitEvent], AgentStarter] | None = None
+    """Starts sub-agents whose events are a call's own; None: there are none."""
     on_interrupting_denial: Callable[[], None] = field(default=lambda: None)
     """Called when a denial also asks for the end of the submission."""
     render: Callable[[str, Json, Output], Awaitable[Output]] | None = None
@@ -148,6 +150,12 @@ class ToolRunner:
         except Exception:  # noqa: BLE001 - a tool's bug must not start it beside others
             return False
 
+    def runs_beside(self, call: ToolUseBlock) -> bool:
+        """Whether a call may run beside others, also one that cannot be thrown away."""
+        tool = self.registry.get(call.name)
+        beside = getattr(tool, "runs_beside", None)
+        return self.is_safe(call) or (beside is not None and bool(beside(call.input)))
+
     async def run(
         self,
         call: ToolUseBlock,
@@ -158,7 +166,9 @@ class ToolRunner:
     ) -> CallResult:
         """Never raises but for cancellation. `on_start` is called right before the tool itself begins to work."""
         began = self.clock.monotonic()
-        context = replace(context, mode=self.permissions.mode)
+        context = replace(context, mode=self.permissions.mode, call_id=call.id)
+        if self.agents is not None:
+            context = replace(context, agents=self.agents(emit))
         may_write = begun = False
         only: tuple[str, ...] | None = None
         try:

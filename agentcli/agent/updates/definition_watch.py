@@ -18,10 +18,10 @@ _FIRST_SECONDS = 1.0
 """The start of the app does not wait for the watcher's import."""
 
 
-async def wait_for_definitions(library: Library) -> None:
-    """Wait until a definition or a problem has changed, and take it in. Cancel it."""
+async def wait_for_definitions(library: Library, version: int) -> None:
+    """Wait until a definition or a problem has changed since this version, and take it in. Cancel it."""
     await asyncio.sleep(_FIRST_SECONDS)
-    while not await in_thread(library.refresh):
+    while not await in_thread(library.refresh) and library.version == version:
         folders = await in_thread(_existing, library)
         if not folders or not await _changed(folders):
             await asyncio.sleep(_POLL_SECONDS)

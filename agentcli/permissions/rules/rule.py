@@ -48,7 +48,7 @@ class Rule:
 
     def names(self, tool_name: str) -> bool:
         """Whether the rule's tool part matches this tool, regardless of its spec."""
-        if self.tool in (tool_name, "*"):
+        if self.tool in (tool_name, "*") or (self.tool == "Agent" and tool_name == "Task"):
             return True
         if self.tool.endswith("*"):
             return tool_name.startswith(self.tool[:-1])

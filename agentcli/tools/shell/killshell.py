@@ -24,9 +24,13 @@ class KillShell(BuiltinTool):
         return ()
 
     def check(self, input: Json, context: ToolContext) -> str | None:
-        return None if shell_of(input, context) else unknown(input, context.shells)
+        return None if _agent(input, context) or shell_of(input, context) else unknown(input, context.shells)
 
     async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
+        if (agent := _agent(input, context)) and context.agents is not None:
+            report = await context.agents.stop(agent)
+            yield Output(report, summary=f"stopped {agent}")
+            return
         shell = shell_of(input, context)
         if shell is None or context.shells is None:
             yield failure(unknown(input, context.shells))
@@ -47,3 +51,9 @@ class KillShell(BuiltinTool):
             structured={"status": shell.status},
             data={"ended": shell.id},
         )
+
+
+def _agent(input: Json, context: ToolContext) -> str:
+    """The id, if it is a background agent's; else ""."""
+    agent_id = str(input.get("bash_id", ""))
+    return agent_id if context.agents is not None and context.agents.has_background(agent_id) else ""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentcli.tui import model
+from agentcli.tui.agent_progress import AgentItem
 from agentcli.tui.blocks.base import Block
 from agentcli.tui.blocks.notice import BoundaryBlock, EndBlock, NoticeBlock, OutputBlock
 from agentcli.tui.blocks.thinking import ThoughtsBlock
@@ -19,6 +20,10 @@ def make_block(item: model.Item) -> Block:
         from agentcli.tui.blocks.answer import AnswerBlock
 
         return AnswerBlock(item)
+    if isinstance(item, AgentItem):
+        from agentcli.tui.blocks.agent import AgentBlock
+
+        return AgentBlock(item)
     return _BLOCKS[type(item)](item)
 
 

@@ -67,11 +67,12 @@ class PermissionDialog(RequestDialog):
         return question_of(self.event)
 
     def asides(self) -> Sequence[str]:
-        whose = f"asked by {self.event.agent}" if self.event.agent else ""
-        if not self._waiting:
-            return (whose,)
-        more = f"{counted(self._waiting, 'more question')} after this"
-        return (f"{whose} · {more}" if whose else more, more, f"+{self._waiting}")
+        agent, count = self.event.agent, self._waiting
+        more = f"{counted(count, 'more question')} after this"
+        if not agent:
+            return (more, f"+{count}") if count else ()
+        whose = f"asked by {agent}"
+        return (f"{whose} · {more}", f"{agent} · +{count}", agent) if count else (whose, agent)
 
     def keys(self) -> Keys:
         if not self._offered:

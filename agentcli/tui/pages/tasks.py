@@ -1,11 +1,14 @@
-"""Commands in the background: how they are doing, their last output, and stopping them."""
+"""Sub-agents and background commands: how they are doing, what they did, and stopping them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from agentcli.core.format import elapsed
+from agentcli.core.format import elapsed, money, token_count
+from agentcli.tui.agent_progress import AgentItem, AgentProgress, AgentStatus
+from agentcli.tui.pages.agent import AgentPage
 from agentcli.tui.sheets.page import TextPage
 from agentcli.tui.sheets.picker import ListSheet
 from agentcli.tui.sheets.rows import Row
@@ -17,60 +20,121 @@ if TYPE_CHECKING:
     from agentcli.tools.shell.background import BackgroundTask
 
 ReadOutput = Callable[[str], Sequence[str]]
+Stop = tuple[Literal["stop"], str]
 
 _SIGNS = {"running": "●", "completed": "✓", "failed": "✗", "killed": "■"}
+_AGENT_SIGNS: dict[AgentStatus, str] = {"running": "●", "waiting": "?", "done": "✓", "failed": "✗", "stopped": "■"}
+_PREVIEW_CELLS = 46
+_ID_CELLS = 7
 
 
-class TasksPage(ListSheet[str, tuple[Literal["stop"], str]]):
-    """Returns `("stop", id)` for a task that is to be stopped. Whoever opens the page keeps it up to date: `update`."""
+class TasksPage(ListSheet[str, Stop]):
+    """Returns `("stop", id)` for a command or an agent that is to be stopped. Whoever opens the page keeps it up to
+    date: `update_tasks`."""
 
     letters = True
     share = 0.9
     preview_end = True
     verb = "show output"
-    empty = "No commands in the background."
+    empty = "No agents, no background commands."
 
     def __init__(
-        self, tasks: Sequence[BackgroundTask], output: ReadOutput | None = None, palette: Palette | None = None
+        self,
+        tasks: Sequence[BackgroundTask],
+        output: ReadOutput | None = None,
+        palette: Palette | None = None,
+        agents: Sequence[AgentProgress] = (),
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._tasks = {task.id: task for task in tasks}
         self._output = output
-        preview = None if output is None else lambda row: output(row.value) or ("(no output yet)",)
-        super().__init__("Background commands", task_rows(tasks), palette, preview=preview)
+        self._clock = clock
+        preview = None if output is None else lambda row: self._lines_of(row.value)
+        title = "Agents and background commands" if agents else "Background commands"
+        super().__init__(title, self._rows(tasks, agents), palette, preview=preview)
 
-    def update_tasks(self, tasks: Sequence[BackgroundTask]) -> None:
-        self._tasks = {task.id: task for task in tasks}
-        self.set_rows(task_rows(tasks))
+    def update_tasks(self, tasks: Sequence[BackgroundTask], agents: Sequence[AgentProgress] = ()) -> None:
+        self.set_rows(self._rows(tasks, agents))
+
+    def _rows(self, tasks: Sequence[BackgroundTask], agents: Sequence[AgentProgress]) -> list[Row[str]]:
+        self._agents = dict(_named(agents))
+        # A background agent is a task of the engine, too.
+        self._tasks = {task.id: task for task in tasks if task.id not in self._agents}
+        group = "Background commands" if agents else ""
+        widest = max((_ID_CELLS, *map(len, self._agents)))
+        commands = task_rows(list(self._tasks.values()), group, widest)
+        return [*agent_rows(self._agents, self._clock(), widest), *commands]
 
     def choose(self, row: Row[str]) -> None:
-        if self._output is not None:
-            title = f"{row.value}: {row.label}"
-            self.open(TextPage(title, self._output(row.value) or ["(no output yet)"], self.palette))
+        progress = self._agents.get(row.value)
+        if progress is not None:
+            self.open(AgentPage(progress, self.palette, self._clock), lambda chosen: self._stop(row.value, chosen))
+        elif self._output is not None:
+            self.open(TextPage(f"{row.value}: {row.label}", self._lines_of(row.value), self.palette))
 
     def letter(self, key: str) -> bool:
         row = self.row
         if key != "k" or row is None:
             return False
-        if self._tasks[row.value].status == "running":
-            self.dismiss(("stop", row.value))
+        if self._is_running(row.value):
+            self._stop(row.value, "stop")
         else:
             self.say(f"{row.value} has ended already.")
         return True
 
     def keys(self) -> Keys:
-        if not self._tasks:
+        if not self._tasks and not self._agents:
             return [("Esc", "back")]
-        running = self.row is not None and self._tasks[self.row.value].status == "running"
-        stop = [("k", "stop")] if running and not self.searching else []
-        show = [("Enter", self.verb)] if self._output is not None and self.row is not None else []
+        row = self.row
+        stop = [("k", "stop")] if row is not None and self._is_running(row.value) and not self.searching else []
+        verb = "open" if row is not None and row.value in self._agents else self.verb
+        show = [("Enter", verb)] if row is not None and (self._output is not None or verb == "open") else []
         search = [] if self.searching else [("/", "search")]
         return [*search, ("↑↓", "move"), *stop, *show, ("Esc", "end search" if self.searching else "back")]
 
+    def _stop(self, name: str, chosen: Literal["stop"] | None) -> None:
+        if chosen is not None:
+            progress = self._agents.get(name)
+            self.dismiss(("stop", progress.id if progress is not None else name))
 
-def task_rows(tasks: Sequence[BackgroundTask]) -> list[Row[str]]:
+    def _is_running(self, name: str) -> bool:
+        progress = self._agents.get(name)
+        return progress.is_running if progress is not None else self._tasks[name].status == "running"
+
+    def _lines_of(self, name: str) -> Sequence[str]:
+        from agentcli.tui.blocks.agent import AgentBlock
+
+        progress = self._agents.get(name)
+        if progress is None:
+            return (self._output(name) if self._output is not None else ()) or ("(no output yet)",)
+        block = AgentBlock(AgentItem(id=progress.id, progress=progress))
+        block.expanded = True
+        return [line.strip.text for line in block.layout(_PREVIEW_CELLS, self.palette)][-200:]
+
+
+def _named(agents: Sequence[AgentProgress]) -> Iterator[tuple[str, AgentProgress]]:
+    """Each agent with its id; ids of a resumed session come again, and then the newest has its own."""
+    last = {progress.id: place for place, progress in enumerate(agents)}
+    for place, progress in enumerate(agents):
+        yield progress.id if last[progress.id] == place else f"{progress.id} ({place + 1})", progress
+
+
+def agent_rows(agents: dict[str, AgentProgress], now: float, widest: int) -> list[Row[str]]:
+    rows = []
+    for name, progress in agents.items():
+        seconds = now - progress.began if progress.is_running else progress.seconds
+        facts = [f"{token_count(progress.tokens)} tokens"] if progress.tokens else []
+        facts += [money(progress.cost_usd)] if progress.cost_usd else []
+        facts += [progress.doing] if progress.is_running else []
+        detail = f"{name:<{widest}} {progress.status:<9} {elapsed(seconds):>11}  {' · '.join(facts)}".rstrip()
+        sign = _AGENT_SIGNS[progress.status]
+        rows.append(Row(name, progress.description or progress.name, detail, sign, group="Agents"))
+    return rows
+
+
+def task_rows(tasks: Sequence[BackgroundTask], group: str, widest: int) -> list[Row[str]]:
     rows = []
     for task in tasks:
         ended = f"  {safe(task.summary, 80)}" if task.summary and task.summary != task.status else ""
-        detail = f"{task.id:<7} {task.status:<9} {elapsed(task.seconds):>11}{ended}"
-        rows.append(Row(task.id, " ".join(safe(task.command).split()), detail, _SIGNS[task.status]))
+        detail = f"{task.id:<{widest}} {task.status:<9} {elapsed(task.seconds):>11}{ended}"
+        rows.append(Row(task.id, " ".join(safe(task.command).split()), detail, _SIGNS[task.status], group=group))
     return rows

@@ -65,6 +65,11 @@ class Assist:
         self._dismissed = None
         self._look_for(target)
 
+    def refresh_commands(self) -> None:
+        """Commands have come or gone: show them in an open menu."""
+        if self._target is not None and self._target.kind == "command":
+            self._look_for(self._target)
+
     def quiet(self) -> None:
         """The text was put there by other means: nothing opens until somebody types."""
         self._seen = (self._editor.edits, self._editor.cursor_location)

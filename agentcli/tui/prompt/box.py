@@ -140,6 +140,10 @@ class PromptBox(Widget):
     def is_empty(self) -> bool:
         return self._editor.is_empty if self._before_search is None else self._before_search.is_empty
 
+    def refresh_commands(self) -> None:
+        """Commands have come or gone: show them in an open menu."""
+        self._assist.refresh_commands()
+
     def load(self, draft: Draft) -> None:
         """Put a draft into the box, in place of what is there; undo brings that back."""
         self._end_search()

@@ -18,6 +18,7 @@ from textual.widget import Widget
 
 from agentcli.core.format import elapsed, token_count
 from agentcli.core.plaintext import plain_line
+from agentcli.core.plural import counted
 from agentcli.core.shell import shown_command
 from agentcli.tui.blocks.rows import shortened
 from agentcli.tui.blocks.wrap import Run
@@ -74,6 +75,8 @@ def _details(activity: Activity, now: float, palette: Palette, todo: str) -> lis
     began = activity.tool_began or activity.began
     if began > 0 and now - began >= 1:
         details.append((2, (elapsed(now - began), palette.muted)))
+    if activity.agents > 0 and not activity.text.startswith(counted(activity.agents, "agent")):
+        details.append((2, (counted(activity.agents, "agent"), palette.muted)))
     if activity.tokens_out > 0:
         details.append((3, (f"↓ {token_count(activity.tokens_out)} tokens", palette.muted)))
     if activity.phase not in ("waiting", "interrupting"):

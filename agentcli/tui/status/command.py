@@ -65,6 +65,7 @@ def payload(facts: Facts, folder: str, version: str) -> Json:
         "cached_share": facts.cached_share,
         "sandbox": facts.sandbox,
         "tasks": facts.tasks,
+        "agents": facts.agents,
         "todos": {"done": facts.todos_done, "total": facts.todos},
     }
 

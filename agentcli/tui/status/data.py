@@ -27,6 +27,8 @@ class FactsFeed:
         self._show = show
         self._branch_watch = BranchWatch(self.set_branch, read_branch) if read_branch is not None else None
         self._engine: Engine | None = None
+        self.agents = 0
+        """Sub-agents that run."""
         self._branch = ""
         self._due: asyncio.TimerHandle | None = None
         self._cold: asyncio.TimerHandle | None = None
@@ -69,7 +71,7 @@ class FactsFeed:
 
     def _now(self, engine: Engine) -> None:
         self._stale = False
-        self._show(facts_of(engine, self._branch))
+        self._show(facts_of(engine, self._branch, self.agents))
         if self._cold is not None:
             self._cold.cancel()
         left = engine.context.cache_seconds_left()
@@ -87,7 +89,7 @@ class FactsFeed:
             self.refresh()
 
 
-def facts_of(engine: Engine, branch: str) -> Facts:
+def facts_of(engine: Engine, branch: str, agents: int = 0) -> Facts:
     outlook, totals = engine.context.outlook(), engine.costs.session_totals
     usage = totals.usage
     info = engine.catalog.get(engine.model)
@@ -109,7 +111,8 @@ def facts_of(engine: Engine, branch: str) -> Facts:
         sandbox=engine.sandbox,
         is_sandboxed=engine.is_sandboxed,
         session=engine.session_id,
-        tasks=sum(task.status == "running" for task in engine.background.tasks),
+        tasks=sum(task.status == "running" for task in engine.background.commands),
+        agents=agents,
         todos=len(engine.todos),
         todos_done=done,
     )

@@ -85,6 +85,7 @@ _SHORTEN = (
     ("place", 4),
     ("effort", 2),
     ("tasks", 1),
+    ("agents", 1),
     ("sandbox", 1),
     ("cost", 2),
     ("model", 2),
@@ -150,6 +151,7 @@ def _parts(facts: Facts, palette: Palette) -> list[StatusPart]:
     cached = "" if facts.cached_share is None else f"{percent(min(1.0, facts.cached_share))} cached"
     todos = f"todos {facts.todos_done}/{facts.todos}" if 0 <= facts.todos_done < facts.todos else ""
     tasks = counted(facts.tasks, "task") if facts.tasks > 0 else ""
+    agents = counted(facts.agents, "agent") if facts.agents > 0 else ""
     unsandboxed = not facts.is_sandboxed
     parts = (
         _model(facts, palette),
@@ -159,6 +161,7 @@ def _parts(facts: Facts, palette: Palette) -> list[StatusPart]:
         _cost(facts, palette),
         _words("cached", (cached,), muted) if cached else None,
         _words("todos", (todos,), muted) if todos else None,
+        _words("agents", (agents,), palette.accent, right=True) if agents else None,
         _words("tasks", (tasks,), palette.accent, right=True) if tasks else None,
         _words("sandbox", ("no sandbox", "bare"), palette.warning, right=True) if unsandboxed else None,
         _place(facts, palette),

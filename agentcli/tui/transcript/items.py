@@ -38,7 +38,7 @@ class TranscriptItems:
                 case Grow(id, text):
                     more |= self._change(id, lambda block, text=text: block.grow(text))  # type: ignore[misc]
                 case Replace(item):
-                    self._change(item.id, lambda block, item=item: block.replace(item))  # type: ignore[misc]
+                    self._replace(item)
                 case Remove(id):
                     for entry in self.stack.remove(id):
                         self._removed(entry)
@@ -53,6 +53,16 @@ class TranscriptItems:
             return
         self.stack.add(*self._made(item))
         self.unsure = True
+
+    def _replace(self, item: Item) -> None:
+        entry = self.stack.get(item.id)
+        if entry is None or type(entry.block.item) is type(item):
+            self._change(item.id, lambda block: block.replace(item))
+            return
+        # A call has become an agent: another block in the same place.
+        entry.block = self._made(item)[0]
+        self.stack.close_up(entry)
+        self.stale(entry)
 
     def put_above(self, items: Sequence[Item]) -> None:
         self.stack.put_above([self._made(item) for item in items])

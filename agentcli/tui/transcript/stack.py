@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from agentcli.tui.blocks.base import Block, BlockLine
-from agentcli.tui.model import Item, NoticeItem, OutputItem, PromptItem, ToolItem
+from agentcli.tui.blocks.gaps import gap
 
 INDENT = 2
 """Cells by which what stands under another block is moved to the right."""
@@ -20,19 +20,6 @@ _MIDDLE = 1 << 22
 """The number of the first block: those below it count up, those that are put above it later count down."""
 _ABOVE = 8
 """Rows of a gap have places too: this many at most."""
-
-
-def gap(before: Item, after: Item) -> int:
-    """Blank rows between two blocks that follow each other."""
-    if after.parent:
-        return 0
-    if before.parent:
-        return 1
-    if isinstance(before, ToolItem | NoticeItem) and type(before) is type(after):
-        return 0
-    if isinstance(before, PromptItem) and isinstance(after, OutputItem):
-        return 0
-    return 1
 
 
 class StackEntry:
@@ -159,6 +146,12 @@ class Stack:
         if appears:
             self._close_up(entry.index)
             self._close_up(entry.index + 1)
+
+    def close_up(self, entry: StackEntry) -> None:
+        """Its item is of another kind now: the gaps around it may differ."""
+        index = self.index(entry)
+        self._close_up(index)
+        self._close_up(index + 1)
 
     def index(self, entry: StackEntry) -> int:
         if entry.index >= self._numbered or self.entries[entry.index] is not entry:

@@ -29,6 +29,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
+from agentcli.tui.agent_progress import AgentItem, AgentProgress
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.model import Above, Clear, Item, Operation
 from agentcli.tui.textual_internals import extend_selection
@@ -145,6 +146,11 @@ class Transcript(ScrollView):
     def items(self) -> list[Item]:
         self._put_all()
         return [entry.block.item for entry in self._items.stack]
+
+    def agents(self) -> list[AgentProgress]:
+        """All sub-agents of the conversation, the oldest first; makes no block."""
+        items = (*self._older, *(entry.block.item for entry in self._items.stack))
+        return [one for item in items if isinstance(item, AgentItem) for one in item.progress.with_agents_inside()]
 
     @property
     def has_deferred_work(self) -> bool:

@@ -1,0 +1,311 @@
+"""`engine.agents`: the sub-agents of a conversation, to start, list and stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from agentcli.agent.costs.costs import Costs
+from agentcli.agent.ports import EmitEvent, Hooks
+from agentcli.agent.profile import Profile
+from agentcli.agent.questions import Questions
+from agentcli.agent.subagents.run import AgentRun
+from agentcli.agent.subagents.setup import AgentGroup, AgentOrder, AgentSetup, AgentWorktree, ParentLink
+from agentcli.agent.subagents.specs import BUILTIN, DEEPEST, AgentSpec
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortController, AbortReason, AbortSignal
+from agentcli.core.aio import cancel_and_wait, in_thread
+from agentcli.core.errors import AgentError
+from agentcli.core.frozen import frozen
+from agentcli.core.ids import Clock
+from agentcli.core.plaintext import plain_line
+from agentcli.tools.base import AgentTask, Output, ToolContext
+from agentcli.tools.builtin import failure
+from agentcli.tools.registry import Registry
+from agentcli.tools.shell.background import BackgroundTask, Status
+
+CLOSE_SECONDS = 3.0
+"""How long background agents may take to end with the session before they are cancelled."""
+MOST_EVENTS = 1_000
+"""Events of background agents that wait to be shown; beyond that only those that matter are kept."""
+_MOST_KEPT = 20
+"""Background agents that have ended and are still listed."""
+_LASTING = (ev.AgentStarted, ev.AgentFinished, ev.PermissionRequested, ev.PermissionResolved, ev.NoticeRaised)
+_STATUS: Mapping[str, Status] = {"running": "running", "completed": "completed", "failed": "failed"}
+
+
+@frozen
+class AgentHost:
+    """The engine that starts agents, as it is at that moment."""
+
+    setup: AgentSetup | None
+    link: ParentLink | None
+    session_id: str
+    registry: Callable[[], Registry]
+    """With the tools of plugins."""
+    hooks: Callable[[], Hooks]
+    """With the hooks of plugins."""
+    clock: Clock
+    profile: Callable[[], Profile]
+    tool_context: Callable[[], ToolContext]
+    questions: Questions
+    costs: Costs
+
+
+class _Background:
+    """An agent that runs beside the submissions."""
+
+    def __init__(self, run: AgentRun) -> None:
+        self.run = run
+        self.controller = AbortController()
+        self.working: asyncio.Task[None] | None = None
+
+    @property
+    def task(self) -> BackgroundTask:
+        run = self.run
+        over = run.status != "running"
+        seconds = run.seconds if over else run.clock.monotonic() - run.began
+        what = plain_line(f"{run.name}: {run.task.description}")
+        return BackgroundTask(run.id, what, _STATUS.get(run.status, "killed"), run.summary if over else "", seconds)
+
+
+class Agents:
+    def __init__(self, host: AgentHost) -> None:
+        self._host = host
+        link = host.link
+        self._setup = host.setup
+        self._depth = link.depth if link is not None else 0
+        self._parent = link.agent if link is not None else ""
+        most = host.setup.most if host.setup is not None else 1
+        self._group = link.group if link is not None else AgentGroup(most)
+        self._foreground: dict[str, AgentRun] = {}
+        self._background: dict[str, _Background] = {}
+        self._events: deque[ev.Event] = deque()
+        self._news = asyncio.Event()
+        self._wake: Callable[[], object] = lambda: None
+
+    # ---------------------------------------------------------------------------------------------------- what there is
+
+    def defined(self) -> Mapping[str, AgentSpec]:
+        """Agents beyond the built-in ones, by name."""
+        return self._setup.defined() if self._setup is not None else {}
+
+    def available(self) -> Mapping[str, AgentSpec]:
+        """All agents that Task can start, by name; empty if there are none here."""
+        return {**BUILTIN, **self.defined()} if self._setup is not None else {}
+
+    @property
+    def running(self) -> list[AgentRun]:
+        """Agents that this engine has started and that work now."""
+        beside = (one.run for one in self._background.values() if one.run.status == "running")
+        return [*self._foreground.values(), *beside]
+
+    @property
+    def background_runs(self) -> list[AgentRun]:
+        return [one.run for one in self._background.values()]
+
+    @property
+    def tasks(self) -> list[BackgroundTask]:
+        """The background agents, the oldest first, also those that have ended."""
+        return [one.task for one in self._background.values()]
+
+    def output(self, agent_id: str) -> str:
+        """What a background agent has reported so far."""
+        one = self._background.get(agent_id)
+        return "" if one is None else one.run.text or "\n\n".join(one.run.said)
+
+    def mark_reported(self, agent_id: str) -> None:
+        """The model has got the report of a background agent as a result."""
+        if (one := self._background.get(agent_id)) is not None:
+            one.run.is_reported = True
+
+    # --------------------------------------------------------------------------------------------------- starting one
+
+    def problem(self, task: AgentTask) -> str | None:
+        known = self.available()
+        if not known or self._depth >= DEEPEST:
+            return "Agents are not available here. Do the work yourself."
+        if task.agent not in known:
+            return f"There is no agent called {plain_line(task.agent, 80)!r}. There are: {', '.join(sorted(known))}."
+        return None
+
+    async def start(self, task: AgentTask, signal: AbortSignal, emit: EmitEvent, call: CallHooks) -> Output:
+        """Run a task to its end; in the background only start it. `emit` takes the events of a foreground agent."""
+        setup, spec = self._setup, self.available().get(task.agent)
+        if setup is None or spec is None:
+            return failure(self.problem(task) or "Agents are not available here.")
+        # Background agents belong to the session, not to another agent.
+        task = replace(task, background=(task.background or spec.background) and self._depth == 0)
+        slots = self._group.slots
+        if slots.locked() and (self._depth or task.background):
+            # Whoever waits for a slot must not hold one.
+            return failure(f"{self._group.most} agents are at work, which is the limit. Do the work yourself.")
+        await signal.run(slots.acquire())
+        agent_id = self._group.new_id(spec.name)
+        opened: list[AgentWorktree] = []
+        try:
+            if task.worktree or spec.worktree:
+                # A list, since a cancellation waits for the thread but gets no result.
+                await in_thread(lambda: opened.append(_worktree_from(setup)))
+            run = self._built(agent_id, setup, spec, task, opened[0] if opened else None)
+        except BaseException as error:
+            slots.release()
+            for worktree in opened:
+                await in_thread(worktree.close)
+            if isinstance(error, AgentError | OSError):
+                return failure(f"The agent could not be started: {error}")
+            raise
+        if task.background:
+            return self._start_background(run)
+        return await self._run_foreground(run, signal, emit, call)
+
+    def _built(
+        self, agent_id: str, setup: AgentSetup, spec: AgentSpec, task: AgentTask, worktree: AgentWorktree | None
+    ) -> AgentRun:
+        host = self._host
+        link = ParentLink(agent_id, self._depth + 1, host.questions, host.costs, self._group)
+        order = AgentOrder(
+            link=link,
+            spec=spec,
+            description=task.description,
+            model=task.model,
+            session_id=host.session_id,
+            registry=host.registry(),
+            hooks=host.hooks(),
+            profile=host.profile(),
+            tool_context=host.tool_context(),
+            worktree=worktree,
+        )
+        return AgentRun(agent_id, spec.name, task, host.clock, setup.build(order), self._parent, worktree)
+
+    async def _run_foreground(self, run: AgentRun, signal: AbortSignal, emit: EmitEvent, call: CallHooks) -> Output:
+        self._foreground[run.id] = run
+        ended = False
+        try:
+            await run.run(signal, emit)
+            ended = True
+            await emit(run.finished())
+        finally:
+            if not ended:
+                # The call was cut off: nothing reads its events any more, but the loop may still show this one.
+                call.late.append(run.finished())
+            del self._foreground[run.id]
+            self._group.slots.release()
+        if run.declined:
+            call.interrupt()
+        return run.output()
+
+    def _start_background(self, run: AgentRun) -> Output:
+        one = self._background[run.id] = _Background(run)
+        over = [id for id, each in self._background.items() if each.run.status != "running"]
+        for old in over[: max(0, len(self._background) - _MOST_KEPT)]:
+            del self._background[old]
+        one.working = asyncio.get_running_loop().create_task(self._work(one), name=f"agent {run.id}")
+        text = (
+            f"The agent {run.id} works in the background. Its report comes in a later message: continue with other "
+            "work, and do not guess what it will say. KillShell stops it by this id."
+        )
+        shown = {"kind": "text", "background": True}
+        structured = {"status": "running", "agentId": run.id}
+        return Output(text, summary=f"{run.id} in the background", display=shown, structured=structured)
+
+    async def _work(self, one: _Background) -> None:
+        async def put(event: ev.Event) -> None:
+            self._put(event)
+
+        try:
+            await one.run.run(one.controller.signal, put)
+        finally:
+            self._group.slots.release()
+            self._put(one.run.finished())
+
+    # ----------------------------------------------------------------------------------------- events of the background
+
+    def _put(self, event: ev.Event) -> None:
+        if len(self._events) < MOST_EVENTS or isinstance(event, _LASTING):
+            self._events.append(event)
+            self._news.set()
+            self._wake()
+
+    def take_events(self) -> Sequence[ev.Event]:
+        """Events of background agents since the last call."""
+        if not self._events:
+            return ()
+        taken = tuple(self._events)
+        self._events.clear()
+        self._news.clear()
+        return taken
+
+    def on_event(self, wake: Callable[[], object]) -> Callable[[], None]:
+        """Call `wake` for each new event, until the returned function is called."""
+        self._wake = wake
+
+        def unhook() -> None:
+            self._wake = lambda: None
+
+        return unhook
+
+    async def wait_for_events(self) -> None:
+        """Wait until `take_events` has something to return."""
+        await self._news.wait()
+
+    # ------------------------------------------------------------------------------------------------------- stopping
+
+    async def stop(self, agent_id: str, reason: AbortReason = AbortReason.USER_CANCEL) -> bool:
+        """Stop an agent that this engine has started; false if there is no such agent."""
+        if (run := self._foreground.get(agent_id)) is not None:
+            run.stop()
+            return True
+        one = self._background.get(agent_id)
+        if one is None or one.working is None:
+            return False
+        one.controller.abort(reason)
+        await asyncio.wait([one.working], timeout=CLOSE_SECONDS)
+        await cancel_and_wait([one.working])
+        return True
+
+    async def aclose(self) -> None:
+        """Stop all background agents, because the session ends."""
+        ids = [id for id, one in self._background.items() if one.working is not None and not one.working.done()]
+        await asyncio.gather(*(self.stop(id, AbortReason.SHUTDOWN) for id in ids))
+
+
+def _worktree_from(setup: AgentSetup) -> AgentWorktree:
+    if setup.open_worktree is None:
+        raise AgentError("There are no git worktrees here.")
+    return setup.open_worktree()
+
+
+@frozen
+class CallHooks:
+    """How an agent reaches the loop of the call that started it."""
+
+    late: list[ev.Event]
+    """Events for the loop to show when it passes by."""
+    interrupt: Callable[[], None]
+    """The user refused one of the agent's calls and asked to stop."""
+
+
+@frozen
+class CallAgents:
+    """Implements `AgentStarter` for one call."""
+
+    agents: Agents
+    emit: EmitEvent
+    call: CallHooks
+
+    def problem(self, task: AgentTask) -> str | None:
+        return self.agents.problem(task)
+
+    async def start(self, task: AgentTask, signal: AbortSignal) -> Output:
+        return await self.agents.start(task, signal, self.emit, self.call)
+
+    def has_background(self, agent_id: str) -> bool:
+        return any(task.id == agent_id for task in self.agents.tasks)
+
+    async def stop(self, agent_id: str) -> str:
+        await self.agents.stop(agent_id)
+        self.agents.mark_reported(agent_id)
+        return self.agents.output(agent_id)

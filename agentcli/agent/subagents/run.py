@@ -1,0 +1,198 @@
+"""One agent from its start to its report. Its events go out with its id, as they happen."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+
+from agentcli.agent.ports import EmitEvent
+from agentcli.agent.subagents.setup import AgentWorktree, ChildEngine
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import in_thread
+from agentcli.core.errors import AgentError
+from agentcli.core.format import elapsed, money, token_count
+from agentcli.core.ids import Clock
+from agentcli.core.messages import Origin
+from agentcli.core.plural import counted
+from agentcli.tools.base import AgentTask, Output
+
+MOST_FOUND = 20_000
+"""Characters of what an agent that failed has said."""
+_NOT_FORWARDED = (ev.SessionStarted, ev.LoopEnded, ev.Result, ev.RawStreamed)
+_ABORTED = ("aborted_streaming", "aborted_tools")
+
+
+@dataclass(slots=True)
+class AgentRun:
+    """`run()` ends with the agent; then `output` is the result of the call that started it."""
+
+    id: str
+    name: str
+    task: AgentTask
+    clock: Clock
+    engine: ChildEngine | None
+    """None when it has ended."""
+    parent: str = ""
+    """The id of the agent that started it."""
+    worktree: AgentWorktree | None = None
+    kept: str = ""
+    """Its worktree, if that has changes and was kept."""
+    status: str = "running"
+    """running, completed, failed or stopped."""
+    text: str = ""
+    """Its report; if it failed, why and what it had found."""
+    turns: int = 0
+    tokens: int = 0
+    cost_usd: float | None = 0.0
+    began: float = 0.0
+    seconds: float = 0.0
+    is_reported: bool = False
+    """The model has its report as a result."""
+    declined: bool = False
+    """The user refused one of its calls and asked to stop."""
+    said: list[str] = field(default_factory=list)
+    is_stopped: bool = False
+    """The user stopped it alone."""
+    session_id: str = ""
+    model: str = ""
+    _result: ev.Result | None = None
+
+    async def run(self, signal: AbortSignal, emit: EmitEvent) -> None:
+        """Never raises but for cancellation, which also ends the agent."""
+        engine, self.began = self.engine, self.clock.monotonic()
+        assert engine is not None
+        self.session_id, self.model = engine.session_id, engine.model
+        unhook = signal.on_abort(engine.abort)
+        try:
+            await emit(self.started())
+            await self._follow(engine, signal, emit)
+            self._conclude(signal)
+        finally:
+            unhook()
+            self.engine = None
+            self.seconds = self.clock.monotonic() - self.began
+            if self.status == "running":
+                self.status, self.text = "stopped", f"The agent {self.id} was cut off. {self._found()}"
+            await engine.aclose()
+            await self._leave_worktree()
+
+    async def _leave_worktree(self) -> None:
+        worktree = self.worktree
+        if worktree is None:
+            return
+        try:
+            kept = await in_thread(worktree.close)
+        except AgentError as error:
+            self.text += f"\n\n[Its worktree {worktree.path} was not removed: {error}]"
+            kept = True
+        if kept:
+            self.kept = str(worktree.path)
+            self.text += f"\n\n[Its changes are in the worktree {worktree.path}, branch {worktree.branch}.]"
+
+    def stop(self) -> None:
+        """Stop this agent alone; its report says so, and whoever started it goes on."""
+        self.is_stopped = True
+        if self.engine is not None:
+            self.engine.abort()
+
+    async def _follow(self, engine: ChildEngine, signal: AbortSignal, emit: EmitEvent) -> None:
+        async with aclosing(engine.submit(self.task.prompt, mentions="")) as events:
+            async for event in events:
+                if signal.reason is not None:
+                    # The abort may have come before there was a submission to stop.
+                    engine.abort(signal.reason)
+                elif self.is_stopped:
+                    engine.abort()
+                self._note(event)
+                if not isinstance(event, _NOT_FORWARDED):
+                    await emit(event if event.agent else replace(event, agent=self.id))
+
+    def _note(self, event: ev.Event) -> None:
+        if isinstance(event, ev.UsageReported):
+            self.tokens += event.usage.prompt_tokens + event.usage.output_tokens
+            known = self.cost_usd is not None and event.cost_usd is not None
+            self.cost_usd = (self.cost_usd or 0.0) + (event.cost_usd or 0.0) if known else None
+        if event.agent:
+            return
+        if isinstance(event, ev.MessageAppended) and event.message.origin is Origin.REPLY:
+            self.turns += not event.message.is_copy
+            if event.message.text.strip():
+                self.said.append(event.message.text.strip())
+        elif isinstance(event, ev.Result):
+            self._result = event
+
+    def _conclude(self, signal: AbortSignal) -> None:
+        result = self._result
+        assert result is not None
+        if not result.is_error:
+            self.status = "completed"
+            self.text = result.text.strip() or "The agent ended without a report."
+            return
+        aborted = result.terminal in _ABORTED
+        self.declined = aborted and not signal.aborted and not self.is_stopped
+        self.status = "stopped" if aborted else "failed"
+        why = "was stopped before it was done" if aborted else f"failed: {'; '.join(result.errors)}"
+        self.text = f"The agent {self.id} {why.rstrip('.')}. {self._found()}"
+
+    def _found(self) -> str:
+        said = "\n\n".join(self.said)
+        if not said:
+            return "It had reported nothing yet."
+        cut = f"[…]{said[-MOST_FOUND:]}" if len(said) > MOST_FOUND else said
+        return f"What it had reported until then:\n\n{cut}"
+
+    # ---------------------------------------------------------------------------------------------------- its frame
+
+    def started(self) -> ev.AgentStarted:
+        return ev.AgentStarted(
+            agent=self.id,
+            tool_use_id=self.task.call_id,
+            name=self.name,
+            description=self.task.description,
+            model=self.model,
+            background=self.task.background,
+            session_id=self.session_id,
+            parent=self.parent,
+            worktree="" if self.worktree is None else str(self.worktree.path),
+        )
+
+    def finished(self) -> ev.AgentFinished:
+        return ev.AgentFinished(
+            agent=self.id,
+            tool_use_id=self.task.call_id,
+            name=self.name,
+            description=self.task.description,
+            status=self.status,
+            turns=self.turns,
+            tokens=self.tokens,
+            cost_usd=self.cost_usd,
+            duration_ms=int(self.seconds * 1000),
+            text=self.text,
+            background=self.task.background,
+            worktree=self.kept,
+        )
+
+    @property
+    def summary(self) -> str:
+        """How it ended, in one line."""
+        parts = [counted(self.turns, "turn"), f"{token_count(self.tokens)} tokens"]
+        if self.cost_usd is not None:
+            parts.append(money(self.cost_usd))
+        what = () if self.status == "completed" else (self.status,)
+        return " · ".join((*what, *parts, elapsed(self.seconds)))
+
+    def output(self) -> Output:
+        return Output(
+            self.text,
+            is_error=self.status != "completed",
+            summary=self.summary,
+            structured={
+                "status": self.status,
+                "agentId": self.id,
+                "sessionId": self.session_id,
+                "content": [{"type": "text", "text": self.text}],
+                "totalTokens": self.tokens,
+                "totalDurationMs": int(self.seconds * 1000),
+            },
+        )

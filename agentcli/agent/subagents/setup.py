@@ -1,0 +1,104 @@
+"""What a child engine is made of, beside what it shares with the engine that starts it."""
+
+from __future__ import annotations
+
+from asyncio import Semaphore
+from collections.abc import AsyncGenerator, Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from agentcli.agent.costs.costs import Costs
+from agentcli.agent.ports import Hooks
+from agentcli.agent.profile import Profile
+from agentcli.agent.questions import Questions
+from agentcli.agent.subagents.specs import AgentSpec
+from agentcli.core.abort import AbortReason
+from agentcli.core.events import Event
+from agentcli.core.frozen import frozen
+from agentcli.tools.base import ToolContext
+from agentcli.tools.registry import Registry
+
+MOST_AGENTS = 10
+
+
+class AgentGroup:
+    """Shared by all agents of a session: their numbers, and how many run at the same time."""
+
+    def __init__(self, most: int = MOST_AGENTS) -> None:
+        self.most = most
+        self.slots = Semaphore(most)
+        self._numbers: dict[str, int] = {}
+
+    def new_id(self, name: str) -> str:
+        """`explore-2`: short, and readable in a question and in `/cost`."""
+        number = self._numbers[name] = self._numbers.get(name, 0) + 1
+        return f"{name}-{number}"
+
+
+@frozen
+class ParentLink:
+    """What an agent's engine shares with the engine of the session."""
+
+    agent: str
+    """The agent's id."""
+    depth: int
+    """1 for an agent that the session itself started."""
+    questions: Questions
+    costs: Costs
+    group: AgentGroup
+
+
+class ChildEngine(Protocol):
+    """What a running agent needs of its engine."""
+
+    @property
+    def session_id(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    def submit(self, prompt: str, typed: str = "", mentions: str | None = None) -> AsyncGenerator[Event, None]: ...
+    def abort(self, reason: AbortReason = AbortReason.USER_CANCEL) -> None: ...
+    async def aclose(self) -> None: ...
+
+
+class AgentWorktree(Protocol):
+    """A git worktree for one agent."""
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def branch(self) -> str: ...
+    def close(self) -> bool:
+        """Remove it if nothing in it has changed; returns whether it was kept. Blocking; raises `AgentError`."""
+        ...
+
+
+@frozen
+class AgentOrder:
+    """One agent to be built."""
+
+    link: ParentLink
+    spec: AgentSpec
+    description: str
+    model: str
+    """The model that the call asked for; "" for the agent's own."""
+    session_id: str
+    """Of the engine that starts it, as are the following."""
+    registry: Registry
+    hooks: Hooks
+    profile: Profile
+    tool_context: ToolContext
+    worktree: AgentWorktree | None = None
+    """Where it works; None: where its parent does."""
+
+
+@frozen
+class AgentSetup:
+    """How an engine starts agents. `assemble` provides it."""
+
+    build: Callable[[AgentOrder], ChildEngine]
+    """Raises `AgentError` or `OSError`."""
+    defined: Callable[[], Mapping[str, AgentSpec]] = dict
+    """Agents beyond the built-in ones, as they are now; one of the same name takes the place of a built-in one."""
+    most: int = MOST_AGENTS
+    open_worktree: Callable[[], AgentWorktree] | None = None
+    """Makes a git worktree. Blocking; raises `AgentError`. None: there are none here."""

@@ -1,0 +1,136 @@
+"""What an agent is: its prompt, its tools and its limits. Built in, or defined by a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import Json
+from agentcli.definitions.files import AgentFile
+from agentcli.tools.base import Tool, ToolContext
+from agentcli.tools.registry import Registry
+
+DEEPEST = 2
+"""Agents may start agents, which may not start any."""
+TASK = "Task"
+SMALL_MODEL = "small"
+_READING = ("Read", "Glob", "Grep", "Bash", "WebFetch", "WebSearch")
+_ONLY_MAIN = frozenset({"AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "StructuredOutput"})
+"""Tools that address the user, or the caller of the session."""
+
+
+_REPORT = (
+    "Your last message is your report: it goes to the agent that gave you the task, not to the user. Report what was "
+    "asked for, with absolute paths and line numbers where they help, and say what you could not find out. "
+    "You cannot ask back: take the sensible reading and name your assumptions."
+)
+
+
+@frozen
+class AgentSpec:
+    name: str
+    description: str
+    """When to use it; the model reads this."""
+    prompt: str
+    tools: tuple[str, ...] | None = None
+    """None: all that the session has."""
+    disallowed_tools: tuple[str, ...] = ()
+    model: str = ""
+    """A model, an alias, `small` for the small model, or "" and `inherit` for the session's own."""
+    max_turns: int | None = None
+    background: bool = False
+    worktree: bool = False
+    """It works in a git worktree of its own."""
+    read_only: bool = False
+    """Only calls that change nothing are run, whatever the tool."""
+    source: str = "built in"
+    """The file, for the user."""
+
+    @property
+    def system(self) -> str:
+        """Its system prompt as a sub-agent."""
+        return f"{self.prompt}\n\n{_REPORT}"
+
+
+BUILTIN: Mapping[str, AgentSpec] = {
+    spec.name: spec
+    for spec in (
+        AgentSpec(
+            "explore",
+            "Searches and reads files and the web, changes nothing. Fast and cheap.",
+            "You explore a code base to answer a question. You change nothing: read, search, and run only commands "
+            "that read. Search broadly first, several calls at a time, then read the parts that matter. Stop as soon "
+            "as the question is answered.",
+            tools=_READING,
+            model=SMALL_MODEL,
+            read_only=True,
+        ),
+        AgentSpec(
+            "general",
+            "Works on any task with all tools.",
+            "You work on one task from start to end, with the tools you have. Do what was asked for and nothing "
+            "beyond it. Prefer changing existing files to adding new ones, and check your changes where you can.",
+        ),
+        AgentSpec(
+            "plan",
+            "Reads the code and writes a plan for a change, changes nothing.",
+            "You plan a change to a code base. You change nothing: read, search, and run only commands that read. "
+            "Find the code that the change touches and the conventions it has to follow. Then write the plan: the "
+            "steps in order, the files and functions of each, what could go wrong, and how to check the result.",
+            tools=_READING,
+            read_only=True,
+        ),
+    )
+}
+
+
+def spec_of(file: AgentFile) -> AgentSpec:
+    return AgentSpec(
+        name=file.name,
+        description=file.description,
+        prompt=file.prompt.strip(),
+        tools=file.tools,
+        disallowed_tools=file.disallowed_tools,
+        model=file.model,
+        max_turns=file.max_turns,
+        background=file.background,
+        worktree=file.worktree,
+        source=file.origin.label,
+    )
+
+
+def tools_of(spec: AgentSpec, registry: Registry, depth: int) -> Registry:
+    """The tools that an agent gets of its parent's."""
+    left_out = {*_ONLY_MAIN, *(_tool_name(name) for name in spec.disallowed_tools)}
+    if depth >= DEEPEST:
+        left_out.add(TASK)
+    chosen: Iterable[Tool] = registry
+    if spec.tools is not None:
+        found = (registry.get(_tool_name(name)) for name in spec.tools)
+        chosen = dict.fromkeys(tool for tool in found if tool is not None)
+    kept = [tool for tool in chosen if tool.name not in left_out]
+    return Registry([cast(Tool, _ReadOnly(tool)) for tool in kept] if spec.read_only else kept)
+
+
+def _tool_name(text: str) -> str:
+    """`Bash(git log *)` names the tool; what of it is allowed is a matter of permission rules."""
+    return text.partition("(")[0].strip()
+
+
+class _ReadOnly:
+    """A tool that refuses each call that may change something."""
+
+    def __init__(self, tool: Tool) -> None:
+        self._tool = tool
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tool, name)
+
+    def check(self, input: Json, context: ToolContext) -> str | None:
+        if problem := self._tool.check(input, context):
+            return problem
+        changing = any(need.kind in ("write", "execute", "other") for need in self._tool.needs(input, context))
+        if changing and not self._tool.is_safe(input):
+            return "This agent changes nothing: only calls that read are possible. Report what you would have done."
+        return None

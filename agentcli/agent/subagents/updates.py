@@ -1,0 +1,73 @@
+"""What the model is told about agents beside prompts and results: which there are, and reports from the background."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from agentcli.agent.loop_state import LoopState
+from agentcli.agent.ports import Attachments
+from agentcli.agent.subagents.run import AgentRun
+from agentcli.agent.subagents.specs import AgentSpec
+from agentcli.core.ids import Ids
+from agentcli.core.messages import NOTE, Message, Origin, user_message
+from agentcli.core.plaintext import plain_line
+
+_AGENTS = "agents"
+"""In a message's meta: the agents that this attachment lists."""
+_MOST_LISTED = 50
+_LONGEST = 300
+_LONGEST_REPORT = 30_000
+
+Shown = Callable[[Sequence[Message]], Sequence[Message]]
+
+
+class AgentList(Attachments):
+    """Lists the agents beyond those that the description of Task names. That description is part of the request's
+    prefix and never changes, so agents from files, and changes of them, are told here."""
+
+    def __init__(self, defined: Callable[[], Mapping[str, AgentSpec]], ids: Ids, shown: Shown) -> None:
+        self._defined = defined
+        self._ids = ids
+        self._shown = shown
+
+    async def collect(self, state: LoopState) -> Sequence[Message]:
+        now = {name: plain_line(spec.description, _LONGEST) for name, spec in sorted(self._defined().items())}
+        in_sight = reversed(self._shown(state.messages))
+        told: object = next((message.meta[_AGENTS] for message in in_sight if _AGENTS in message.meta), {})
+        if told == now:
+            return ()
+        lines = [f"- {name}: {description}" for name, description in list(now.items())[:_MOST_LISTED]]
+        text = "[Task can also start these agents:\n" + "\n".join(lines) + "]"
+        if not now:
+            text = "[The agents that were listed before are gone. Task can start explore, general and plan.]"
+        return (user_message(text, self._ids.new(), Origin.ATTACHMENT, {_AGENTS: now, NOTE: {"about": _AGENTS}}),)
+
+
+class AgentReports(Attachments):
+    """Hands the reports of background agents to the model, each once."""
+
+    def __init__(self, runs: Callable[[], Sequence[AgentRun]], ids: Ids) -> None:
+        self._runs = runs
+        self._ids = ids
+        self._reported: dict[str, str] = {}
+        """By the id of the agent, the message with its report."""
+
+    async def collect(self, state: LoopState) -> Sequence[Message]:
+        ended = [run for run in self._runs() if run.status != "running" and not run.is_reported]
+        if not ended:
+            return ()
+        # A message that an abort kept out of the log is given again.
+        in_log = {message.id for message in state.messages}
+        return [self._report(run) for run in ended if self._reported.get(run.id, "") not in in_log]
+
+    def _report(self, run: AgentRun) -> Message:
+        message_id = self._reported[run.id] = self._ids.new()
+        what = f"{run.id} ({plain_line(run.task.description, 100)})"
+        text = run.text if len(run.text) <= _LONGEST_REPORT else f"{run.text[:_LONGEST_REPORT]}\n[The rest is cut off.]"
+        note = {"about": "background", "agents": [run.id]}
+        return user_message(
+            f"[The background agent {what} has ended: {run.status}. Its report:]\n\n{text}",
+            message_id,
+            Origin.ATTACHMENT,
+            {NOTE: note},
+        )

@@ -1,0 +1,136 @@
+"""Builds the engines of sub-agents: what an agent has of its own, and what it shares with the session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+from agentcli import __version__
+from agentcli.agent.engine import Engine
+from agentcli.agent.engine_setup import EngineSetup
+from agentcli.agent.ports import Extensions
+from agentcli.agent.profile import Bounds, Profile
+from agentcli.agent.subagents.hooks import AgentHooks
+from agentcli.agent.subagents.setup import MOST_AGENTS, AgentOrder, AgentSetup, AgentWorktree
+from agentcli.agent.subagents.specs import SMALL_MODEL, AgentSpec, spec_of, tools_of
+from agentcli.agent.subagents.workspace import AgentWorkspace
+from agentcli.assemble.agent_flags import agents_from_flag
+from agentcli.assemble.agent_worktree import AgentPlace
+from agentcli.assemble.attachments import AttachmentsBuilder
+from agentcli.assemble.context_pipeline import collapser_for, pipeline_for
+from agentcli.assemble.environment import Environment
+from agentcli.assemble.sessions import OpenedSession, SessionBuilder
+from agentcli.context.prompt import system_parts
+from agentcli.definitions.library import Library
+from agentcli.providers.catalog import nearest_effort
+from agentcli.session.base import SessionContext, Store
+from agentcli.tools.files.read_cache import ReadCache
+from agentcli.workspace.base import Workspace
+
+
+class SubagentBuilder:
+    def __init__(self, env: Environment, sessions: SessionBuilder, definitions: Library) -> None:
+        self._env = env
+        self._sessions = sessions
+        self._definitions = definitions
+        self._from_flag = agents_from_flag(env.options.agents)
+        self._session: EngineSetup | None = None
+        self._places: WeakValueDictionary[Path, AgentPlace] = WeakValueDictionary()
+        """Open worktrees, by the folder that agents work in."""
+
+    def session_engine(self, setup: EngineSetup) -> Engine:
+        """The session's own engine, with which agents share most of what they have."""
+        self._session = setup
+        return Engine(setup)
+
+    def setup(self) -> AgentSetup:
+        most = self._env.settings.integer("maxAgents") or MOST_AGENTS
+        return AgentSetup(self.build, self.defined, most, self._open_worktree)
+
+    def defined(self) -> Mapping[str, AgentSpec]:
+        """Agents beyond the built-in ones."""
+        return {name: spec_of(file) for name, file in self._definitions.agents.items()} | dict(self._from_flag)
+
+    def build(self, order: AgentOrder) -> Engine:
+        parent, spec = self._session, order.spec
+        assert parent is not None
+        context, permissions = order.tool_context, parent.permissions
+        workspace: Workspace = AgentWorkspace(parent.extensions.workspace)
+        env, sessions = self._env, self._sessions
+        if (place := self._place(order)) is not None:
+            env, sessions, permissions = place.env, place.sessions, place.permissions
+            context = replace(place.context, shells=context.shells, reaches=permissions.reaches)
+            workspace = Workspace("Changes in a worktree are undone with git.")
+        session = OpenedSession(self._store(parent, order))
+        builder = AttachmentsBuilder(env, session, context.hides, memory=False)
+        collapser = collapser_for(env.settings, session.view)
+        extensions = Extensions(
+            hooks=AgentHooks(order.hooks, order.link.agent, spec.name),
+            collapser=collapser,
+            attachments=builder.agent_attachments(permissions),
+            workspace=workspace,
+        )
+        return Engine(
+            EngineSetup(
+                provider=parent.provider,
+                registry=tools_of(spec, order.registry, order.link.depth),
+                store=session.store,
+                permissions=permissions,
+                profile=self._profile(parent, order, sessions),
+                tool_context=replace(context, read_cache=ReadCache()),
+                catalog=parent.catalog,
+                ids=parent.ids,
+                clock=parent.clock,
+                interactive=parent.interactive,
+                bounds=Bounds(max_turns=spec.max_turns or parent.bounds.max_turns),
+                tuning=parent.tuning,
+                extensions=extensions,
+                view=session.view,
+                pipeline=pipeline_for(env.settings, context.results_dir, collapser),
+                instruction_notices=builder.news,
+                environ=parent.environ,
+                instruction_files=builder.files,
+                agents=parent.agents,
+                link=order.link,
+            )
+        )
+
+    def _open_worktree(self) -> AgentWorktree:
+        assert self._session is not None
+        return AgentPlace(self._env, self._session.permissions, self._session.tool_context.results_dir)
+
+    def _place(self, order: AgentOrder) -> AgentPlace | None:
+        """The worktree of an agent; agents that it starts work there too."""
+        if isinstance(order.worktree, AgentPlace):
+            self._places[order.worktree.context.root] = order.worktree
+            return order.worktree
+        return self._places.get(order.tool_context.root)
+
+    def _store(self, parent: EngineSetup, order: AgentOrder) -> Store:
+        """A session of its own, hidden from lists; kept if the parent's is."""
+        env = self._env
+        new_id, state_dir = parent.ids.new(), env.paths.state_dir
+        if parent.store.path is None or state_dir is None:
+            return Store(new_id)
+        from agentcli.session.store import SessionStore
+
+        place = SessionContext(state_dir, env.cwd, parent.clock, parent.ids, __version__)
+        store = SessionStore.create(place, new_id, order.session_id)
+        store.set_title(f"{order.link.agent}: {order.description}")
+        return store
+
+    def _profile(self, parent: EngineSetup, order: AgentOrder, sessions: SessionBuilder) -> Profile:
+        profile, catalog = order.profile, parent.catalog
+        wanted = order.model or order.spec.model
+        model = profile.model
+        if wanted == SMALL_MODEL:
+            model = profile.small_model
+        elif wanted and wanted != "inherit":
+            model = catalog.resolve(wanted)
+        effort = profile.effort
+        if effort is not None and model != profile.model:
+            effort, _change = nearest_effort(catalog.get(model), effort)
+        system = system_parts(order.spec.system, None, sessions.context(memory=False))
+        return replace(profile, model=model, effort=effort, system=system, task_budget=None, raw_events=False)

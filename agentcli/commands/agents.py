@@ -1,0 +1,55 @@
+"""/agents: the sub-agents that Task can start, and those that run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from agentcli.agent.engine import Engine
+from agentcli.agent.subagents.run import AgentRun
+from agentcli.agent.subagents.specs import AgentSpec
+from agentcli.commands.base import Manual, say
+from agentcli.core.events import Event
+from agentcli.core.plaintext import plain_line
+
+MANUAL = Manual(
+    "The model starts sub-agents with the Task tool. To define one, put a Markdown file into .agentcli/agents/ or into "
+    "agents/ of your configuration folder.",
+    (("/agents", "list agents with their tools, model and source"),),
+)
+
+
+async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
+    available = engine.agents.available()
+    if not available:
+        yield say("There are no agents in this session.")
+        return
+    parts = ["\n".join(line for _name, spec in sorted(available.items()) for line in _lines(spec))]
+    if running := engine.agents.running:
+        parts.append("\n".join(["Running:", *(f"  {_running_line(one)}" for one in running)]))
+    problems = [] if engine.definitions is None else [str(one) for one in engine.definitions.problems if _is_agent(one)]
+    if problems:
+        parts.append("\n".join(["Not usable as written:", *(f"  {plain_line(problem, 300)}" for problem in problems)]))
+    yield say("\n\n".join(parts))
+
+
+def _lines(spec: AgentSpec) -> list[str]:
+    tools = "all tools" if spec.tools is None else ", ".join(spec.tools)
+    if spec.disallowed_tools:
+        tools += f" without {', '.join(spec.disallowed_tools)}"
+    facts = [spec.source, tools, f"model {spec.model or 'inherit'}"]
+    if spec.read_only:
+        facts.append("read-only")
+    if spec.max_turns is not None:
+        facts.append(f"at most {spec.max_turns} turns")
+    if spec.background:
+        facts.append("in the background")
+    return [f"{spec.name}  {plain_line(spec.description, 200)}", f"  {plain_line(' · '.join(facts), 300)}"]
+
+
+def _running_line(one: AgentRun) -> str:
+    where = " (background)" if one.task.background else ""
+    return plain_line(f"{one.id}{where}  {one.task.description}", 200)
+
+
+def _is_agent(problem: object) -> bool:
+    return "/agents/" in str(problem).partition(":")[0]

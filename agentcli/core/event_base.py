@@ -1,0 +1,10 @@
+"""What all events have."""
+
+from __future__ import annotations
+
+from agentcli.core.frozen import frozen
+
+
+@frozen(kw_only=True)
+class Event:
+    agent: str = ""

@@ -1,0 +1,171 @@
+"""Events of sub-agents to what their blocks show. Pure: time comes in, values go out.
+
+Each agent has a presenter of its own, so that its transcript is made like that of the session; its items are kept in
+its `AgentProgress`, not in the session's transcript. A block reads the progress whenever it is painted, so most events
+need no operation at all.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agentcli.core import events as ev
+from agentcli.core.messages import Origin
+from agentcli.core.plaintext import plain_line
+from agentcli.tui.agent_progress import STARTING, AgentItem, AgentProgress
+from agentcli.tui.model import Operation, Replace
+
+if TYPE_CHECKING:
+    from agentcli.tui.presenter import Presenter
+
+ENDED_KEPT = 10
+"""Agents that have ended and keep their transcript in memory. Of those before, the report stays."""
+_OF_SESSION = (ev.RulesLearned, ev.ModeChanged)
+"""Events of an agent that concern the whole session."""
+_BETWEEN = ("", "Working", "Waiting for the model")
+"""What an agent does between two things worth showing: the last one says more."""
+
+
+def _doing(event: ev.Event, activity: str, before: str) -> str:
+    if isinstance(event, ev.PermissionRequested):
+        return plain_line(event.title, 200)
+    return before if activity in _BETWEEN and before != STARTING else activity or before
+
+
+@dataclass(slots=True)
+class _Run:
+    """An agent that has not ended."""
+
+    progress: AgentProgress
+    presenter: Presenter
+    """Of its own events."""
+    item_id: str
+    parent: str
+    background: bool
+    """Goes on when the submission ends: it, or the agent that started it, is a background agent."""
+
+
+class AgentPresenters:
+    def __init__(self, session: Presenter, new_presenter: Callable[[str], Presenter]) -> None:
+        """`session`: the presenter of the main conversation. `new_presenter` makes one for an agent, by its id."""
+        self._session = session
+        self._new_presenter = new_presenter
+        self._runs: dict[str, _Run] = {}
+        self._ended: deque[AgentProgress] = deque()
+
+    @property
+    def running(self) -> int:
+        return sum(run.progress.is_running for run in self._runs.values())
+
+    @property
+    def running_in_foreground(self) -> int:
+        """Agents that the submission waits for."""
+        return sum(run.progress.is_running for run in self._runs.values() if not run.background and not run.parent)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether an agent that the submission waits for waits for the user's answer."""
+        return any(run.progress.status == "waiting" for run in self._runs.values() if not run.background)
+
+    def show(self, event: ev.Event, now: float, *, halted: bool = False) -> list[Operation]:
+        """`halted`: the submission was interrupted; of the agents it waits for, only their end still counts."""
+        if isinstance(event, ev.AgentStarted):
+            return self._start(event, now)
+        run = self._runs.get(event.agent)
+        if isinstance(event, ev.AgentFinished):
+            return self._finish(event, run, now)
+        if run is None or (halted and not run.background):
+            return []
+        self._count(event, run)
+        progress = run.progress
+        progress.apply(run.presenter.show_own(event, now))
+        progress.doing = _doing(event, run.presenter.activity.text, progress.doing)
+        before = progress.status
+        progress.status = "waiting" if run.presenter.activity.phase == "waiting" else "running"
+        self._touch(run)
+        operations = self._replaced(run) if progress.status != before else []
+        if isinstance(event, _OF_SESSION):
+            operations += self._session.note_event(event)
+        return operations
+
+    def stop_foreground(self, now: float) -> list[Operation]:
+        """The submission was interrupted."""
+        operations: list[Operation] = []
+        for run in self._runs.values():
+            if not run.background and run.progress.is_running:
+                run.progress.apply(run.presenter.settled(now))
+                run.progress.stop(now)
+                operations += self._replaced(run)
+        return operations
+
+    def end(self, now: float, *, all: bool = False) -> list[Operation]:
+        """The submission is over, or the process (`all`): agents without an end of their own were cut off."""
+        ended = {id: run for id, run in self._runs.items() if all or not run.background}
+        operations: list[Operation] = []
+        for id, run in ended.items():
+            run.progress.apply(run.presenter.settled(now))
+            run.progress.stop(now)
+            operations += self._replaced(run)
+            self._forget(id, run)
+        return operations
+
+    def _start(self, event: ev.AgentStarted, now: float) -> list[Operation]:
+        parent = self._runs.get(event.parent) if event.parent else None
+        progress = AgentProgress(event, now)
+        owner = parent.presenter if parent is not None else self._session
+        item, operations = owner.start_agent(event.tool_use_id, progress)
+        background = event.background or (parent is not None and parent.background)
+        self._runs[event.agent] = _Run(
+            progress, self._new_presenter(event.agent), item.id, event.parent if parent is not None else "", background
+        )
+        if parent is None:
+            return operations
+        parent.progress.apply(operations)
+        self._touch(parent)
+        return []
+
+    def _finish(self, event: ev.AgentFinished, run: _Run | None, now: float) -> list[Operation]:
+        operations: list[Operation] = []
+        if run is not None:
+            run.progress.apply(run.presenter.settled(now))
+            run.progress.finish(event)
+            operations = self._replaced(run)
+            self._touch(run)
+            self._forget(event.agent, run)
+        if event.background:
+            # Its block may be far up by now.
+            operations += self._session.note_event(event)
+        return operations
+
+    def _forget(self, id: str, run: _Run) -> None:
+        self._runs.pop(id, None)
+        self._ended.append(run.progress)
+        while len(self._ended) > ENDED_KEPT:
+            self._ended.popleft().drop_items()
+
+    def _count(self, event: ev.Event, run: _Run) -> None:
+        if isinstance(event, ev.MessageAppended) and event.message.origin is Origin.REPLY:
+            run.progress.turns += not event.message.is_copy
+        if not isinstance(event, ev.UsageReported):
+            return
+        counted: _Run | None = run
+        while counted is not None:
+            progress = counted.progress
+            progress.tokens += event.usage.prompt_tokens + event.usage.output_tokens
+            known = progress.cost_usd is not None and event.cost_usd is not None
+            progress.cost_usd = (progress.cost_usd or 0.0) + (event.cost_usd or 0.0) if known else None
+            counted = self._runs.get(counted.parent)
+
+    def _touch(self, run: _Run) -> None:
+        """Blocks of the agents above show it too."""
+        above = self._runs.get(run.parent)
+        while above is not None:
+            above.progress.version += 1
+            above = self._runs.get(above.parent)
+
+    def _replaced(self, run: _Run) -> list[Operation]:
+        """Have its block painted now; one inside of another agent's is painted with that one."""
+        return [] if run.parent else [Replace(AgentItem(id=run.item_id, progress=run.progress))]

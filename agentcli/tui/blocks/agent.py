@@ -1,0 +1,222 @@
+"""A sub-agent: two rows that say what it does and what it took, and below them its own transcript when opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from rich.cells import cell_len
+from rich.style import Style
+
+from agentcli.core.format import elapsed, money, token_count
+from agentcli.core.plural import counted
+from agentcli.tui.agent_progress import AgentItem, AgentProgress, AgentStatus
+from agentcli.tui.blocks.base import Block, BlockLine
+from agentcli.tui.blocks.gaps import gap
+from agentcli.tui.blocks.rows import MOST_ROWS, beside, decoration, gutter, shortened, size
+from agentcli.tui.model import AnswerItem, Item, ThinkingItem
+from agentcli.tui.theme.palette import Palette
+
+_SIGNS: dict[AgentStatus, str] = {"running": "●", "waiting": "?", "done": "✓", "failed": "✗", "stopped": "■"}
+_LEAST_TITLE = 12
+"""Cells of a title that facts behind it leave free."""
+
+
+@dataclass(slots=True)
+class _Child:
+    """A block of the agent's transcript, and its lines at the last width."""
+
+    block: Block
+    item: Item
+    lines: list[BlockLine] | None = None
+    look: object = None
+
+
+class AgentBlock(Block):
+    item: AgentItem
+    foldable = True
+
+    def __init__(self, item: AgentItem) -> None:
+        super().__init__(item)
+        self._seconds = 0
+        self._shown: object = None
+        """What the last layout showed, as far as it changes while the agent runs."""
+        self._children: dict[str, _Child] = {}
+
+    @property
+    def progress(self) -> AgentProgress:
+        return self.item.progress
+
+    def forget(self) -> None:
+        self._children.clear()
+
+    def tick(self, now: float) -> bool:
+        progress = self.progress
+        if progress.is_running and progress.began:
+            self._seconds = max(0, int(now - progress.began))
+        changed = False
+        for child in self._children.values():
+            if child.block.tick(now):
+                child.lines, changed = None, True
+        return changed or self._state() != self._shown
+
+    @property
+    def source(self) -> str:
+        """Without its transcript, which is the agent's own."""
+        return "\n".join(part for part in (self.progress.title, self.progress.report) if part)
+
+    def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
+        self._shown = self._state()
+        if not self.expanded:
+            self._children.clear()
+        header = self._header(width, palette)
+        below = self._transcript(width, palette) if self.expanded else []
+        # Blank rows set an open block apart from the next one.
+        return [header, *self._summary(width, palette), *below, *([_blank(width)] if below else [])]
+
+    def _state(self) -> object:
+        progress = self.progress
+        figures = (progress.status, progress.doing, progress.tokens, progress.cost_usd, self._seconds)
+        return (*figures, progress.version) if self.expanded else figures
+
+    def _header(self, width: int, palette: Palette) -> BlockLine:
+        """Who works on what, the state and the time."""
+        progress = self.progress
+        mark = f"{_SIGNS[progress.status]} " if width >= 8 else ""
+        name, about = progress.id or progress.name, progress.description
+        words: dict[AgentStatus, str] = {"waiting": "waits for you"}
+        facts = [words.get(progress.status, progress.status)]
+        if progress.background and progress.is_running:
+            facts.append("background")
+        seconds = self._seconds if progress.is_running else progress.seconds
+        facts += [elapsed(round(seconds))] if seconds >= 1 else []
+        title = f"{name} {about}" if about else name
+        shown, after = _fitted(title, facts, width - cell_len(mark), cell_len(name) + _LEAST_TITLE)
+        runs = [
+            (mark, _mark_style(progress.status, palette)),
+            (shown[: len(name)], palette.tool),
+            (shown[len(name) :], palette.text),
+            (after, palette.muted),
+        ]
+        return BlockLine(decoration(runs, width).strip, title, cell_len(mark))
+
+    def _summary(self, width: int, palette: Palette) -> list[BlockLine]:
+        """What it does now, or the beginning of its report, and what it took so far."""
+        progress = self.progress
+        text = progress.doing if progress.is_running else ""
+        if progress.status in ("done", "failed"):
+            text = _first_line(progress.report)
+        facts = [f"{token_count(progress.tokens)} tokens"] if progress.tokens else []
+        facts += [money(progress.cost_usd)] if progress.cost_usd else []
+        facts += [counted(progress.turns, "turn")] if progress.turns and not progress.is_running else []
+        if not progress.is_running and not text:
+            text, facts = " · ".join(facts), []
+        if not text:
+            return []
+        before = gutter(width, _gutter_style(progress, palette))
+        shown, after = _fitted(text, facts, width - size(before), _LEAST_TITLE)
+        style = palette.error if progress.status == "failed" else palette.muted
+        return [decoration([*before, (shown, style), (after, palette.faint)], width)]
+
+    def _transcript(self, width: int, palette: Palette) -> list[BlockLine]:
+        progress = self.progress
+        before = gutter(width, _gutter_style(progress, palette))
+        inner = max(1, width - size(before))
+        items = progress.items()
+        self._children = {item.id: self._child(item) for item in items}
+        lines = [decoration([(text, palette.muted)], inner) for text in _about(progress, bool(items))]
+        above: Item | None = None
+        for item in [*items, *_report(progress, items)]:
+            if above is None or gap(above, item):
+                lines.append(_blank(inner))
+            lines += self._lines(self._children.get(item.id) or self._child(item), inner, palette)
+            above = item
+        if len(lines) > MOST_ROWS:
+            lines = lines[-MOST_ROWS:]
+        return beside(lines, before)
+
+    def _child(self, item: Item) -> _Child:
+        from agentcli.tui.blocks.make import make_block
+
+        child = self._children.get(item.id)
+        if child is None or type(child.item) is not type(item):
+            child = _Child(make_block(item), item)
+            # An agent inside of this one is opened with it.
+            child.block.expanded = isinstance(item, AgentItem)
+        elif child.item is not item:
+            _update(child.block, child.item, item)
+            child.item, child.lines = item, None
+        return child
+
+    def _lines(self, child: _Child, width: int, palette: Palette) -> list[BlockLine]:
+        live = isinstance(child.item, AgentItem)
+        look = (width, palette)
+        if child.lines is None or child.look != look or live or child.block.behind:
+            lines = child.block.layout(width, palette)
+            while child.block.behind:
+                lines = child.block.layout(width, palette)
+            child.lines, child.look = list(lines), look
+        return child.lines
+
+
+def _fitted(text: str, facts: Sequence[str], room: int, least: int) -> tuple[str, str]:
+    """Text and the facts behind it in one row. The last facts give way if they left less than `least` cells."""
+    kept = list(facts)
+    wanted = min(cell_len(text), max(least, room // 2))
+    while kept and sum(cell_len(fact) + 3 for fact in kept) + wanted > room:
+        kept.pop()
+    after = "".join(f" · {fact}" for fact in kept)
+    return shortened(text, room - cell_len(after)), after
+
+
+def _first_line(text: str) -> str:
+    return next((line for line in text.split("\n") if line.strip()), "").strip().lstrip("#*-> ").rstrip(":")
+
+
+def _update(block: Block, before: Item, now: Item) -> None:
+    """Text that only grew is not laid out again from its beginning."""
+    if isinstance(now, AnswerItem | ThinkingItem) and isinstance(before, AnswerItem | ThinkingItem):
+        text = before.text
+        if now.text.startswith(text) and replace(now, text=text) == before:
+            block.grow(now.text[len(text) :])
+            block.item = now
+            return
+    block.replace(now)
+
+
+def _blank(width: int) -> BlockLine:
+    return decoration([], width)
+
+
+def _about(progress: AgentProgress, has_items: bool) -> Iterator[str]:
+    """What is not in the transcript below."""
+    if progress.worktree:
+        yield f"Works in {progress.worktree}" if progress.is_running else f"Its changes are in {progress.worktree}"
+    where = f"session {progress.session_id}" if progress.session_id else "its session file"
+    if has_items and progress.dropped:
+        yield f"… {counted(progress.dropped, 'earlier item')}: see {where}"
+    elif not has_items and not progress.is_running:
+        yield f"Its transcript is in {where}"
+
+
+def _report(progress: AgentProgress, items: Sequence[Item]) -> list[Item]:
+    """The report, unless the transcript ends with it; of an agent that did not finish, why."""
+    text = progress.report
+    if any(isinstance(item, AnswerItem) for item in items):
+        text = "" if progress.status == "done" else _first_line(text)
+    return [AnswerItem(id=f"{progress.id}:report", text=text, done=True)] if text else []
+
+
+def _gutter_style(progress: AgentProgress, palette: Palette) -> Style:
+    return palette.error if progress.status == "failed" else palette.faint
+
+
+def _mark_style(status: AgentStatus, palette: Palette) -> Style:
+    styles: dict[AgentStatus, Style] = {
+        "running": palette.running,
+        "waiting": palette.warning,
+        "done": palette.success,
+        "failed": palette.error,
+        "stopped": palette.warning,
+    }
+    return styles[status]

@@ -1,0 +1,138 @@
+"""What front ends make of a sub-agent's events: nothing of it passes for the main conversation."""
+
+from __future__ import annotations
+
+import asyncio
+
+from agentcli.core import events as ev
+from agentcli.core.ids import SequentialIds
+from agentcli.core.permission import PermissionMode
+from agentcli.headless.notices import notice
+from agentcli.headless.stream_json import Frames
+from agentcli.interactive.draft import Draft
+from agentcli.interactive.driver import SessionDriver
+from agentcli.plain.printer import Printer
+from agentcli.plain.writer import BareWriter
+from agentcli.tui.presenter import Presenter
+from tests.interactive.test_driver import Record, played
+from tests.support.fakes import Bench, FakeTool, collect
+from tests.support.scripts import call, pause, reply
+from tests.support.shown import Shown
+from tests.support.subagents import WORKER, agent_bench, task
+from tests.support.virtual import run_virtual
+
+
+def one_agent() -> tuple[Bench, list[ev.Event]]:
+    async def main() -> tuple[Bench, list[ev.Event]]:
+        b, _children = agent_bench(
+            reply("I delegate.", task()),
+            "The end.",
+            reply("Let me look.", call("Look"), match=WORKER),
+            reply("Child's report.", match=WORKER),
+            tools=[FakeTool("Look")],
+        )
+        async with b.engine:
+            return b, await collect(b.engine.submit("go"))
+
+    return run_virtual(main)
+
+
+def test_frames_name_the_call_that_an_agent_works_for() -> None:
+    _b, events = one_agent()
+    mapping = Frames(SequentialIds())
+    frames = [frame for event in events for frame in mapping.frames(event)]
+    use = next(one["message"]["content"][0] for one in frames if _is_call(one, "Task"))
+    replies = [
+        (one["message"]["content"][0].get("text"), one["parent_tool_use_id"])
+        for one in frames
+        if one["type"] == "assistant" and one["message"]["content"][0]["type"] == "text"
+    ]
+    assert replies == [
+        ("I delegate.", None),
+        ("Let me look.", use["id"]),
+        ("Child's report.", use["id"]),
+        ("The end.", None),
+    ]
+    results = [one for one in frames if one["type"] == "user"]
+    assert [one["parent_tool_use_id"] for one in results] == [use["id"], None]
+    subtypes = [one.get("subtype") for one in frames]
+    assert subtypes.count("init") == 1
+    assert [one for one in subtypes if one and one.startswith("task")] == ["task_started", "task_notification"]
+    assert frames[-1]["type"] == "result"
+
+
+def _is_call(frame: dict[str, object], name: str) -> bool:
+    message = frame.get("message")
+    return isinstance(message, dict) and message["content"][0].get("name") == name
+
+
+def test_plain_mode_prints_a_line_at_the_start_and_the_end() -> None:
+    b, events = one_agent()
+    out: list[str] = []
+    printer, writer = Printer(b.engine.title_of), BareWriter(out.append)
+    for event in events:
+        writer.write(printer.show(event, 0.0))
+    text = "".join(out)
+    assert "Agent general-1 started: some work" in text
+    assert "Agent general-1 completed: some work (2 turns" in text
+    assert "Let me look." not in text
+    assert "* Look" not in text
+    assert "The end." in text
+
+
+def test_the_app_shows_no_reply_of_an_agent_as_the_main_one() -> None:
+    _b, events = one_agent()
+    shown, presenter = Shown(), Presenter()
+    for event in events:
+        shown.apply(presenter.show(event, 0.0))
+    texts = str(shown.items)
+    assert "I delegate." in texts
+    assert "Let me look." not in texts
+
+
+def test_a_question_between_submissions_starts_no_activity() -> None:
+    presenter = Presenter()
+    asked = ev.PermissionRequested(
+        agent="general-1", request_id="r", tool_use_id="t", name="Bash", input={}, title="Bash make", reason=""
+    )
+    presenter.show(asked, 0.0)
+    resolved = ev.PermissionResolved(agent="general-1", request_id="r", tool_use_id="t", behavior="allow")
+    presenter.show(resolved, 0.0)
+    assert presenter.activity.phase == ""
+
+
+def test_notices_of_an_agent_say_whose_they_are() -> None:
+    retry = ev.RetryScheduled(
+        agent="explore-1", attempt=1, max_attempts=3, wait_seconds=1, kind="overloaded", text="", status=529
+    )
+    assert (notice(retry) or (0, ""))[1].startswith("explore-1: 529 overloaded")
+    started = ev.AgentStarted(agent="explore-1", tool_use_id="t", name="explore", description="look", model="m")
+    assert (notice(started) or (0, ""))[1] == "Agent explore-1 started: look"
+
+
+@played
+async def test_the_question_of_a_background_agent_outlives_the_submission() -> None:
+    change = FakeTool("Change", safe=False, need="write")
+    b, _children = agent_bench(
+        reply(task(run_in_background=True)),
+        "Started.",
+        reply(pause(5), call("Change"), match=WORKER),
+        reply("Changed.", match=WORKER),
+        tools=[change],
+        mode=PermissionMode.DEFAULT,
+        interactive=True,
+    )
+    record = Record()
+    driver = SessionDriver(record)
+    driver.open(b.engine)
+    driver.send(Draft("go"))
+    await asyncio.sleep(20)
+    assert not driver.busy
+    (question,) = record.asked
+    assert question.agent == "general-1"
+    # Closing it refuses the call; there is no submission to interrupt.
+    driver.answer(question.request_id, None)
+    await asyncio.sleep(5)
+    assert change.runs == []
+    assert b.engine.agents.running == []
+    await driver.close()
