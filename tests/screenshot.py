@@ -1,4 +1,4 @@
-"""Makes the README's picture anew: the real app, in a real terminal, on a scene that is always the same.
+"""Renders the README's screenshot: the real app, in a real terminal, on a fixed scene.
 
     python -m tests.screenshot
 

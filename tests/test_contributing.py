@@ -1,4 +1,4 @@
-"""What CONTRIBUTING says is so: its examples run, and the files it names are there."""
+"""The examples of CONTRIBUTING.md run, and the files it names exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layers of the house (see .github/CONTRIBUTING.md): who may import whom, checked by reading every import."""
+"""The layers of the packages (see .github/CONTRIBUTING.md): who may import whom, checked on every import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The library surface: what programs import from `agentcli`, and that its own texts use nothing else."""
+"""The library surface: what programs import from `agentcli`, and that its own documentation uses nothing else."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_type_checkers_see_the_same_names_as_the_running_program() -> None:
     assert imported == set(agentcli.__all__)
 
 
-def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         agentcli.Nothing  # noqa: B018
 

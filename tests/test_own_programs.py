@@ -1,4 +1,4 @@
-"""Processes are started in one module, so that its rules (absolute path, clean environment) hold for every program."""
+"""Processes are started in one module, so that its rules (absolute path, clean environment) apply to all programs."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_the_check_sees_every_way_to_start_one(source: str) -> None:
     assert list(starts(source))
 
 
-def test_the_modules_that_choose_what_runs_on_the_loop_are_known() -> None:
+def test_the_modules_that_run_programs_on_the_event_loop_are_listed() -> None:
     """`start_program_async` takes any absolute path, so each caller has to be looked at: `tools/process.py`
     passes on the commands of the model and the user, `hooks/command.py` those of the settings, the others run programs
     of our own."""

@@ -1,4 +1,4 @@
-"""What a user gets who installs: the wheel and the sdist are built here, without a network, and looked into."""
+"""What users install: the wheel and the sdist are built here, without a network, and inspected."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_wheel_has_all_that_the_program_reads(built: Path) -> None:
+def test_the_wheel_has_every_file_that_the_program_reads(built: Path) -> None:
     names = set(zipfile.ZipFile(next(built.glob("*.whl"))).namelist())
     package = ROOT / "agentcli"
     wanted = {
@@ -101,6 +101,6 @@ def test_a_release_has_its_part_of_the_changelog_as_notes() -> None:
         ("v1.2.0", "1.2.0", "## [1.2.0]\n- undated\n", "no section"),
     ],
 )
-def test_a_tag_that_does_not_fit_is_refused(tag: str, version: str, changelog: str, reason: str) -> None:
+def test_a_tag_that_does_not_match_the_version_is_refused(tag: str, version: str, changelog: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         _release_notes().notes_for(tag, version, changelog)

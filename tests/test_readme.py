@@ -1,4 +1,4 @@
-"""What the README promises is so."""
+"""The README's promises: commands, flags, links and examples work."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_picture_is_there_and_shows_the_app() -> None:
     assert "Allow once".replace(" ", "\N{NO-BREAK SPACE}") in picture
 
 
-def test_its_links_lead_somewhere() -> None:
+def test_its_links_have_targets() -> None:
     targets = {target for target in re.findall(r"\]\(([^)#]+)\)", README) if "://" not in target}
     assert len(targets) > 5
     assert [target for target in sorted(targets) if not (ROOT / target).exists()] == []

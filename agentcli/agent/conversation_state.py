@@ -89,6 +89,8 @@ class ConversationState:
                 clock=own.clock,
                 profile=lambda: self.settings.profile,
                 tool_context=lambda: self.tool_context,
+                messages=lambda: self.log.messages,
+                view=own.view,
                 questions=self.questions,
                 costs=self.costs,
             )

@@ -18,5 +18,5 @@ def rights_notice(definition: CommandFile | SkillFile) -> str:
     """Why the rights of a file do not apply; "" if they do, or if there are none."""
     if not definition.allowed_tools or definition.origin.approved:
         return ""
-    label = definition.origin.label
-    return f"The allowed-tools of {label} do not apply: it changed since you trusted it. Run agentcli trust."
+    problem = f"The allowed-tools of {definition.origin.label} do not apply: it changed since you trusted it."
+    return f"{problem} /trust or `agentcli trust` applies them."

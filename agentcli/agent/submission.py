@@ -92,7 +92,9 @@ class Submission:
             finally:
                 state.controller = None
                 state.is_model_working = False
-                own.permissions.take_back()
+                if own.link is None:
+                    # A sub-agent shares them with the session, whose submission goes on.
+                    own.permissions.take_back()
         result = account.result(state.costs.totals, own.catalog, own.store.session_id, own.ids.new())
         running = [task.report() for task in state.background.tasks if task.status == "running"]
         result = replace(result, background_tasks=running)
@@ -367,7 +369,7 @@ class Submission:
         state.context.take(event)
         self._stop_at_budget(event)
         match event:
-            case ev.MessageAppended(message=message) if message.origin is Origin.QUEUED:
+            case ev.MessageAppended(message=message) if message.origin is Origin.QUEUED and self._own.link is None:
                 # Skills were loaded for the prompt before it; a command's own rights last as long as the submission.
                 defined = self._task.defined
                 own = defined.definition.origin.label if defined is not None else ""

@@ -68,6 +68,7 @@ def as_agent(options: Options) -> Options:
     library.refresh()
     known = {**BUILTIN, **{name: spec_of(file) for name, file in library.agents.items()}}
     known |= agents_from_flag(options.agents)
+    known = {name: spec for name, spec in known.items() if not spec.shares_context}
     spec = known.get(options.agent.strip().lower())
     if spec is None:
         raise UsageError(

@@ -83,6 +83,9 @@ class PlacePermissions(LivePermissions):
     def learn(self, rules: Sequence[str], save_to: SaveTo) -> str:
         return self._of_session.learn(rules, save_to)
 
+    def lend(self, texts: Sequence[str], source: str) -> list[str]:
+        return self._of_session.lend(texts, source)
+
     def refresh(self) -> bool:
         return self._of_session.refresh()
 

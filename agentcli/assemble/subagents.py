@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 from agentcli import __version__
 from agentcli.agent.engine import Engine
 from agentcli.agent.engine_setup import EngineSetup
-from agentcli.agent.ports import Extensions
+from agentcli.agent.ports import Attachments, Extensions
 from agentcli.agent.profile import Bounds, Profile
 from agentcli.agent.subagents.hooks import AgentHooks
 from agentcli.agent.subagents.setup import MOST_AGENTS, AgentOrder, AgentSetup, AgentWorktree
@@ -23,6 +23,7 @@ from agentcli.assemble.context_pipeline import collapser_for, pipeline_for
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.sessions import OpenedSession, SessionBuilder
 from agentcli.context.prompt import system_parts
+from agentcli.core.events import MessageAppended
 from agentcli.definitions.library import Library
 from agentcli.providers.catalog import nearest_effort
 from agentcli.session.base import SessionContext, Store
@@ -63,13 +64,14 @@ class SubagentBuilder:
             env, sessions, permissions = place.env, place.sessions, place.permissions
             context = replace(place.context, shells=context.shells, reaches=permissions.reaches)
             workspace = Workspace("Changes in a worktree are undone with git.")
-        session = OpenedSession(self._store(parent, order))
-        builder = AttachmentsBuilder(env, session, context.hides, memory=False)
+        session = self._opened(parent, order)
+        # What a copy of the conversation has to know is in it.
+        builder = None if spec.shares_context else AttachmentsBuilder(env, session, context.hides, memory=False)
         collapser = collapser_for(env.settings, session.view)
         extensions = Extensions(
             hooks=AgentHooks(order.hooks, order.link.agent, spec.name),
             collapser=collapser,
-            attachments=builder.agent_attachments(permissions),
+            attachments=Attachments() if builder is None else builder.agent_attachments(permissions),
             workspace=workspace,
         )
         return Engine(
@@ -88,10 +90,11 @@ class SubagentBuilder:
                 tuning=parent.tuning,
                 extensions=extensions,
                 view=session.view,
+                log=tuple(session.log),
                 pipeline=pipeline_for(env.settings, context.results_dir, collapser),
-                instruction_notices=builder.news,
+                instruction_notices=[] if builder is None else builder.news,
                 environ=parent.environ,
-                instruction_files=builder.files,
+                instruction_files=None if builder is None else builder.files,
                 agents=parent.agents,
                 link=order.link,
             )
@@ -107,6 +110,14 @@ class SubagentBuilder:
             self._places[order.worktree.context.root] = order.worktree
             return order.worktree
         return self._places.get(order.tool_context.root)
+
+    def _opened(self, parent: EngineSetup, order: AgentOrder) -> OpenedSession:
+        session = OpenedSession(self._store(parent, order))
+        if not order.spec.shares_context:
+            return session
+        for message in order.messages:
+            session.store.record(MessageAppended(message=message))
+        return replace(session, log=order.messages, view=order.view.copy())
 
     def _store(self, parent: EngineSetup, order: AgentOrder) -> Store:
         """A session of its own, hidden from lists; kept if the parent's is."""
@@ -132,5 +143,7 @@ class SubagentBuilder:
         effort = profile.effort
         if effort is not None and model != profile.model:
             effort, _change = nearest_effort(catalog.get(model), effort)
+        if order.spec.shares_context:
+            return replace(profile, model=model, effort=effort, raw_events=False)
         system = system_parts(order.spec.system, None, sessions.context(memory=False))
         return replace(profile, model=model, effort=effort, system=system, task_budget=None, raw_events=False)

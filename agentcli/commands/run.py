@@ -28,7 +28,7 @@ def run_command(
 async def _unknown(engine: Engine, name: str) -> AsyncGenerator[Event, None]:
     if engine.definitions is not None and (file := engine.definitions.untrusted_command(name)):
         text = f"/{name} is not available: this folder is not trusted, so {plain_line(file, 200)} is not used."
-        yield fail(f"{text} Use --trust once, or `agentcli trust` to review and trust it.")
+        yield fail(f"{text} Use --trust once, or /trust or `agentcli trust` to review it.")
         return
     meant = near(name, engine)
     hint = f" Did you mean {' or '.join(f'/{one}' for one in meant)}?" if meant else " /help lists them."

@@ -57,6 +57,13 @@ class ContextView:
             if edit.freed:
                 self._freed.append((after, edit.target, edit.freed))
 
+    def copy(self) -> ContextView:
+        """An independent view that shows the same messages in the same way."""
+        other = self.imagined(())
+        other._fronts, other._repairs = dict(self._fronts), list(self._repairs)
+        other._repaired, other.estimator = dict(self._repaired), Estimator()
+        return other
+
     def imagined(self, edits: Iterable[ContextEdit], after: str = "") -> ContextView:
         """A copy with these edits added, for planning; never for a request."""
         other = copy(self)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from agentcli.core.bounded_read import read_bounded
 from agentcli.definitions.files import DefinitionOrigin, StyleFile, parse_style
 from agentcli.definitions.frontmatter import parse_document
-from agentcli.definitions.library import Library
+from agentcli.definitions.library import LARGEST_FILE, Library
 
 _FOLDER = Path(__file__).parent / "styles"
 
@@ -22,4 +23,5 @@ def all_styles(library: Library | None) -> dict[str, StyleFile]:
 def _built_in(name: str) -> StyleFile:
     path = _FOLDER / f"{name}.md"
     origin = DefinitionOrigin(path, "built-in", "built-in")
-    return parse_style(name, parse_document(path.read_text(encoding="utf-8")), origin)
+    text = (read_bounded(path, LARGEST_FILE) or b"").decode()
+    return parse_style(name, parse_document(text), origin)

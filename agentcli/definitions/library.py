@@ -86,9 +86,10 @@ class Library:
 
     def move(self, places: DefinitionPlaces) -> None:
         """Use other folders from the next `refresh` on, e.g. after the user has trusted the project."""
-        self._places = places
-        self._read.clear()
-        self.loaded = False
+        with self._refreshing:
+            self._places = places
+            self._read = {}
+            self.loaded = False
 
     def refresh(self) -> bool:
         """Look at the folders again; returns whether a definition or a problem changed. Never raises."""

@@ -36,6 +36,8 @@ IDLE_SECONDS = 60.0
 """From the end of a submission to the Notification hooks for an idle session."""
 EVENT_SLICE_SECONDS = 0.008
 """Keys and frames get a turn after this much time of events without a pause."""
+BACKGROUND_PAUSE_SECONDS = 0.03
+"""Events of background agents are shown in batches this far apart: a waiting task for each delta costs more."""
 
 
 class SessionDriver:
@@ -407,6 +409,8 @@ class SessionDriver:
                 for event in await engine.background.wait_for_changes():
                     self._show(event)
                 self._view.refresh_status()
+                # Not within the batch: what a cancellation finds unshown would be lost.
+                await asyncio.sleep(BACKGROUND_PAUSE_SECONDS)
 
         async def note_files(engine: Engine) -> None:
             # Once: the next prompt reports it to the model, and it stays true until then.

@@ -125,7 +125,7 @@ class Printer:
         match event:
             case ev.AgentStarted():
                 self._agents[event.agent] = Printer(self._title_of)
-                self._agent_calls.add(event.tool_use_id)
+                self._agents.get(event.parent, self)._agent_calls.add(event.tool_use_id)
                 if event.background or event.parent in self._background:
                     self._background.add(event.agent)
             case ev.AgentFinished():

@@ -250,8 +250,8 @@ class WorkspaceHistory:
             await in_thread(lambda: journal.note_user_changes(record, root, changes))
 
     async def _amended(self, record: SubmissionRecord, now: Roots, opened: _Open) -> Roots:
-        """An ignored file that is first named by a later call was no part of the first snapshot: it is added to it as
-        it is now. Else an undo would take it for a new one and remove it."""
+        """Add ignored files that a later call is the first to name to the first snapshot, with their current content.
+        Otherwise an undo would treat them as new and remove them."""
         amended: Roots = {}
         for root, paths in opened.forced.items():
             was = record.before.get(root)
@@ -286,7 +286,7 @@ class WorkspaceHistory:
         for root in after.keys() - record.before.keys():
             journal.note_missed(record, f"{root} was created meanwhile and is a separate repository: it stays.")
         if record.before.keys() <= after.keys():
-            # Else it stays open, and the state at the next opportunity counts as its end.
+            # Otherwise it stays open, and the state at the next opportunity counts as its end.
             whole = {root: after[root] for root in record.before}
             await in_thread(lambda: journal.note_after(record, whole))
 
@@ -462,7 +462,7 @@ class WorkspaceHistory:
     # ------------------------------------------------------------------------------------------------------ snapshots
 
     async def _take(self, roots: Iterable[Path], opened: _Open, record: SubmissionRecord, hurry: bool = False) -> Roots:
-        """Take snapshots of these folders. Failed ones are left out, noted, and reported once."""
+        """Take snapshots of these folders. Failures are left out, recorded, and reported once."""
         taken = await self._folders.take(roots, opened.forced, opened.given_up, _HURRY_SECONDS if hurry else None)
         opened.given_up |= taken.failed.keys()
         journal = await self._journal_read()

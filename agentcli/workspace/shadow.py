@@ -1,10 +1,10 @@
 """One folder's shadow repository: takes snapshots of it, compares them and reads old content back.
 
-Owns everything below its own folder in the state directory, and never writes into the folder it watches. What it keeps
-is content, links and the executable bit of files that git would not ignore, and empty folders; permission bits beyond
-that come back with a file that was deleted. Not kept: what is ignored and no call has named, files over the size limit,
-`.git` itself. The index is a process's own (two agents may work in one folder); objects are shared. Files of
-repositories inside the folder are not part of its snapshots: these name them (`nested`), and each gets its own shadow.
+Owns everything below its own folder in the state directory, and never writes into the folder it watches. It keeps
+content, links and the executable bit of files that git does not ignore, and empty folders; other permission bits are
+restored with a deleted file. It does not keep ignored files that no call has named, files over the size limit, or
+`.git` itself. Each process has its own index (two agents may work in one folder); objects are shared. A snapshot names
+the repositories inside the folder (`nested`) without their files, and each of them gets its own shadow.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Shadow:
         return "\n".join(lines) + "\n"
 
     async def take(self, seconds: float, forced: Iterable[str] = ()) -> Snapshot:
-        """The folder as it is now. `forced` are paths to keep even when they are ignored. Raises `SnapshotError`."""
+        """Take a snapshot of the folder. `forced` are paths to keep even if ignored. Raises `SnapshotError`."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._repaired(forced)
@@ -159,14 +159,14 @@ class Shadow:
         return Snapshot(self._last_tree, frozenset(folders.empty), files.uncovered, frozenset(folders.nested))
 
     async def store_written(self, paths: Sequence[str]) -> dict[str, TreeEntry] | None:
-        """These files as they are now, stored without a snapshot; None where that is not enough."""
+        """Store the current content of these files without a snapshot; None if a snapshot is needed."""
         return await in_thread(lambda: store_written(self.root, self.place / "objects", paths))
 
     async def _listed(self) -> FileListing:
         listed = parse_listing(await self._list("-m", "-d", "--directory"))
         replaced = await in_thread(lambda: folders_among(self.root, (*listed.changed, *listed.removed)))
         if replaced:
-            # As long as the index has a file of that name, git does not list what is in the folder.
+            # While the index has a file of that name, git does not list the content of the folder.
             await self._update((), replaced)
             self._last_tree = None
             listed = parse_listing(await self._list("-m", "-d", "--directory"))
@@ -176,7 +176,7 @@ class Shadow:
         return await self._run("ls-files", "-z", "-t", "-o", "--exclude-standard", *arguments)
 
     def _ours(self, paths: Iterable[str]) -> list[str]:
-        """Without agentcli's settings files and state directory, even if an ignore file brings them back in."""
+        """Leave out agentcli's settings files and state directory, even if an ignore file includes them."""
         paths = [path for path in paths if not listing.is_own_file(path)]
         out = self._leave_out
         if out is None or not out.is_relative_to(self.root):
@@ -230,7 +230,7 @@ class Shadow:
     # ---------------------------------------------------------------------------------------------- old content
 
     async def compare(self, before: str, after: str, numbers: bool = False) -> dict[str, Difference]:
-        """What differs between two trees, by path."""
+        """The differences between two trees, by path."""
         if before == after:
             return {}
         arguments = ["diff-tree", "-r", "-z", "--no-renames", "--raw", "--full-index"]
@@ -280,7 +280,7 @@ class Shadow:
             contents = blobs(await self._run("cat-file", "--batch", input=input, limited=False))
             if len(contents) != len(part):
                 raise SnapshotError("the stored content is incomplete")
-            # What is put back is stored already: to take it in again costs no room.
+            # Restored content is stored already: keeping it again takes no space.
             again = sum(len(content) for content in contents if len(content) > listing.ALWAYS_COPIED)
             self._limits = CopyLimits(self._limits.room + again, self._limits.refused)
             yield [
@@ -294,7 +294,7 @@ class Shadow:
         part: list[tuple[str, TreeEntry]] = []
         room = _BYTES_AT_ONCE
         for one, size in zip(wanted, sizes, strict=False):
-            # A missing one has no size; reading it is what fails then.
+            # A missing object has no size; reading it fails later.
             room -= int(size) if size.isdigit() else 0
             if part and (room < 0 or len(part) == _BLOBS_AT_ONCE):
                 yield part
@@ -326,7 +326,7 @@ class Shadow:
             await in_thread(lambda: index.unlink(missing_ok=True))
 
     async def ignored_then(self, tree: str, paths: Sequence[str]) -> set[str]:
-        """Which of these the ignore files left out as they were in a tree. All of them, where that cannot be told."""
+        """The paths that the ignore files of a tree leave out; all paths if that cannot be determined."""
         held = tree_entries(await self._run("ls-tree", "-r", "-z", "--full-tree", tree)) if paths else {}
         rules = {path: one for path, one in held.items() if listing.is_ignore_file(path) and one.mode != "120000"}
         if not rules:
@@ -353,11 +353,11 @@ class Shadow:
             await in_thread(lambda: shutil.rmtree(top, ignore_errors=True))
 
     async def ignored(self, paths: Sequence[str], git: Git | None = None) -> set[str]:
-        """Which of these the ignore files leave out, as they are now. All of them, where git cannot tell."""
+        """The paths that the current ignore files leave out; all paths if git fails."""
         if not paths:
             return set()
         try:
-            # With the dot in front no name is taken for a pattern.
+            # With a leading dot no name is mistaken for a pattern.
             input = _joined(f"./{path}" for path in paths)
             arguments = ("check-ignore", "-z", "--stdin", "--no-index")
             output = await (git or self._git).run(*arguments, input=input, seconds=_USUAL_SECONDS, fine=(0, 1))
@@ -366,7 +366,7 @@ class Shadow:
         return {os.fsdecode(name).removeprefix("./") for name in output.split(b"\0") if name}
 
     async def tidy(self, seconds: float) -> None:
-        # References stay files of their own: their folders' times say how old a session is.
+        # References stay separate files: the times of their folders give the age of a session.
         settings = ("gc.packRefs=false", *_NO_TEXT)
         await self._git.run("gc", "--quiet", "--prune=2.days.ago", seconds=seconds, settings=settings)
 
@@ -379,7 +379,7 @@ class Shadow:
                 return await self._git.run(*arguments, input=input, seconds=_USUAL_SECONDS, cut=1 << 30)
             return await self._git.run(*arguments, input=input, seconds=_USUAL_SECONDS, settings=settings, cut=cut)
         finally:
-            # A process that was killed leaves its lock; the index is ours alone.
+            # A killed process leaves its lock; no other process uses this index.
             _unlock(self._git.index)
 
 

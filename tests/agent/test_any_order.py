@@ -1,5 +1,4 @@
-"""Whatever is done to a conversation, in whatever order: the request is valid, what must stay is in it, and the log has
-everything."""
+"""Any actions on a conversation in any order: requests stay valid and complete, and the log keeps everything."""
 
 from __future__ import annotations
 
@@ -153,7 +152,7 @@ def test_anything_in_any_order(data: st.DataObject) -> None:
         run_virtual(main(Path(folder)))
 
 
-def test_words_that_are_nowhere_would_be_missed() -> None:
+def test_a_lost_prompt_would_be_detected() -> None:
     """The check itself."""
     last = Message("user", (TextBlock("the very last words"),), "p", Origin.PROMPT)
 

@@ -1,4 +1,4 @@
-"""What the model is told beside prompts and results: each thing once per change, read from the conversation itself."""
+"""Notices that the model gets beside prompts and results: once per change, derived from the conversation."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ BOUNDARY = Message("user", (TextBlock("compacted"),), "b", Origin.BOUNDARY)
         ((prompt(), BOUNDARY, *tasks("in_progress")), False),
     ],
 )
-async def test_the_task_list_is_shown_again_when_it_is_out_of_mind(
+async def test_the_task_list_is_sent_again_when_it_has_not_been_used_for_long(
     messages: tuple[Message, ...], reminds: bool
 ) -> None:
     found = await TaskListReminder(SequentialIds(), ContextView().messages).collect(state(*messages))
@@ -77,14 +77,14 @@ async def test_a_long_list_is_cut() -> None:
     assert shown.text.endswith("- and 40 more]")
 
 
-async def test_plan_mode_is_told_again_after_a_compaction() -> None:
+async def test_plan_mode_is_announced_again_after_a_compaction() -> None:
     notice = PlanModeNotice(lambda: PermissionMode.PLAN, SequentialIds(), ContextView().messages)
     (told,) = await notice.collect(state(prompt()))
     assert await notice.collect(state(prompt(), told, *turn())) == ()
     assert len(await notice.collect(state(prompt(), told, BOUNDARY, prompt("summary")))) == 1
 
 
-async def test_the_folder_is_told_again_after_a_compaction_and_known_again_when_that_is_undone() -> None:
+async def test_the_working_directory_is_sent_again_after_a_compaction_but_not_after_its_undo() -> None:
     view = ContextView()
     began, now = Path("/began/here"), Path("/work")
     told, folders = folder_lines(began, (began,)), folder_lines(now, (now,))
@@ -99,7 +99,7 @@ async def test_the_folder_is_told_again_after_a_compaction_and_known_again_when_
     assert await whereabouts.collect(state(*log)) == ()
 
 
-async def test_a_folder_that_was_told_is_told_again_when_its_message_is_collapsed() -> None:
+async def test_the_working_directory_is_sent_again_when_its_message_is_collapsed() -> None:
     view = ContextView()
     began, now = Path("/began/here"), Path("/work")
     told, folders = folder_lines(began, (began,)), folder_lines(now, (now,))
@@ -109,7 +109,7 @@ async def test_a_folder_that_was_told_is_told_again_when_its_message_is_collapse
     assert len(await whereabouts.collect(state(prompt(), first, *turn()))) == 1
 
 
-async def test_plan_mode_is_known_again_when_a_compaction_is_undone() -> None:
+async def test_undoing_a_compaction_makes_the_plan_mode_notice_visible_again() -> None:
     view = ContextView()
     notice = PlanModeNotice(lambda: PermissionMode.PLAN, SequentialIds(), view.messages)
     (told,) = await notice.collect(state(prompt()))
@@ -118,7 +118,7 @@ async def test_plan_mode_is_known_again_when_a_compaction_is_undone() -> None:
     assert await notice.collect(state(*log)) == ()
 
 
-async def test_the_task_list_is_in_sight_again_when_a_compaction_is_undone() -> None:
+async def test_undoing_a_compaction_makes_the_task_list_visible_again() -> None:
     view = ContextView()
     reminder = TaskListReminder(SequentialIds(), view.messages)
     log = (prompt(), *tasks("in_progress"), BOUNDARY, user_message("so far", "s", Origin.SUMMARY))
@@ -131,7 +131,7 @@ def undo() -> ContextEdit:
     return ContextEdit(kind="undo_compaction", target="b", through="s", step="compact")
 
 
-async def test_parts_speak_in_their_order() -> None:
+async def test_attachments_keep_their_order() -> None:
     class Says:
         def __init__(self, text: str) -> None:
             self.text = text

@@ -48,7 +48,7 @@ def attached(events: list[ev.Event]) -> list[str]:
     return [message.text for message in appended if message.origin is Origin.ATTACHMENT]
 
 
-async def test_the_model_is_told_once_that_a_background_command_has_ended(tmp_path: Path) -> None:
+async def test_the_model_is_notified_once_when_a_background_command_ends(tmp_path: Path) -> None:
     start = call("Bash", command="echo built", run_in_background=True)
     wait = call("Bash", command="sleep 0.5")
     engine = engine_in(tmp_path, reply(start), reply(wait), reply(wait), "Done.", "Done again.")
@@ -62,7 +62,7 @@ async def test_the_model_is_told_once_that_a_background_command_has_ended(tmp_pa
         assert [task.status for task in engine.background.tasks] == ["completed"]
 
 
-async def test_what_ends_between_two_prompts_is_told_with_the_next(tmp_path: Path) -> None:
+async def test_a_command_that_ends_between_two_prompts_is_reported_with_the_next_one(tmp_path: Path) -> None:
     command = "while ! [ -e go ]; do sleep 0.01; done; exit 4"
     engine = engine_in(tmp_path, reply(call("Bash", command=command, run_in_background=True)), "Started.", "I see.")
     async with engine:
@@ -78,7 +78,7 @@ async def test_what_ends_between_two_prompts_is_told_with_the_next(tmp_path: Pat
         assert changes(second) == [("bash_1", "failed")]
 
 
-async def test_what_was_collected_and_never_sent_because_of_an_abort_is_told_with_the_next(tmp_path: Path) -> None:
+async def test_a_notice_lost_to_an_abort_is_sent_with_the_next_prompt(tmp_path: Path) -> None:
     class AbortsOnce:
         """Collected after the report of background commands, as a slow look at the disk is."""
 
@@ -120,7 +120,7 @@ async def test_between_submissions_a_front_end_can_wait_for_changes(tmp_path: Pa
             assert [(event.task_id, event.status) for event in await waiting] == [("bash_1", "completed")]
 
 
-async def test_what_the_model_has_found_out_itself_is_not_told(tmp_path: Path) -> None:
+async def test_an_end_that_the_model_has_already_seen_is_not_reported(tmp_path: Path) -> None:
     calls = [call("Bash", command="true", run_in_background=True), call("Bash", command="sleep 0.5")]
     look = call("BashOutput", bash_id="bash_1")
     engine = engine_in(tmp_path, reply(*calls, look), "Done.")
@@ -128,7 +128,7 @@ async def test_what_the_model_has_found_out_itself_is_not_told(tmp_path: Path) -
         assert attached(await submit(engine)) == []
 
 
-async def test_a_command_in_front_goes_to_the_background_on_request(tmp_path: Path) -> None:
+async def test_a_foreground_command_moves_to_the_background_on_request(tmp_path: Path) -> None:
     waiting = call_with_id("toolu_1", "Bash", command="echo $$ > pid; sleep 100")
     engine = engine_in(tmp_path, reply(waiting), "Going on.")
     async with engine:
@@ -145,7 +145,7 @@ async def test_a_command_in_front_goes_to_the_background_on_request(tmp_path: Pa
         assert engine.background.tasks[0].status == "killed"
 
 
-async def test_killing_one_ends_what_will_not_end_and_what_ran_away(tmp_path: Path) -> None:
+async def test_killing_a_command_ends_stubborn_and_detached_processes(tmp_path: Path) -> None:
     """In the sandbox, where there is one."""
     stubborn = "trap '' TERM; sleep 1234.25 & wait; sleep 1234.25"
     command = f'setsid bash -c "{stubborn}" & touch started; {stubborn}'

@@ -1,4 +1,4 @@
-"""At the budget's cap somebody is asked, before a request and never inside one; what they say decides."""
+"""At the budget's cap the user is asked, before a request and never inside one; the answer decides."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def asked(events: list[ev.Event]) -> list[str]:
     return [event.input["questions"][0]["question"] for event in only(events, ev.PermissionRequested)]
 
 
-def test_whoever_raises_it_goes_on_where_the_work_was() -> None:
+def test_raising_the_budget_continues_the_interrupted_work() -> None:
     async def main() -> None:
         tool = FakeTool(seconds=5)
         b = somebody(looks(1), looks(2), "Done.", tools=[tool])
@@ -122,7 +122,7 @@ def test_a_no_or_an_empty_answer_stops(answer: Answer) -> None:
     run_virtual(main)
 
 
-def test_what_is_no_amount_or_too_little_is_asked_for_again() -> None:
+def test_an_invalid_or_too_small_amount_is_asked_for_again() -> None:
     async def main() -> None:
         b = somebody(looks(1), "Done.")
         async with b.engine:
@@ -154,7 +154,7 @@ def test_esc_at_the_question_is_an_interruption() -> None:
     run_virtual(main)
 
 
-def test_a_last_answer_that_crosses_the_cap_is_an_answer() -> None:
+def test_a_final_answer_that_exceeds_the_budget_is_still_a_success() -> None:
     async def main() -> None:
         b = somebody(reply("Done.", usage=DEAR), "More.")
         async with b.engine:
@@ -166,7 +166,7 @@ def test_a_last_answer_that_crosses_the_cap_is_an_answer() -> None:
     run_virtual(main)
 
 
-def test_a_compaction_asks_too() -> None:
+def test_a_compaction_over_budget_asks_first() -> None:
     async def main() -> None:
         b = somebody(reply("Done.", usage=DEAR))
         async with b.engine:
@@ -178,7 +178,7 @@ def test_a_compaction_asks_too() -> None:
     run_virtual(main)
 
 
-def test_a_compaction_that_spends_the_budget_ends_as_a_turn_does() -> None:
+def test_a_compaction_that_uses_up_the_budget_ends_like_a_turn() -> None:
     async def main() -> None:
         b = bench("Done. " * 2_000, reply("A summary.", usage=DEAR), bounds=Bounds(max_budget_usd=0.15))
         async with b.engine:
@@ -190,7 +190,7 @@ def test_a_compaction_that_spends_the_budget_ends_as_a_turn_does() -> None:
     run_virtual(main)
 
 
-def test_where_a_price_is_not_known_the_budget_can_only_be_lifted() -> None:
+def test_with_an_unknown_price_the_budget_can_only_be_removed() -> None:
     async def main() -> None:
         profile = Profile(model="my-llama", small_model="my-llama")
         b = somebody(looks(1), "Done.", profile=profile)

@@ -1,4 +1,4 @@
-"""The cache watch: which block broke the prefix, why, and what that was billed; quiet as long as nothing breaks."""
+"""The cache watch: which block broke the prefix, why, and its cost; no notice while nothing breaks."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_equal_content_in_other_objects_is_no_break() -> None:
     assert watched().look(copy.deepcopy(grown(*MORE)), 2.0) is None
 
 
-def test_what_is_added_to_the_last_message_is_no_break() -> None:
+def test_a_block_added_to_the_last_message_is_no_break() -> None:
     longer = {**MESSAGES[-1], "content": [*MESSAGES[-1]["content"], {"type": "text", "text": "and a prompt"}]}
     assert watched().look(replace(REQUEST, messages=(*MESSAGES[:-1], longer)), 2.0) is None
 
@@ -160,7 +160,7 @@ def test_a_break_names_the_block_and_the_reason(name: str, request_: Request, bl
     assert watch.answered(request_.model, usage(read=10_000), 5.0) == []
 
 
-def test_the_reason_is_what_an_event_said_since_the_last_request() -> None:
+def test_the_reason_comes_from_an_event_since_the_last_request() -> None:
     watch = watched()
     watch.note(ev.ContextEdited(edits=[], step="microcompact", text="cleared 12 old results"))
     watch.note(ev.ContextEdited(agent="helper", edits=[], step="snip", text="somebody else's"))
@@ -175,8 +175,8 @@ def test_the_reason_is_what_an_event_said_since_the_last_request() -> None:
 
 
 def test_rebilled_tokens_are_those_sent_again_and_not_read() -> None:
-    """9,000 of the 10,000 tokens are the large result. Once it is cleared nobody pays for it any more; what is behind
-    it is paid for again, the new tail is not counted."""
+    """9,000 of the 10,000 tokens are the large result. Once it is cleared it is no longer billed; content
+    after it is billed again, and the new tail is not counted."""
     watch = watched()
     cleared = replace(REQUEST, messages=(*MESSAGES[:2], result("t1", "-"), *MESSAGES[3:]))
     watch.look(cleared, 2.0)
@@ -190,7 +190,7 @@ def test_rebilled_tokens_are_those_sent_again_and_not_read() -> None:
     assert told.rebilled_tokens == pytest.approx(10_000, abs=50)
 
 
-def test_a_cold_cache_is_told_with_the_time_that_nothing_was_sent() -> None:
+def test_a_cold_cache_is_reported_with_the_idle_time() -> None:
     watch = watched()
     assert not watch.cold(300.0)
     assert watch.cold(301.0)
@@ -201,8 +201,8 @@ def test_a_cold_cache_is_told_with_the_time_that_nothing_was_sent() -> None:
     assert told.text.startswith("The prompt cache had gone cold (idle 20 min): 10k tokens")
 
 
-def test_what_is_changed_while_the_cache_is_cold_has_not_broken_it() -> None:
-    """Old results are cleared just then, because it costs nothing."""
+def test_a_change_while_the_cache_is_cold_is_no_break() -> None:
+    """Old results are cleared at that time because it costs nothing."""
     watch = watched()
     watch.note(ev.ContextEdited(edits=[], step="microcompact", text="cleared 1 old result"))
     assert watch.look(replace(REQUEST, messages=(*MESSAGES[:3], text("assistant", "-"), *MORE)), 1_201.0) is not None
@@ -213,7 +213,7 @@ def test_what_is_changed_while_the_cache_is_cold_has_not_broken_it() -> None:
 
 
 @pytest.mark.parametrize(("idle", "said"), [(600.0, "The prompt cache had gone cold"), (2.0, "The server dropped")])
-def test_what_was_done_to_the_newest_content_is_no_reason_for_a_cache_that_is_gone(idle: float, said: str) -> None:
+def test_an_edit_of_the_newest_content_does_not_explain_a_lost_cache(idle: float, said: str) -> None:
     """The result of a long command was moved to a file before it was ever sent."""
     watch = watched()
     watch.note(ev.ContextEdited(edits=[], step="budget", text="moved 1 large result to a file"))
@@ -251,7 +251,7 @@ def test_a_parameter_that_the_endpoint_refused_is_the_reason() -> None:
     assert told.reason == "The endpoint does not support effort levels"
 
 
-def test_an_endpoint_without_a_cache_is_left_in_peace() -> None:
+def test_an_endpoint_without_a_cache_gets_no_cache_notices() -> None:
     watch = CacheWatch()
     for number in range(3):
         assert watch.look(grown(*MORE * number), float(number)) is None
@@ -264,7 +264,7 @@ def test_a_request_that_was_never_answered_is_not_compared_with() -> None:
     assert watch.look(grown(*MORE), 3.0) is None
 
 
-def test_a_compaction_says_itself_what_it_did() -> None:
+def test_a_compaction_is_not_reported_as_a_cache_break() -> None:
     watch = watched()
     watch.note(ev.ContextCompacted(trigger="auto", tokens_before=10_000, tokens_after=500))
     assert watch.look(replace(REQUEST, messages=(text("user", "Summary."),)), 2.0) is None
@@ -282,7 +282,7 @@ def gone_on_with(setup: Setup = SETUP, at: float = 0.0, **done: Any) -> CacheWat
 
 
 @pytest.mark.parametrize(("at", "said"), [(-100.0, "was not used: effort"), (-301.0, "had gone cold")])
-def test_a_resumed_session_that_finds_nothing_cached_says_so(at: float, said: str) -> None:
+def test_a_resumed_session_reports_that_nothing_was_cached(at: float, said: str) -> None:
     assert gone_on_with(at=at).answered("model-a", usage(read=10_000, written=100), 1.0) == []
     watch = gone_on_with(at=at)
     [told] = watch.answered("model-a", usage(written=10_100), 1.0)
@@ -292,14 +292,14 @@ def test_a_resumed_session_that_finds_nothing_cached_says_so(at: float, said: st
     assert watch.losses.expiries == (said == "had gone cold")
 
 
-def test_a_session_that_goes_on_with_another_model_names_it_as_the_reason() -> None:
+def test_resuming_with_another_model_names_it_as_the_reason() -> None:
     [told] = gone_on_with(Setup("model-b")).answered("model-a", usage(written=10_100), 1.0)
     assert isinstance(told, ev.PrefixBroken)
     assert (told.block, told.reason) == ("the model", "model-a answered, and model-b before")
     assert gone_on_with(Setup("model-a-20260101")).answered("model-a", usage(read=10_000), 1.0) == []
 
 
-def test_what_was_compacted_or_dropped_before_a_session_was_left_is_not_cached() -> None:
+def test_content_compacted_or_dropped_before_leaving_is_not_expected_in_the_cache() -> None:
     watch = gone_on_with(compacted=True)
     assert watch.expected(SETUP, 0.0, 500) == 500
     assert watch.answered("model-a", usage(read=500, written=4_000), 1.0) == []
@@ -311,7 +311,7 @@ def test_what_was_compacted_or_dropped_before_a_session_was_left_is_not_cached()
     assert (told.reason, told.rebilled_tokens) == ("you dropped it", 3_000)
 
 
-def test_what_stands_in_a_notice_cannot_move_the_cursor() -> None:
+def test_control_characters_in_a_notice_cannot_move_the_cursor() -> None:
     watch = CacheWatch()
     hostile = called("t1", "Read\x1b[2J", file_path="a\x1b]0;title\x07b\nc")
     watch.look(replace(REQUEST, messages=(text("user", "x\x1b[1m"), hostile)), 0.0)
@@ -340,7 +340,7 @@ def test_a_break_is_found_exactly_where_a_known_block_differs(data: st.DataObjec
     assert (watch.look(Request("m", tuple(new)), 2.0) is None) == (place is None)
 
 
-def test_watching_a_long_conversation_costs_what_is_new() -> None:
+def test_watching_a_long_conversation_costs_only_the_new_messages() -> None:
     messages = tuple(text("user" if n % 2 == 0 else "assistant", f"{n} " * 500) for n in range(2_000))
     watch = CacheWatch()
     watch.look(Request("m", messages, SYSTEM, TOOLS), 0.0)
@@ -369,7 +369,7 @@ def cached_bench(*replies: Json | str, cache: PromptCache, tools: Any = ()) -> B
     return bench(transport=transport, tools=tools)
 
 
-def test_an_edit_of_old_content_breaks_the_prefix_once_and_says_why() -> None:
+def test_an_edit_of_old_content_breaks_the_prefix_once_with_its_reason() -> None:
     async def main() -> None:
         cache = PromptCache(least=0)
         tool = FakeTool(output=Output("z" * 40_000))
@@ -394,7 +394,7 @@ def test_an_edit_of_old_content_breaks_the_prefix_once_and_says_why() -> None:
     play(main)
 
 
-def test_an_idle_hour_is_told_as_such() -> None:
+def test_an_idle_hour_is_reported_as_an_expired_cache() -> None:
     async def main() -> None:
         cache = PromptCache()
         b = cached_bench(reply(call("Look")), "One.", "Two.", cache=cache, tools=[FakeTool(output=Output("z" * 9_000))])

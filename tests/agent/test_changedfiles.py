@@ -1,4 +1,4 @@
-"""Files that somebody else changed: told once, as capped diffs, never for our own writes, and Edit stays strict."""
+"""Files changed by others: reported once, as capped diffs, never for our own writes; Edit stays strict."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def test_files_that_were_never_read_are_not_reported(desk: Desk) -> None:
     assert await desk.told() == ""
 
 
-async def test_our_own_writes_are_not_told(desk: Desk) -> None:
+async def test_our_own_writes_are_not_reported(desk: Desk) -> None:
     await desk.read("a.py", "one\n")
     await desk.edit("a.py", "one", "two")
     await desk.use(Write(), file_path=str(desk.folder / "b.py"), content="new\n")
@@ -107,7 +107,7 @@ async def test_our_own_writes_are_not_told(desk: Desk) -> None:
     assert await desk.told() == ""
 
 
-async def test_after_a_whole_difference_the_model_knows_the_file(desk: Desk) -> None:
+async def test_after_a_complete_diff_the_file_can_be_edited_without_a_new_read(desk: Desk) -> None:
     await desk.read("a.py", "one\ntwo\n")
     desk.put("a.py", "one\n2\n")
     await desk.told()
@@ -117,7 +117,7 @@ async def test_after_a_whole_difference_the_model_knows_the_file(desk: Desk) -> 
     assert not whole.is_error
 
 
-async def test_what_was_seen_in_part_stays_seen_in_part(desk: Desk) -> None:
+async def test_a_partially_read_file_stays_partially_read(desk: Desk) -> None:
     await desk.read("a.py", "one\n" * 50, limit=5)
     desk.put("a.py", "one\n" * 49 + "two\n")
     await desk.told()
@@ -125,7 +125,7 @@ async def test_what_was_seen_in_part_stays_seen_in_part(desk: Desk) -> None:
     assert not (await desk.edit("a.py", "two", "three")).is_error
 
 
-async def test_after_a_cut_difference_the_file_has_to_be_read(desk: Desk) -> None:
+async def test_after_a_truncated_diff_the_file_must_be_read_again(desk: Desk) -> None:
     await desk.read("a.py", "".join(f"line {n}\n" for n in range(3_000)))
     desk.put("a.py", "".join(f"LINE {n}\n" for n in range(3_000)))
     told = await desk.told()
@@ -138,7 +138,7 @@ async def test_after_a_cut_difference_the_file_has_to_be_read(desk: Desk) -> Non
     assert not (await desk.edit("a.py", "LINE 7\n", "x\n")).is_error
 
 
-async def test_a_message_that_never_got_into_the_log_was_not_told(desk: Desk) -> None:
+async def test_a_change_whose_message_never_reached_the_log_is_reported_again(desk: Desk) -> None:
     await desk.read("a.py", "one\n")
     await desk.read("b.bin", "plain\n")
     desk.put("a.py", "two\n")
@@ -149,7 +149,7 @@ async def test_a_message_that_never_got_into_the_log_was_not_told(desk: Desk) ->
     assert await desk.told() == ""
 
 
-async def test_the_file_that_was_not_told_of_is_still_refused(desk: Desk) -> None:
+async def test_an_edit_of_a_file_whose_change_was_not_reported_is_still_refused(desk: Desk) -> None:
     await desk.read("a.py", "one\n")
     desk.put("a.py", "two\n")
     await desk.told(lost=True)
@@ -183,7 +183,7 @@ async def test_gone_binary_large_and_odd_files_are_named_only(desk: Desk) -> Non
     assert await desk.told() == ""
 
 
-async def test_a_file_that_is_back_is_told_of_too(desk: Desk) -> None:
+async def test_a_restored_file_is_reported_too(desk: Desk) -> None:
     await desk.read("a.py", "one\n")
     (desk.folder / "a.py").unlink()
     assert "a.py is gone" in await desk.told()
@@ -204,7 +204,7 @@ async def test_many_changes_are_one_message_with_a_cap(desk: Desk) -> None:
     assert await desk.told() == ""
 
 
-async def test_control_sequences_in_a_file_are_told_as_symbols(desk: Desk) -> None:
+async def test_control_sequences_in_a_diff_are_shown_as_symbols(desk: Desk) -> None:
     await desk.read("a.py", "one\n")
     desk.put("a.py", "\x1b]0;x\x07\u202eone\n")
     told = await desk.told()
@@ -212,7 +212,7 @@ async def test_control_sequences_in_a_file_are_told_as_symbols(desk: Desk) -> No
     assert "\u202e" not in told
 
 
-async def test_what_a_rule_hides_or_another_tells_is_left_out(tmp_path: Path) -> None:
+async def test_files_hidden_by_a_rule_or_reported_elsewhere_are_left_out(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     desk.context = ToolContext(cwd=tmp_path, working_dirs=(tmp_path,), hides=lambda path: path.endswith(".env"))
     desk.changed = ChangedFiles(SequentialIds(), lambda path: path.endswith("AGENTS.md"))
@@ -222,7 +222,7 @@ async def test_what_a_rule_hides_or_another_tells_is_left_out(tmp_path: Path) ->
     assert await desk.told() == ""
 
 
-async def test_what_has_not_changed_is_not_read_again(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unchanged_file_is_not_read_again(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     await desk.read("a.py", "one\n")
     monkeypatch.setattr(changedfiles, "_SETTLED_NANOSECONDS", -1)
     loads: list[str] = []
@@ -246,7 +246,9 @@ async def test_a_change_within_the_resolution_of_time_is_seen(desk: Desk) -> Non
     assert "+two" in await desk.told()
 
 
-async def test_a_slow_disk_is_looked_at_over_several_requests(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_on_a_slow_disk_files_are_checked_over_several_requests(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(6):
         await desk.read(f"{number}", "one\n")
         desk.put(f"{number}", "two\n")
@@ -271,8 +273,8 @@ async def test_an_abort_in_the_middle_loses_nothing(desk: Desk) -> None:
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(["other", "edit", "told", "lost", "read", "gone"]), max_size=12), st.integers(0, 9))
-async def test_the_model_never_edits_what_it_does_not_know(tmp_path: Path, acts: list[str], seed: int) -> None:
-    """Whatever happens in whichever order: an edit works only on content that the model was shown or has made."""
+async def test_the_model_never_edits_content_it_has_not_seen(tmp_path: Path, acts: list[str], seed: int) -> None:
+    """In any order of events an edit works only on content that the model has seen or written."""
     desk, chance = Desk(tmp_path), random.Random(seed)
     content = known = "".join(f"{n}\n" for n in range(8))
     await desk.read("a", content)
@@ -348,25 +350,25 @@ async def in_the_loop(folder: Path, *commands: str) -> list[str]:
     return ["\n".join(block["text"] for block in content if block["type"] == "text") for content in found]
 
 
-async def test_what_the_models_own_command_wrote_is_named_without_its_text(tmp_path: Path) -> None:
+async def test_a_file_written_by_the_models_command_is_named_without_its_text(tmp_path: Path) -> None:
     (told,) = await in_the_loop(tmp_path, "cat >> a.py <<'EOF'\ntwo\nEOF")
     assert told == "[Files that you have seen changed while your command ran.\n\na.py changed]"
 
 
-async def test_a_file_that_a_command_changes_without_naming_it_is_told_as_a_difference(tmp_path: Path) -> None:
+async def test_a_file_changed_by_a_command_that_does_not_name_it_is_reported_as_a_diff(tmp_path: Path) -> None:
     (told,) = await in_the_loop(tmp_path, "for f in *.py; do echo two >> $f; done")
     assert "changed while your command ran. Old lines" in told
     assert told.count("+two") == 2
     assert "unasked" not in told
 
 
-async def test_a_file_that_the_models_command_names_and_removes_is_not_told(tmp_path: Path) -> None:
+async def test_a_file_removed_by_a_command_that_names_it_is_not_reported(tmp_path: Path) -> None:
     told = await in_the_loop(tmp_path, "rm a.py", "true", "rm *.py")
     assert told[:2] == ["", ""]
     assert told[2] == "[Files that you have seen changed while your command ran.\n\nb.py is gone]"
 
 
-async def test_what_was_changed_before_the_command_is_told_as_the_users(desk: Desk) -> None:
+async def test_a_change_before_the_command_is_reported_as_the_users(desk: Desk) -> None:
     await desk.read("a.py", "one\n")
     desk.put("a.py", "two\n")
     changed = (desk.folder / "a.py").stat().st_ctime_ns
@@ -376,7 +378,7 @@ async def test_what_was_changed_before_the_command_is_told_as_the_users(desk: De
     assert "-one\n+two" in told
 
 
-async def test_what_the_models_command_wrote_can_be_edited_but_not_replaced_unseen(desk: Desk) -> None:
+async def test_a_file_written_by_a_command_can_be_edited_but_not_replaced_unread(desk: Desk) -> None:
     await desk.read("a.py", "one\n")
     desk.put("a.py", "one\ntwo\n")
     changed = (desk.folder / "a.py").stat().st_ctime_ns
@@ -389,7 +391,7 @@ async def test_what_the_models_command_wrote_can_be_edited_but_not_replaced_unse
 # -------------------------------------------------------------------------------------------------------- watching
 
 
-async def test_the_watch_sees_what_was_changed_before_it_began(desk: Desk) -> None:
+async def test_the_watch_detects_changes_made_before_it_started(desk: Desk) -> None:
     await desk.read("a.py", "one\n")
     path = str(desk.put("a.py", "two\n"))
     assert await wait_for_changes(desk.changed, desk.context) == [path]
@@ -397,7 +399,7 @@ async def test_the_watch_sees_what_was_changed_before_it_began(desk: Desk) -> No
     assert "+two" in await desk.told()
 
 
-async def test_the_watch_sees_changes_while_nothing_happens(desk: Desk) -> None:
+async def test_the_watch_detects_changes_while_the_session_is_idle(desk: Desk) -> None:
     looked = asyncio.Event()
 
     class Looking(ChangedFiles):
@@ -411,7 +413,7 @@ async def test_the_watch_sees_changes_while_nothing_happens(desk: Desk) -> None:
     await looked.wait()
     async with asyncio.timeout(20):
         while not waiting.done():
-            # Over again: the watch begins in a thread, at a moment that nobody tells.
+            # Repeated, because the watch starts in a thread at an unknown moment.
             desk.put("other.py", "x")
             desk.put("a.py", "two\n")
             await asyncio.wait({waiting}, timeout=1)
@@ -451,7 +453,7 @@ class Notebook(Desk):
 
 
 @pytest.mark.parametrize("lost", [False, True])
-async def test_another_process_tells_a_change_that_was_told_only_if_that_never_got_into_the_log(
+async def test_after_a_resume_a_change_is_reported_again_only_if_its_message_was_lost(
     tmp_path: Path, lost: bool
 ) -> None:
     notebook = Notebook(tmp_path)
@@ -464,7 +466,7 @@ async def test_another_process_tells_a_change_that_was_told_only_if_that_never_g
     assert await notebook.told() == ""
 
 
-async def test_another_process_knows_what_may_be_changed_without_reading_it_again(tmp_path: Path) -> None:
+async def test_after_a_resume_known_files_can_be_edited_without_a_new_read(tmp_path: Path) -> None:
     notebook = Notebook(tmp_path)
     await notebook.read("a.py", "one\n")
     await notebook.read("b.py", "one\n")
@@ -485,7 +487,7 @@ async def test_a_file_that_was_forgotten_is_not_known_to_another_process(tmp_pat
     assert notebook.context.read_cache.paths() == []
 
 
-async def test_what_is_no_record_is_passed_over(tmp_path: Path) -> None:
+async def test_an_invalid_record_is_skipped(tmp_path: Path) -> None:
     notebook = Notebook(tmp_path)
     notebook.lines = [("", {"/a": 3, "/b": {"digest": 4}, "/c": {"digest": "x", "stamp": ["y"]}})]
     notebook.another_process()
@@ -493,7 +495,7 @@ async def test_what_is_no_record_is_passed_over(tmp_path: Path) -> None:
     assert "/c is gone" in await notebook.told()
 
 
-async def test_nothing_is_written_down_twice(tmp_path: Path) -> None:
+async def test_unchanged_records_are_not_written_twice(tmp_path: Path) -> None:
     notebook = Notebook(tmp_path)
     await notebook.read("a.py", "one\n")
     for _request in range(3):
@@ -504,7 +506,7 @@ async def test_nothing_is_written_down_twice(tmp_path: Path) -> None:
     assert len(notebook.lines) == 1
 
 
-async def test_files_of_a_temp_folder_that_was_removed_at_exit_are_told_in_one_line(tmp_path: Path) -> None:
+async def test_files_of_a_removed_temp_folder_are_reported_in_one_line(tmp_path: Path) -> None:
     notebook = Notebook(tmp_path)
     folder = tmp_path / "agentcli-ab12cd_9"
     (folder / "tmp").mkdir(parents=True)

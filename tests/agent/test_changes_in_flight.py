@@ -1,4 +1,4 @@
-"""What the person changes while a request is under way: it holds from the next one on, and everybody knows why."""
+"""Context changes by the user during a request apply from the next request on, with a known reason."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def begun(b: Bench) -> None:
 
 
 @pytest.mark.parametrize("when", [ev.RequestStarted, ev.TextStreamed, ev.UsageReported])
-def test_a_drop_in_flight_breaks_the_next_request_for_a_known_reason_and_the_estimate_is_right(
+def test_a_drop_in_flight_is_named_as_the_cache_break_and_counted_in_the_estimate(
     when: type[ev.Event],
 ) -> None:
     async def main() -> None:
@@ -81,7 +81,7 @@ def test_a_drop_in_flight_breaks_the_next_request_for_a_known_reason_and_the_est
     run_virtual(main)
 
 
-def test_it_is_seen_at_once_and_each_change_is_judged_by_those_before_it() -> None:
+def test_a_change_is_visible_at_once_and_later_changes_build_on_it() -> None:
     async def main() -> None:
         b, _cache = looked()
         async with b.engine:
@@ -113,7 +113,7 @@ def test_it_is_seen_at_once_and_each_change_is_judged_by_those_before_it() -> No
     run_virtual(main)
 
 
-def test_what_is_dropped_and_brought_back_in_flight_is_as_it_was() -> None:
+def test_an_item_dropped_and_restored_in_flight_is_unchanged() -> None:
     async def main() -> None:
         b, _cache = looked()
         async with b.engine:
@@ -132,7 +132,7 @@ def test_what_is_dropped_and_brought_back_in_flight_is_as_it_was() -> None:
     run_virtual(main)
 
 
-def test_between_requests_it_takes_effect_at_once() -> None:
+def test_a_change_between_requests_takes_effect_at_once() -> None:
     async def main() -> None:
         b, _cache = looked(reply(call("Look", what="last", seconds=5)), "Three.", "Four.")
         async with b.engine:
@@ -155,7 +155,7 @@ def test_between_requests_it_takes_effect_at_once() -> None:
     ],
     ids=["fails", "too long", "declined"],
 )
-def test_a_request_that_comes_to_nothing_does_not_lose_the_change(ending: Any) -> None:
+def test_a_failed_request_does_not_lose_the_change(ending: Any) -> None:
     async def main() -> None:
         b, _cache = looked(ending, reply("A summary.", match="write a hand-over"), reply("On.", repeat=True))
         async with b.engine:
@@ -171,7 +171,7 @@ def test_a_request_that_comes_to_nothing_does_not_lose_the_change(ending: Any) -
 
 
 @pytest.mark.parametrize("how", ["abort", "leave"])
-def test_neither_does_one_that_is_broken_off_and_the_session_file_knows(tmp_path: Path, how: str) -> None:
+def test_an_aborted_request_keeps_the_change_and_the_session_file_records_it(tmp_path: Path, how: str) -> None:
     async def main() -> None:
         workplace = SessionContext(tmp_path, Path("/work"), LoopClock(), SequentialIds(), "test")
         store = SessionStore.create(workplace, "00000000-0000-4000-8000-000000000abc")

@@ -1,4 +1,4 @@
-"""Old exchanges are summarised beside the work and give way when room is needed: in the engine, whatever goes wrong."""
+"""Old exchanges are summarised during work and replaced when space is needed: in the engine, with failures."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def edits_of(events: list[ev.Event]) -> list[ContextEdit]:
 # ----------------------------------------------------------------------------------------------- staging and committing
 
 
-def test_summaries_are_made_beside_the_work_and_used_when_room_is_needed() -> None:
+def test_summaries_are_prepared_during_work_and_used_when_space_is_needed() -> None:
     async def main() -> None:
         s = Stage(SUMMARY, *PARTS)
         async with s.engine:
@@ -156,7 +156,7 @@ def test_summaries_are_made_beside_the_work_and_used_when_room_is_needed() -> No
     run_virtual(main)
 
 
-def test_what_the_summaries_cost_is_counted() -> None:
+def test_the_cost_of_summaries_is_counted() -> None:
     async def main() -> None:
         s = Stage(SUMMARY, *PARTS)
         async with s.engine:
@@ -170,8 +170,8 @@ def test_what_the_summaries_cost_is_counted() -> None:
     run_virtual(main)
 
 
-def test_a_long_conversation_goes_on_without_ever_being_compacted() -> None:
-    """And what is sent changes in batches only: between two of them each request begins with the one before it."""
+def test_a_long_conversation_never_needs_a_compaction() -> None:
+    """Requests change in batches only: between two batches each request begins with the previous one."""
 
     async def main() -> None:
         s = Stage(SUMMARY, *PARTS, most=WINDOW)
@@ -272,7 +272,7 @@ async def collected_parts(s: Stage) -> list[ev.Event]:
     return await collect(s.engine.submit("part 6"))
 
 
-def test_what_does_not_fit_without_them_either_is_compacted() -> None:
+def test_a_conversation_that_still_does_not_fit_is_compacted() -> None:
     async def main() -> None:
         replies = [*too_long_replies()[:-1], reply("The story.", match="write a hand-over"), reply("It fits.")]
         tool = UntilStaged(lambda: s.collapsing.staged())
@@ -299,7 +299,7 @@ def test_what_does_not_fit_without_them_either_is_compacted() -> None:
         reply("no", stop_reason="refusal"),
     ],
 )
-def test_a_span_that_cannot_be_summarised_is_tried_three_times_and_left_alone(wrong: Json) -> None:
+def test_a_span_whose_summary_fails_three_times_is_left_alone(wrong: Json) -> None:
     async def main() -> None:
         s = Stage({**wrong, "match": RECORD, "repeat": True}, *PARTS, tuning=Tuning(auto_compact=False))
         async with s.engine:
@@ -314,7 +314,7 @@ def test_a_span_that_cannot_be_summarised_is_tried_three_times_and_left_alone(wr
     run_virtual(main)
 
 
-def test_one_failure_is_made_up_for() -> None:
+def test_a_single_failed_summary_is_retried() -> None:
     async def main() -> None:
         failure = {**fails(400, "no", "invalid_request_error"), "match": RECORD}
         s = Stage(failure, SUMMARY, *PARTS)
@@ -329,7 +329,7 @@ def test_one_failure_is_made_up_for() -> None:
 
 
 @pytest.mark.parametrize("text", ["Too many words. " * 600, " \n"])
-def test_a_summary_that_is_no_use_is_not_staged_and_not_asked_for_again(text: str) -> None:
+def test_a_useless_summary_is_not_staged_and_not_requested_again(text: str) -> None:
     async def main() -> None:
         s = Stage(reply(text, match=RECORD, repeat=True), *PARTS)
         async with s.engine:
@@ -341,7 +341,7 @@ def test_a_summary_that_is_no_use_is_not_staged_and_not_asked_for_again(text: st
     run_virtual(main)
 
 
-def test_what_is_not_ready_at_the_end_of_a_submission_is_broken_off_and_paid() -> None:
+def test_an_unfinished_summary_is_cancelled_at_the_end_and_its_cost_is_counted() -> None:
     async def main() -> None:
         slow = reply(pause(1_000), GIST, match=RECORD, repeat=True)
         s = Stage(slow, *PARTS, tuning=Tuning(auto_compact=False))
@@ -384,7 +384,7 @@ def steps_of_a_whole_run() -> int:
 
 
 @pytest.mark.parametrize("how", ["abort", "cancel"])
-def test_broken_off_at_any_point_nothing_is_staged_half(how: str) -> None:
+def test_an_abort_at_any_point_stages_nothing_incomplete(how: str) -> None:
     async def main(point: int) -> int:
         s = breaking_stage()
         async with s.engine:
@@ -407,7 +407,7 @@ def test_broken_off_at_any_point_nothing_is_staged_half(how: str) -> None:
     assert len(counts) > 1, "before the first, and between two"
 
 
-# -------------------------------------------------------------------------------------------- what the person wants
+# ------------------------------------------------------------------------------------------------ the user's edits
 
 
 def staging_of(s: Stage, **rest: Any) -> Staging:
@@ -430,7 +430,7 @@ def prompt(s: Stage, number: int) -> Message:
     return next(m for m in s.engine.messages if m.origin is Origin.PROMPT and m.text == f"part {number}")
 
 
-def test_what_is_pinned_is_not_summarised() -> None:
+def test_pinned_content_is_not_summarised() -> None:
     async def main() -> None:
         s = Stage(SUMMARY, *PARTS)
         async with s.engine:
@@ -460,7 +460,7 @@ def test_items_restored_by_the_user_are_left_alone() -> None:
     run_virtual(main)
 
 
-def test_where_a_repair_ends_stays_in_the_request() -> None:
+def test_the_exchange_where_a_repair_ends_is_not_collapsed() -> None:
     async def main() -> None:
         s = Stage(SUMMARY, *PARTS)
         async with s.engine:
@@ -501,7 +501,7 @@ def test_a_resumed_session_sends_the_same_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("switched_on", [True, False])
-async def test_the_settings_switch_it(tmp_path: Path, switched_on: bool) -> None:
+async def test_the_setting_turns_collapsing_on_and_off(tmp_path: Path, switched_on: bool) -> None:
     (tmp_path / "home").mkdir()
     replies = [SUMMARY, *QUICK_PARTS, *[reply(pause(0.3), *one["steps"][1:]) for one in PARTS[6:8]]]
     transport = ScriptedTransport(script(*replies))

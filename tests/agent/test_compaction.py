@@ -1,4 +1,4 @@
-"""Compaction in the engine: the bytes it sends, what it leaves, looking at it, taking it back, breaking it off."""
+"""Compaction in the engine: the bytes it sends, what it keeps, preview, undo and abort."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def without_marks(body: Json) -> list[Any]:
 
 
 @pytest.mark.parametrize("trigger", ["manual", "auto"])
-def test_the_request_shares_every_byte_with_the_one_before(trigger: str) -> None:
-    """Also what decides about the cache besides the messages: model, tools, system, thinking, effort."""
+def test_the_compaction_request_shares_its_prefix_with_the_previous_request(trigger: str) -> None:
+    """Including everything else that the cache depends on: model, tools, system, thinking, effort."""
 
     async def main() -> None:
         profile = Profile(
@@ -79,7 +79,7 @@ def test_the_request_shares_every_byte_with_the_one_before(trigger: str) -> None
     run_virtual(main)
 
 
-def test_the_next_request_after_a_failed_compaction_is_what_it_would_have_been() -> None:
+def test_a_failed_compaction_does_not_change_the_next_request() -> None:
     async def main() -> None:
         async def after(*compacting: Json) -> Json:
             b = bench(reply(call("Look", what="a")), reply(LONG), *compacting, "On.", tools=[tool()])
@@ -114,7 +114,7 @@ def test_a_request_that_is_too_long_leaves_out_the_oldest_until_it_fits() -> Non
 
 
 def test_a_prompt_that_was_too_long_alone_does_not_block_the_next() -> None:
-    """There is no exchange that a request for a summary could leave out; so the middle of the prompt is."""
+    """No exchange can be left out of the summary request, so the middle of the prompt is."""
     most = 100_000
 
     def too_long(body: Json) -> str | None:
@@ -136,7 +136,7 @@ def test_a_prompt_that_was_too_long_alone_does_not_block_the_next() -> None:
     run_virtual(main)
 
 
-def test_what_is_not_answered_yet_is_asked_about_and_left_out_first_when_that_is_too_long() -> None:
+def test_an_unanswered_prompt_is_part_of_the_request_unless_that_is_too_long() -> None:
     async def main() -> None:
         profile = Profile(model=MODEL, small_model="x", context_window=12_000)
         b = bench(reply(LONG, usage=USED), TOO_LONG, "A summary.", "On.", profile=profile)
@@ -151,7 +151,7 @@ def test_what_is_not_answered_yet_is_asked_about_and_left_out_first_when_that_is
 # ------------------------------------------------------------------------------------------------- what is left
 
 
-def test_the_users_words_and_the_last_exchange_survive_and_the_rest_is_summarised() -> None:
+def test_the_users_messages_and_the_last_exchange_are_kept_and_the_rest_is_summarised() -> None:
     async def main() -> None:
         turns = [reply(LONG), reply(call("Look", what="map")), reply("The map is here.")]
         b = bench(*turns, "They want a map.", "On.", tools=[tool()])
@@ -182,7 +182,7 @@ def test_the_users_words_and_the_last_exchange_survive_and_the_rest_is_summarise
     run_virtual(main)
 
 
-def test_words_that_were_taken_out_of_the_context_do_not_come_back() -> None:
+def test_prompts_removed_from_the_context_do_not_come_back() -> None:
     async def main() -> None:
         b = bench(reply(stop_reason="refusal"), reply(LONG), "A summary.", "On.")
         async with b.engine:
@@ -214,7 +214,7 @@ def test_a_prompt_that_was_refused_after_a_compaction_does_not_come_back_with_th
     run_virtual(main)
 
 
-def test_what_is_pinned_survives_two_compactions() -> None:
+def test_pinned_content_survives_two_compactions() -> None:
     async def main() -> None:
         b = bench(reply(call("Look", what="key")), LONG, "One.", LONG, LONG, "Two.", "On.", tools=[tool()])
         async with b.engine:
@@ -307,7 +307,7 @@ def somebody(*replies: Json | str) -> Bench:
     return bench(LONG, *replies, interactive=True)
 
 
-def test_a_proposal_says_what_stays_what_goes_and_what_it_costs() -> None:
+def test_a_proposal_lists_kept_and_removed_content_with_its_price() -> None:
     async def main() -> None:
         b = bench(LONG, reply(call("Look")), "Here.", "A summary.", tools=[tool()], interactive=True)
         async with b.engine:
@@ -328,7 +328,7 @@ def test_a_proposal_says_what_stays_what_goes_and_what_it_costs() -> None:
     run_virtual(main)
 
 
-def test_a_changed_summary_is_what_is_kept() -> None:
+def test_an_edited_summary_replaces_the_proposed_one() -> None:
     async def main() -> None:
         b = somebody("A summary.", "On.")
         async with b.engine:
@@ -345,7 +345,7 @@ def test_a_changed_summary_is_what_is_kept() -> None:
 @pytest.mark.parametrize(
     "answer", [Answer("deny"), None, Answer("allow", updated_input={"summary": " "})], ids=["no", "abort", "emptied"]
 )
-def test_a_proposal_that_is_not_taken_changes_nothing(answer: Answer | None) -> None:
+def test_a_rejected_proposal_changes_nothing(answer: Answer | None) -> None:
     async def main() -> None:
         b = somebody("A summary.", "On.")
         async with b.engine:
@@ -360,7 +360,7 @@ def test_a_proposal_that_is_not_taken_changes_nothing(answer: Answer | None) -> 
     run_virtual(main)
 
 
-def test_a_changed_summary_that_is_too_long_is_refused() -> None:
+def test_an_edited_summary_that_is_too_long_is_refused() -> None:
     async def main() -> None:
         b = somebody("A summary.")
         async with b.engine:

@@ -1,4 +1,4 @@
-"""A compaction that is broken off, at every step of the event loop: nothing has changed then, or everything."""
+"""A compaction aborted at any step of the event loop is either complete or has changed nothing."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def steps_of_a_whole_run(review: bool) -> int:
 
 @pytest.mark.parametrize("review", [False, True])
 @pytest.mark.parametrize("how", ["abort", "cancel"])
-def test_broken_off_at_any_point_nothing_has_changed_or_everything(review: bool, how: str) -> None:
+def test_an_abort_at_any_point_leaves_the_compaction_complete_or_undone(review: bool, how: str) -> None:
     async def main(point: int) -> bool:
         b = slow_bench(interactive=True)
         view = b.engine._state.conversation.view
@@ -95,7 +95,7 @@ def test_broken_off_at_any_point_nothing_has_changed_or_everything(review: bool,
     assert set(outcomes) == {False, True}
 
 
-def test_a_consumer_that_leaves_in_the_middle_of_it_loses_nothing() -> None:
+def test_a_consumer_that_leaves_during_a_compaction_loses_nothing() -> None:
     async def main(after: int) -> None:
         b = slow_bench()
         async with b.engine:

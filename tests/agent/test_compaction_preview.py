@@ -1,4 +1,4 @@
-"""What people see of a compaction on the assembled engine: numbers that add up, each file once, no internal text."""
+"""What the user sees of a compaction: numbers that add up, each file once, no internal text."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def answered(event: ev.PermissionRequested) -> Answer:
     return Answer("deny", message="Not now.")
 
 
-async def test_what_stays_and_what_goes_comes_to_what_there_was(project: Path) -> None:
+async def test_kept_and_removed_tokens_add_up_to_the_whole(project: Path) -> None:
     denied = reply(call("Bash", command="touch x"))
     replies = [*story(project), "Summary one.", denied, TOLD, TOLD, "Summary two."]
     async with Assembled(project, replies, answered) as session:  # type: ignore[arg-type]
@@ -94,7 +94,7 @@ async def test_what_stays_and_what_goes_comes_to_what_there_was(project: Path) -
 
 @pytest.mark.parametrize("before", [0, 7, 6_000, 20_000, 90_000])
 @pytest.mark.parametrize("density", [0.4, 1.0, 2.5])
-async def test_the_fixed_part_keeps_its_share_whatever_the_server_counts(before: int, density: float) -> None:
+async def test_the_fixed_part_keeps_its_share_for_any_token_count_of_the_server(before: int, density: float) -> None:
     shares = Shares(
         (Share("words", 300),), (Share("replies", 9_000), Share("results", 4_000)), (Share("summary", 500),)
     )
@@ -118,7 +118,7 @@ async def test_a_file_is_attached_once_however_it_was_spelled(project: Path) -> 
     assert sum("app.py" in line or "link.py" in line for line in proposed.added) == 1
 
 
-async def test_the_transcript_shows_the_summary_without_words_to_the_model(project: Path) -> None:
+async def test_the_transcript_shows_the_summary_without_instructions_to_the_model(project: Path) -> None:
     options = {"permission_mode": PermissionMode.DEFAULT}
     replies = [*story(project), "# Intent\n\nFind the bug.", "Fine."]
     async with Assembled(project, replies, answered, options) as session:  # type: ignore[arg-type]

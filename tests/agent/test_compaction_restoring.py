@@ -1,4 +1,4 @@
-"""What work needs at once after a compaction: files as they are now and may be read, tasks, plan, running commands."""
+"""Content restored after a compaction: current files that may be read, tasks, plan, running commands."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def used(id: str, name: str, *, fails: bool = False, data: Json | None = None, *
 # ----------------------------------------------------------------------------------------------------------- each
 
 
-def test_files_are_found_by_the_calls_that_used_them_the_last_first() -> None:
+def test_files_are_found_by_the_calls_that_used_them_newest_first() -> None:
     log = [
         *used("1", "Read", file_path="a.py"),
         *used("2", "Write", file_path="b.py"),
@@ -76,7 +76,7 @@ def test_files_are_found_by_the_calls_that_used_them_the_last_first() -> None:
     assert paths_read(log) >= {"a.py", "gone.py"}
 
 
-def test_a_task_list_is_restored_while_something_is_open() -> None:
+def test_a_task_list_with_open_tasks_is_restored() -> None:
     todos = [{"content": "Paint\x1b[31m it", "status": "pending"}, {"content": "Look", "status": "completed"}]
     assert tasks_text(used("1", "TodoWrite", todos=todos)).splitlines()[1:] == [
         "- pending: Paint it",
@@ -88,7 +88,7 @@ def test_a_task_list_is_restored_while_something_is_open() -> None:
     assert "- and 50 more" in tasks_text(used("1", "TodoWrite", todos=many))
 
 
-def test_the_plan_in_force_is_the_one_that_was_approved_last() -> None:
+def test_the_last_approved_plan_is_restored() -> None:
     approved = used("1", "ExitPlanMode", data={"plan": "1. Dig.\n\n2. Plant."}, plan="1. Dig.")
     refused = used("2", "ExitPlanMode", plan="Burn it.", fails=True)
     assert plan_text([*approved, *refused]).endswith("1. Dig.\n\n2. Plant.")
@@ -99,7 +99,7 @@ def test_the_plan_in_force_is_the_one_that_was_approved_last() -> None:
     assert len(plan_text(used("5", "ExitPlanMode", data={"plan": "step " * 90_000}))) < 60_000
 
 
-def test_only_commands_that_run_are_restored() -> None:
+def test_only_running_commands_are_restored() -> None:
     assert background_text([]) == ""
     task = BackgroundTask("bash_1", "npm run\x07 dev", "running", "", 12.4)
     assert "bash_1 (npm run dev): running for 12 s" in background_text([task])
@@ -117,7 +117,7 @@ async def given_files(paths: Sequence[str], _signal: AbortSignal) -> Sequence[Re
 
 
 @pytest.mark.parametrize("budget", [0, 200, 1_000, 7_000, 90_000])
-async def test_everything_together_keeps_to_its_budget_and_what_matters_comes_first(budget: int) -> None:
+async def test_restored_content_fits_its_budget_with_the_most_important_first(budget: int) -> None:
     log = used("1", "TodoWrite", todos=[{"content": "Paint it", "status": "pending"}])
     around = RestoreSources(given_files, lambda: [BackgroundTask("bash_1", "x", "running", "")])
     back = await restored(log, [f"{n}.py" for n in range(9)], around, budget, SIGNAL)
@@ -131,7 +131,7 @@ async def test_everything_together_keeps_to_its_budget_and_what_matters_comes_fi
         assert size <= MOST_FILES * FILE_TOKENS + 300
 
 
-async def test_a_restored_task_list_is_not_told_again_by_the_reminder() -> None:
+async def test_a_restored_task_list_needs_no_reminder() -> None:
     log = used("1", "TodoWrite", todos=[{"content": "Paint it", "status": "pending"}])
     back = await restored(log, [], RestoreSources(), 1_000, SIGNAL)
     boundary = Message("user", (), "b", Origin.BOUNDARY)
@@ -170,7 +170,7 @@ async def after_compaction(engine: Engine, transport: ScriptedTransport) -> str:
     return json.dumps(transport.requests[-1]["messages"], ensure_ascii=False)
 
 
-async def test_files_are_shown_as_they_are_now_the_last_five(tmp_path: Path) -> None:
+async def test_the_last_five_files_are_restored_with_their_current_content(tmp_path: Path) -> None:
     names = [f"file{number}.py" for number in range(7)]
     engine, transport = engine_on(tmp_path, reads(*names), LONG, "Noted.", LONG, "A summary.", "On.")
     async with engine:
@@ -188,7 +188,7 @@ async def test_files_are_shown_as_they_are_now_the_last_five(tmp_path: Path) -> 
     assert said.index("file6.py as it is") < said.index("file5.py as it is")
 
 
-async def test_a_file_that_may_not_be_read_any_more_is_not_shown(tmp_path: Path) -> None:
+async def test_a_file_that_is_now_denied_is_not_restored(tmp_path: Path) -> None:
     engine, transport = engine_on(tmp_path, reads("a.py", "secret.py"), LONG, LONG, "A summary.", "On.")
     async with engine:
         (tmp_path / "project" / "a.py").write_text("fine = 1\n")
@@ -207,7 +207,7 @@ async def test_a_file_that_may_not_be_read_any_more_is_not_shown(tmp_path: Path)
     assert "password" not in said
 
 
-async def test_a_file_outside_that_would_have_to_be_asked_for_is_not_shown(tmp_path: Path) -> None:
+async def test_a_file_that_would_need_approval_is_not_restored(tmp_path: Path) -> None:
     (tmp_path / "outside.py").write_text("outside = 1\n")
     engine, transport = engine_on(tmp_path, reads("../outside.py"), LONG, LONG, "A summary.", "On.")
     async with engine:
@@ -218,7 +218,7 @@ async def test_a_file_outside_that_would_have_to_be_asked_for_is_not_shown(tmp_p
     assert "outside = 1" not in said
 
 
-async def test_what_is_no_text_or_no_file_is_left_alone(tmp_path: Path) -> None:
+async def test_binary_and_missing_files_are_not_restored(tmp_path: Path) -> None:
     names = ["b.bin", "p.png", "fifo", "dir", "link.py"]
     writes = reply(*(call("Write", file_path=name, content="x = 1\n") for name in names))
     engine, transport = engine_on(tmp_path, writes, LONG, LONG, "A summary.", "On.")
@@ -237,7 +237,7 @@ async def test_what_is_no_text_or_no_file_is_left_alone(tmp_path: Path) -> None:
     assert "as it is on disk now" not in said
 
 
-async def test_running_commands_are_told_and_an_edit_after_it_needs_no_new_read(tmp_path: Path) -> None:
+async def test_running_commands_are_listed_and_restored_files_can_be_edited_without_a_new_read(tmp_path: Path) -> None:
     engine, transport = engine_on(
         tmp_path,
         reply(call("Read", file_path="a.py"), call("Bash", command="sleep 60", run_in_background=True)),
@@ -256,7 +256,7 @@ async def test_running_commands_are_told_and_an_edit_after_it_needs_no_new_read(
         assert (tmp_path / "project" / "a.py").read_text() == "x = 2\n"
 
 
-async def test_an_abort_ends_the_reading_of_files(tmp_path: Path) -> None:
+async def test_an_abort_stops_reading_files(tmp_path: Path) -> None:
     async def never(_paths: Sequence[str], signal: AbortSignal) -> Sequence[RestoredFile]:
         await signal.run(asyncio.Event().wait())
         raise AssertionError

@@ -1,4 +1,4 @@
-"""A compaction that is taken back, and what of one a session's file brings back."""
+"""Undoing a compaction, in one process and from a session file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.virtual import run_virtual
 # ------------------------------------------------------------------------------------------------------------ undo
 
 
-def test_undo_puts_the_conversation_back_and_keeps_what_was_said_since() -> None:
+def test_undo_restores_the_conversation_and_keeps_later_messages() -> None:
     async def main() -> None:
         b = bench(reply(LONG, usage=USED), "A summary.", "Since.", "On.")
         async with b.engine:
@@ -50,7 +50,7 @@ def test_undo_puts_the_conversation_back_and_keeps_what_was_said_since() -> None
     run_virtual(main)
 
 
-def test_right_after_a_compaction_undo_knows_the_true_size() -> None:
+def test_an_undo_right_after_a_compaction_knows_the_exact_size() -> None:
     async def main() -> None:
         b = bench(reply(LONG, usage=USED), "A summary.")
         async with b.engine:
@@ -109,7 +109,7 @@ async def undo(b: Bench) -> None:
     assert not result_of(await collect(b.engine.perform(b.engine.context.undo_compaction()))).is_error
 
 
-def test_undo_refuses_what_would_not_fit() -> None:
+def test_undo_is_refused_when_the_conversation_would_not_fit() -> None:
     async def main() -> None:
         used = {"input_tokens": 20_000, "output_tokens": 2_000}
         for window, fits in ((25_000, False), (31_000, True), (90_000, True)):
@@ -131,7 +131,7 @@ def test_undo_refuses_what_would_not_fit() -> None:
     run_virtual(main)
 
 
-def test_an_undo_past_the_mark_of_auto_compaction_says_so() -> None:
+def test_an_undo_beyond_the_auto_compaction_threshold_is_reported() -> None:
     async def main() -> None:
         used = {"input_tokens": 26_000, "output_tokens": 500}
         profile = Profile(model=MODEL, small_model="x", context_window=31_000, output_cap=4_000)

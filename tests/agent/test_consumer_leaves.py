@@ -1,4 +1,4 @@
-"""A consumer that goes away in the middle: what the session file says is what the conversation in memory is."""
+"""A consumer that leaves in the middle: session file and log in memory agree."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Clears:
 
 
 @pytest.mark.parametrize("seen", [1, 2, 3])
-def test_no_step_has_changed_the_view_that_the_file_does_not_know_of(tmp_path: Path, seen: int) -> None:
+def test_every_context_edit_is_recorded_in_the_session_file(tmp_path: Path, seen: int) -> None:
     async def main() -> None:
         calls = reply(*[call("Look", what=str(number)) for number in range(3)])
         steps = Pipeline([Clears("budget", 0), Clears("snip", 1), Clears("microcompact", 2)])
@@ -145,7 +145,7 @@ def test_no_step_has_changed_the_view_that_the_file_does_not_know_of(tmp_path: P
     run_virtual(main)
 
 
-def test_every_prompt_that_was_declined_is_left_out_in_the_file_too(tmp_path: Path) -> None:
+def test_a_declined_prompt_is_left_out_of_the_session_file_too(tmp_path: Path) -> None:
     async def main() -> None:
         turns = [reply(call("Look", what="a", seconds=5)), reply(stop_reason="refusal"), "On."]
         b = stored(tmp_path, *turns, tools=[FakeTool()])

@@ -369,8 +369,8 @@ limits_strategy = st.builds(
 
 
 @given(outcomes, limits_strategy, st.integers(1, 4))
-def test_finding_out_always_leads_to_a_decision(produced: TurnOutcome, limits: Limits, turn: int) -> None:
-    """Whatever is produced, each fact is asked for at most once and then there is a Continue or a Stop."""
+def test_every_combination_of_inputs_leads_to_a_decision(produced: TurnOutcome, limits: Limits, turn: int) -> None:
+    """For any outcome each fact is requested at most once, followed by a Continue or a Stop."""
     state = replace(STATE, turn_count=turn)
     asked: list[str] = []
     decision = decide(state, produced, limits)

@@ -1,4 +1,4 @@
-"""Drops: what goes with what, what cannot go, what it costs, and that the next request is smaller by that."""
+"""Drops: what is removed together, what cannot be dropped, the price, and the smaller next request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.virtual import run_virtual
 # ------------------------------------------------------------------------------------------------------------- drops
 
 
-def test_after_a_drop_the_next_request_is_smaller_by_what_was_shown() -> None:
+def test_after_a_drop_the_next_request_is_smaller_by_the_announced_amount() -> None:
     async def main() -> None:
         turns = [reply(call("Look", what="far")), "One.", reply(call("Look", what="near")), "Two.", "Three.", "Four."]
         b, cache = cached_bench(*turns, tools=[looking()])
@@ -58,7 +58,7 @@ def test_after_a_drop_the_next_request_is_smaller_by_what_was_shown() -> None:
     run_virtual(main)
 
 
-def test_dropping_a_call_drops_its_result_and_thinking_that_leads_nowhere() -> None:
+def test_dropping_a_call_drops_its_result_and_orphaned_thinking() -> None:
     async def main() -> None:
         both = reply(think("hm"), call("Look", what="far"), call("Look", what="near"))
         b = bench(both, "One.", "Two.", "Three.", "Four.", tools=[looking()])
@@ -90,7 +90,7 @@ def test_dropping_a_call_drops_its_result_and_thinking_that_leads_nowhere() -> N
     run_virtual(main)
 
 
-def test_what_is_restored_is_there_again_byte_for_byte() -> None:
+def test_a_restored_item_is_identical_byte_for_byte() -> None:
     async def main() -> None:
         b = bench(reply(think("hm"), call("Look", what="far")), "One.", "Two.", "Three.", tools=[looking()])
         async with b.engine:
@@ -116,7 +116,7 @@ def test_what_is_restored_is_there_again_byte_for_byte() -> None:
     run_virtual(main)
 
 
-def test_what_cannot_be_dropped_says_why() -> None:
+def test_an_item_that_cannot_be_dropped_has_a_reason() -> None:
     async def main() -> None:
         b = bench(LONG, "A summary.", "On.", tools=[looking()])
         async with b.engine:
@@ -138,7 +138,7 @@ def test_what_cannot_be_dropped_says_why() -> None:
     run_virtual(main)
 
 
-def test_what_the_model_is_working_with_stays_until_it_is_done() -> None:
+def test_results_of_the_current_turn_cannot_be_dropped() -> None:
     async def main() -> None:
         turns: list[Any] = [reply(call("Look", what="old")), "One."]
         turns += [reply(think("hm"), call("Look", what="a")), reply(call("Look", what="b", seconds=5)), "Two."]
@@ -202,12 +202,12 @@ def test_thinking_stays_while_its_results_wait_for_an_answer_also_when_nothing_r
         ({"price": None}, "costs 4,900 tokens written again, at an unknown price, because the cache"),
     ],
 )
-def test_the_price_is_told_in_one_line(given: dict[str, Any], words: str) -> None:
+def test_the_price_is_shown_in_one_line(given: dict[str, Any], words: str) -> None:
     change = pinning.ContextChange((ContextEdit(kind="drop", target="m:0", freed=3_100),), first=1_000)
     assert words in price_of_drop(change, situation(**given)).text
 
 
-def test_a_second_drop_behind_the_first_costs_nothing_more_and_one_before_it_only_what_lies_between() -> None:
+def test_a_later_drop_is_free_and_an_earlier_one_costs_only_the_part_in_between() -> None:
     async def main() -> None:
         calls = [reply(call("Look", what=str(n))) for n in range(4)]
         turns = [one for number, made in enumerate(calls) for one in (made, f"Answer {number}.")]
@@ -269,8 +269,8 @@ def _renamed(message: Message, ids: dict[str, str]) -> Message:
 
 
 @pytest.mark.parametrize(("back", "least"), [(2, 0.0), (12, 0.9)])
-def test_the_price_of_a_drop_far_back_is_all_that_the_cache_does_not_find_any_more(back: int, least: float) -> None:
-    """It looks for what it has only some blocks back from the end."""
+def test_the_price_of_an_early_drop_covers_everything_no_longer_cached(back: int, least: float) -> None:
+    """The cache is searched only some blocks back from the end."""
 
     async def main() -> None:
         b, cache = cached_bench(*["Part of a long story. " * 60] * 21)

@@ -1,4 +1,4 @@
-"""What a session had cost before it was resumed is told, and no budget of now counts it."""
+"""Costs from before a resume are shown, and the current budget does not count them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_a_budget_counts_from_now_on(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["claude-opus-5", "other"]), st.integers(0, 10**6)), max_size=6))
-def test_what_was_written_down_is_read_back(used: list[tuple[str, int]]) -> None:
+def test_recorded_costs_are_read_back(used: list[tuple[str, int]]) -> None:
     catalog, totals = Catalog(), Totals()
     for model, tokens in used:
         usage = Usage(input_tokens=tokens, output_tokens=1, cache_read_input_tokens=7)
@@ -74,6 +74,6 @@ def test_what_was_written_down_is_read_back(used: list[tuple[str, int]]) -> None
     assert (again.usage, again.fully_priced) == (totals.usage, totals.fully_priced)
 
 
-def test_what_makes_no_sense_counts_as_not_priced_and_breaks_nothing() -> None:
+def test_an_invalid_record_counts_as_unpriced_and_breaks_nothing() -> None:
     totals = totals_from([{"a": {"inputTokens": "many", "costUSD": "x"}, "b": 3}, {"a": {"inputTokens": -4}}])
     assert (totals.cost_usd, totals.fully_priced, totals.usage) == (0.0, False, Usage())

@@ -71,7 +71,7 @@ def test_a_budget_warns_once_and_is_spent_at_its_cap() -> None:
     assert (one.budget, one.is_budget_spent) == (None, False)
 
 
-def test_only_an_interactive_session_is_pointed_to_the_budget_command() -> None:
+def test_only_an_interactive_session_is_shown_the_budget_command() -> None:
     assert "/budget" in costs(1.0, interactive=True).budget_text
     assert "/budget" not in costs(1.0).budget_text
 

@@ -1,4 +1,4 @@
-"""What is kept of how requests begin: digests only, from which a later process tells what has changed."""
+"""The stored fingerprint of system prompt and tools: digests that tell a later process what changed."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ PART_CHANGED = replace(REQUEST, system=(REQUEST.system[0], "Elsewhere."))
         ),
     ],
 )
-def test_what_has_changed_is_named(request_now: Request, block: str, reason: str) -> None:
+def test_each_change_is_named(request_now: Request, block: str, reason: str) -> None:
     assert changed_front(front_of(), front_of(request_now)) == (block, reason)
 
 
-def test_other_instructions_before_the_messages_are_named_and_equal_fronts_are_not() -> None:
+def test_changed_instructions_are_named_and_unchanged_ones_are_not() -> None:
     assert changed_front(front_of(), front_of(context="Write poems.")) == (
         "the instructions before all messages",
         LEFT_OTHERWISE,
@@ -89,7 +89,7 @@ def test_an_update_is_the_reason_for_other_tools_and_not_for_another_effort() ->
     assert effort == ("the effort", "it was changed from high to low")
 
 
-def test_it_has_no_texts_and_survives_the_file() -> None:
+def test_a_fingerprint_holds_no_texts_and_survives_the_session_file() -> None:
     front = front_of()
     line = json.dumps(front.to_dict())
     assert front_from(json.loads(line)) == front
@@ -110,7 +110,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
 
 
 @given(st.fixed_dictionaries({}, optional=FIELDS) | st.fixed_dictionaries(FIELDS), st.text())
-def test_whatever_a_file_says_is_a_front_or_none(found: Json, version: str) -> None:
+def test_any_record_loads_as_a_fingerprint_or_none(found: Json, version: str) -> None:
     front = front_from(found, version)
     if front is not None:
         told = changed_front(front, front_of())
@@ -127,7 +127,7 @@ def test_names_in_a_file_cannot_move_the_cursor() -> None:
     assert all(text.isprintable() for text in (*told, front.model, front.version))
 
 
-def test_the_share_of_the_head_that_is_left_ends_at_a_breakpoint() -> None:
+def test_the_remaining_cached_share_ends_at_a_breakpoint() -> None:
     assert kept_head(front_of(), front_of(), REQUEST) == 1.0
     assert kept_head(front_of(), front_of(GREP_CHANGED), GREP_CHANGED) == 0.0
     first = replace(REQUEST, system=("Be bad.", REQUEST.system[1]))
@@ -161,7 +161,7 @@ def setup_of(request: Request) -> Setup:
     return Setup(request.model, request.effort, request.thinking)
 
 
-def test_what_is_expected_of_the_cache_knows_what_has_changed_before_the_messages() -> None:
+def test_the_cache_estimate_accounts_for_changes_before_the_messages() -> None:
     cases = (
         (REQUEST, 10_000),
         (replace(REQUEST, effort="low"), 0),
@@ -181,7 +181,7 @@ def test_what_is_expected_of_the_cache_knows_what_has_changed_before_the_message
     assert low.expected(setup_of(REQUEST), 1.0, head=4_000) == 10_000, "with the effort of before it is of use again"
 
 
-def test_the_first_miss_of_a_resumed_session_names_what_changed_and_what_it_cost() -> None:
+def test_the_first_cache_miss_after_a_resume_names_the_change_and_its_cost() -> None:
     [told] = gone_on(GREP_CHANGED).answered("model-a", Usage(cache_write_5m_tokens=10_100), 1.0)
     assert isinstance(told, ev.PrefixBroken)
     assert (told.block, told.reason, told.rebilled_tokens) == ("the tool Grep", LEFT_OTHERWISE, 10_000)
@@ -202,13 +202,13 @@ def test_a_cache_that_had_gone_cold_is_no_break_whatever_has_changed() -> None:
     assert watch.losses.expiries == 1
 
 
-def test_where_nothing_has_changed_the_server_has_lost_it() -> None:
+def test_without_a_change_the_server_is_named_as_the_cause() -> None:
     [told] = gone_on(REQUEST).answered("model-a", Usage(cache_write_5m_tokens=10_100), 1.0)
     assert isinstance(told, ev.NoticeRaised)
     assert told.text == ("The server no longer has the prompt cache of this session: 10k tokens were billed again.")
 
 
-def test_the_model_is_compared_by_what_was_asked_for() -> None:
+def test_the_requested_model_is_compared_and_not_the_answering_one() -> None:
     missed = Usage(cache_write_5m_tokens=10_100)
     [told] = gone_on(REQUEST).answered("gateway/other-name", missed, 1.0)
     assert isinstance(told, ev.NoticeRaised), "a server's own name for the same model is no change"
@@ -217,7 +217,7 @@ def test_the_model_is_compared_by_what_was_asked_for() -> None:
     assert (told.block, told.reason) == ("the model", "model-b answered, and model-a before")
 
 
-def test_a_front_is_kept_when_it_is_another_one_and_only_then() -> None:
+def test_a_fingerprint_is_saved_only_when_it_changed() -> None:
     kept: list[Front] = []
     watch = CacheWatch()
     watch.keep_fronts(lambda: CONTEXT, kept.append)
@@ -247,7 +247,7 @@ def fronts_in(folder: Path) -> list[Json]:
 
 
 @pytest.mark.anyio
-async def test_a_session_file_has_one_for_as_long_as_nothing_changes_across_processes(tmp_path: Path) -> None:
+async def test_a_session_file_keeps_one_fingerprint_across_processes_while_nothing_changes(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "AGENTS.md").write_text("Speak of the kingfisher.\n")
     cache = PromptCache()
@@ -276,7 +276,7 @@ async def test_a_session_file_has_one_for_as_long_as_nothing_changes_across_proc
         ({"model": "haiku"}, {"model": "sonnet"}, "the model"),
     ],
 )
-async def test_after_a_resume_the_outlook_is_what_the_server_bills_then(
+async def test_after_a_resume_the_estimate_matches_the_bill(
     tmp_path: Path, before: dict[str, Any], after: dict[str, Any], block: str
 ) -> None:
     cache = PromptCache()
@@ -297,7 +297,7 @@ async def test_after_a_resume_the_outlook_is_what_the_server_bills_then(
 
 
 @pytest.mark.anyio
-async def test_a_session_of_an_older_version_goes_on_as_ever(tmp_path: Path) -> None:
+async def test_a_session_of_an_older_version_can_be_continued(tmp_path: Path) -> None:
     cache = PromptCache()
     async with engine_in(tmp_path, "One.", cache=cache, effort="high") as engine:
         session = result_of(await collect(engine.submit("one"))).session_id

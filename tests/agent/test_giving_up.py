@@ -1,4 +1,4 @@
-"""Compacting by itself that does not help is given up, the person is told once, and what they change lets it go on."""
+"""Auto-compaction that does not help is given up with one notice, and tried again after a change by the user."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def told(events: list[ev.Event]) -> list[str]:
     return [event.text for event in only(events, ev.NoticeRaised) if event.code == "compact"]
 
 
-def test_compactions_that_do_not_make_enough_room_are_given_up_across_prompts_and_told_once() -> None:
+def test_auto_compaction_that_frees_too_little_is_given_up_across_prompts_and_reported_once() -> None:
     async def main() -> None:
         b = pinned_bench()
         async with b.engine:
@@ -65,7 +65,7 @@ def test_compactions_that_do_not_make_enough_room_are_given_up_across_prompts_an
     run_virtual(main)
 
 
-def test_compactions_that_fail_are_given_up_across_prompts_and_the_last_reason_is_told() -> None:
+def test_failing_auto_compaction_is_given_up_across_prompts_with_the_last_reason() -> None:
     async def main() -> None:
         error = fails(400, "no summaries today", "invalid_request_error", match=HANDOVER, repeat=True)
         b = pinned_bench(handover=error)
@@ -78,7 +78,7 @@ def test_compactions_that_fail_are_given_up_across_prompts_and_the_last_reason_i
     run_virtual(main)
 
 
-def test_within_one_prompt_they_are_given_up_too() -> None:
+def test_auto_compaction_is_given_up_within_one_prompt_too() -> None:
     async def main() -> None:
         turns = [reply(LONG, call("Look", what=str(number))) for number in range(5)]
         b = pinned_bench(*turns, "Done.", tools=[FakeTool()])
@@ -105,7 +105,7 @@ def other_model(b: Bench) -> None:
 
 
 @pytest.mark.parametrize("change", [unpin, drop, other_model])
-def test_when_the_person_has_changed_something_it_is_tried_again(change: Callable[[Bench], None]) -> None:
+def test_auto_compaction_is_tried_again_after_a_change_by_the_user(change: Callable[[Bench], None]) -> None:
     async def main() -> None:
         b = pinned_bench()
         async with b.engine:
@@ -117,7 +117,7 @@ def test_when_the_person_has_changed_something_it_is_tried_again(change: Callabl
     run_virtual(main)
 
 
-def test_a_compaction_that_the_person_asked_for_and_got_counts_as_a_change() -> None:
+def test_a_successful_manual_compaction_counts_as_a_change() -> None:
     async def main() -> None:
         b = pinned_bench()
         async with b.engine:
@@ -129,7 +129,7 @@ def test_a_compaction_that_the_person_asked_for_and_got_counts_as_a_change() -> 
     run_virtual(main)
 
 
-def test_undoing_a_compaction_is_a_change_too() -> None:
+def test_undoing_a_compaction_counts_as_a_change() -> None:
     async def main() -> None:
         b = bench(LONG, "A summary.")
         async with b.engine:
@@ -142,7 +142,7 @@ def test_undoing_a_compaction_is_a_change_too() -> None:
     run_virtual(main)
 
 
-def test_one_that_was_broken_off_by_the_person_is_no_failed_one() -> None:
+def test_a_compaction_that_the_user_aborts_is_no_failure() -> None:
     async def main() -> None:
         b = pinned_bench(handover=reply({"delay": 60}, "Late.", match=HANDOVER, repeat=True))
         async with b.engine:

@@ -57,7 +57,7 @@ def test_an_unanswered_prompt_survives_auto_compaction_whole() -> None:
         reply("even longer than before " * 200),
     ],
 )
-def test_what_is_no_summary_changes_nothing(answer: Json) -> None:
+def test_an_unusable_summary_changes_nothing(answer: Json) -> None:
     async def main() -> None:
         b = bench(reply("Some text. " * 30), {**answer, "repeat": 3}, "Still here.", tools=[FakeTool()])
         async with b.engine:
@@ -71,7 +71,7 @@ def test_what_is_no_summary_changes_nothing(answer: Json) -> None:
     play(main)
 
 
-def test_a_summary_that_is_cut_or_interrupted_by_a_call_is_asked_for_again() -> None:
+def test_a_truncated_summary_or_one_with_a_tool_call_is_requested_again() -> None:
     async def main() -> None:
         cut = reply("cut", stop_reason="max_tokens")
         b = bench(reply("Some text. " * 30), cut, reply(call("Look")), "Short.", tools=[FakeTool()])
@@ -149,7 +149,7 @@ def test_a_salvaged_reply_withdraws_the_questions_behind_it() -> None:
 
 
 @pytest.mark.parametrize("closing", ["generator", "engine"])
-def test_what_a_tool_did_is_not_forgotten_when_the_consumer_leaves(closing: str) -> None:
+def test_tool_results_are_kept_when_the_consumer_leaves(closing: str) -> None:
     async def main() -> None:
         change = FakeTool("Change", safe=False)
         b = bench(reply(say("I will."), call("Change"), pause(50), say("x")), "Next.", tools=[change])
@@ -189,7 +189,7 @@ class Slow(Hooks, Attachments):
 
 
 @pytest.mark.parametrize("where", ["before_compact", "after_compact", "collect"])
-def test_an_abort_waits_for_no_seam(where: str) -> None:
+def test_an_abort_takes_effect_at_once(where: str) -> None:
     async def main() -> None:
         slow = Slow(where)
         extensions = Extensions(hooks=slow, attachments=slow)
@@ -206,7 +206,7 @@ def test_an_abort_waits_for_no_seam(where: str) -> None:
     play(main)
 
 
-def test_wrong_structured_outputs_are_counted_whatever_is_wrong_with_them() -> None:
+def test_every_kind_of_invalid_structured_output_is_counted() -> None:
     async def main() -> None:
         tool = FakeTool("StructuredOutput", output=Output("bad", is_error=True))
         replies = [reply(call_raw("StructuredOutput", "{bad")), reply(call("StructuredOutput", odd=1)), "In words."]
@@ -260,7 +260,7 @@ def test_an_empty_end_does_not_show_an_earlier_answer() -> None:
     play(main)
 
 
-def test_a_summary_that_is_broken_off_still_costs_what_it_said() -> None:
+def test_an_aborted_summary_still_counts_its_tokens() -> None:
     async def main() -> None:
         summary = reply(say("Look"), pause(60), match="You write one short line", usage={"input_tokens": 7_777})
         b = bench(reply(call("Look")), reply(pause(1), "Done."), summary, tools=[FakeTool()],

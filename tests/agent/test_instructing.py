@@ -1,4 +1,4 @@
-"""Instruction files in a conversation: told when they are needed, once per change, and the front stays as it is."""
+"""Instruction files in a conversation: sent when needed, once per change, with an unchanged prefix."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
 
 
-async def test_what_the_front_says_is_not_said_again(project: Project) -> None:
+async def test_instructions_in_the_prefix_are_not_repeated(project: Project) -> None:
     project.put("AGENTS.md", "be brief")
     project.begin()
     assert await project.told() == []
@@ -120,20 +120,20 @@ async def test_touching_a_file_brings_the_instructions_on_the_way_to_it(
     assert await project.told(*turn(name, **input)) == []
 
 
-async def test_a_call_that_failed_touches_nothing(project: Project) -> None:
+async def test_a_failed_call_attaches_no_instructions(project: Project) -> None:
     project.put("web/AGENTS.md", "use tabs")
     project.begin()
     assert await project.told(*turn("Read", is_error=True, file_path="web/x.ts")) == []
 
 
-async def test_working_in_a_folder_is_touching_it(project: Project) -> None:
+async def test_a_command_that_runs_in_a_folder_attaches_its_instructions(project: Project) -> None:
     project.put("web/AGENTS.md", "use tabs")
     project.begin()
     project.context = ToolContext(cwd=project.folder / "web", working_dirs=(project.folder,))
     assert len(await project.told()) == 1
 
 
-async def test_a_change_is_told_at_the_end_once_and_the_front_stays(project: Project) -> None:
+async def test_a_changed_file_is_sent_once_at_the_end_and_the_prefix_stays(project: Project) -> None:
     project.put("AGENTS.md", "be brief")
     project.put("web/AGENTS.md", "use tabs")
     project.begin()
@@ -150,7 +150,7 @@ async def test_a_change_is_told_at_the_end_once_and_the_front_stays(project: Pro
     assert "be brief" in (await project.told())[0]
 
 
-async def test_a_file_that_is_gone_or_new_is_told_of(project: Project) -> None:
+async def test_removed_and_new_files_are_reported(project: Project) -> None:
     project.put("AGENTS.md", "be brief")
     project.begin()
     (project.folder / "AGENTS.md").unlink()
@@ -163,7 +163,7 @@ async def test_a_file_that_is_gone_or_new_is_told_of(project: Project) -> None:
     assert await project.told() == []
 
 
-async def test_an_import_that_changes_is_told_of(project: Project) -> None:
+async def test_a_changed_import_is_reported(project: Project) -> None:
     project.put("AGENTS.md", "see @docs/style.md")
     project.put("docs/style.md", "tabs")
     project.begin()
@@ -188,7 +188,7 @@ async def test_a_compaction_renews_the_user_context_and_repeats_nested_files(pro
     assert len(project.renewed) == 1
 
 
-async def test_a_compaction_that_is_undone_at_once_leaves_the_front_as_it_was(project: Project) -> None:
+async def test_a_compaction_that_is_undone_at_once_leaves_the_prefix_unchanged(project: Project) -> None:
     project.put("AGENTS.md", "be brief")
     project.begin()
     await project.told(*turn("Read", file_path="x"))
@@ -217,7 +217,7 @@ async def test_undoing_a_compaction_reverts_the_renewed_user_context(project: Pr
     assert await project.told() == []
 
 
-async def test_undoing_the_second_of_two_compactions_brings_the_front_of_the_first_back(project: Project) -> None:
+async def test_undoing_the_second_compaction_restores_the_prefix_of_the_first(project: Project) -> None:
     project.put("AGENTS.md", "one")
     project.begin()
     project.put("AGENTS.md", "two")
@@ -231,7 +231,7 @@ async def test_undoing_the_second_of_two_compactions_brings_the_front_of_the_fir
     assert len(project.renewed) == 2
 
 
-async def test_replies_that_a_compaction_says_again_are_no_requests(project: Project) -> None:
+async def test_replies_repeated_by_a_compaction_do_not_count_as_requests(project: Project) -> None:
     project.put("AGENTS.md", "be brief")
     project.begin()
     project.put("AGENTS.md", "be loud")
@@ -240,7 +240,7 @@ async def test_replies_that_a_compaction_says_again_are_no_requests(project: Pro
     assert len(project.renewed) == 1
 
 
-async def test_once_a_request_was_made_the_front_is_not_touched(project: Project) -> None:
+async def test_the_prefix_does_not_change_after_the_first_request(project: Project) -> None:
     project.put("AGENTS.md", "be brief")
     project.begin()
     project.put("AGENTS.md", "be loud")
@@ -248,7 +248,7 @@ async def test_once_a_request_was_made_the_front_is_not_touched(project: Project
     assert project.renewed == []
 
 
-async def test_a_span_that_was_collapsed_takes_instructions_out_of_sight(project: Project) -> None:
+async def test_instructions_in_a_collapsed_span_are_sent_again(project: Project) -> None:
     project.put("web/AGENTS.md", "use tabs")
     project.begin()
     calls = turn("Read", file_path="web/x.ts")
@@ -258,7 +258,7 @@ async def test_a_span_that_was_collapsed_takes_instructions_out_of_sight(project
     assert await project.told() == []
 
 
-async def test_what_a_person_has_dropped_stays_dropped(project: Project) -> None:
+async def test_instructions_dropped_by_the_user_stay_dropped(project: Project) -> None:
     project.put("web/AGENTS.md", "use tabs")
     project.begin()
     await project.told(*turn("Read", file_path="web/x.ts"))
@@ -266,7 +266,7 @@ async def test_what_a_person_has_dropped_stays_dropped(project: Project) -> None
     assert await project.told() == []
 
 
-async def test_a_resumed_session_knows_what_was_told(project: Project) -> None:
+async def test_a_resumed_session_does_not_repeat_instructions(project: Project) -> None:
     project.put("AGENTS.md", "be brief")
     project.put("web/AGENTS.md", "use tabs")
     project.begin()
@@ -278,14 +278,14 @@ async def test_a_resumed_session_knows_what_was_told(project: Project) -> None:
     assert len(await project.told()) == 1
 
 
-async def test_a_session_begun_without_a_front_is_told_at_its_end(project: Project) -> None:
+async def test_a_session_started_without_instructions_gets_them_at_the_end(project: Project) -> None:
     project.put("AGENTS.md", "be brief")
     project.begin(UserContext("", {}))
     assert "be brief" in (await project.told())[0]
     assert await project.told() == []
 
 
-async def test_more_than_fits_at_once_comes_in_parts(project: Project) -> None:
+async def test_instructions_that_do_not_fit_at_once_are_sent_in_parts(project: Project) -> None:
     for name in "abcd":
         project.put(f"{name}/AGENTS.md", f"{name} line\n" * 6_000)
     project.begin()
@@ -295,7 +295,7 @@ async def test_more_than_fits_at_once_comes_in_parts(project: Project) -> None:
     assert len(project.notices) == 4
 
 
-async def test_what_the_model_wrote_itself_is_not_read_out_to_it(project: Project) -> None:
+async def test_instructions_written_by_the_model_are_not_sent_back_to_it(project: Project) -> None:
     project.put("AGENTS.md", "be brief")
     project.begin()
     path = str(project.folder / "AGENTS.md")
@@ -306,7 +306,7 @@ async def test_what_the_model_wrote_itself_is_not_read_out_to_it(project: Projec
     assert len(await project.told()) == 1
 
 
-async def test_many_folders_are_bounded(project: Project) -> None:
+async def test_instructions_of_at_most_twenty_folders_are_sent_at_once(project: Project) -> None:
     for number in range(60):
         project.put(f"{number}/AGENTS.md", f"rule {number}")
     project.begin()
@@ -316,8 +316,8 @@ async def test_many_folders_are_bounded(project: Project) -> None:
     assert "rule 59" in told[-1]
 
 
-async def test_in_the_engine_the_front_is_the_same_bytes_in_every_request(tmp_path: Path) -> None:
-    """Also while the model works on the instructions, and somebody else too."""
+async def test_the_prefix_is_identical_in_every_request(tmp_path: Path) -> None:
+    """Even while the model and the user edit the instruction files."""
     (tmp_path / ".git").mkdir()
     (tmp_path / "AGENTS.md").write_text("be brief\n")
     (tmp_path / "web").mkdir()

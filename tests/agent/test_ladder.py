@@ -1,4 +1,4 @@
-"""A server that says that the prompt is too long at any point of the ladder: nothing that matters is ever lost."""
+"""A server that refuses a prompt as too long at any step of the recovery: nothing important is lost."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Ladder:
 
 @pytest.mark.parametrize("pinned", [True, False])
 @pytest.mark.parametrize("staged", [True, False])
-def test_too_long_at_any_of_the_requests_in_any_combination(staged: bool, pinned: bool) -> None:
+def test_any_combination_of_too_long_responses_is_handled(staged: bool, pinned: bool) -> None:
     async def main(mask: int) -> str:
         ladder = Ladder(lambda number: bool(mask >> number & 1), staged=staged, pinned=pinned)
         async with ladder.engine:
@@ -119,7 +119,7 @@ def test_too_long_at_any_of_the_requests_in_any_combination(staged: bool, pinned
 
 
 @pytest.mark.parametrize("staged", [True, False])
-def test_a_server_to_which_everything_is_too_long_is_given_up_and_nothing_has_changed_for_the_worse(
+def test_a_server_that_refuses_every_length_is_given_up_without_losing_anything(
     staged: bool,
 ) -> None:
     async def main() -> None:
@@ -136,7 +136,7 @@ def test_a_server_to_which_everything_is_too_long_is_given_up_and_nothing_has_ch
     run_virtual(main)
 
 
-def test_a_hand_over_that_is_too_long_again_and_again_sheds_until_it_fits() -> None:
+def test_a_compaction_request_that_stays_too_long_is_shortened_until_it_fits() -> None:
     async def main(times: int) -> list[int]:
         ladder = Ladder(lambda number: number <= times, staged=False)
         async with ladder.engine:
@@ -174,7 +174,7 @@ def tight(trigger: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("how", ["abort", "leave"])
 @pytest.mark.parametrize("trigger", ["auto", "reactive"])
-def test_broken_off_at_any_point_nothing_has_changed_or_everything(trigger: str, how: str) -> None:
+def test_an_abort_at_any_point_leaves_the_recovery_complete_or_undone(trigger: str, how: str) -> None:
     def begun() -> Ladder:
         return Ladder(
             lambda number: trigger == "reactive" and number == 0, staged=False, hooks=Slow(), **tight(trigger)

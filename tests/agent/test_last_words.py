@@ -1,4 +1,4 @@
-"""What a compaction must never lose: the user's last words and what is pinned, however often it is done in a row."""
+"""What a compaction must never lose: the last prompt and pinned content, however often it runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PICTURE = ImageBlock({"type": "base64", "media_type": "image/png", "data": "iVBO
 
 
 @pytest.mark.parametrize("times", [1, 2, 3, 4, 6])
-def test_compacting_several_times_in_a_row_keeps_the_last_words(times: int) -> None:
+def test_compacting_several_times_in_a_row_keeps_the_last_prompt(times: int) -> None:
     async def main() -> None:
         # Each hand-over is a little shorter than the one before: there is always something to gain.
         summaries = ["A summary of it all, with detail. " * (20 - 2 * n) for n in range(times)]
@@ -48,7 +48,7 @@ def test_compacting_several_times_in_a_row_keeps_the_last_words(times: int) -> N
     run_virtual(main)
 
 
-def test_compacting_again_without_anything_to_gain_changes_nothing_and_does_not_blame_pins() -> None:
+def test_compacting_again_without_gain_changes_nothing_and_does_not_blame_pins() -> None:
     async def main() -> None:
         summary = "A summary of it all, with detail. " * 10
         b = bench(LONG, LONG, *[summary] * 3, "On.")
@@ -65,7 +65,7 @@ def test_compacting_again_without_anything_to_gain_changes_nothing_and_does_not_
     run_virtual(main)
 
 
-def test_of_what_was_pasted_the_middle_may_go() -> None:
+def test_the_middle_of_pasted_text_may_be_cut() -> None:
     async def main() -> None:
         pasted = f"What is wrong here? {'A line of a log. ' * 4_000} Say it in a sentence."
         b = bench("Nothing.", *["A summary."] * 4, "On.")
@@ -95,7 +95,7 @@ def test_the_picture_of_the_last_prompt_is_still_there_after_the_second_compacti
     run_virtual(main)
 
 
-def test_the_last_words_have_their_room_and_what_is_older_has_the_rest() -> None:
+def test_the_last_prompt_has_its_share_and_older_messages_get_the_rest() -> None:
     texts = ["old words " * 30, "older task " * 30, "the task " * 30, "and this too " * 30]
     assert word_for_word(texts, 0) == ""
     kept = word_for_word(texts, 0, last=2, least=1_000)
@@ -110,7 +110,7 @@ def test_the_last_words_have_their_room_and_what_is_older_has_the_rest() -> None
 
 @settings(max_examples=40, deadline=None)
 @given(st.data())
-def test_whatever_is_compacted_however_often_the_last_words_are_in_the_next_request(data: st.DataObject) -> None:
+def test_the_last_prompt_is_in_the_next_request_after_any_number_of_compactions(data: st.DataObject) -> None:
     log: list[Message] = data.draw(talks())
     lengths = data.draw(st.lists(st.sampled_from([1, 5, 30, 200]), min_size=1, max_size=4))
     window = data.draw(st.sampled_from([9_000, 200_000]))
@@ -134,7 +134,7 @@ def test_whatever_is_compacted_however_often_the_last_words_are_in_the_next_requ
 # --------------------------------------------------------------------------------------------------------- with pins
 
 
-def test_what_is_pinned_counts_against_what_else_is_kept() -> None:
+def test_pinned_content_counts_against_the_budget_of_kept_messages() -> None:
     async def main() -> None:
         calls = [reply(call("Look", what="far")), "One.", reply(call("Look", what="near")), "Two."]
         lines = {"far": BIG, "near": BIG[: len(BIG) // 4]}
@@ -159,7 +159,7 @@ def test_what_is_pinned_counts_against_what_else_is_kept() -> None:
     run_virtual(main)
 
 
-def test_pins_that_leave_half_of_it_do_not_stand_in_the_way() -> None:
+def test_pins_that_leave_half_of_the_context_do_not_prevent_a_compaction() -> None:
     async def main() -> None:
         turns = [reply(call("Look", what=str(number))) for number in range(4)]
         b = bench(*turns, "There.", "A summary.", "On.", tools=[looking()])
@@ -177,7 +177,7 @@ def test_pins_that_leave_half_of_it_do_not_stand_in_the_way() -> None:
     run_virtual(main)
 
 
-def test_what_is_pinned_in_the_last_exchange_does_not_keep_it_from_being_said_as_it_was() -> None:
+def test_a_pin_in_the_last_exchange_does_not_prevent_keeping_it_verbatim() -> None:
     async def main() -> None:
         b = bench(LONG, reply(call("Look", what="map")), "Here.", "A summary.", "On.", tools=[tool()])
         async with b.engine:

@@ -1,4 +1,4 @@
-"""Long conversations against a small window, on a model that counts what it is sent: nothing that matters gets lost."""
+"""Long conversations with a small context window, on a model that counts its input: nothing important is lost."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_three_hundred_turns_in_a_small_window_lose_no_instruction() -> None:
     run_virtual(main)
 
 
-def test_what_is_said_to_be_in_the_context_after_a_compaction_is() -> None:
+def test_the_reported_size_after_a_compaction_is_correct() -> None:
     async def main() -> None:
         model, refused = CountingModel(turns=100), list[str]()
         b = long_bench(model, refused)
@@ -141,7 +141,7 @@ class Stubborn(CountingModel):
     ],
     ids=["fails", "inflates", "calls a tool"],
 )
-def test_compaction_that_never_works_is_given_up_and_the_conversation_stays_whole(handover: ScriptedReply) -> None:
+def test_failing_compaction_is_given_up_and_the_conversation_stays_complete(handover: ScriptedReply) -> None:
     async def main() -> None:
         refused = list[str]()
         b = long_bench(Stubborn(handover), refused, tuning=Tuning(reactive_compact=False))

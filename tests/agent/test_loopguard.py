@@ -1,4 +1,4 @@
-"""The loop guard: what counts as going round in circles, who is asked, and what becomes of the answer."""
+"""The loop guard: what counts as a loop, who is asked, and what the answer does."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def times(*turns: list[Message], since: int = 0) -> int:
     return 0 if found is None else found.times
 
 
-def test_the_same_call_with_the_same_result_three_times_in_a_row() -> None:
+def test_three_identical_calls_with_identical_results_are_a_loop() -> None:
     assert times(read(), read()) == 0
     assert times(read(), read(), read()) == 3
     assert times(read(), read(), read(), read()) == 4
 
 
-def test_the_order_of_an_input_does_not_make_it_another_one() -> None:
+def test_the_order_of_input_keys_does_not_matter() -> None:
     one = turn(("Grep", {"pattern": "x", "path": "."}, "none"))
     other = turn(("Grep", {"path": ".", "pattern": "x"}, "none"))
     assert times(one, other, one) == 3
@@ -69,24 +69,24 @@ def test_the_order_of_an_input_does_not_make_it_another_one() -> None:
     ],
     ids=["other result", "other input", "each another", "an answer", "a prompt", "a queued prompt", "a summary"],
 )
-def test_what_ends_a_row(turns: list[list[Message]]) -> None:
+def test_messages_that_end_a_series(turns: list[list[Message]]) -> None:
     assert times(*turns) == 0
 
 
-def test_what_a_compaction_says_again_was_not_done_again() -> None:
+def test_calls_repeated_by_a_compaction_do_not_count() -> None:
     summary = [user_message("So far: …", "s", Origin.SUMMARY)]
     again = [said_again(message, f"again {message.id}") for message in (*read(), *read())]
     assert times(read(), read(), summary, again, read()) == 0
     assert times(read(), read(), summary, again, read(), read(), read()) == 3
 
 
-def test_what_does_not_end_a_row() -> None:
+def test_messages_that_do_not_end_a_series() -> None:
     attached = [user_message("[A file changed.]", "x", Origin.ATTACHMENT)]
     told = [user_message("You repeat yourself.", "x", Origin.RECOVERY)]
     assert times(read(), attached, read(), read(), told, read()) == 4
 
 
-def test_a_cycle_of_two_or_three_turns_is_a_circle_too() -> None:
+def test_a_cycle_of_two_or_three_turns_is_a_loop_too() -> None:
     a, b, c = read("a"), read("b"), read("c")
     assert times(a, b, a, b) == 0
     assert times(a, b, a, b, a, b) == 3
@@ -111,20 +111,20 @@ def test_parallel_calls_are_one_turn() -> None:
         ("Bash", {"command": "make"}, 3),
     ],
 )
-def test_waiting_is_no_circle_until_it_has_gone_on_for_long(name: str, input: Json, patience: int) -> None:
+def test_polling_counts_as_a_loop_only_after_many_repetitions(name: str, input: Json, patience: int) -> None:
     one = turn((name, input, "the same"))
     assert times(*[one] * (patience - 1)) == 0
     assert times(*[one] * patience) == patience
 
 
-def test_what_was_allowed_is_not_counted_again() -> None:
+def test_approved_repetitions_are_not_counted_again() -> None:
     allowed = len(log(read(), read(), read()))
     assert times(*[read()] * 5, since=allowed) == 0
     assert times(*[read()] * 6, since=allowed) == 3
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xy")), max_size=12))
-def test_whatever_repeats_three_times_at_the_end_is_found_and_nothing_else(steps: list[tuple[str, str]]) -> None:
+def test_a_loop_is_detected_exactly_when_the_end_repeats_three_times(steps: list[tuple[str, str]]) -> None:
     found = times(*(read(path, said) for path, said in steps))
     cycles = [
         period
@@ -156,7 +156,7 @@ async def answered(b: Bench, *answers: Answer) -> list[ev.Event]:
 LOOK = reply(call("Look"), repeat=True)
 
 
-def test_somebody_who_is_there_is_asked_and_can_end_it() -> None:
+def test_an_interactive_user_is_asked_and_can_stop_the_loop() -> None:
     async def main() -> None:
         b = asking(LOOK)
         async with b.engine:
@@ -173,7 +173,7 @@ def test_somebody_who_is_there_is_asked_and_can_end_it() -> None:
     run_virtual(main)
 
 
-def test_somebody_who_lets_it_go_on_is_asked_again_after_three_more() -> None:
+def test_a_user_who_continues_is_asked_again_after_three_more_repetitions() -> None:
     async def main() -> None:
         b = asking(LOOK)
         async with b.engine:
@@ -184,7 +184,7 @@ def test_somebody_who_lets_it_go_on_is_asked_again_after_three_more() -> None:
     run_virtual(main)
 
 
-def test_a_no_with_words_is_what_the_model_does_next() -> None:
+def test_text_given_with_a_no_is_the_models_next_instruction() -> None:
     async def main() -> None:
         b = asking(*[reply(call("Look"))] * 3, "Listening now.")
         async with b.engine:
@@ -227,7 +227,7 @@ def test_a_consumer_that_leaves_at_the_question_leaves_nothing_behind() -> None:
     run_virtual(main)
 
 
-def test_the_model_that_listens_when_told_goes_on() -> None:
+def test_a_model_that_heeds_the_warning_continues() -> None:
     async def main() -> None:
         b = bench(*[reply(call("Look"))] * 3, "I see. Done.", tools=[FakeTool()])
         async with b.engine:
@@ -238,7 +238,7 @@ def test_the_model_that_listens_when_told_goes_on() -> None:
     run_virtual(main)
 
 
-def test_a_second_circle_in_one_submission_ends_it_and_the_next_submission_starts_afresh() -> None:
+def test_a_second_loop_ends_the_submission_and_the_next_one_starts_fresh() -> None:
     async def main() -> None:
         three, other = [reply(call("Look"))] * 3, [reply(call("Look", what="else"))] * 3
         b = bench(*three, *other, *three, "Done.", tools=[FakeTool()])
@@ -250,7 +250,7 @@ def test_a_second_circle_in_one_submission_ends_it_and_the_next_submission_start
     run_virtual(main)
 
 
-def test_results_that_differ_are_work() -> None:
+def test_calls_with_different_results_are_no_loop() -> None:
     async def main() -> None:
         counter = iter(range(100))
         tool = FakeTool(output=lambda _input: Output(f"line {next(counter)}"))

@@ -110,7 +110,7 @@ async def test_ranges_quotes_punctuation_and_folders(project: Path, mention: str
         "see @src/app.py:x",
     ],
 )
-async def test_what_names_no_file_stays_text(project: Path, prompt: str) -> None:
+async def test_a_mention_that_names_no_file_stays_text(project: Path, prompt: str) -> None:
     assert await texts(project, prompt) == []
 
 
@@ -133,7 +133,7 @@ async def test_a_picture_is_attached_as_a_block(project: Path) -> None:
     assert kinds[-1] == "image"
 
 
-async def test_a_part_lets_edit_but_not_write_replace_the_file(project: Path) -> None:
+async def test_an_attached_part_allows_edit_but_not_write(project: Path) -> None:
     edit = call("Edit", file_path="src/app.py", old_string="line 10\n", new_string="ten\n")
     write = call("Write", file_path="src/app.py", content="all new\n")
     async with Assembled(project, [reply(write), reply(edit), "Done."]) as session:
@@ -143,7 +143,7 @@ async def test_a_part_lets_edit_but_not_write_replace_the_file(project: Path) ->
     assert "ten" in (project / "src" / "app.py").read_text()
 
 
-async def test_a_denied_file_is_not_attached_and_both_sides_know(project: Path) -> None:
+async def test_a_denied_file_is_not_attached_and_user_and_model_are_notified(project: Path) -> None:
     options = {"settings": '{"sandbox": {"mode": "off"}, "permissions": {"deny": ["Read(.env)"]}}'}
     async with Assembled(project, ["Fine."], options=options) as session:
         await session.run("What is in @.env?")
@@ -154,7 +154,7 @@ async def test_a_denied_file_is_not_attached_and_both_sides_know(project: Path) 
     assert any("@.env was not attached:" in text and "Read(.env)" in text for text in session.notices)
 
 
-async def test_a_file_outside_asks_and_the_answer_counts(project: Path) -> None:
+async def test_a_file_outside_the_project_is_attached_only_after_approval(project: Path) -> None:
     outside = project.parent / "outside.txt"
     outside.write_text("theirs\n")
     for answer in (Answer("allow"), Answer("deny")):
@@ -243,7 +243,7 @@ async def test_an_abort_while_a_file_waits_for_approval_ends_the_submission(proj
     assert session.requests == []
 
 
-async def test_the_words_of_a_declined_attachment_reach_the_model(project: Path, tmp_path: Path) -> None:
+async def test_text_given_with_a_declined_attachment_reaches_the_model(project: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside.txt"
     outside.write_text("secret\n")
     declined = Answer("deny", message="use the copy in docs instead")
@@ -255,9 +255,7 @@ async def test_the_words_of_a_declined_attachment_reach_the_model(project: Path,
     assert "secret" not in sent
 
 
-async def test_a_prompt_full_of_mentions_is_looked_up_within_bounds(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_number_of_mentions_looked_up_is_bounded(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
     monkeypatch.setattr("agentcli.agent.updates.mentions._path", lambda spelling, _context: looked.append(spelling))
     async with Assembled(project, ["Fine."]) as session:

@@ -37,7 +37,7 @@ def big_bench(*more: Any, **rest: Any) -> tuple[Bench, PromptCache]:
 # ------------------------------------------------------------------------------------------------------- the estimate
 
 
-def test_warm_the_estimate_is_what_the_next_request_is_billed() -> None:
+def test_with_a_warm_cache_the_estimate_matches_the_bill() -> None:
     async def main() -> None:
         b, cache = big_bench("And?")
         async with b.engine:
@@ -94,7 +94,7 @@ def test_with_another_model_the_estimate_is_of_its_own_price_and_nothing_is_cach
     run_virtual(main)
 
 
-def test_another_way_of_thinking_keeps_what_comes_before_the_messages() -> None:
+def test_a_changed_thinking_setting_keeps_system_prompt_and_tools_cached() -> None:
     async def main() -> None:
         b, cache = big_bench("And?", profile=Profile(MODEL, MODEL, system=("Be good. " * 2_000,)))
         async with b.engine:
@@ -128,7 +128,7 @@ def test_after_a_fallback_the_cache_is_that_of_the_model_which_answered() -> Non
         assert found == expected, answering
 
 
-def test_while_the_model_asked_for_is_overloaded_the_outlook_is_that_of_the_fallback() -> None:
+def test_while_the_model_is_overloaded_the_estimate_uses_the_fallback() -> None:
     async def main() -> None:
         cache = PromptCache(clock=lambda: asyncio.get_running_loop().time())
         overloaded = [fails(529, "Overloaded", "overloaded_error")] * RetryPolicy().overloads_before_fallback
@@ -181,7 +181,7 @@ def test_a_resumed_session_is_as_warm_as_the_time_since_its_last_reply() -> None
     assert watch.expected(Setup("model-a", "high"), 101.0, 500) == 0
 
 
-def test_what_was_written_for_an_hour_is_warm_for_an_hour() -> None:
+def test_an_hour_long_cache_stays_warm_for_an_hour() -> None:
     watch = resumed([Usage(cache_write_1h_tokens=9_000), Usage(cache_read_input_tokens=9_000)])
     assert watch.long_lived
     assert not watch.cold(LONG_TTL - 1)
@@ -221,7 +221,7 @@ def test_the_time_between_two_timestamps() -> None:
 # ------------------------------------------------------------------------------------------------ the price of a change
 
 
-def test_a_change_costs_what_it_takes_out_of_the_cache_at_the_price_of_the_new_model() -> None:
+def test_a_model_change_costs_the_lost_cache_at_the_new_models_price() -> None:
     price = Price.of(4.0, 20.0)
     change = price_of_change(Cached(100_000), Cached(0), price)
     assert (change.tokens, change.usd) == (100_000, pytest.approx(0.5))
@@ -231,7 +231,7 @@ def test_a_change_costs_what_it_takes_out_of_the_cache_at_the_price_of_the_new_m
     assert long_lived.usd == pytest.approx(0.8), "what is kept for an hour costs more"
 
 
-def test_a_change_that_costs_nothing_or_next_to_nothing_is_not_asked_about() -> None:
+def test_a_change_that_costs_almost_nothing_needs_no_confirmation() -> None:
     price = Price.of(4.0, 20.0)
     assert price_of_change(Cached(0), Cached(0), price) == ChangePrice(0, 0.0)
     assert price_of_change(Cached(0, cold=True), Cached(0, cold=True), price).text == (
@@ -244,7 +244,7 @@ def test_a_change_that_costs_nothing_or_next_to_nothing_is_not_asked_about() -> 
     )
 
 
-def test_an_unknown_price_is_asked_about_and_not_called_nothing() -> None:
+def test_a_change_with_an_unknown_price_is_confirmed_and_not_shown_as_free() -> None:
     change = price_of_change(Cached(100_000), Cached(0), None)
     assert change.needs_confirmation(0.1)
     assert change.text == "re-bills 100k tokens once; the price is unknown"
@@ -253,7 +253,7 @@ def test_an_unknown_price_is_asked_about_and_not_called_nothing() -> None:
 # -------------------------------------------------------------------------------------------------------- what was lost
 
 
-def test_breaks_and_expiries_are_counted_with_what_they_cost() -> None:
+def test_breaks_and_expiries_are_counted_with_their_cost() -> None:
     async def main() -> None:
         b, cache = big_bench("One.", "Two.", "Three.")
         async with b.engine:
@@ -276,7 +276,7 @@ def test_breaks_and_expiries_are_counted_with_what_they_cost() -> None:
     run_virtual(main)
 
 
-def test_what_was_lost_with_an_unknown_price_is_not_nothing() -> None:
+def test_a_loss_with_an_unknown_price_is_not_shown_as_free() -> None:
     losses = CacheLosses().adding("my-llama", 5_000, long_lived=False, broken=True)
     assert losses.tokens == 5_000
     assert losses.cost_usd(lambda _model, _usage: None) is None
@@ -303,7 +303,7 @@ def test_before_anything_was_sent_the_map_adds_up_to_the_estimate() -> None:
     run_virtual(main)
 
 
-def test_the_learnt_density_counts_for_system_and_tools_too() -> None:
+def test_the_learned_token_density_applies_to_system_and_tools_too() -> None:
     async def main() -> None:
         b = bench("Hi.", tools=[looking()])
         async with b.engine:

@@ -1,4 +1,4 @@
-"""What a person and a program are told about a decision: the events carry reason, parts and rules."""
+"""Permission events carry reason, parts and rules, for the user and for programs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def run(command: str, answer: Answer, interactive: bool = True) -> list[ev
     return events
 
 
-async def test_a_question_says_why_part_by_part_and_what_would_be_saved() -> None:
+async def test_a_question_has_a_reason_for_each_part_and_the_rules_to_save() -> None:
     events = await run("echo a && mkdir b && npm test", Answer("deny", "no"))
     (asked,) = only(events, ev.PermissionRequested)
     assert asked.reason == "Needs approval: mkdir may change files or run code (in `mkdir b`)"
@@ -46,7 +46,7 @@ async def test_a_question_says_why_part_by_part_and_what_would_be_saved() -> Non
     assert (wider["rules"], wider["covers"]) == (["Bash(mkdir b)", "Bash(npm test *)"], "npm test with any arguments")
 
 
-async def test_every_call_has_a_decision_that_says_what_decided() -> None:
+async def test_every_call_has_a_decision_with_its_source() -> None:
     events = await run("echo a | wc -c", Answer("deny"))
     (decided,) = only(events, ev.PermissionDecided)
     assert (decided.behavior, decided.reason) == ("allow", "allowed because it is read-only")
@@ -65,7 +65,7 @@ async def test_noninteractive_denials_name_all_needed_rules() -> None:
     assert denied.rules == ["Bash(mkdir *)", "Bash(npm test *)"]
 
 
-async def test_a_question_shows_the_whole_command_with_what_is_invisible_in_it() -> None:
+async def test_a_question_shows_the_whole_command_with_invisible_characters() -> None:
     command = "echo 'a\u202eb' && touch " + "x" * 3_000 + "\u200b"
     (asked,) = only(await run(command, Answer("deny")), ev.PermissionRequested)
     assert asked.display["kind"] == "command"

@@ -36,7 +36,7 @@ from tests.support.virtual import run_virtual
 # -------------------------------------------------------------------------------------------------------------- pins
 
 
-def test_what_is_pinned_survives_compactions_and_drops_beside_it() -> None:
+def test_pinned_content_survives_compactions_and_drops_beside_it() -> None:
     async def main() -> None:
         both = reply(call("Look", what="far"), call("Look", what="near"))
         b = bench(both, "One.", LONG, "A summary.", "Two.", LONG, "Another.", "Three.", tools=[looking("kept. " * 30)])
@@ -86,7 +86,7 @@ def test_a_pin_made_while_the_model_works_holds_for_a_compaction_of_the_same_sub
     run_virtual(main)
 
 
-def test_what_needs_no_pin_says_so() -> None:
+def test_pinning_an_item_that_always_stays_is_refused_with_the_reason() -> None:
     async def main() -> None:
         b = bench(reply(think("hm"), "One."), tools=[looking()])
         async with b.engine:
@@ -100,7 +100,7 @@ def test_what_needs_no_pin_says_so() -> None:
     run_virtual(main)
 
 
-def test_what_a_step_has_shortened_comes_back_whole_and_pinned() -> None:
+def test_a_shortened_result_is_restored_in_full_when_pinned() -> None:
     async def main() -> None:
         b = bench(reply(call("Look", what="far")), "One.", "Two.", tools=[looking()])
         async with b.engine:
@@ -133,7 +133,7 @@ class ClearsAll:
         return StepPlan(tuple(edits), "cleared all", must=True) if edits else None
 
 
-def test_no_step_touches_what_is_pinned() -> None:
+def test_no_step_changes_pinned_content() -> None:
     async def main() -> None:
         both = reply(call("Look", what="far"), call("Look", what="near"))
         pipeline = Pipeline([ClearsAll()])
@@ -173,7 +173,7 @@ def test_a_collapsed_span_is_restored_but_not_dropped() -> None:
     run_virtual(main)
 
 
-def test_what_comes_back_of_a_collapsed_span_is_sized_as_it_will_be_shown() -> None:
+def test_the_restored_size_of_a_collapsed_span_matches_what_is_sent() -> None:
     talk = Talk()
     talk.prompt("look")
     cleared = talk.call("Look", {}, BIG * 4)
@@ -243,7 +243,7 @@ def test_pins_and_drops_survive_a_resume(tmp_path: Path) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_after_any_drops_pins_and_restores_the_request_is_valid_and_has_what_must_stay(data: st.DataObject) -> None:
+def test_any_drops_pins_and_restores_leave_a_valid_request_with_all_required_content(data: st.DataObject) -> None:
     log: list[Message] = data.draw(talks())
     view, pins = ContextView(), set[str]()
     everything = [block_id(message, n) for message in log for n in range(len(message.content))]
@@ -280,7 +280,7 @@ def test_after_any_drops_pins_and_restores_the_request_is_valid_and_has_what_mus
 
 @settings(max_examples=30, deadline=None)
 @given(st.data())
-def test_whatever_is_pinned_and_dropped_before_a_compaction_the_pinned_is_there_after_it(data: st.DataObject) -> None:
+def test_pinned_items_survive_a_compaction_after_any_pins_and_drops(data: st.DataObject) -> None:
     log: list[Message] = data.draw(talks())
     texts = [m for m in log if m.origin is Origin.TOOL_RESULTS or m.origin is Origin.REPLY]
     everything = [block_id(m, n) for m in texts for n in range(len(m.content))]

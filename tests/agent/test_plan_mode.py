@@ -1,5 +1,5 @@
-"""Plan mode and questions through the whole engine: nothing mutating runs, whatever the model tries; only a person's
-word ends it. The real tools and the real policy; only the model is scripted."""
+"""Plan mode and questions through the whole engine: nothing mutating runs, and only the user's approval ends it. The
+real tools and the real policy; only the model is scripted."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ MUTATING: list[Json] = [
 
 @pytest.mark.parametrize("before", [mode for mode in PermissionMode if mode is not PermissionMode.AUTO], ids=str)
 async def test_nothing_that_changes_something_runs_in_plan_mode(project: Path, before: PermissionMode) -> None:
-    """Whatever the mode was before it, whatever the rules allow, and however willing the person is."""
+    """For every earlier mode, every rule, and a user who approves everything."""
     kept = contents(project)
     allowed = ("Write", "Edit", "MultiEdit", "NotebookEdit", "Bash", "deploy", "Bash(touch *)", "Edit(/**)", "*")
     session = Session(
@@ -139,7 +139,7 @@ async def test_a_hook_cannot_allow_what_plan_mode_refuses(project: Path) -> None
     assert [event.name for event in session.asked] == ["ExitPlanMode"], "a hook's yes is no approval of a plan"
 
 
-async def test_what_only_looks_runs_without_a_question(project: Path) -> None:
+async def test_read_only_calls_run_without_a_question(project: Path) -> None:
     looking = [
         call("Read", file_path="a.txt"),
         call("Glob", pattern="*.txt"),
@@ -161,7 +161,7 @@ async def test_what_only_looks_runs_without_a_question(project: Path) -> None:
 @pytest.mark.parametrize(
     "before", [PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS, PermissionMode.BYPASS], ids=str
 )
-async def test_an_approved_plan_gives_the_mode_before_it_back(project: Path, before: PermissionMode) -> None:
+async def test_an_approved_plan_restores_the_previous_mode(project: Path, before: PermissionMode) -> None:
     session = Session(
         project,
         [reply(call("ExitPlanMode", plan=PLAN), call("Write", file_path="b.txt", content="x")), "Done."],
@@ -181,7 +181,7 @@ async def test_an_approved_plan_gives_the_mode_before_it_back(project: Path, bef
     assert [event.mode for event in only(events, ev.ModeChanged)] == [before.value]
 
 
-async def test_a_refused_plan_says_what_to_change_and_plan_mode_stays(project: Path) -> None:
+async def test_a_refused_plan_passes_on_the_feedback_and_plan_mode_stays(project: Path) -> None:
     session = Session(
         project,
         [reply(call("ExitPlanMode", plan=PLAN)), reply(call("Write", file_path="b.txt", content="x")), "Done."],
@@ -196,7 +196,7 @@ async def test_a_refused_plan_says_what_to_change_and_plan_mode_stays(project: P
     assert only(events, ev.ModeChanged) == []
 
 
-async def test_the_person_may_change_the_plan_and_choose_the_mode(project: Path) -> None:
+async def test_the_user_may_edit_the_plan_and_choose_the_mode(project: Path) -> None:
     session = Session(
         project,
         [reply(call("ExitPlanMode", plan=PLAN)), "Done."],
@@ -227,7 +227,7 @@ async def test_a_plan_cannot_be_approved_in_a_noninteractive_session(project: Pa
     assert not (project / "b.txt").exists()
 
 
-async def test_a_plan_cannot_be_left_that_was_never_entered(project: Path) -> None:
+async def test_plan_mode_cannot_be_left_without_entering_it(project: Path) -> None:
     session = Session(
         project,
         [reply(call("ExitPlanMode", plan=PLAN)), "Done."],
@@ -264,7 +264,7 @@ async def test_the_model_may_ask_to_plan_first(project: Path) -> None:
 
 
 @pytest.mark.parametrize("interactive", [True, False])
-async def test_without_a_yes_work_goes_on_without_plan_mode(project: Path, interactive: bool) -> None:
+async def test_declining_plan_mode_continues_without_it(project: Path, interactive: bool) -> None:
     session = Session(
         project,
         [reply(call("EnterPlanMode"), call("Write", file_path="b.txt", content="x")), "Done."],
@@ -278,7 +278,7 @@ async def test_without_a_yes_work_goes_on_without_plan_mode(project: Path, inter
     assert (project / "b.txt").exists()
 
 
-# ------------------------------------------------------------------------------------------ what the model is told
+# ------------------------------------------------------------------------------------------ notices to the model
 
 
 def told(engine: Engine) -> list[str]:
@@ -289,7 +289,7 @@ def told(engine: Engine) -> list[str]:
     ]
 
 
-async def test_the_model_is_told_once_per_change_also_across_processes(project: Path) -> None:
+async def test_the_model_is_notified_once_per_change_even_across_processes(project: Path) -> None:
     looks = reply(call("Read", file_path="a.txt"))
     session = Session(project, [looks, looks, "One.", "Two."])
     async with session:
@@ -309,7 +309,7 @@ async def test_the_model_is_told_once_per_change_also_across_processes(project: 
         assert told(again.engine) == ["on", "off"]
 
 
-async def test_an_approval_in_the_middle_is_told_with_the_next_request(project: Path) -> None:
+async def test_an_approval_in_the_middle_is_announced_with_the_next_request(project: Path) -> None:
     session = Session(project, [reply(call("ExitPlanMode", plan=PLAN)), "Done."])
     async with session:
         await session.run()
@@ -317,7 +317,7 @@ async def test_an_approval_in_the_middle_is_told_with_the_next_request(project: 
     assert "Plan mode is off." in str(session.requests[1]["messages"][-1])
 
 
-async def test_without_plan_mode_nothing_is_said(project: Path) -> None:
+async def test_without_plan_mode_there_is_no_notice(project: Path) -> None:
     session = Session(project, ["Hello."], options={"permission_mode": PermissionMode.DEFAULT})
     async with session:
         await session.run()
@@ -366,7 +366,7 @@ async def test_a_question_reaches_the_user_in_every_mode_and_the_answer_the_mode
         ({}, Answer("allow"), "The questions were not answered."),
     ],
 )
-async def test_a_question_without_an_answer_is_an_error_that_says_why(
+async def test_an_unanswered_question_is_an_error_with_its_reason(
     project: Path, options: dict[str, Any], answer: Answer, says: str
 ) -> None:
     session = Session(
@@ -405,7 +405,7 @@ async def test_a_hook_may_answer_for_the_user(project: Path) -> None:
 # -------------------------------------------------------------------------------------------------------- task list
 
 
-async def test_the_engine_knows_the_task_list_also_after_a_resume(project: Path) -> None:
+async def test_the_task_list_is_available_after_a_resume(project: Path) -> None:
     first = [{"content": "Plan", "status": "completed"}, {"content": "Work", "status": "in_progress"}]
     session = Session(project, [reply(call("TodoWrite", todos=first)), "Done."])
     async with session:

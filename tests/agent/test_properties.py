@@ -253,7 +253,7 @@ def test_an_abort_at_any_point_leaves_a_valid_conversation(setup: Setup, point: 
 
 @CHECKS
 @given(setups, st.integers(0, 200), st.booleans())
-def test_a_consumer_that_goes_away_leaves_nothing_behind(setup: Setup, after: int, cancelled: bool) -> None:
+def test_a_consumer_that_leaves_leaves_nothing_running(setup: Setup, after: int, cancelled: bool) -> None:
     """L3: closing the generator, or cancelling the task that reads it, ends the work; the next prompt works, and the
     session file says the same as the log."""
 
@@ -295,7 +295,7 @@ def test_a_consumer_that_goes_away_leaves_nothing_behind(setup: Setup, after: in
 
 @CHECKS
 @given(setups)
-def test_totals_equal_what_the_responses_said(setup: Setup) -> None:
+def test_totals_equal_the_usage_of_all_responses(setup: Setup) -> None:
     """I8, against a tally taken where the responses arrive."""
 
     async def main() -> None:
@@ -410,7 +410,7 @@ def replies_of(log: Sequence[Message]) -> list[Json]:
 @CHECKS
 @given(plain_scripts, st.sampled_from([Executor, BatchExecutor]))
 def test_replaying_replies_and_results_yields_the_same_log(script: list[Json], executor: Any) -> None:
-    """I9: the log is a function of what the model said and what the tools answered."""
+    """I9: the log is a function of the model's replies and the tool results."""
 
     async def main() -> None:
         counter = iter(range(1000))

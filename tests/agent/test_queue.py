@@ -122,7 +122,7 @@ def test_a_consumer_that_leaves_between_two_queued_prompts_loses_neither() -> No
     run_virtual(main)
 
 
-def test_a_prompt_taken_back_while_others_are_logged_is_not_sent() -> None:
+def test_a_prompt_withdrawn_while_others_are_logged_is_not_sent() -> None:
     async def main() -> None:
         b = working()
         async with b.engine:

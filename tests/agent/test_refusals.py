@@ -1,4 +1,4 @@
-"""What a refusal with nobody there says, in words and in the assembled program."""
+"""The text of refusals in non-interactive runs, alone and in the assembled program."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def refusal(command: str, rule: str = "") -> str:
         (Decision("ask", "this would remove /x."), "this would remove /x, and nobody is there to ask."),
     ],
 )
-def test_a_refusal_says_what_and_why_in_one_sentence(decision: Decision, said: str) -> None:
+def test_a_refusal_names_the_call_and_the_reason_in_one_sentence(decision: Decision, said: str) -> None:
     text = unattended_refusal("Bash x", {"command": "x"}, decision, ["Bash(it's *)"])
     assert text.startswith(f"Refused `Bash x`: {said}")
     assert text.endswith("""The user can allow such calls with --allowedTools 'Bash(it'"'"'s *)'.""")
@@ -53,11 +53,11 @@ def test_a_refusal_says_what_and_why_in_one_sentence(decision: Decision, said: s
         ("x & y", "Run its parts as separate calls"),
     ],
 )
-def test_what_no_rule_covers_says_how_to_write_it(command: str, advice: str) -> None:
+def test_a_call_that_no_rule_covers_gets_advice_how_to_write_it(command: str, advice: str) -> None:
     assert f"No rule can cover it as it is written. {advice}" in refusal(command)
 
 
-def test_what_a_rule_asks_about_is_not_promised_to_another_rule() -> None:
+def test_no_allow_rule_is_suggested_against_an_ask_rule() -> None:
     assert refusal("x", rule="Bash(x)").endswith("An allow rule does not change that.")
 
 
@@ -65,7 +65,7 @@ def test_what_a_rule_asks_about_is_not_promised_to_another_rule() -> None:
     "command",
     ["printf '[x]' > .envrc", "ls; echo $PWD > .git/config", "git add .vscode/[a-z]*"],
 )
-def test_what_no_rule_can_ever_cover_promises_none(command: str, tmp_path: Path) -> None:
+def test_no_rule_is_suggested_for_a_call_that_no_rule_can_cover(command: str, tmp_path: Path) -> None:
     decision = Policy().decide("Bash", {}, [Need("execute", command)], tmp_path, [tmp_path])
     assert decision.behavior == "ask"
     text = unattended_refusal(f"Bash {command}", {"command": command}, decision, [])
@@ -95,7 +95,7 @@ def run(*flags: str) -> int:
     return main(["-p", "go", "--no-session-persistence", "--sandbox", "off", *flags], os.environ)
 
 
-def test_one_line_on_standard_error_sums_up_what_was_refused_and_its_hint_allows_exactly_that(
+def test_one_line_on_stderr_summarises_refusals_and_its_hint_allows_exactly_those(
     work: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert run() == 0
@@ -204,7 +204,9 @@ def test_a_missing_structured_output_is_not_blamed_on_a_hook(
     result = json.loads(out.splitlines()[-1])
     assert result["subtype"] == "error_max_structured_output_retries"
     assert result["terminal_reason"] == "no_structured_output"
-    assert "hook" not in (out + err).lower()
+    # The first line names /hooks among the commands.
+    told = "\n".join([*out.splitlines()[1:], err])
+    assert "hook" not in told.lower()
 
 
 @pytest.mark.parametrize("rules", [[], ["Bash(rm -rf work)"]])
@@ -215,7 +217,7 @@ def test_the_part_that_needs_approval_is_named(rules: list[str]) -> None:
     assert "`rm -rf work` needs approval: run the other parts without it" in text
 
 
-def test_separate_calls_are_not_promised_a_rule() -> None:
+def test_advice_to_split_a_command_promises_no_rule() -> None:
     assert refusal("x & y").endswith("a rule may cover that, or it still needs approval.")
 
 
@@ -226,6 +228,6 @@ def test_separate_calls_are_not_promised_a_rule() -> None:
         ("WebFetch", "https://example.org/a", "WebFetch of https://example.org/a needs the user's approval"),
     ],
 )
-def test_a_refused_look_at_the_web_names_tool_and_target(tool: str, target: str, reason: str, tmp_path: Path) -> None:
+def test_a_refused_web_call_names_tool_and_target(tool: str, target: str, reason: str, tmp_path: Path) -> None:
     decision = Policy().decide(tool, {}, [Need("fetch", target)], tmp_path, [tmp_path])
     assert decision.reason == reason

@@ -1,4 +1,4 @@
-"""Going on with a session: elsewhere, with another model, with settings the model cannot follow."""
+"""Resuming a session: in another folder, with another model, with options that the model does not support."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def session_of(events: list[ev.Event]) -> str:
     return result_of(events).session_id
 
 
-async def test_a_session_that_goes_on_elsewhere_tells_the_model_once_and_keeps_its_prefix(home: Home) -> None:
+async def test_resuming_in_another_folder_notifies_the_model_once_and_keeps_the_prefix(home: Home) -> None:
     events, first = await home.ask("one", "Hi.")
     extra = home.folder / "extra"
     extra.mkdir()
@@ -65,13 +65,13 @@ async def test_a_session_that_goes_on_elsewhere_tells_the_model_once_and_keeps_i
     assert str(home.folder / "one") in str(back[0]["messages"][-1]["content"])
 
 
-async def test_a_session_that_stays_is_told_nothing(home: Home) -> None:
+async def test_resuming_in_the_same_folder_adds_no_notice(home: Home) -> None:
     events, _first = await home.ask("one", "Hi.")
     _events, second = await home.ask("one", "Hi again.", resume=session_of(events))
     assert [block["text"] for block in second[0]["messages"][-1]["content"]] == ["hello"]
 
 
-async def test_a_session_goes_on_with_its_model_unless_another_is_asked_for(home: Home) -> None:
+async def test_a_resumed_session_keeps_its_model_unless_another_is_requested(home: Home) -> None:
     events, first = await home.ask("one", "Hi.", model="haiku")
     _events, second = await home.ask("one", "Hi.", resume=session_of(events))
     _events, third = await home.ask("one", "Hi.", resume=session_of(events), model="sonnet")
@@ -87,17 +87,17 @@ async def test_a_session_goes_on_with_its_model_unless_another_is_asked_for(home
         ({"effort": "xhigh", "model": "claude-opus-4-5"}, "using 'high'"),
     ],
 )
-async def test_what_the_model_cannot_follow_is_said(home: Home, options: dict[str, Any], said: str) -> None:
+async def test_unsupported_options_are_reported(home: Home, options: dict[str, Any], said: str) -> None:
     events, _requests = await home.ask("one", "Hi.", **options)
     assert any(said in notice.text for notice in only(events, ev.NoticeRaised))
 
 
-async def test_what_the_model_can_follow_needs_no_words(home: Home) -> None:
+async def test_supported_options_need_no_notice(home: Home) -> None:
     events, _requests = await home.ask("one", "Hi.", thinking="disabled", model="sonnet", effort="low")
     assert only(events, ev.NoticeRaised) == []
 
 
-async def test_a_start_that_fails_keeps_no_session_busy(home: Home) -> None:
+async def test_a_failed_start_leaves_no_session_locked(home: Home) -> None:
     events, _requests = await home.ask("one", "Hi.")
     options = Options(cwd=home.folder / "one", environ=home.environ, resume=session_of(events), sandbox="off")
     with pytest.raises(CredentialError):
@@ -106,7 +106,7 @@ async def test_a_start_that_fails_keeps_no_session_busy(home: Home) -> None:
     assert len(requests) == 1
 
 
-async def test_a_fork_reads_the_results_that_its_source_moved_to_files_and_so_does_what_goes_on_from_it(
+async def test_a_fork_and_its_resumed_session_read_the_stored_results_of_the_source(
     home: Home,
 ) -> None:
     events, _first = await home.ask("one", "Hi.")
@@ -144,7 +144,7 @@ def last_texts(requests: list[dict[str, Any]]) -> str:
     return " ".join(block.get("text", "") for block in requests[0]["messages"][-1]["content"])
 
 
-async def test_files_that_changed_while_no_process_held_the_session_are_told_once_after_a_resume(home: Home) -> None:
+async def test_files_changed_between_sessions_are_reported_once_after_a_resume(home: Home) -> None:
     folder = home.folder / "one"
     folder.mkdir()
     for name in ("read.py", "same.py"):
@@ -168,7 +168,7 @@ async def test_files_that_changed_while_no_process_held_the_session_are_told_onc
     assert "read.py is gone" in last_texts(fork)
 
 
-async def test_a_resume_reads_no_file_again_that_looks_as_it_did(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_resume_does_not_read_unchanged_files_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = home.folder / "one"
     folder.mkdir()
     for number in range(5):
@@ -188,8 +188,8 @@ async def test_a_resume_reads_no_file_again_that_looks_as_it_did(home: Home, mon
     assert "3.py changed" in last_texts(second)
 
 
-async def test_what_is_done_to_the_context_before_leaving_is_known_after_a_resume(home: Home) -> None:
-    """What is expected to be cached, and why it was not, are as they would be had the process gone on."""
+async def test_context_edits_before_leaving_apply_after_a_resume(home: Home) -> None:
+    """The cache estimate and the reasons for misses are the same as in a process that kept running."""
     story = "Part of a long story with words in it. " * 300
     cache = PromptCache()
 

@@ -1,4 +1,4 @@
-"""The room there is in a context, while it becomes known."""
+"""The space for input and output in a context window that becomes known or changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MODEL = "local/tiny-7b"
 NO_COMPACTION = Tuning(auto_compact=False)
 
 
-def test_a_window_that_becomes_known_holds_at_once_also_for_what_runs() -> None:
+def test_a_newly_known_context_window_applies_at_once_even_to_a_running_submission() -> None:
     async def main() -> None:
         catalog = Catalog()
         b = bench(profile=Profile(model=MODEL, small_model="x"), catalog=catalog)
@@ -30,7 +30,7 @@ def test_a_window_that_becomes_known_holds_at_once_also_for_what_runs() -> None:
 
 
 def test_a_smaller_model_that_is_chosen_in_the_middle_of_a_submission_has_its_own_limits() -> None:
-    """Else the next request would be one that it cannot take."""
+    """Otherwise the next request would be too large for it."""
     full = {"input_tokens": 300_000, "output_tokens": 10}
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""Where the money went: per prompt, agent and tool; what of it is known; and the budget that ends it."""
+"""Costs per prompt, agent and tool, unknown prices, and the budget that stops the work."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def after(*events: ev.Event) -> Spending:
     return spending
 
 
-def test_the_sizes_of_results_follow_what_the_responses_have_taught() -> None:
+def test_the_sizes_of_results_use_the_learned_token_density() -> None:
     spending = Spending(price, density=lambda: 0.5)
     result = "a line of text\n" * 400
     whole = after(*called("1", "Read", result)).tools["Read"].result_tokens
@@ -74,7 +74,7 @@ def test_a_tool_never_costs_more_than_the_requests_that_carried_its_results() ->
     assert row.cost_usd <= sum(event.cost_usd or 0.0 for event in requests) + 1e-9
 
 
-def test_each_prompt_has_what_was_spent_for_it() -> None:
+def test_each_prompt_has_its_own_cost() -> None:
     spending = after(
         prompt("first"),
         used(Usage(input_tokens=1_000)),
@@ -95,13 +95,13 @@ def test_each_agent_has_its_own_sum() -> None:
     assert spending.submissions[0].spent.requests == 2, "what a prompt cost includes its helpers"
 
 
-def test_what_is_spent_between_prompts_is_not_put_on_the_last_one() -> None:
+def test_costs_between_prompts_are_not_attributed_to_the_last_one() -> None:
     started = ev.SessionStarted(session_id="s", cwd="/", model="m", tools=[], permission_mode="default")
     spending = after(prompt("x"), used(Usage(input_tokens=1)), started, used(Usage(input_tokens=2), purpose="compact"))
     assert [one.title for one in spending.submissions] == ["x", "(compaction)"]
 
 
-def test_a_result_costs_the_price_of_what_is_new_once_and_then_that_of_what_is_old() -> None:
+def test_a_result_is_billed_once_as_new_input_and_then_as_cached_input() -> None:
     """10,000 tokens of results: written at 12.5 dollars a million, then read twice at one."""
     big = "word " * 10_000
     spending = after(
@@ -118,7 +118,7 @@ def test_a_result_costs_the_price_of_what_is_new_once_and_then_that_of_what_is_o
     assert row.cost_usd == pytest.approx(size * (12.5 + 2 * 1.0) / 1_000_000, rel=0.01)
 
 
-def test_a_cold_cache_makes_old_results_dear_again() -> None:
+def test_a_cold_cache_bills_old_results_again() -> None:
     warm = [
         prompt("x"),
         used(Usage(cache_write_5m_tokens=5_000)),
@@ -130,7 +130,7 @@ def test_a_cold_cache_makes_old_results_dear_again() -> None:
     assert cold.cost_usd - read.cost_usd == pytest.approx(read.result_tokens * 11.5 / 1_000_000, rel=0.01)
 
 
-def test_what_is_no_longer_sent_costs_no_more() -> None:
+def test_a_result_that_is_no_longer_sent_stops_costing() -> None:
     begun = [prompt("x"), *called("1", "Read", "word " * 1_000), *called("2", "Bash", "line " * 1_000)]
     request = used(Usage(input_tokens=3_000))
 
@@ -159,7 +159,7 @@ def test_what_is_no_longer_sent_costs_no_more() -> None:
     assert sent({"kind": "drop", "target": "nonsense"}, {"kind": "new", "target": ""}) == (read, bash)
 
 
-def test_a_compaction_ends_what_results_cost_and_its_undoing_begins_it_again() -> None:
+def test_results_cost_nothing_after_a_compaction_and_cost_again_after_its_undo() -> None:
     boundary = ev.MessageAppended(message=Message("user", (), "b", Origin.BOUNDARY))
     begun = [prompt("x"), *called("1", "Read", "word " * 1_000), used(Usage(input_tokens=2_000))]
     assert after(*begun, boundary).tools["Read"].in_context == 0
@@ -169,7 +169,7 @@ def test_a_compaction_ends_what_results_cost_and_its_undoing_begins_it_again() -
     assert after(*begun, boundary, undone).tools["Read"].in_context > 900
 
 
-def test_what_a_compaction_says_again_is_neither_another_prompt_nor_another_result() -> None:
+def test_content_repeated_by_a_compaction_is_no_new_prompt_or_result() -> None:
     async def main() -> None:
         tool = FakeTool(output=Output("what was seen " * 200))
         story = "Part of a long story. " * 400
@@ -190,12 +190,12 @@ def test_what_a_compaction_says_again_is_neither_another_prompt_nor_another_resu
     run_virtual(main)
 
 
-def test_an_unknown_price_is_said_and_not_counted_as_nothing() -> None:
+def test_an_unknown_price_is_shown_and_not_counted_as_free() -> None:
     row = after(prompt("x"), *called("1", "Read", "word"), used(Usage(input_tokens=9), model="unknown")).tools["Read"]
     assert row.unpriced
 
 
-def test_a_resumed_session_carries_what_it_was_resumed_with() -> None:
+def test_results_from_before_a_resume_count_as_sent_but_not_as_called() -> None:
     messages = [
         event.message for event in called("1", "Read", "word " * 1_000) if isinstance(event, ev.MessageAppended)
     ]
@@ -222,7 +222,7 @@ steps = st.one_of(
 
 
 @given(st.lists(steps, max_size=20))
-def test_the_parts_are_the_whole_whatever_happens(parts: list[list[ev.Event]]) -> None:
+def test_the_parts_always_add_up_to_the_total(parts: list[list[ev.Event]]) -> None:
     events = [event for part in parts for event in part]
     spending, totals = after(*events), Totals()
     for event in only(events, ev.UsageReported):
@@ -252,13 +252,13 @@ def test_the_budget_warns_once_near_its_end() -> None:
     assert Budget(None).take_warning(spent(1e9)) is None
 
 
-def test_a_cost_that_is_not_known_spends_any_budget() -> None:
+def test_an_unknown_cost_exhausts_any_budget() -> None:
     unknown = Totals().adding("m", Usage(input_tokens=1), None)
     assert Budget(100.0).is_spent(unknown)
     assert not Budget(None).is_spent(unknown)
 
 
-def test_at_the_budget_the_work_stops_with_a_way_to_go_on() -> None:
+def test_work_stops_at_the_budget_with_advice_how_to_continue() -> None:
     async def main() -> None:
         dear = reply(call("Look"), usage={"input_tokens": 100_000})
         b = bench(dear, dear, "Done.", "More.", tools=[FakeTool(output=lambda i: Output(str(id(i))))],
@@ -342,7 +342,7 @@ async def test_cost_is_a_table_of_models_prompts_and_tools(tmp_path: Path) -> No
 
 
 @pytest.mark.anyio
-async def test_cost_says_what_has_no_price(tmp_path: Path) -> None:
+async def test_cost_names_models_without_a_price(tmp_path: Path) -> None:
     async with engine_on(tmp_path, "Hi.", model="somebody-elses") as engine:
         await collect(engine.submit("hi"))
         text = (await outcome(engine, "/cost")).text
@@ -375,13 +375,13 @@ async def test_a_budget_is_refused_where_prices_are_not_known(tmp_path: Path) ->
     assert result.errors[0].startswith("The price of somebody-elses is unknown")
 
 
-def test_a_table_is_aligned_whatever_is_in_it() -> None:
+def test_a_table_is_aligned_for_any_content() -> None:
     assert table([("a", "bb"), ("ccc", "1")]) == "a    bb\nccc   1"
     assert table([("a", "b", ""), ("1", "22", "some words")], last_is_text=True) == "a   b\n1  22  some words"
 
 
-def test_the_sum_over_tools_is_within_what_the_requests_cost() -> None:
-    """On an API with a cache: what results are said to have cost is less than all that was billed for input."""
+def test_the_sum_over_tools_is_within_the_cost_of_requests() -> None:
+    """On an API with a cache the cost attributed to results is less than the whole input cost."""
 
     async def main() -> None:
         cache = PromptCache(clock=lambda: 0.0, least=0)

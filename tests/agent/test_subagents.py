@@ -231,6 +231,8 @@ def test_a_rule_can_deny_one_agent() -> None:
             b.engine.permissions.policy, mode=PermissionMode.DEFAULT, deny=tuple(parse_rules(["Task(plan)"]))
         )
         async with b.engine:
+            assert b.engine.test_permission("Task", "plan").behavior == "deny"
+            assert b.engine.test_permission("Task", "explore").behavior == "allow"
             await b.run()
             worked, denied = results(b)
             assert worked == "Worked."
@@ -258,7 +260,7 @@ def test_unknown_agents_are_refused_with_the_known_ones() -> None:
         b, _children = agent_bench(reply(task(subagent_type="nobody")), "Done.")
         async with b.engine:
             await b.run()
-            assert "There are: explore, general, plan" in results(b)[0]
+            assert "There are: explore, fork, general, plan" in results(b)[0]
 
     run_virtual(main)
 

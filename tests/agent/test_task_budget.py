@@ -1,4 +1,4 @@
-"""The task budget: the total alone, so that the cached prefix holds; after a compaction what is left of it, too."""
+"""The task budget: only the total, so that the prefix stays cached; after a compaction also the remainder."""
 
 from __future__ import annotations
 

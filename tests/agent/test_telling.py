@@ -1,4 +1,4 @@
-"""Instruction files in a session as it is assembled: the same bytes at the front, also in another process."""
+"""Instruction files in an assembled session: the same bytes at the beginning of each request, in every process."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def texts(request: dict[str, Any]) -> list[str]:
     return [block.get("text", "") for message in request["messages"] for block in message["content"] if "text" in block]
 
 
-async def test_the_front_survives_a_resume_and_changes_come_at_the_end(home: Home) -> None:
+async def test_the_prefix_survives_a_resume_and_changes_come_at_the_end(home: Home) -> None:
     (home.folder / "home/.config/agentcli/AGENTS.md").write_text("be kind")
     (home.cwd / "AGENTS.md").write_text("be brief")
     (home.cwd / "web" / "AGENTS.md").write_text("use tabs")
@@ -67,7 +67,7 @@ async def test_the_front_survives_a_resume_and_changes_come_at_the_end(home: Hom
     assert texts(forked[0])[0] == front
 
 
-async def test_problems_are_said_once_and_the_setting_switches_all_off(home: Home) -> None:
+async def test_problems_are_reported_once_and_the_setting_turns_instructions_off(home: Home) -> None:
     (home.cwd / "AGENTS.md").write_bytes(b"\x00")
     (home.cwd / "CLAUDE.md").write_text("be brief")
     events, first = await home.ask("Hi.")
@@ -98,7 +98,7 @@ async def test_a_compaction_renews_the_user_context(home: Home) -> None:
 
 
 @pytest.mark.parametrize("asked_between", [False, True])
-async def test_undoing_a_compaction_brings_back_the_very_bytes_also_in_another_process(
+async def test_undoing_a_compaction_restores_the_same_bytes_even_in_another_process(
     home: Home, asked_between: bool
 ) -> None:
     (home.cwd / "AGENTS.md").write_text("be brief")

@@ -134,7 +134,7 @@ def assert_marked(result: ToolResultBlock) -> None:
     ],
 )
 @pytest.mark.parametrize("ignores", [True, False])
-def test_calls_that_an_abort_ends_or_never_lets_run_are_marked_and_say_why(
+def test_calls_ended_or_prevented_by_an_abort_are_marked_with_the_reason(
     reason: AbortReason, said: str, ignores: bool
 ) -> None:
     async def main() -> None:
@@ -254,7 +254,7 @@ def test_an_abort_in_a_hook_after_a_call_keeps_its_result() -> None:
     run_virtual(main)
 
 
-def test_after_a_budget_stop_the_model_does_not_read_of_an_interruption() -> None:
+def test_a_budget_stop_is_not_reported_to_the_model_as_an_interruption() -> None:
     async def main() -> None:
         dear = {"input_tokens": 100_000, "output_tokens": 1_000}
         calls = reply(call("Slow"), call("Slow", what="later"), usage=dear)

@@ -65,7 +65,7 @@ async def test_the_batch_executor_starts_nothing_before_the_reply_is_complete() 
 
 
 @pytest.mark.parametrize("limit", [1, 3, 10])
-def test_at_most_so_many_safe_tools_run_at_once(limit: int) -> None:
+def test_the_number_of_parallel_safe_tools_is_limited(limit: int) -> None:
     running = 0
     most = 0
 
@@ -112,7 +112,7 @@ async def test_an_unsafe_call_waits_for_all_before_it_and_all_after_it_wait_for_
 
 
 @played
-async def test_results_come_in_the_order_of_the_calls_while_ends_are_told_at_once() -> None:
+async def test_results_keep_the_order_of_calls_while_ends_are_reported_at_once() -> None:
     b = bench(reply(call("Look", seconds=5), call("Look", seconds=1)), "Done.", tools=[FakeTool()])
     async with b.engine:
         events = await b.run()
@@ -131,7 +131,7 @@ async def test_progress_reaches_the_consumer_and_not_the_log() -> None:
 
 
 @played
-async def test_a_changed_directory_holds_for_the_following_replies_and_submissions() -> None:
+async def test_a_changed_directory_applies_to_later_replies_and_submissions() -> None:
     seen: list[Path] = []
 
     class Moving(FakeTool):
@@ -187,7 +187,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("step", "said"), FAILURES)
-def test_every_failure_on_the_way_is_a_wrapped_error_result(step: Json, said: str) -> None:
+def test_every_failed_call_has_a_wrapped_error_result(step: Json, said: str) -> None:
     async def main() -> None:
         b = bench(reply(step), "Done.", tools=[FakeTool(), FakeTool("Crash", crash=ValueError("boom"))])
         async with b.engine:
@@ -257,7 +257,7 @@ async def test_a_yes_runs_the_call_with_the_input_the_answer_gives() -> None:
 
 
 @played
-async def test_what_is_said_with_a_yes_reaches_the_model_with_the_result() -> None:
+async def test_text_given_with_a_yes_reaches_the_model_with_the_result() -> None:
     answer = Answer("allow", "Two of three hunks.", updated_input={"what": "b"})
     asking = Asking(reply(call("Change", what="a")), "Done.", answer=answer)
     await asking.run()
@@ -266,7 +266,7 @@ async def test_what_is_said_with_a_yes_reaches_the_model_with_the_result() -> No
 
 
 @played
-async def test_a_no_is_told_to_the_model_and_counted() -> None:
+async def test_a_denial_is_reported_to_the_model_and_counted() -> None:
     asking = Asking(reply(call("Change")), "Well then.", answer=Answer("deny", "Not in this folder."))
     events = await asking.run()
     assert asking.tool.runs == []
@@ -278,14 +278,14 @@ async def test_a_no_is_told_to_the_model_and_counted() -> None:
 
 
 @played
-async def test_a_no_may_end_the_submission_too() -> None:
+async def test_a_denial_can_end_the_submission() -> None:
     asking = Asking(reply(call("Change")), answer=Answer("deny", "Stop.", interrupt=True))
     events = await asking.run()
     assert result_of(events).terminal == "aborted_tools"
 
 
 @played
-async def test_always_allow_holds_for_the_rest_of_the_conversation() -> None:
+async def test_always_allow_applies_for_the_rest_of_the_conversation() -> None:
     asking = Asking(reply(call("Change")), reply(call("Change")), "Done.", answer=Answer("allow", rules=("Change",)))
     events = await asking.run()
     assert len(only(events, ev.PermissionRequested)) == 1
@@ -304,7 +304,7 @@ async def test_an_abort_withdraws_the_question() -> None:
 
 @played
 async def test_a_stream_that_breaks_while_a_question_is_open_withdraws_it_and_retries() -> None:
-    """Nothing has begun, so nothing keeps the reply: the question belongs to a reply that is void."""
+    """No call has started, so the reply is not kept and its question is void."""
     asking = Asking(reply(call("Change"), pause(5), fault("drop")), "Done.", answer=None)
     events = await asking.run()
     assert [e.behavior for e in only(events, ev.PermissionResolved)] == ["withdrawn"]
@@ -428,7 +428,7 @@ async def test_closing_the_generator_ends_a_running_tool() -> None:
 
 
 @played
-async def test_a_tool_that_ignores_an_abort_is_cancelled_after_a_grace() -> None:
+async def test_a_tool_that_ignores_an_abort_is_cancelled_after_a_grace_period() -> None:
     tool = FakeTool("Deaf", safe=False, seconds=1_000, ignores_abort=True)
     b = bench(reply(call("Deaf")), tools=[tool])
     async with b.engine:

@@ -1,4 +1,4 @@
-"""What the user says when they decline or answer reaches the model as the user's words, and stays word for word."""
+"""Text that the user gives with a denial or an answer reaches the model verbatim and is kept."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def no_with_words(_event: ev.PermissionRequested) -> Answer:
     return Answer("deny", message=WORDS)
 
 
-async def test_words_with_a_denial_follow_the_results_as_the_user_s_own_text(project: Path) -> None:
+async def test_text_given_with_a_denial_follows_the_results_as_a_user_message(project: Path) -> None:
     calls = reply(call("Read", file_path="a.txt"), call("Bash", command="touch b.txt"), call("Read", file_path="a.txt"))
     async with Assembled(project, [calls, "Done."], no_with_words) as session:
         events = await session.run()
@@ -52,7 +52,7 @@ async def test_words_with_a_denial_follow_the_results_as_the_user_s_own_text(pro
     assert not (project / "b.txt").exists()
 
 
-async def test_a_denial_without_words_promises_none(project: Path) -> None:
+async def test_a_denial_without_text_does_not_announce_any(project: Path) -> None:
     calls = reply(call("Bash", command="touch b.txt"))
     async with Assembled(project, [calls, "Done."], lambda _event: Answer("deny")) as session:
         await session.run()
@@ -61,7 +61,7 @@ async def test_a_denial_without_words_promises_none(project: Path) -> None:
     assert session.results == ["<tool_use_error>The user declined this call.</tool_use_error>"]
 
 
-async def test_a_denial_that_interrupts_keeps_the_words_before_the_interruption(project: Path) -> None:
+async def test_a_denial_that_interrupts_keeps_its_text_before_the_interruption(project: Path) -> None:
     calls = reply(call("Bash", command="touch b.txt"))
     answer = Answer("deny", message=WORDS, interrupt=True)
     async with Assembled(project, [calls, "Done."], lambda _event: answer) as session:
@@ -83,7 +83,7 @@ async def test_a_denial_that_interrupts_keeps_the_words_before_the_interruption(
         (PermissionMode.DEFAULT, call("AskUserQuestion", questions=[QUESTION]), "Question: Which database?"),
     ],
 )
-async def test_the_words_survive_compactions_and_a_resume_word_for_word(
+async def test_text_given_with_a_denial_survives_compactions_and_a_resume_verbatim(
     project: Path, mode: PermissionMode, first: dict[str, object], about: str
 ) -> None:
     replies = [reply(first), LONG, LONG, "Summary one.", LONG, LONG, "Summary two.", "Fine."]
@@ -103,7 +103,7 @@ async def test_the_words_survive_compactions_and_a_resume_word_for_word(
     assert f"[The user declined `{about}` and said:]\\n{WORDS}" in sent
 
 
-async def test_answers_to_questions_survive_a_compaction_word_for_word(project: Path) -> None:
+async def test_answers_to_questions_survive_a_compaction_verbatim(project: Path) -> None:
     answer = "Postgres, but version 14 because the host has no other"
 
     def answered(event: ev.PermissionRequested) -> Answer:

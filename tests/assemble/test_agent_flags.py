@@ -24,7 +24,7 @@ async def test_agents_of_the_flag_can_be_started(tmp_path: Path) -> None:
     replies: list[Json | str] = [reply(started), reply("Fine.", match="You review"), "Done."]
     async with Assembled(tmp_path, replies, options={"agents": REVIEWER}) as run:
         events = await run.run()
-        assert only(events, ev.SessionStarted)[0].agents == ["explore", "general", "plan", "reviewer"]
+        assert only(events, ev.SessionStarted)[0].agents == ["explore", "fork", "general", "plan", "reviewer"]
         assert run.results == ["Fine."]
         assert [tool["name"] for tool in run.requests[1]["tools"]] == ["Read", "Grep"]
 
@@ -47,6 +47,7 @@ async def test_a_session_as_a_read_only_agent_has_no_tool_that_changes_something
     ("options", "text"),
     [
         ({"agent": "nobody"}, "There is no agent called 'nobody'. There are: explore, general, plan."),
+        ({"agent": "fork"}, "There is no agent called 'fork'."),
         ({"agents": "{"}, "--agents is not JSON"),
         ({"agents": "[]"}, "one entry per agent"),
         ({"agents": '{"x": 1}'}, "--agents: x needs an object"),

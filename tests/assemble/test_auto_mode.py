@@ -93,7 +93,7 @@ ASKED = [
 
 
 @pytest.mark.parametrize("command", ASKED)
-async def test_what_undo_does_not_cover_or_others_obey_asks(contained: Project, command: str) -> None:
+async def test_commands_beyond_undo_or_on_files_that_tools_obey_ask(contained: Project, command: str) -> None:
     (contained.path / "many").mkdir()
     for number in range(11):
         (contained.path / "many" / f"{number}.txt").touch()
@@ -106,7 +106,7 @@ async def test_what_undo_does_not_cover_or_others_obey_asks(contained: Project, 
 
 
 @pytest.mark.parametrize("path", [".github/workflows/x.yml", ".npmrc", ".git/hooks/pre-commit", "../outside.txt"])
-async def test_an_edit_of_an_obeyed_name_or_outside_asks(contained: Project, path: str) -> None:
+async def test_an_edit_outside_or_of_a_file_that_tools_obey_asks(contained: Project, path: str) -> None:
     target = contained.path / path
     async with contained.session(call("Write", file_path=str(target), content="x\n")) as session:
         await session.run(no)
@@ -121,7 +121,7 @@ async def test_an_excluded_command_asks_since_it_would_not_be_contained(containe
         assert len(session.asked) == 1
 
 
-async def test_deny_and_ask_rules_hold(contained: Project) -> None:
+async def test_deny_and_ask_rules_apply(contained: Project) -> None:
     rules = {"permissions": {"deny": ["Bash(npm publish *)"], "ask": ["Bash(python3 deploy.py *)"]}}
     commands = ("npm publish --dry-run", "python3 deploy.py now")
     async with contained.commands(*commands, settings=json.dumps(rules)) as session:
@@ -146,7 +146,7 @@ async def test_the_setting_becomes_a_notice_and_default_mode_where_there_is_no_s
         assert any("Auto mode is not available" in text for text in session.notices())
 
 
-async def test_the_mode_command_and_the_key_do_not_lead_to_auto_mode_without_a_sandbox(contained: Project) -> None:
+async def test_without_a_sandbox_neither_command_nor_key_selects_auto_mode(contained: Project) -> None:
     options: dict[str, Any] = {"sandbox": "off", "permission_mode": PermissionMode.ACCEPT_EDITS}
     async with contained.commands(**options) as session:
         assert next_mode(session.engine) is PermissionMode.PLAN
@@ -155,7 +155,7 @@ async def test_the_mode_command_and_the_key_do_not_lead_to_auto_mode_without_a_s
         assert any("Auto mode is not available" in str(event) for event in shown)
 
 
-async def test_the_mode_command_and_the_key_lead_to_auto_mode_with_a_sandbox(contained: Project) -> None:
+async def test_with_a_sandbox_command_and_key_select_auto_mode(contained: Project) -> None:
     async with contained.commands("touch made", permission_mode=PermissionMode.ACCEPT_EDITS) as session:
         assert next_mode(session.engine) is PermissionMode.AUTO
         await collect(run_command(session.engine, "mode", "auto"))

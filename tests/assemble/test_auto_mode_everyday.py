@@ -58,7 +58,7 @@ def library(project: Path) -> Path:
     return folder
 
 
-async def test_file_tools_read_outside_what_a_sandboxed_command_can_read(contained: Project) -> None:
+async def test_file_tools_read_files_outside_that_a_sandboxed_command_can_read(contained: Project) -> None:
     folder = library(contained.root)
     calls = [
         call("Read", file_path=str(folder / "source.py")),
@@ -73,7 +73,7 @@ async def test_file_tools_read_outside_what_a_sandboxed_command_can_read(contain
     assert "source.py" in results[2]
 
 
-async def test_file_tools_ask_for_what_a_sandboxed_command_cannot_read(contained: Project) -> None:
+async def test_file_tools_ask_for_files_that_a_sandboxed_command_cannot_read(contained: Project) -> None:
     (contained.home / ".ssh").mkdir()
     (contained.home / ".ssh" / "id").write_text("secret")
     (contained.home / ".npmrc").write_text("token=secret")
@@ -134,7 +134,7 @@ async def test_caches_and_environments_may_be_removed(contained: Project) -> Non
     assert list((contained.path / "build").iterdir()) == []
 
 
-async def test_removing_what_only_looks_like_a_cache_asks_and_names_the_limit(contained: Project) -> None:
+async def test_removing_a_folder_that_only_looks_like_a_cache_asks_and_names_the_limit(contained: Project) -> None:
     fill(contained.path / "dist")
     contained.git("add", "dist/0.txt")
     fill(contained.path / "work")
@@ -157,7 +157,7 @@ async def test_removing_what_only_looks_like_a_cache_asks_and_names_the_limit(co
         assert "more than 10 files" in session.asked[0].reason
 
 
-async def test_a_refusal_with_nobody_there_names_the_part_that_needs_approval(contained: Project) -> None:
+async def test_a_non_interactive_refusal_names_the_part_that_needs_approval(contained: Project) -> None:
     fill(contained.path / "work")
     async with contained.commands("touch made && rm -rf work", interactive=False) as session:
         (result,) = await session.run(no)
@@ -165,7 +165,7 @@ async def test_a_refusal_with_nobody_there_names_the_part_that_needs_approval(co
     assert "`rm -rf work` needs approval: run the other parts without it" in result
 
 
-async def test_no_tool_that_asks_is_advised_where_nobody_answers(contained: Project) -> None:
+async def test_non_interactive_advice_names_no_tool_that_asks(contained: Project) -> None:
     command = "python3 -c \"open('.g' + 'it/config', 'a')\""
     async with contained.commands(command, interactive=False) as session:
         (result,) = await session.run(no)
@@ -173,7 +173,7 @@ async def test_no_tool_that_asks_is_advised_where_nobody_answers(contained: Proj
     assert "Write or Edit" not in result
 
 
-async def test_a_client_without_its_server_is_told_to_run_both_in_one_command(contained: Project) -> None:
+async def test_a_client_without_its_server_gets_advice_to_run_both_in_one_command(contained: Project) -> None:
     script = "import urllib.request as u; u.urlopen('http://localhost:8765/')"
     async with contained.commands(f'python3 -c "{script}"') as session:
         (result,) = await session.run(no)

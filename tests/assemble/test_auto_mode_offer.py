@@ -23,7 +23,7 @@ async def offers(project: Project, **options: Any) -> int:
         return session.notices().count(OFFER)
 
 
-async def test_the_first_prompt_of_a_user_shows_it_and_no_later_one(contained: Project) -> None:
+async def test_the_offer_is_shown_with_the_users_first_prompt_only(contained: Project) -> None:
     assert await offers(contained) == 1
     assert await offers(contained) == 0
 
@@ -38,13 +38,13 @@ async def test_the_first_prompt_of_a_user_shows_it_and_no_later_one(contained: P
         {"offer_auto_mode": False},
     ],
 )
-async def test_it_is_not_shown_where_a_mode_was_chosen_or_nobody_could_switch(
+async def test_the_offer_is_not_shown_after_a_mode_was_chosen_or_in_non_interactive_runs(
     contained: Project, options: dict[str, Any]
 ) -> None:
     assert await offers(contained, **options) == 0
     assert await offers(contained) == 1, "and it is still there for the first session that can use it"
 
 
-def test_the_command_line_offers_it_in_interactive_sessions_only(contained: Project) -> None:
+def test_the_command_line_shows_the_offer_in_interactive_sessions_only(contained: Project) -> None:
     assert build_invocation(parse([]), contained.path).options.offer_auto_mode
     assert not build_invocation(parse(["-p", "go"]), contained.path).options.offer_auto_mode

@@ -139,7 +139,7 @@ async def test_names_and_subjects_are_cut_and_cleaned(repository: Path) -> None:
     assert "Step 4" not in text
 
 
-async def test_what_takes_too_long_is_left_out(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_git_output_is_left_out(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = threading.Event()
     monkeypatch.setattr(sessions, "read_git_status", lambda *_arguments: slow.wait(60) and None)
     monkeypatch.setattr(sessions, "DEADLINE_SECONDS", 0.0)
@@ -148,7 +148,7 @@ async def test_what_takes_too_long_is_left_out(repository: Path, monkeypatch: py
     assert read_git_status(GIT, repository, 0.0) is None
 
 
-def test_no_repository_no_commit_and_no_git(tmp_path: Path) -> None:
+def test_missing_repository_commit_or_git_is_handled(tmp_path: Path) -> None:
     assert read_git_status(GIT, tmp_path, 60.0) is None
     assert read_git_status("/nowhere/git", tmp_path, 60.0) is None
     git(tmp_path, "init", "-q", "-b", "main")

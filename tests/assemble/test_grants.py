@@ -45,7 +45,7 @@ async def test_a_file_that_the_command_did_not_write_is_not_left_behind(containe
     assert not (contained.root / "a.txt").exists()
 
 
-async def test_a_rule_opens_what_it_names(contained: Project) -> None:
+async def test_a_rule_makes_the_paths_it_names_writable(contained: Project) -> None:
     other = contained.root / "other"
     other.mkdir()
     rules = (f"Edit(/{other}/**)", "Bash(echo *)")
@@ -109,7 +109,7 @@ async def test_approved_git_settings_stay_and_others_are_changed_back(contained:
     assert contained.git("config", "--local", "remote.origin.url") == "https://example.org/x.git"
 
 
-async def test_git_settings_that_nobody_approved_are_changed_back(contained: Project) -> None:
+async def test_git_settings_without_approval_are_changed_back(contained: Project) -> None:
     script = "import subprocess; subprocess.run('git branch y; git con'+'fig core.fsmonitor ./evil', shell=True)"
     async with contained.commands(f'git branch x; python3 -c "{script}"') as session:
         (result,) = await session.run(no)

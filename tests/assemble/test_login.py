@@ -1,4 +1,4 @@
-"""What a login does: for which address, where it goes, and what is in its way."""
+"""Logging in: for which address a key is saved, where it is sent, and what overrides it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Home:
         path.write_text(json.dumps(values))
 
 
-def test_a_kept_key_is_what_the_next_engine_uses(tmp_path: Path) -> None:
+def test_a_saved_key_is_used_by_the_next_engine(tmp_path: Path) -> None:
     home = Home(tmp_path)
     with pytest.raises(CredentialError, match="agentcli demo"):
         ModelBuilder(Environment(home.options())).credentials()
@@ -59,7 +59,7 @@ def test_a_kept_key_is_what_the_next_engine_uses(tmp_path: Path) -> None:
     assert not home.login.forget(address)
 
 
-def test_the_address_in_use_is_a_setting_and_goes_back_to_the_public_one(tmp_path: Path) -> None:
+def test_the_address_is_a_setting_and_can_be_reset_to_the_public_one(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.set(theme="dark")
     own = home.login.address("https://Gateway.example.org:443/v1/")
@@ -71,7 +71,7 @@ def test_the_address_in_use_is_a_setting_and_goes_back_to_the_public_one(tmp_pat
     assert home.settings == {"theme": "dark"}
 
 
-def test_the_model_of_a_server_that_is_left_goes_with_it_and_one_of_the_public_ones_stays(tmp_path: Path) -> None:
+def test_leaving_a_server_resets_its_model_and_keeps_a_public_one(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.login.use(home.login.address("http://127.0.0.1:11434"), "llama3.2")
     assert home.settings == {"baseUrl": "http://127.0.0.1:11434", "model": "llama3.2"}
@@ -82,7 +82,7 @@ def test_the_model_of_a_server_that_is_left_goes_with_it_and_one_of_the_public_o
     assert home.settings == {"model": "sonnet"}
 
 
-def test_a_key_goes_to_no_other_address_than_its_own(tmp_path: Path) -> None:
+def test_a_key_is_sent_only_to_its_own_address(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.login.keep(home.login.address(), KEY)
     home.set(baseUrl="http://127.0.0.1:9")
@@ -90,7 +90,7 @@ def test_a_key_goes_to_no_other_address_than_its_own(tmp_path: Path) -> None:
     assert "requests go to 127.0.0.1:9" in home.login.unused_reason(home.login.address("https://api.anthropic.com"))
 
 
-def test_a_server_chosen_for_the_session_gets_no_key_of_the_environment(tmp_path: Path) -> None:
+def test_a_server_chosen_for_the_session_gets_no_key_from_the_environment(tmp_path: Path) -> None:
     home = Home(tmp_path, ANTHROPIC_API_KEY=KEY, ANTHROPIC_BASE_URL="https://gateway.example.org")
     found = ModelBuilder(Environment(home.options(base_url="http://127.0.0.1:11434"))).credentials()
     assert (found.base_url, found.source, found.api_key) == ("http://127.0.0.1:11434", "none", "")
@@ -106,7 +106,7 @@ def test_a_server_chosen_for_the_session_gets_no_key_of_the_environment(tmp_path
         ({}, {"platform": "bedrock"}, "bedrock uses its own credentials"),
     ],
 )
-def test_what_is_stronger_than_a_kept_key_is_told(
+def test_a_key_that_overrides_the_saved_one_is_reported(
     tmp_path: Path, environ: dict[str, str], settings: dict[str, str], told: str
 ) -> None:
     home = Home(tmp_path, **environ)
@@ -116,7 +116,7 @@ def test_what_is_stronger_than_a_kept_key_is_told(
     assert told in home.login.unused_reason(address)
 
 
-def test_a_repository_says_nothing_about_where_keys_go(tmp_path: Path) -> None:
+def test_a_repository_cannot_choose_where_keys_are_sent(tmp_path: Path) -> None:
     home = Home(tmp_path)
     (home.work / ".agentcli").mkdir()
     (home.work / ".agentcli/settings.json").write_text('{"baseUrl": "http://evil.example", "apiKeyHelper": "x"}')
@@ -136,12 +136,12 @@ def test_settings_that_are_broken_are_not_overwritten_by_a_login(tmp_path: Path)
     assert path.read_text() == "{ broken"
 
 
-def test_an_address_with_a_password_is_not_kept(tmp_path: Path) -> None:
+def test_an_address_with_a_password_is_not_saved(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="user name or password"):
         Home(tmp_path).login.address("https://me:secret@example.org")
 
 
-def test_an_address_in_the_open_is_known_as_one(tmp_path: Path) -> None:
+def test_an_unencrypted_address_is_recognised(tmp_path: Path) -> None:
     login = Home(tmp_path).login
     assert login.address("http://gateway.example.com").is_unencrypted
     for safe in ("https://gateway.example.com", "http://localhost:1", "http://127.0.0.1:1"):
@@ -152,18 +152,18 @@ def test_an_address_in_the_open_is_known_as_one(tmp_path: Path) -> None:
     ("text", "key"),
     [(" k\n", "k"), ("\x1b[200~k\x1b[201~\n", "k"), ("'k'", "k"), ('"k"', "k"), ("", ""), ("\n", "")],
 )
-def test_a_key_is_taken_without_what_came_along_with_it(text: str, key: str) -> None:
+def test_surrounding_text_is_stripped_from_a_key(text: str, key: str) -> None:
     assert tidy_key(text) == key
 
 
 @pytest.mark.parametrize("text", ["two words", "a\nb", "schlüssel", "a\x07b", "x" * 10_000])
-def test_what_is_no_key_is_refused_without_repeating_it(text: str) -> None:
+def test_an_invalid_key_is_refused_without_repeating_it(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         tidy_key(text)
     assert text not in str(caught.value)
 
 
-async def test_a_key_is_checked_at_the_address_it_is_for(tmp_path: Path) -> None:
+async def test_a_key_is_checked_at_its_own_address(tmp_path: Path) -> None:
     async with Listener(models=(200, b"{}")) as server:
         login = Home(tmp_path).login
         assert (await login.check(login.address(server.url), KEY)).verdict == "accepted"
@@ -173,7 +173,7 @@ async def test_a_key_is_checked_at_the_address_it_is_for(tmp_path: Path) -> None
 # ---------------------------------------------------------------------------------------- the way can change later
 
 
-async def test_a_conversation_goes_on_over_another_way(tmp_path: Path) -> None:
+async def test_a_conversation_continues_with_another_endpoint(tmp_path: Path) -> None:
     home = Home(tmp_path)
     connection = Connection()
     options = home.options(connection=connection, interactive=True, key_needed=False)
@@ -188,7 +188,7 @@ async def test_a_conversation_goes_on_over_another_way(tmp_path: Path) -> None:
     await engine.aclose()
 
 
-async def test_what_cannot_be_connected_leaves_the_old_way(tmp_path: Path) -> None:
+async def test_a_failed_connection_keeps_the_previous_one(tmp_path: Path) -> None:
     home = Home(tmp_path, ANTHROPIC_API_KEY=KEY)
     connection = Connection()
     options = home.options(connection=connection, interactive=True)
@@ -200,7 +200,7 @@ async def test_what_cannot_be_connected_leaves_the_old_way(tmp_path: Path) -> No
     await engine.aclose()
 
 
-async def test_a_model_of_ones_own_does_the_side_jobs_too(tmp_path: Path) -> None:
+async def test_a_custom_model_is_also_the_small_model(tmp_path: Path) -> None:
     parts = ModelBuilder(Environment(Home(tmp_path).options(model="llama3.2")))
     assert parts.profile("").small_model == "llama3.2"
     (tmp_path / "other").mkdir()

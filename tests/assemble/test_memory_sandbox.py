@@ -10,7 +10,7 @@ from tests.support.contained import Project
 pytestmark = pytest.mark.anyio
 
 
-async def test_commands_read_notes_and_write_none(contained: Project) -> None:
+async def test_commands_can_read_notes_but_not_write_them(contained: Project) -> None:
     state = contained.home / ".local" / "state" / "agentcli"
     notes, others = memory_folder(state, contained.path), state / "memory" / "another-project"
     for folder in (notes, others):

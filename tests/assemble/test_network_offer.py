@@ -34,7 +34,7 @@ async def test_an_allowed_host_is_reached_without_a_question(contained: Project,
     assert "page /x" in result
 
 
-async def test_another_host_is_one_question_and_then_the_command_runs_again(contained: Project, url: str) -> None:
+async def test_a_new_host_is_one_question_and_then_the_command_runs_again(contained: Project, url: str) -> None:
     async with contained.commands(fetching(url), fetching(url)) as session:
         results = await session.run(always)
         (question,) = session.asked
@@ -46,13 +46,13 @@ async def test_another_host_is_one_question_and_then_the_command_runs_again(cont
     assert saved["permissions"]["allow"] == [f"Network({HOST})"]
 
 
-async def test_a_yes_for_once_is_asked_again_the_next_time(contained: Project, url: str) -> None:
+async def test_a_host_allowed_once_is_asked_about_again(contained: Project, url: str) -> None:
     async with contained.commands(fetching(url), fetching(url)) as session:
         await session.run(yes)
         assert len(session.asked) == 2
 
 
-async def test_a_no_leaves_the_first_output_and_a_note(contained: Project, url: str) -> None:
+async def test_a_denied_host_keeps_the_first_output_and_a_note(contained: Project, url: str) -> None:
     async with contained.commands(f"echo before; {fetching(url)}") as session:
         (result,) = await session.run(no)
     assert result.startswith("before")
@@ -60,7 +60,7 @@ async def test_a_no_leaves_the_first_output_and_a_note(contained: Project, url: 
     assert "The user declined to run it again with network." in result
 
 
-async def test_a_second_host_is_offered_too_and_both_are_open_then(contained: Project, url: str) -> None:
+async def test_a_second_host_is_offered_too_and_both_are_then_allowed(contained: Project, url: str) -> None:
     other = url.replace(HOST, "other.internal")
     async with contained.commands(f"{fetching(url)} && {fetching(other)}") as session:
         (result,) = await session.run(yes)
@@ -68,7 +68,7 @@ async def test_a_second_host_is_offered_too_and_both_are_open_then(contained: Pr
     assert result.count("page /x") == 2
 
 
-async def test_nobody_there_gets_the_host_and_the_flag(contained: Project, url: str) -> None:
+async def test_a_non_interactive_run_reports_the_host_and_the_flag(contained: Project, url: str) -> None:
     async with contained.commands(fetching(url), interactive=False) as session:
         (result,) = await session.run()
         assert session.asked == []

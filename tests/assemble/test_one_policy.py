@@ -61,7 +61,9 @@ def of_the_program(engine: Engine, command: str) -> Decision:
 @pytest.mark.parametrize("rules", [False, True])
 @pytest.mark.parametrize("sandbox", ["on", "off"])
 @pytest.mark.parametrize("mode", [mode.value for mode in PermissionMode])
-async def test_both_decide_alike_about_a_few_hundred_commands(mode: str, sandbox: str, rules: bool, work: Path) -> None:
+async def test_sub_command_and_session_decide_alike_about_many_commands(
+    mode: str, sandbox: str, rules: bool, work: Path
+) -> None:
     flags = ["--permission-mode", mode, "--sandbox", sandbox]
     flags += ["--settings", json.dumps({"permissions": RULES})] if rules else []
     if (mode, sandbox) == ("auto", "off"):

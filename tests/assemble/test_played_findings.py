@@ -15,7 +15,7 @@ from tests.support.scripts import call
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_script_in_auto_mode_cannot_change_what_builds_and_hooks_obey(contained: Project) -> None:
+async def test_a_script_in_auto_mode_cannot_change_files_that_builds_and_hooks_obey(contained: Project) -> None:
     workflows = contained.path / ".github" / "workflows"
     workflows.mkdir(parents=True)
     (workflows / "ci.yml").write_text("on: push\n")
@@ -86,7 +86,7 @@ async def test_commands_behind_the_proxy_end_quietly_when_a_pipe_closes(containe
     assert text.splitlines()[:2] == ["y", "141 0"]
 
 
-async def test_a_missing_module_is_not_taken_for_a_missing_network(contained: Project) -> None:
+async def test_a_missing_module_is_not_mistaken_for_a_missing_network(contained: Project) -> None:
     async with contained.commands("python3 -c 'import nomod'") as session:
         (text,) = await session.run()
         assert session.asked == []
@@ -132,7 +132,7 @@ async def test_hooks_of_the_user_still_run_for_a_commit(contained: Project) -> N
     assert (contained.path / "hooked.txt").exists()
 
 
-async def test_what_a_background_command_plants_is_found_by_the_next_one_too(contained: Project) -> None:
+async def test_files_planted_by_a_background_command_are_found_by_the_next_command(contained: Project) -> None:
     plant = contained.path / "plant.sh"
     plant.write_text(
         "git init -q docs/n && git -C docs/n config core.fsmonitor /bin/false\n"
@@ -149,7 +149,7 @@ async def test_what_a_background_command_plants_is_found_by_the_next_one_too(con
     assert not (contained.path / "docs" / "n" / ".git").exists()
 
 
-async def test_a_word_about_git_settings_does_not_approve_what_other_parts_change(contained: Project) -> None:
+async def test_approving_git_settings_does_not_approve_changes_by_other_parts(contained: Project) -> None:
     (contained.path / "p.sh").write_text("git config core.fsmonitor /bin/false\n")
     rules = ("Bash(git remote *)", "Bash(sh *)")
     command = "git remote -v && sh p.sh"
@@ -204,7 +204,7 @@ async def test_files_are_copied_into_a_folder_that_the_same_command_makes(contai
     assert (contained.path / "out" / "app.py").exists()
 
 
-async def test_a_file_with_hard_links_elsewhere_is_not_edited_unasked(contained: Project) -> None:
+async def test_a_file_with_hard_links_elsewhere_is_not_edited_without_approval(contained: Project) -> None:
     outside = contained.root / "outside.txt"
     outside.write_text("theirs\n")
     (contained.path / "linked.txt").hardlink_to(outside)

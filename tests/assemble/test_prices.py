@@ -63,7 +63,7 @@ async def test_haiku_is_billed_by_the_size_of_the_whole_prompt(tmp_path: Path) -
     assert large[0] == pytest.approx((10_001 * 0.5 + 90_000 * 0.05 + 1_000 * 2.5) / 1e6)
 
 
-def test_what_a_broken_cache_costs_is_priced_in_the_tier_of_its_request() -> None:
+def test_a_broken_cache_is_priced_in_the_tier_of_its_request() -> None:
     price = Catalog().get("haiku").price
     assert price is not None
 

@@ -1,4 +1,4 @@
-"""What the model reads of commands that were stopped, of plan mode, and of files that it has not read."""
+"""Messages to the model about stopped commands, plan mode and unread files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def stopped(project: Path, command: str, reason: AbortReason, *, when: typ
         ),
     ],
 )
-async def test_a_stopped_command_says_who_stopped_it_and_nothing_of_output_it_had_not(
+async def test_a_stopped_command_names_who_stopped_it_and_its_output_so_far(
     project: Path, reason: AbortReason, who: str, after: str
 ) -> None:
     silent, second = await stopped(project, "sleep 30", reason, when=ev.ToolStarted)
@@ -59,7 +59,7 @@ async def test_a_stopped_command_says_who_stopped_it_and_nothing_of_output_it_ha
     assert spoken == wrapped(f"begun\n\n{who}; its output so far is above.")
 
 
-async def test_plan_mode_says_that_read_only_commands_work_and_they_do(project: Path) -> None:
+async def test_plan_mode_announces_and_allows_read_only_commands(project: Path) -> None:
     calls = (call("Bash", command="cat a.txt"), call("Bash", command="touch b.txt"))
     options = {"permission_mode": PermissionMode.PLAN}
     async with Assembled(project, [reply(*calls), "Done."], options=options) as session:
@@ -71,7 +71,7 @@ async def test_plan_mode_says_that_read_only_commands_work_and_they_do(project: 
     assert "commands that only read work" in told
 
 
-async def test_an_unread_file_names_what_is_missing_also_after_other_tools_and_an_undo(project: Path) -> None:
+async def test_an_unread_file_error_names_the_missing_read_even_after_other_tools_and_an_undo(project: Path) -> None:
     edit = call("Edit", file_path="a.txt", old_string="one", new_string="two")
     replies = [
         reply(call("Bash", command="cat a.txt")),

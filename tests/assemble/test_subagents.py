@@ -216,3 +216,37 @@ async def test_without_a_repository_there_is_no_worktree(project: Path) -> None:
         await run.run()
         assert "needs a git repository" in run.results[0]
         assert run.engine.agents.running == []
+
+
+def bare(value: Any) -> Any:
+    """A request without the marks of the prompt cache."""
+    if isinstance(value, dict):
+        return {key: bare(one) for key, one in value.items() if key != "cache_control"}
+    return [bare(one) for one in value] if isinstance(value, list) else value
+
+
+async def test_a_fork_begins_with_the_same_prefix(project: Path) -> None:
+    (project / "AGENTS.md").write_text("Use tabs.\n")
+    replies: list[Json | str] = [
+        reply(call("Read", file_path="a.txt")),
+        reply("I fork.", task("Count the letters.", subagent_type="fork")),
+        reply(call("Read", file_path="AGENTS.md")),
+        "Five letters.",
+        "Done.",
+    ]
+    async with Assembled(project, replies) as run:
+        events = await run.run()
+        assert run.results[-1] == "Five letters."
+        _first, before, forked, _again, after = map(bare, run.requests)
+        for part in ("system", "tools", "model"):
+            assert before[part] == forked[part] == after[part]
+        shared, last = before["messages"], forked["messages"][len(before["messages"]) - 1]
+        assert forked["messages"][: len(shared) - 1] == shared[:-1]
+        assert last["content"][: len(shared[-1]["content"])] == shared[-1]["content"]
+        assert "Count the letters." in last["content"][-1]["text"]
+        assert after["messages"][: len(shared)] == shared
+        assert "Count the letters." not in str(after["messages"][:-2])
+        started = only(events, ev.AgentStarted)[0]
+    async with Assembled(project, ["Here."], options={"resume": started.session_id}) as again:
+        assert "Five letters." in [message.text for message in again.log]
+        await again.run()

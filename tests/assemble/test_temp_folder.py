@@ -41,7 +41,7 @@ async def test_commands_and_tools_share_tmp_without_a_question(contained: Projec
     assert not folder.exists()
 
 
-async def test_plan_mode_reads_what_was_written_before(contained: Project) -> None:
+async def test_plan_mode_reads_files_written_before_it(contained: Project) -> None:
     async with contained.session(MAKE, *LOOKING, permission_mode=PermissionMode.DEFAULT) as session:
         folder = session.engine._state.conversation.tool_context.launcher.temp_folder
         assert folder is not None
@@ -54,7 +54,7 @@ async def test_plan_mode_reads_what_was_written_before(contained: Project) -> No
     assert all("needle" in text or "a.txt" in text for text in results[1:]), results
 
 
-async def test_a_link_out_of_the_temp_folder_is_not_followed_unasked(contained: Project) -> None:
+async def test_a_link_out_of_the_temp_folder_is_not_followed_without_approval(contained: Project) -> None:
     secret = contained.home / "diary.txt"
     secret.write_text("private\n")
     calls = (
@@ -80,7 +80,9 @@ async def test_a_link_out_of_the_temp_folder_is_not_followed_unasked(contained: 
         "cat $TMPDIR/link",
     ],
 )
-async def test_no_spelling_of_a_link_in_the_temp_folder_is_read_unasked(contained: Project, command: str) -> None:
+async def test_no_spelling_of_a_link_in_the_temp_folder_is_read_without_approval(
+    contained: Project, command: str
+) -> None:
     secret = contained.home / "diary.txt"
     secret.write_text("private\n")
     calls = (call("Bash", command=f"ln -s {secret} /tmp/link"), call("Bash", command=command))
@@ -109,7 +111,7 @@ async def test_an_excluded_command_has_the_machines_temp_folder_and_asks(contain
         assert len(session.asked) == 1
 
 
-async def test_without_a_sandbox_tmpdir_is_shared_and_goes_with_the_session(contained: Project) -> None:
+async def test_without_a_sandbox_tmpdir_is_shared_and_removed_with_the_session(contained: Project) -> None:
     calls = (call("Bash", command="echo needle > $TMPDIR/a.txt"), call("Bash", command="echo $TMPDIR"))
     options: dict[str, Any] = {"permission_mode": PermissionMode.DEFAULT, "sandbox": "off"}
     async with contained.session(*calls, **options) as session:

@@ -1,4 +1,4 @@
-"""What a start obeys of a trusted folder is the content whose trust was checked, not what is there a moment later."""
+"""A start obeys the settings whose trust was checked, even if the file changes a moment later."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ async def test_cd_moves_bash_and_no_other_tool(project: Path) -> None:
     assert not (project / "docs" / "new.txt").exists()
 
 
-async def test_calls_that_run_beside_one_another_do_not_move_one_another(project: Path) -> None:
+async def test_parallel_calls_do_not_change_each_others_directory(project: Path) -> None:
     """The first `cd` ends long before the last calls begin: the reply still streams."""
     batch = reply(
         call("Bash", command="cd docs && ls"),
@@ -86,7 +86,7 @@ async def test_calls_that_run_beside_one_another_do_not_move_one_another(project
     assert after == f"{project}/docs/deep", "the last one in the order of the calls holds"
 
 
-async def test_a_directory_that_is_gone_leads_back_to_the_root(project: Path) -> None:
+async def test_after_its_directory_is_removed_the_shell_returns_to_the_root(project: Path) -> None:
     replies = [
         reply(call("Bash", command="mkdir away && cd away")),
         "Done.",
@@ -104,8 +104,8 @@ async def test_a_directory_that_is_gone_leads_back_to_the_root(project: Path) ->
     assert again == str(project)
 
 
-async def test_rules_decide_about_the_file_that_the_tool_opens(project: Path) -> None:
-    """A rule for docs/note.txt is about that file after a `cd docs` too, and about no other."""
+async def test_rules_apply_to_the_file_that_the_tool_opens(project: Path) -> None:
+    """A rule for docs/note.txt matches that file after a `cd docs` too, and no other."""
     replies = [
         reply(call("Bash", command="cd docs")),
         reply(call("Read", file_path="note.txt"), call("Read", file_path="docs/note.txt")),
@@ -126,7 +126,7 @@ async def test_the_directory_of_bash_is_the_same_after_a_resume(project: Path) -
         assert results(await collect(engine.submit("and?"))) == [f"{project}/docs"]
 
 
-async def test_the_users_shell_has_a_directory_of_its_own_and_says_so(project: Path) -> None:
+async def test_the_users_shell_has_its_own_directory_and_shows_it(project: Path) -> None:
     replies = [reply(call("Bash", command="cd docs/deep; pwd")), reply(call("Bash", command="pwd")), "Done.", "I see."]
     async with engine_in(project, *replies) as engine:
         (moved,) = only(await collect(engine.shell("cd docs")), ev.ToolFinished)
@@ -154,7 +154,7 @@ async def test_a_search_in_one_file_names_it_once(project: Path) -> None:
 # ----------------------------------------------------------------------------------------------- beside the model
 
 
-async def test_a_shell_line_runs_while_the_model_works_and_is_told_with_the_next_results(project: Path) -> None:
+async def test_a_shell_line_runs_while_the_model_works_and_is_reported_with_the_next_results(project: Path) -> None:
     waits = "while ! [ -e ready ]; do sleep 0.01; done; echo went"
     replies = [reply(call("Bash", command=waits)), "Done."]
     async with engine_in(project, *replies) as engine:

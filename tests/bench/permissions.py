@@ -11,7 +11,7 @@ from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules.rule import parse_rules
 from agentcli.permissions.shell import loose_parser
 from agentcli.permissions.shell import strict_parser as shell
-from agentcli.permissions.shell.syntax_tree import warm
+from agentcli.permissions.shell.syntax_tree import parse
 from tests.bench.measure import Measure, Report
 
 COMMANDS = (
@@ -35,7 +35,7 @@ DENY = [
 
 
 def permissions(runs: int) -> Report:
-    warm()
+    parse("true")
     with TemporaryDirectory() as name:
         folder = Path(name).resolve()
         (folder / "src").mkdir()

@@ -1,4 +1,4 @@
-"""How a run is compared with the baseline: numbers in, verdicts out. What is measured is no matter of tests."""
+"""Comparing a run with the baseline: numbers in, verdicts out, nothing measured."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_slower_machine_changes_nothing() -> None:
     assert compared.change == pytest.approx(0.0)
 
 
-def test_what_is_slower_is_named_with_its_numbers() -> None:
+def test_a_slower_row_is_named_with_its_numbers() -> None:
     compared = compare([line("start", 60.0), line("keys", 10.0), line("new", 1.0)], {"start": 3.0, "keys": 1.0})
     assert regressions(compared) == ["start: 6.00 × bare Python, 100% more than the 3.00 of the baseline"]
     shown = table(compared).splitlines()
@@ -53,7 +53,7 @@ def test_what_is_slower_is_named_with_its_numbers() -> None:
     assert shown[3].endswith("not in the baseline")
 
 
-def test_a_line_that_is_measured_no_more_is_a_problem_and_not_a_pass() -> None:
+def test_a_row_that_is_no_longer_measured_is_a_problem() -> None:
     compared = compare([line("start", 30.0)], {"start": 3.0, "lost": 1.0})
     assert unmeasured(compared, {"start": 3.0, "lost": 1.0}) == ["lost"]
 
@@ -75,7 +75,7 @@ def test_the_kept_baseline_can_be_read_and_has_every_part() -> None:
     assert all(ratio > 0 for ratio in kept.values())
 
 
-def test_what_seems_too_slow_is_measured_again_with_more_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_that_seems_too_slow_is_measured_again_with_more_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
     def probe(runs: int) -> list[Sampled]:
@@ -91,7 +91,7 @@ def test_what_seems_too_slow_is_measured_again_with_more_runs(monkeypatch: pytes
 
 
 @pytest.mark.parametrize(("slow", "code"), [(False, 0), (True, 1)])
-def test_check_fails_only_for_what_is_slower(
+def test_check_fails_only_for_slower_rows(
     slow: bool, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     kept = tmp_path / "baseline.json"
@@ -106,7 +106,7 @@ def test_check_fails_only_for_what_is_slower(
     assert bench.as_table(["start"], None, check=True, save=False) == 0
 
 
-def test_without_a_baseline_there_is_nothing_to_pass(
+def test_a_missing_baseline_is_a_failure(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(bench, "BASELINE", tmp_path / "none.json")

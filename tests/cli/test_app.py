@@ -81,7 +81,7 @@ def test_config_shows_each_value_with_where_it_came_from(
     assert records["effort"] == "environment variable AGENTCLI_EFFORT"
 
 
-def test_sessions_are_listed_and_their_absence_is_said(capfd: pytest.CaptureFixture[str], place: Path) -> None:
+def test_sessions_are_listed_and_an_empty_list_is_reported(capfd: pytest.CaptureFixture[str], place: Path) -> None:
     assert main(["sessions"], os.environ) == 0
     assert "No sessions in this folder yet" in capfd.readouterr().err
     assert main(["sessions", "list", "--all", "--json"], os.environ) == 0
@@ -145,7 +145,9 @@ def test_a_logged_exception_becomes_a_report_and_a_sentence(tmp_path: Path) -> N
     assert str(report) in told[0]
 
 
-def test_a_full_disk_is_no_bug(capfd: pytest.CaptureFixture[str], place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_not_reported_as_a_bug(
+    capfd: pytest.CaptureFixture[str], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_arguments: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -154,7 +156,7 @@ def test_a_full_disk_is_no_bug(capfd: pytest.CaptureFixture[str], place: Path, m
     assert capfd.readouterr().err == "agentcli: Cannot write the output: No space left on device.\n"
 
 
-def test_a_folder_that_is_gone_is_said(capfd: pytest.CaptureFixture[str], place: Path) -> None:
+def test_a_missing_working_directory_is_reported(capfd: pytest.CaptureFixture[str], place: Path) -> None:
     (place / "work").rmdir()
     assert main(["-p", "x"], os.environ) == 2
     assert "The current folder no longer exists" in capfd.readouterr().err
@@ -176,7 +178,7 @@ def test_a_bug_is_one_sentence_and_a_file(
     assert report.stat().st_mode & 0o777 == 0o600
 
 
-def test_on_a_terminal_sessions_fit_its_width_with_as_much_of_an_id_as_is_needed() -> None:
+def test_on_a_terminal_sessions_fit_its_width_with_unique_short_ids() -> None:
     ids = ("aaaaaaaa-1111-4000-8000-000000000000", "aaaaaaaa-2222-4000-8000-000000000000")
     sessions = [SessionInfo(id, Path(id), "", "word " * 60, "/work", 0.0, 10, 3) for id in ids]
     for width in (60, 80, 120):

@@ -1,4 +1,4 @@
-"""What shells are offered: by the function that knows, and in real shells where they are installed."""
+"""Shell completions: from the function that computes them, and in real shells where they are installed."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ async def test_a_real_shell_completes(shell: str, tmp_path: Path, installed: dic
         for number, (typed, expected) in enumerate(LINES):
             await program.type(typed)
             await program.wait_for(expected)
-            # The line is not run: it is taken back, and an echo says that the shell has done so.
+            # The line is deleted instead of run, and an echo shows that the shell has done so.
             await program.press("ctrl+u")
             await program.type(f"clear; echo do''ne-{number}\r")
             await program.wait_for(lambda number=number: f"done-{number}" in program.text)  # type: ignore[misc]

@@ -67,7 +67,7 @@ def test_a_password_in_the_address_is_shown_nowhere(
     assert "hunter2" not in shown.out + shown.err
 
 
-def test_a_key_in_the_place_of_the_address_is_not_repeated(
+def test_a_key_in_place_of_the_address_is_not_repeated(
     capfd: pytest.CaptureFixture[str], place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_BASE_URL", KEY)
@@ -84,7 +84,7 @@ def test_doctor_proves_that_strict_has_no_network(capfd: pytest.CaptureFixture[s
     assert "commands have no network" in found["network"]["text"]
 
 
-def test_doctor_says_when_there_is_no_sandbox(
+def test_doctor_reports_a_missing_sandbox(
     capfd: pytest.CaptureFixture[str], place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _code, found, _shown = checks(capfd, "--sandbox", "off")
@@ -113,7 +113,7 @@ def test_a_missing_key_fails_and_broken_settings_warn(
     assert "modle" in found["settings"]["text"]
 
 
-def test_the_lines_begin_with_how_it_is(capfd: pytest.CaptureFixture[str], place: Path) -> None:
+def test_each_line_begins_with_its_status(capfd: pytest.CaptureFixture[str], place: Path) -> None:
     assert main(["doctor", "--sandbox", "off"], os.environ) == 0
     lines = capfd.readouterr().out.splitlines()
     assert lines[-1] == "1 warning; follow the arrows to fix them."
@@ -153,7 +153,7 @@ def test_programs_that_are_asked_for_their_version_get_no_key(place: Path) -> No
     assert found["git"] == f"git 1 key:: ({program})"
 
 
-def test_the_lines_fit_the_terminal_and_stand_in_columns() -> None:
+def test_the_lines_fit_the_terminal_and_are_aligned() -> None:
     finding = Finding("warn", "sandbox", "word " * 30, "Do this and that. " * 5)
     for width in (40, 60, 80, 200):
         lines = list(finding_lines(finding, width))
@@ -167,7 +167,7 @@ def test_the_lines_fit_the_terminal_and_stand_in_columns() -> None:
     assert narrow[1].startswith("      word")
 
 
-def test_colour_is_for_the_status_alone_and_text_never_brings_its_own() -> None:
+def test_only_the_status_is_coloured_and_text_brings_no_colours() -> None:
     finding = Finding("fail", "key", "evil \x1b[31mred\x07", "\x1b]0;title\x07do")
     [plain] = [line for line in finding_lines(finding, None) if "key" in line]
     assert "\x1b" not in plain
@@ -176,7 +176,7 @@ def test_colour_is_for_the_status_alone_and_text_never_brings_its_own() -> None:
     assert "".join(lines).count("\x1b") == 2
 
 
-def test_the_summary_counts_what_is_not_well() -> None:
+def test_the_summary_counts_warnings_and_failures() -> None:
     ok, warn, failed = Finding("ok", "a", ""), Finding("warn", "b", ""), Finding("fail", "c", "")
     assert summary([ok]) == "No problems found."
     assert summary([ok, warn, warn]).startswith("2 warnings;")
@@ -205,7 +205,7 @@ def test_a_check_that_breaks_is_a_finding(place: Path, monkeypatch: pytest.Monke
     assert len(found) > 1 or not Path("/proc/sys/fs/inotify/max_user_watches").exists()
 
 
-def test_the_terminal_line_says_what_it_can_show(place: Path) -> None:
+def test_the_terminal_line_lists_capabilities(place: Path) -> None:
     [line] = terminal.terminal(context(place, COLORTERM="truecolor", TMUX="x", SSH_TTY="/dev/pts/1"))
     assert line.text == "a terminal, TERM=xterm-256color, 100x30, all colours, UTF-8, ssh, tmux"
     [line] = terminal.terminal(context(place, encoding="ANSI_X3.4-1968"))
@@ -235,11 +235,11 @@ def test_the_clipboard_line_names_the_way_that_a_copy_takes(place: Path) -> None
     ("answer", "meaning"),
     [(b"\x1b[?0u\x1b[?62;4c", "kitty"), (b"\x1b[?62c", "none"), (b"", "silence"), (b"typed", "silence")],
 )
-def test_what_a_terminal_answers_about_its_keys_is_understood(answer: bytes, meaning: str) -> None:
+def test_terminal_replies_about_keyboard_support_are_parsed(answer: bytes, meaning: str) -> None:
     assert understood(answer) == meaning
 
 
-def test_nobody_is_asked_where_there_is_no_terminal() -> None:
+def test_without_a_terminal_nothing_is_queried() -> None:
     read, write = os.pipe()
     try:
         assert ask_for_keyboard_protocol(read, write) == "silence"
@@ -250,7 +250,7 @@ def test_nobody_is_asked_where_there_is_no_terminal() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_real_terminal_is_asked_and_left_as_it_was(tmp_path: Path) -> None:
+async def test_a_real_terminal_is_queried_and_restored(tmp_path: Path) -> None:
     code = (
         "import termios; from agentcli.doctor.terminal import ask_for_keyboard_protocol as ask;"
         "before = termios.tcgetattr(0); print(ask(seconds=20), termios.tcgetattr(0) == before)"
@@ -262,7 +262,7 @@ async def test_a_real_terminal_is_asked_and_left_as_it_was(tmp_path: Path) -> No
         await program.end()
 
 
-def test_each_part_of_another_agents_setup_is_named_with_what_becomes_of_it(place: Path) -> None:
+def test_each_part_of_another_agents_setup_is_listed_with_how_it_is_used(place: Path) -> None:
     assert list(foreign.setup(context(place))) == []
     work = place / "work"
     for path, text in (
@@ -291,7 +291,7 @@ def test_each_part_of_another_agents_setup_is_named_with_what_becomes_of_it(plac
     }
 
 
-def test_a_folder_whose_settings_are_not_trusted_is_told(place: Path) -> None:
+def test_untrusted_folder_settings_are_reported(place: Path) -> None:
     assert list(settings.trust(context(place))) == []
     (place / "work" / ".agentcli").mkdir()
     (place / "work" / ".agentcli" / "settings.json").write_text('{"model": "haiku"}')
@@ -399,7 +399,7 @@ def test_the_scripted_model_needs_no_key_and_no_server(place: Path) -> None:
         assert "the model is scripted" in line.text
 
 
-def test_a_key_that_was_kept_is_told_by_where_it_is_kept(place: Path) -> None:
+def test_a_saved_key_is_reported_by_its_location(place: Path) -> None:
     url = "http://127.0.0.1:9"
     state = place / "home" / ".local" / "state" / "agentcli"
     KeyStore(state, vault=lambda: None).keep(url, KEY)

@@ -158,7 +158,7 @@ def _attribute(owner: Any, name: str, value: Any) -> Break:
         (_attribute(SessionFolder, "remove", lambda _: None), "clean-up", "the private /tmp is removed at the end"),
     ],
 )
-def test_a_promise_that_does_not_hold_fails(
+def test_a_broken_promise_fails(
     ability: Ability,
     place: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -178,7 +178,7 @@ def test_a_promise_that_does_not_hold_fails(
     assert all(row["advice"].startswith("Do not rely on the sandbox") for row in broken)
 
 
-def test_what_this_machine_cannot_do_is_named_and_does_not_count_as_proven(
+def test_a_feature_missing_on_this_machine_is_named_and_not_counted_as_proven(
     ability: Ability, place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(
@@ -204,7 +204,7 @@ def test_a_script_that_does_not_start_proves_nothing(
         assert "does not start in the sandbox" in found[topic][0]["text"]
 
 
-def test_without_bubblewrap_it_says_what_to_install_and_what_that_means(
+def test_without_bubblewrap_the_report_says_what_to_install_and_why(
     place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(place))
@@ -216,7 +216,7 @@ def test_without_bubblewrap_it_says_what_to_install_and_what_that_means(
     assert "can do anything you can" in row["advice"]
 
 
-def test_where_no_command_works_nothing_else_is_called_proven(
+def test_when_no_command_works_nothing_counts_as_proven(
     ability: Ability, place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     only(monkeypatch, "files", "secrets", "quarantine")

@@ -29,7 +29,7 @@ def paths() -> list[list[str]]:
     return found
 
 
-def test_every_flag_stands_in_its_group_with_its_choices() -> None:
+def test_every_flag_is_listed_in_its_group_with_its_choices() -> None:
     shown = root_help(100)
     for group in GROUPS:
         assert f"\n{group}:\n" in shown
@@ -41,13 +41,13 @@ def test_every_flag_stands_in_its_group_with_its_choices() -> None:
     assert all(f"\n  {name} " in shown for name in COMMANDS)
 
 
-def test_what_the_help_lists_is_what_the_parser_takes() -> None:
+def test_the_help_lists_exactly_what_the_parser_accepts() -> None:
     shown = re.findall(r"^  (-[^\n]*?)(?:  |$)", root_help(100), re.MULTILINE)
     named = {name for term in shown for name in re.findall(r"(?<![\w-])--?[a-zA-Z][a-zA-Z-]*", term)}
     assert named == set(BY_NAME)
 
 
-def test_the_names_for_the_first_look_are_those_of_the_table() -> None:
+def test_the_command_names_of_the_fast_path_match_the_table() -> None:
     assert set(COMMAND_NAMES) == set(COMMANDS) == set(command_tree().commands)
 
 
@@ -60,7 +60,7 @@ def test_help_fits_the_terminal(width: int) -> None:
             assert line == line.rstrip()
 
 
-def test_headings_stand_out_only_where_that_is_wanted() -> None:
+def test_headings_are_bold_only_in_styled_help() -> None:
     assert "\x1b" not in root_help(80)
     assert "\x1b[1mExamples:\x1b[0m" in root_help(80, styled=True)
 

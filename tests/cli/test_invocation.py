@@ -45,7 +45,7 @@ def test_every_flag_reaches_its_option(tmp_path: Path) -> None:
     assert (headless.debug_filter, headless.debug_file) == ("api", tmp_path / "log")
 
 
-def test_without_flags_everything_is_left_to_the_settings(tmp_path: Path) -> None:
+def test_without_flags_the_settings_apply(tmp_path: Path) -> None:
     options = build_invocation(parse(["-p", "hi"]), tmp_path).options
     assert (options.model, options.tools, options.permission_mode, options.setting_sources) == (None, None, None, None)
     assert (options.system_prompt, options.persist, options.trust) == (None, True, False)
@@ -99,7 +99,7 @@ def test_a_schema_may_be_in_a_file(tmp_path: Path) -> None:
         (["--dangerously-skip-permissions", "--permission-mode", "plan"], "exclude each other"),
     ],
 )
-def test_what_does_not_go_together_is_refused(tmp_path: Path, argv: list[str], message: str) -> None:
+def test_conflicting_flags_are_refused(tmp_path: Path, argv: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         build_invocation(parse(["-p", *argv]), tmp_path)
 

@@ -1,4 +1,4 @@
-"""Whatever a stranger named something, no command prints what a terminal would obey or hide."""
+"""No command prints control or invisible characters, whatever names it meets."""
 
 from __future__ import annotations
 
@@ -143,12 +143,12 @@ def put_quarantined(place: Path) -> None:
     assert [item.id for item in Quarantine(place.parent).items()] == ["hostile"]
 
 
-def test_every_command_is_tried() -> None:
+def test_the_output_checks_cover_every_command() -> None:
     assert set(ARGUMENTS) == set(leaves(command_tree()))
 
 
 @pytest.mark.parametrize("command", ARGUMENTS)
-def test_no_command_prints_what_a_terminal_obeys_or_hides(
+def test_no_command_prints_control_or_invisible_characters(
     command: str, hostile_world: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Path(os.devnull).open() as nothing:
@@ -158,7 +158,7 @@ def test_no_command_prints_what_a_terminal_obeys_or_hides(
 
 
 @pytest.mark.parametrize("arguments", STARTS, ids=lambda arguments: ascii(" ".join(arguments))[:40])
-def test_no_start_prints_what_a_terminal_obeys_or_hides(
+def test_no_startup_message_has_control_or_invisible_characters(
     arguments: list[str],
     hostile_world: Path,
     capfdbinary: pytest.CaptureFixture[bytes],
@@ -169,7 +169,7 @@ def test_no_start_prints_what_a_terminal_obeys_or_hides(
     assert_harmless(arguments, capfdbinary)
 
 
-def test_an_address_that_is_none_is_reported_harmlessly(
+def test_an_invalid_address_is_reported_without_control_characters(
     hostile_world: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_BASE_URL", HOSTILE)
@@ -216,7 +216,7 @@ def test_only_one_module_of_the_command_line_writes(path: Path) -> None:
 
 @pytest.mark.parametrize("to_terminal", [True, False], ids=["terminal", "pipe"])
 def test_an_answer_never_brings_control_characters(hostile_world: Path, to_terminal: bool) -> None:
-    """On a terminal it brings nothing that misleads a reader either; in a pipe such characters are data."""
+    """On a terminal it has no misleading characters either; in a pipe such characters are data."""
     script = hostile_world / "script.json"
     script.write_text(json.dumps({"version": 1, "replies": [HOSTILE]}))
     reading, writing = os.openpty() if to_terminal else os.pipe()

@@ -91,7 +91,7 @@ def test_a_word_that_may_be_a_rule_or_the_prompt_is_refused() -> None:
         (["--verbose", "config"], "A command comes first: agentcli config"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_sentence(argv: list[str], message: str) -> None:
+def test_wrong_usage_is_explained_in_one_sentence(argv: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         parse(argv)
 

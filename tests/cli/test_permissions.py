@@ -35,7 +35,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("ls \x1b[2J", 4, "deny: the command contains control characters"),
     ],
 )
-def test_the_exit_code_and_the_first_line_say_what_is_decided(
+def test_the_exit_code_and_the_first_line_give_the_decision(
     command: str, code: int, first: str, work: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["permissions", "test", command], os.environ) == code

@@ -41,7 +41,7 @@ def test_tables_are_whole_and_sections_closed() -> None:
     assert "\x1b" not in text
 
 
-def test_every_variable_of_ours_is_in_a_table() -> None:
+def test_every_agentcli_variable_is_in_a_table() -> None:
     known = {name for one in (*VARIABLES, *SET_FOR_COMMANDS) for name in one.names}
     known |= {name for key in KEYS for name in key.environment} | {COMPLETE_VARIABLE}
     read = set()
@@ -56,7 +56,7 @@ def test_every_variable_of_ours_is_in_a_table() -> None:
     assert all(COMPLETE_VARIABLE in script for script in SCRIPTS.values())
 
 
-def test_what_is_between_the_markers_is_written_anew_and_nothing_else(tmp_path: Path) -> None:
+def test_only_the_text_between_the_markers_is_rewritten(tmp_path: Path) -> None:
     file = tmp_path / "README.md"
     file.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
     assert main(["--check", str(file)]) == 1

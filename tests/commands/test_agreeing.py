@@ -1,4 +1,4 @@
-"""A change of model, effort or thinking: its price is said before it is made, where somebody is there to say no."""
+"""A change of model, effort or thinking shows its price first and, in interactive sessions, asks."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ YES, NO = Answer("allow"), Answer("deny")
         ("/thinking disabled", "Change thinking to disabled?", "about $0.11"),
     ],
 )
-def test_the_price_is_said_before_and_only_a_yes_changes_anything(line: str, title: str, price: str) -> None:
+def test_the_price_is_shown_first_and_only_a_yes_changes_anything(line: str, title: str, price: str) -> None:
     async def main() -> None:
         b = used_bench({**USED, "cache_read_input_tokens": 44_000})
         async with b.engine:
@@ -88,7 +88,7 @@ def test_nothing_is_asked_while_nothing_is_cached_or_below_the_threshold() -> No
     run_virtual(main)
 
 
-def test_when_the_cache_is_cold_that_is_said_and_nothing_is_asked() -> None:
+def test_with_a_cold_cache_a_note_is_shown_and_nothing_is_asked() -> None:
     async def main() -> None:
         b = used_bench()
         async with b.engine:
@@ -101,7 +101,7 @@ def test_when_the_cache_is_cold_that_is_said_and_nothing_is_asked() -> None:
     run_virtual(main)
 
 
-def test_now_says_yes_beforehand_as_the_pickers_do() -> None:
+def test_now_confirms_in_advance_like_the_pickers() -> None:
     async def main() -> None:
         b = used_bench()
         async with b.engine:
@@ -121,7 +121,7 @@ def test_now_says_yes_beforehand_as_the_pickers_do() -> None:
     run_virtual(main)
 
 
-def test_only_a_last_word_is_a_now() -> None:
+def test_now_counts_only_as_the_last_word() -> None:
     assert without_now("opus now") == ("opus", True)
     assert without_now("opus") == ("opus", False)
     assert without_now("now") == ("now", False)
@@ -129,7 +129,7 @@ def test_only_a_last_word_is_a_now() -> None:
     assert without_now("now opus") == ("now opus", False)
 
 
-def test_with_nobody_there_the_price_comes_with_the_change() -> None:
+def test_in_a_non_interactive_run_the_price_is_reported_with_the_change() -> None:
     async def main() -> None:
         b = used_bench(interactive=False)
         async with b.engine:
@@ -182,9 +182,7 @@ class Lines:
 @pytest.mark.parametrize(
     ("typed", "answer"), [(("y",), YES), (("n",), NO), (("what", "1"), YES), ((None,), NO)], ids=str
 )
-def test_the_line_front_end_puts_the_question_and_esc_only_leaves_it(
-    typed: tuple[str | None, ...], answer: Answer
-) -> None:
+def test_plain_mode_asks_and_esc_cancels_only_the_question(typed: tuple[str | None, ...], answer: Answer) -> None:
     async def main() -> None:
         b = used_bench()
         async with b.engine:

@@ -1,4 +1,4 @@
-"""Every slash command on a real engine: what it says, what it changes, and one `Result` at its end."""
+"""Every slash command on a real engine: its answer, its effect, and one `Result` at the end."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_every_command_answers_without_arguments_and_asks_no_model(command
     assert (result.turns, result.usage.output_tokens) == (0, 0)
 
 
-async def test_undo_redo_and_diff_tell_what_happened_to_which_file(tmp_path: Path) -> None:
+async def test_undo_redo_and_diff_report_each_changed_file(tmp_path: Path) -> None:
     replies: list[Json | str] = [reply(call("Bash", command="echo 1 > a.txt; printf '\\0' > b.bin")), "Done.", "Good."]
     async with engine_on(tmp_path, *replies) as engine:
         await collect(engine.submit("make two files"))
@@ -83,7 +83,7 @@ async def test_undo_redo_and_diff_tell_what_happened_to_which_file(tmp_path: Pat
         assert not result_of(await collect(engine.submit("go on"))).is_error
 
 
-async def test_undo_and_redo_sign_each_file_with_what_just_happened_to_it(tmp_path: Path) -> None:
+async def test_undo_and_redo_mark_each_file_with_its_change(tmp_path: Path) -> None:
     bash = call("Bash", command="rm gone.txt; echo 2 > kept.txt; echo 3 > new.txt")
     async with engine_on(tmp_path, reply(bash), "Done.") as engine:
         (tmp_path / "project" / "gone.txt").write_text("1")
@@ -123,7 +123,7 @@ async def test_diff_does_not_call_a_file_new_that_was_only_hidden(tmp_path: Path
     assert "  ? .env  was ignored before and may not be new" in rows
 
 
-async def test_effort_shows_what_is_in_force_and_takes_the_nearest_level(tmp_path: Path) -> None:
+async def test_effort_shows_the_current_level_and_uses_the_nearest_supported_one(tmp_path: Path) -> None:
     async with engine_on(tmp_path, model="claude-opus-4-6") as engine:
         assert "The effort is auto" in await said(engine, "/effort")
         assert "claude-opus-4-6 supports low, medium, high, max or auto." in await said(engine, "/effort")
@@ -135,7 +135,7 @@ async def test_effort_shows_what_is_in_force_and_takes_the_nearest_level(tmp_pat
         assert "There is no effort level 'huge'" in await refused(engine, "/effort huge")
 
 
-async def test_model_changes_with_what_it_can_do_and_a_slip_is_no_model(tmp_path: Path) -> None:
+async def test_a_model_change_adapts_the_options_and_a_typing_error_is_refused(tmp_path: Path) -> None:
     async with engine_on(tmp_path, effort="max") as engine:
         assert "claude-haiku-4-5 does not support effort levels" in await said(engine, "/model claude-haiku-4-5")
         assert (engine.model, engine.profile.effort) == ("claude-haiku-4-5", None)
@@ -145,7 +145,7 @@ async def test_model_changes_with_what_it_can_do_and_a_slip_is_no_model(tmp_path
         assert "The model is my-own-server/llama." in await said(engine, "/model")
 
 
-async def test_thinking_is_refused_where_the_model_cannot(tmp_path: Path) -> None:
+async def test_thinking_is_refused_for_a_model_without_it(tmp_path: Path) -> None:
     async with engine_on(tmp_path, model="claude-opus-5-5") as engine:
         assert "It always thinks." in await refused(engine, "/thinking disabled")
         await said(engine, "/model sonnet")
@@ -154,7 +154,7 @@ async def test_thinking_is_refused_where_the_model_cannot(tmp_path: Path) -> Non
         await refused(engine, "/thinking hard")
 
 
-async def test_mode_and_plan_change_the_mode_and_say_so_with_an_event(tmp_path: Path) -> None:
+async def test_mode_and_plan_change_the_mode_and_emit_an_event(tmp_path: Path) -> None:
     async with engine_on(tmp_path, interactive=True) as engine:
         events = await collect(run_command(engine, "plan", ""))
         assert [event.mode for event in only(events, ev.ModeChanged)] == ["plan"]
@@ -165,7 +165,7 @@ async def test_mode_and_plan_change_the_mode_and_say_so_with_an_event(tmp_path: 
         assert "There is no mode 'yolo'" in await refused(engine, "/mode yolo")
 
 
-async def test_without_a_person_a_prompt_cannot_widen_what_the_starter_allowed(tmp_path: Path) -> None:
+async def test_a_non_interactive_prompt_cannot_widen_permissions(tmp_path: Path) -> None:
     async with engine_on(tmp_path, permission_mode=PermissionMode.DONT_ASK) as engine:
         for mode in ("bypassPermissions", "acceptEdits", "default"):
             assert "--permission-mode" in await refused(engine, f"/mode {mode}")
@@ -180,7 +180,7 @@ async def test_permissions_lists_rules_with_their_sources(tmp_path: Path) -> Non
     assert "\nflags\n  deny   WebFetch\n  allow  Bash(ls)" in text
 
 
-async def test_cost_counts_what_was_used(tmp_path: Path) -> None:
+async def test_cost_counts_the_used_tokens(tmp_path: Path) -> None:
     async with engine_on(tmp_path, "Hello.") as engine:
         assert await said(engine, "/cost") == "Nothing has been used yet."
         await collect(engine.submit("hi"))
@@ -205,7 +205,7 @@ async def test_an_unknown_command_is_a_failure_with_a_hint(tmp_path: Path) -> No
         assert "Did you mean /undo" in await refused(engine, "/help unod")
 
 
-async def test_a_command_alone_makes_no_session(tmp_path: Path) -> None:
+async def test_a_command_alone_creates_no_session(tmp_path: Path) -> None:
     async with engine_on(tmp_path, "Hello.") as engine:
         await collect(run_command(engine, "status", ""))
     assert not list(tmp_path.rglob("*.jsonl"))
@@ -225,7 +225,7 @@ async def test_a_command_alone_makes_no_session(tmp_path: Path) -> None:
         ("/1", None),
     ],
 )
-def test_a_path_at_the_beginning_of_a_prompt_makes_no_command(text: str, parsed: tuple[str, str] | None) -> None:
+def test_a_path_at_the_beginning_of_a_prompt_is_no_command(text: str, parsed: tuple[str, str] | None) -> None:
     line = parse_line(text)
     assert ((line.name, line.arguments) if isinstance(line, CommandLine) else None) == parsed
 
@@ -267,7 +267,7 @@ async def test_the_context_is_counted_by_kind_and_a_session_renamed(tmp_path: Pa
         assert "Give the name" in await refused(engine, "/rename")
 
 
-async def test_a_change_that_makes_the_cache_useless_says_what_that_costs(tmp_path: Path) -> None:
+async def test_a_change_that_invalidates_the_cache_shows_its_cost(tmp_path: Path) -> None:
     used = {"input_tokens": 10, "cache_read_input_tokens": 40_000, "output_tokens": 5}
     async with engine_on(tmp_path, reply("Hello.", usage=used)) as engine:
         assert await said(engine, "/effort low") == "The effort is low.", "nothing is cached yet"
@@ -284,7 +284,7 @@ async def test_a_change_that_makes_the_cache_useless_says_what_that_costs(tmp_pa
         assert "re-reads" in await said(engine, "/thinking disabled")
 
 
-async def test_a_shell_line_runs_bare_and_the_model_is_told_with_the_next_prompt(tmp_path: Path) -> None:
+async def test_a_shell_line_runs_directly_and_is_reported_with_the_next_prompt(tmp_path: Path) -> None:
     async with engine_on(tmp_path, "I see.", environ={**os.environ, "HOME": str(tmp_path), "GH_TOKEN": "s3"}) as engine:
         events = await collect(engine.shell('echo "token $GH_TOKEN"'))
         (finished,) = only(events, ev.ToolFinished)
@@ -306,13 +306,13 @@ def test_the_examples_of_a_page_are_lines_of_that_command(command: Command) -> N
         assert not line.arguments or command.argument_hint, f"{typed}: the usage of /{command.name} names no argument"
 
 
-def test_where_to_read_on_names_what_exists() -> None:
+def test_see_also_references_exist() -> None:
     for where, _text in READ_ON:
         if where.startswith("/"):
             assert find(where.split()[0][1:]) is not None
 
 
-async def test_help_lists_all_commands_and_tells_more_about_one(tmp_path: Path) -> None:
+async def test_help_lists_all_commands_and_explains_one(tmp_path: Path) -> None:
     async with engine_on(tmp_path) as engine:
         everything = await said(engine, "/help")
         words = " ".join(everything.split())
@@ -326,7 +326,7 @@ async def test_help_lists_all_commands_and_tells_more_about_one(tmp_path: Path) 
         assert await refused(engine, "/help zzzzz") == "There is no command /zzzzz. /help lists them all."
 
 
-async def test_doctor_says_how_it_is_line_by_line(tmp_path: Path) -> None:
+async def test_doctor_shows_one_line_per_check(tmp_path: Path) -> None:
     async with engine_on(tmp_path) as engine:
         text = await said(engine, "/doctor")
         assert "online" in await refused(engine, "/doctor nonsense")

@@ -1,4 +1,4 @@
-"""/compact on a real engine: with a focus, taken back, refused."""
+"""/compact on a real engine: with a focus, undone, refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 STORY = "a long story " * 3_000
 
 
-async def test_compact_says_what_it_saved_and_how_to_take_it_back(tmp_path: Path) -> None:
+async def test_compact_reports_the_saving_and_how_to_undo_it(tmp_path: Path) -> None:
     async with engine_on(tmp_path, STORY, "A summary.", "On.") as engine:
         await collect(engine.submit("tell me"))
         assert "Summarised: about " in (text := await said(engine, "/compact the greeting"))
@@ -42,7 +42,7 @@ async def test_undo_works_after_a_resume_in_a_new_process(tmp_path: Path) -> Non
     assert shown[-2:] == ["go on", "On."]
 
 
-async def test_undo_without_a_compaction_makes_no_session(tmp_path: Path) -> None:
+async def test_undo_without_a_compaction_creates_no_session(tmp_path: Path) -> None:
     async with engine_on(tmp_path) as engine:
         events = await collect(run_command(engine, "compact", "undo"))
         assert result_of(events).is_error

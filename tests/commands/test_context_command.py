@@ -47,7 +47,7 @@ async def test_items_are_listed_with_their_ids_and_can_be_pinned_dropped_and_res
         assert engine.context.dropped_items() == []
 
 
-async def test_the_list_has_share_age_and_what_is_cached_in_columns_that_fit(tmp_path: Path) -> None:
+async def test_the_list_has_columns_for_share_age_and_cache_that_fit(tmp_path: Path) -> None:
     async with engine_on(tmp_path, STORY, reply("Two.", usage=USED)) as engine:
         await collect(engine.submit("長い長い物語を聞かせてください。" * 9))
         await collect(engine.submit("and now?"))
@@ -72,7 +72,7 @@ async def test_the_list_has_share_age_and_what_is_cached_in_columns_that_fit(tmp
         )
 
 
-async def test_the_number_in_front_says_what_it_is(tmp_path: Path) -> None:
+async def test_the_first_line_states_size_and_share_of_the_window(tmp_path: Path) -> None:
     async with engine_on(tmp_path, reply("Two.", usage=USED)) as engine:
         await collect(engine.submit("and now?"))
         first, *_kinds, cached, compacts = (await said(engine, "/context")).splitlines()
@@ -103,7 +103,7 @@ async def test_pins_come_back_with_a_resumed_session(tmp_path: Path) -> None:
         assert engine.context.pins == {item}
 
 
-async def test_what_is_not_understood_or_not_there_is_refused(tmp_path: Path) -> None:
+async def test_unknown_actions_and_items_are_refused(tmp_path: Path) -> None:
     async with engine_on(tmp_path) as engine:
         assert await refused(engine, "/context drop x:0") == NOT_THERE
         assert await refused(engine, "/context pin x:0") == NOT_THERE

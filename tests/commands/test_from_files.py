@@ -37,7 +37,7 @@ async def engine(tmp_path: Path) -> Engine:
     return made
 
 
-async def test_they_are_found_completed_and_in_the_menu(engine: Engine) -> None:
+async def test_file_commands_are_found_completed_and_in_the_menu(engine: Engine) -> None:
     async with engine:
         added = rows(engine)[len(COMMANDS) :]
         assert [(row.name, row.described) for row in added] == [
@@ -59,7 +59,7 @@ async def test_built_in_names_and_aliases_are_not_replaced(engine: Engine) -> No
         assert find("quit", engine) is find("exit")
 
 
-async def test_a_line_with_such_a_name_is_a_command(engine: Engine) -> None:
+async def test_a_line_with_the_name_of_a_file_command_is_a_command(engine: Engine) -> None:
     async with engine:
         line = parse_line("/web:page a b", engine)
         assert isinstance(line, CommandLine)
@@ -67,7 +67,7 @@ async def test_a_line_with_such_a_name_is_a_command(engine: Engine) -> None:
         assert parse_line("/1 is a number", engine) == PromptLine("/1 is a number")
 
 
-async def test_it_sends_its_text_and_shows_what_was_typed(engine: Engine) -> None:
+async def test_a_file_command_sends_its_text_and_shows_the_typed_line(engine: Engine) -> None:
     async with engine:
         result = result_of(await collect(run_command(engine, "review", "'my file.py'")))
         assert result.text == "Done."
@@ -75,7 +75,7 @@ async def test_it_sends_its_text_and_shows_what_was_typed(engine: Engine) -> Non
         assert (prompt.text, prompt.typed) == ("Review my file.py.", "/review 'my file.py'")
 
 
-async def test_help_explains_one(engine: Engine) -> None:
+async def test_help_explains_a_file_command(engine: Engine) -> None:
     async with engine:
         text = result_of(await collect(run_command(engine, "help", "review"))).text
         assert text.startswith("/review <file>\nReview a file.\n")

@@ -119,7 +119,7 @@ async def reported(engine: Engine | None, line: str, front_end: FrontEnd) -> lis
         ("theme", None, [("page", "theme")]),
     ],
 )
-async def test_a_page_is_opened_and_what_is_picked_there_becomes_a_line(
+async def test_a_page_is_opened_and_its_result_becomes_a_command_line(
     tmp_path: Path, line: str, picked: Any, asked: list[tuple[Any, ...]]
 ) -> None:
     front_end = Recorder(picked)
@@ -129,7 +129,7 @@ async def test_a_page_is_opened_and_what_is_picked_there_becomes_a_line(
     assert not any(text.startswith("error") for text in said)
 
 
-async def test_where_there_are_no_pages_they_are_ordinary_commands(tmp_path: Path) -> None:
+async def test_without_pages_page_commands_run_as_ordinary_commands(tmp_path: Path) -> None:
     front_end = Recorder(pages=False)
     local = {command.name for command in COMMANDS if command.is_local("", front_end)}
     assert local == {
@@ -197,7 +197,7 @@ async def test_settings_are_listed_and_a_changed_one_is_saved(tmp_path: Path) ->
     assert front_end.calls == [("page", "settings"), ("save", "mouse", False, "local")]
 
 
-async def test_what_arguments_complete_to_is_declared_in_the_table(tmp_path: Path) -> None:
+async def test_argument_completions_are_declared_in_the_table(tmp_path: Path) -> None:
     async with engine_on(tmp_path) as engine:
         offered = {command.name: completions(command.name, engine, Recorder()) for command in COMMANDS}
     assert ("plan", "") in offered["mode"]

@@ -56,7 +56,7 @@ async def test_a_line_is_added_at_the_end_of_the_chosen_file(tmp_path: Path) -> 
     ]
 
 
-async def test_a_file_of_the_user_is_made_with_its_folder(tmp_path: Path) -> None:
+async def test_a_user_file_is_created_with_its_folder(tmp_path: Path) -> None:
     path = tmp_path / ".config/agentcli/AGENTS.md"
     [event] = await add(tmp_path, "speak plainly", Choosing(str(path)))
     assert path.read_text() == "- speak plainly\n"
@@ -64,14 +64,14 @@ async def test_a_file_of_the_user_is_made_with_its_folder(tmp_path: Path) -> Non
     assert "speak plainly" in event.text
 
 
-async def test_a_project_with_only_a_claude_file_keeps_to_it(tmp_path: Path) -> None:
+async def test_a_project_with_only_a_claude_file_uses_it(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     (tmp_path / "project/CLAUDE.md").write_text("x\n")
     await add(tmp_path, "y", Choosing("CLAUDE.md"))
     assert (tmp_path / "project/CLAUDE.md").read_text() == "x\n- y\n"
 
 
-async def test_who_chooses_nothing_gets_the_line_back(tmp_path: Path) -> None:
+async def test_cancelling_the_choice_restores_the_line(tmp_path: Path) -> None:
     front_end = Choosing(None)
     assert await add(tmp_path, "x y", front_end) == []
     assert front_end.prefilled == "# x y"

@@ -67,7 +67,7 @@ async def test_the_list_names_scopes_and_when_a_rule_last_decided_and_no_raw_dat
         assert sum(entry.count for entry in engine.permissions.entries()) == 1, "a test decides nothing"
 
 
-async def test_what_is_wrong_is_explained_and_changes_nothing(tmp_path: Path) -> None:
+async def test_an_invalid_rule_is_explained_and_changes_nothing(tmp_path: Path) -> None:
     async with interactive(tmp_path, allowed_tools=("Bash(ls)",)) as engine:
         assert "Not a permission rule" in await refused(engine, "/permissions add allow 'Bash(x'")
         assert "Repeat the line with --yes" in await refused(engine, "/permissions add allow Bash")
@@ -115,7 +115,7 @@ async def test_the_users_own_file_takes_effect_at_once_and_a_notice_counts_the_r
         assert (await said(engine, "/permissions test make")).startswith("ask: ")
 
 
-async def test_a_project_file_that_somebody_changed_allows_nothing_but_still_denies(tmp_path: Path) -> None:
+async def test_a_changed_project_file_allows_nothing_but_still_denies(tmp_path: Path) -> None:
     folder = tmp_path / "project/.agentcli"
     folder.mkdir(parents=True)
     path = folder / "settings.json"
@@ -127,7 +127,7 @@ async def test_a_project_file_that_somebody_changed_allows_nothing_but_still_den
         assert (await said(engine, "/permissions test true")).startswith("deny: ")
 
 
-async def test_rules_of_this_session_survive_that_a_file_changes(tmp_path: Path) -> None:
+async def test_rules_of_this_session_survive_a_changed_file(tmp_path: Path) -> None:
     path = tmp_path / ".config/agentcli/settings.json"
     async with interactive(tmp_path) as engine:
         await said(engine, "/permissions add allow 'Bash(make *)'")

@@ -39,7 +39,7 @@ async def test_items_are_listed_and_restored_from_a_session(tmp_path: Path, item
         assert await said(engine, "/quarantine list") == "Quarantine is empty."
 
 
-async def test_what_is_in_the_way_is_never_overwritten(tmp_path: Path, item: QuarantinedItem) -> None:
+async def test_an_existing_file_is_never_overwritten_by_a_restore(tmp_path: Path, item: QuarantinedItem) -> None:
     Path(item.path).write_text("mine")
     async with engine_on(tmp_path) as engine:
         assert "exists. Move it away first." in await refused(engine, f"/quarantine restore {item.id}")
@@ -49,7 +49,7 @@ async def test_what_is_in_the_way_is_never_overwritten(tmp_path: Path, item: Qua
 
 
 @pytest.mark.parametrize("line", ["restore", "rm", "list x", "nonsense", "restore ../../x", "rm nothing"])
-async def test_what_it_cannot_do_is_refused_and_changes_nothing(
+async def test_an_invalid_request_is_refused_and_changes_nothing(
     tmp_path: Path, item: QuarantinedItem, line: str
 ) -> None:
     async with engine_on(tmp_path) as engine:

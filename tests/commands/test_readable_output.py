@@ -1,4 +1,4 @@
-"""What any command says is for people: no value as Python would write it."""
+"""No command prints values in Python notation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SETTINGS = '{"sandbox": {"mode": "off"}, "permissions": ' + RULES + "}"
 
 
 @pytest.mark.parametrize("name", [command.name for command in COMMANDS if not command.submits])
-def test_a_command_says_nothing_in_python(tmp_path: Path, name: str) -> None:
+def test_no_command_prints_python_values(tmp_path: Path, name: str) -> None:
     (tmp_path / "project").mkdir()
     said: list[str] = []
 

@@ -26,7 +26,7 @@ LONG = "a prompt that goes on and on, with 日本語 in it, and then some more w
 
 
 @given(st.text(st.characters(exclude_categories=("Cc", "Cs")), max_size=60), st.integers(0, 40))
-def test_what_is_cut_fits_and_says_so(text: str, width: int) -> None:
+def test_truncated_text_fits_and_is_marked(text: str, width: int) -> None:
     shown = cut(text, width)
     assert cells(shown) <= width
     assert shown == text or not width or shown.endswith("…")
@@ -70,7 +70,7 @@ async def said(b: Bench, name: str) -> str:
     return result_of(await collect(run_command(b.engine, name, ""))).text
 
 
-def test_cost_and_status_count_what_the_cache_was_of_no_use_for() -> None:
+def test_cost_and_status_count_tokens_that_missed_the_cache() -> None:
     async def main() -> None:
         b, _cache = cached_bench(reply(call("Look", what="a")), "Read.", "Low.", "Later.", tools=[looking()])
         async with b.engine:

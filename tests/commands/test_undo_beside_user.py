@@ -43,7 +43,7 @@ async def submitted(engine: Engine, prompt: str, kind: type[ev.Event], name: str
             act()
 
 
-async def test_what_the_user_edits_between_two_calls_stays(tmp_path: Path, notes: Path) -> None:
+async def test_user_edits_between_two_calls_are_kept(tmp_path: Path, notes: Path) -> None:
     bash = reply(call("Bash", command="echo 1 > made.txt"))
 
     def types() -> None:
@@ -91,7 +91,7 @@ async def test_a_file_that_a_command_does_not_name_is_the_users(
             assert other.read_text() == "before\n"
 
 
-async def test_which_files_a_call_can_change_is_found_out_beside_the_event_loop(
+async def test_the_files_that_a_call_can_change_are_found_off_the_event_loop(
     tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads = []
@@ -112,7 +112,7 @@ ANY_FILE = "echo hi > made.txt; python3 -c 'print(1)'"
 FORMATTER = "import pathlib\nfor one in pathlib.Path('.').glob('*.txt'):\n    one.write_text(one.read_text().upper())\n"
 
 
-async def test_an_edit_beside_a_long_command_is_left_alone_and_reported(tmp_path: Path, notes: Path) -> None:
+async def test_an_edit_during_a_long_command_is_left_alone_and_reported(tmp_path: Path, notes: Path) -> None:
     async with engine_on(tmp_path, reply(call("Bash", command=ANY_FILE)), "Done.") as engine:
         await submitted(engine, "test it", ev.ToolStarted, "Bash", lambda: notes.write_text("mine\n"))
         assert await said(engine, "/undo") == (
@@ -133,7 +133,7 @@ async def test_an_edit_beside_a_long_command_is_left_alone_and_reported(tmp_path
         ("sh mine.sh", True),
     ],
 )
-async def test_what_the_user_runs_beside_a_command_of_the_agent_stays(
+async def test_changes_by_a_user_command_beside_the_agents_are_kept(
     tmp_path: Path, notes: Path, line: str, is_reported: bool
 ) -> None:
     project = notes.parent
@@ -185,7 +185,7 @@ async def test_a_formatter_is_undone_with_one_question_for_all_files(
             assert notes.read_text() == NOTES.upper()
 
 
-async def test_what_the_agent_made_or_edited_stays_its_own_when_a_later_command_changes_it(
+async def test_a_file_of_the_agent_stays_the_agents_when_a_later_command_changes_it(
     tmp_path: Path, notes: Path
 ) -> None:
     (notes.parent / "formatter").write_text(FORMATTER)
@@ -226,7 +226,9 @@ async def test_headless_a_file_with_the_same_lines_is_left_alone_and_can_be_forc
         (Answer("deny"), "one\nmine\nthree\nfour\n"),
     ],
 )
-async def test_somebody_is_asked_with_both_versions(tmp_path: Path, notes: Path, answer: Answer, expected: str) -> None:
+async def test_an_interactive_user_is_asked_with_both_versions(
+    tmp_path: Path, notes: Path, answer: Answer, expected: str
+) -> None:
     async with engine_on(tmp_path, READ, EDIT, "Done.", interactive=True) as engine:
         await collect(engine.submit("improve it"))
         notes.write_text("one\nmine\nthree\nfour\n")

@@ -1,4 +1,4 @@
-"""Kept keys: where they are, who can read them, and what is not believed."""
+"""Saved keys: where they are stored, who can read them, and which files are rejected."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Library:
         del self.secrets[service, name]
 
 
-def test_a_key_is_kept_for_its_address_alone_in_a_file_that_nobody_else_can_read(tmp_path: Path) -> None:
+def test_a_key_is_saved_for_its_address_only_in_a_private_file(tmp_path: Path) -> None:
     keys = store(tmp_path)
     old = os.umask(0)
     try:
@@ -61,7 +61,7 @@ def test_a_key_is_kept_for_its_address_alone_in_a_file_that_nobody_else_can_read
     assert sorted(path.name for path in keys.path.parent.iterdir()) == ["credentials.json", "credentials.lock"]
 
 
-def test_a_second_key_takes_the_place_of_the_first_and_leaves_those_of_others_alone(tmp_path: Path) -> None:
+def test_a_second_key_replaces_the_first_and_leaves_other_addresses_alone(tmp_path: Path) -> None:
     keys = store(tmp_path)
     keys.keep(HERE, KEY)
     keys.keep("http://localhost:1", "other")
@@ -72,7 +72,7 @@ def test_a_second_key_takes_the_place_of_the_first_and_leaves_those_of_others_al
     assert keys.addresses() == ("http://localhost:1",)
 
 
-def test_logging_out_where_nothing_was_ever_kept_makes_no_file(tmp_path: Path) -> None:
+def test_logging_out_without_a_saved_key_creates_no_file(tmp_path: Path) -> None:
     assert not store(tmp_path).forget(HERE)
     assert list(tmp_path.iterdir()) == []
 
@@ -106,7 +106,7 @@ def test_a_lock_that_is_a_link_makes_no_file_elsewhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644, 0o601])
-def test_a_file_that_others_can_read_is_not_used_and_the_mending_is_told(tmp_path: Path, mode: int) -> None:
+def test_a_file_that_others_can_read_is_not_used_and_the_fix_is_shown(tmp_path: Path, mode: int) -> None:
     keys = store(tmp_path)
     keys.keep(HERE, KEY)
     assert keys.path is not None
@@ -145,7 +145,7 @@ def test_a_folder_that_others_can_write_to_gets_no_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"keys": []}', "[" * 100_000, "\x00"])
-def test_what_is_no_file_of_ours_is_told_and_not_overwritten(tmp_path: Path, content: str) -> None:
+def test_an_invalid_file_is_reported_and_not_overwritten(tmp_path: Path, content: str) -> None:
     keys = store(tmp_path)
     keys.keep(HERE, KEY)
     assert keys.path is not None
@@ -166,7 +166,7 @@ def test_a_pipe_in_place_of_the_file_does_not_block(tmp_path: Path) -> None:
         keys.find(HERE)
 
 
-def test_a_disk_that_takes_nothing_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = store(tmp_path)
     keys.keep(HERE, KEY)
     assert keys.path is not None
@@ -183,7 +183,7 @@ def test_a_disk_that_takes_nothing_leaves_the_old_file(tmp_path: Path, monkeypat
     assert len(list(keys.path.parent.iterdir())) == 2
 
 
-def test_two_that_keep_keys_at_once_lose_none(tmp_path: Path) -> None:
+def test_two_processes_saving_keys_at_once_lose_none(tmp_path: Path) -> None:
     keys = store(tmp_path)
     many = [threading.Thread(target=keys.keep, args=(f"http://localhost:{port}", str(port))) for port in range(1, 21)]
     for thread in many:
@@ -193,7 +193,7 @@ def test_two_that_keep_keys_at_once_lose_none(tmp_path: Path) -> None:
     assert len(keys.addresses()) == 20
 
 
-def test_without_a_home_there_is_no_key_and_none_can_be_kept() -> None:
+def test_without_a_home_folder_no_key_can_be_read_or_saved() -> None:
     keys = KeyStore(None)
     assert keys.find(HERE) is None
     with pytest.raises(CredentialError, match="Set HOME"):
@@ -203,7 +203,7 @@ def test_without_a_home_there_is_no_key_and_none_can_be_kept() -> None:
 # --------------------------------------------------------------------------------------------------------- the keyring
 
 
-def test_with_a_keyring_the_file_says_only_that_there_is_a_key(tmp_path: Path) -> None:
+def test_with_a_keyring_the_file_records_only_that_a_key_exists(tmp_path: Path) -> None:
     library = Library()
     keys = store(tmp_path, Keyring(library))
     assert keys.keep(HERE, KEY).where == KEYRING
@@ -225,7 +225,7 @@ def test_a_keyring_is_not_asked_for_an_address_without_a_key(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("library", [Library(broken=True), Library(forgetful=True)])
-def test_a_keyring_that_fails_sends_the_key_into_the_file_and_says_why(tmp_path: Path, library: Library) -> None:
+def test_a_failing_keyring_falls_back_to_the_file_with_the_reason(tmp_path: Path, library: Library) -> None:
     keys = store(tmp_path, Keyring(library))
     placed = keys.keep(HERE, KEY)
     assert placed.where == str(keys.path)
@@ -236,7 +236,7 @@ def test_a_keyring_that_fails_sends_the_key_into_the_file_and_says_why(tmp_path:
     assert found.key == KEY
 
 
-def test_a_key_that_is_gone_from_the_keyring_or_locked_in_it_is_told(tmp_path: Path) -> None:
+def test_a_missing_or_locked_keyring_entry_is_reported(tmp_path: Path) -> None:
     library = Library()
     keys = store(tmp_path, Keyring(library))
     keys.keep(HERE, KEY)
@@ -252,7 +252,7 @@ def test_a_key_that_is_gone_from_the_keyring_or_locked_in_it_is_told(tmp_path: P
 
 
 @pytest.mark.parametrize(("priority", "real"), [(5, True), (1, True), (0.5, False), (0, False), (-1, False)])
-def test_only_a_keyring_that_really_keeps_secrets_counts(
+def test_only_a_keyring_that_stores_secrets_is_used(
     monkeypatch: pytest.MonkeyPatch, priority: float, real: bool
 ) -> None:
     backend = type("Backend", (), {"priority": priority})

@@ -1,4 +1,4 @@
-"""Settings files that only want to cost time: all of it is bounded, and no deny rule is lost in silence."""
+"""Hostile settings files take bounded time, and no deny rule is lost silently."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_very_many_unknown_settings_are_counted_and_few_are_compared(
         assert "69,981 more settings are unknown" in found.problems[-1].text
 
 
-def test_very_many_names_that_are_there_twice_are_counted(project: Path) -> None:
+def test_very_many_duplicate_names_are_counted(project: Path) -> None:
     names = [f'"k{number}": 1' for number in range(30_000)] * 2
     found = load(project, "{" + ", ".join(names) + "}")
     assert len(found.problems) <= 2 * (MOST_PROBLEMS + 1)
@@ -69,7 +69,7 @@ def test_more_deny_rules_than_can_be_matched_make_every_tool_ask(project: Path, 
     assert any("every tool needs approval" in problem.text for problem in found.problems)
 
 
-def test_a_usual_number_of_rules_is_used_whole(project: Path) -> None:
+def test_an_ordinary_number_of_rules_is_used_completely(project: Path) -> None:
     rules = [f"Read(secret{number})" for number in range(500)]
     found = load(project, json.dumps({"permissions": {"deny": rules}}), trusted=False)
     assert found.texts("permissions.deny") == tuple(rules)

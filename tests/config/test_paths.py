@@ -7,7 +7,7 @@ from pathlib import Path
 from agentcli.config.paths import own_parts
 
 
-def test_a_whole_folder_is_protected_as_long_as_nobody_works_in_it(tmp_path: Path) -> None:
+def test_a_whole_folder_is_protected_unless_the_project_is_inside(tmp_path: Path) -> None:
     assert own_parts(tmp_path / "state", (tmp_path / "project",)) == (tmp_path / "state",)
 
 

@@ -20,7 +20,7 @@ def test_a_setting_is_added_and_the_rest_stays(tmp_path: Path) -> None:
     assert '\n    "theme"' in path.read_text(), "its indentation stays too"
 
 
-def test_a_key_in_a_section_goes_there_and_can_be_taken_out(tmp_path: Path) -> None:
+def test_a_key_in_a_section_is_saved_there_and_can_be_removed(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     save_setting(path, "sandbox.network", False)
     assert json.loads(path.read_text()) == {"sandbox": {"network": False}}

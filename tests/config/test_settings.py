@@ -57,7 +57,7 @@ def texts(found: Settings) -> list[str]:
 # --------------------------------------------------------------------------------------------------------- layers
 
 
-def test_without_any_file_the_defaults_hold_and_nothing_is_said(world: World) -> None:
+def test_without_any_file_the_defaults_apply_without_a_notice(world: World) -> None:
     found = world.load()
     assert found.problems == ()
     assert found.text("provider") == "auto"
@@ -67,7 +67,7 @@ def test_without_any_file_the_defaults_hold_and_nothing_is_said(world: World) ->
     assert not found.rights_uncertain
 
 
-def test_each_layer_beats_the_ones_below_it_and_says_where_a_value_came_from(world: World) -> None:
+def test_each_layer_overrides_the_ones_below_and_records_the_source(world: World) -> None:
     seen = []
     for layer in ("user", "project", "local"):
         world.write(layer, {"model": layer})
@@ -169,7 +169,7 @@ def test_describe_lists_every_key_with_its_source_and_hides_the_values_of_variab
         ("[" * 100_000, None, None, "nested more than"),
     ],
 )
-def test_broken_json_names_file_line_and_column_and_the_rest_still_holds(
+def test_broken_json_names_file_line_and_column_and_other_files_still_apply(
     world: World, content: str, line: int | None, column: int | None, words: str
 ) -> None:
     world.write("user", {"model": "from-user", "permissions": {"allow": ["Read"]}})
@@ -184,7 +184,7 @@ def test_broken_json_names_file_line_and_column_and_the_rest_still_holds(
     assert path.read_text() == content
 
 
-def test_files_that_are_no_files_are_neither_waited_for_nor_believed(world: World) -> None:
+def test_pipes_and_devices_are_neither_waited_for_nor_read(world: World) -> None:
     os.mkfifo(world.files["project"])
     world.files["local"].mkdir()
     world.files["user"].write_bytes(b'{"model": "\xff"}')
@@ -203,7 +203,7 @@ def test_a_byte_order_mark_and_an_empty_file_are_fine(world: World) -> None:
     assert (found.text("model"), found.problems, found.rights_uncertain) == ("x", (), False)
 
 
-def test_unknown_keys_warn_with_a_near_name_and_wrong_types_with_what_is_right(world: World) -> None:
+def test_unknown_keys_warn_with_a_similar_name_and_wrong_types_with_the_right_one(world: World) -> None:
     world.write(
         "user",
         {
@@ -247,7 +247,7 @@ def test_unknown_keys_warn_with_a_near_name_and_wrong_types_with_what_is_right(w
         ('{"permissions": {"deny": ["Read"], "deny": ["Bash"]}}', ("Bash",)),
     ],
 )
-def test_deny_rules_that_cannot_be_read_make_everything_ask(world: World, content: Any, deny: tuple[str, ...]) -> None:
+def test_unreadable_deny_rules_make_everything_ask(world: World, content: Any, deny: tuple[str, ...]) -> None:
     world.write("project", content)
     for trusted in (True, False):
         found = world.load(trusted=trusted)
@@ -269,7 +269,7 @@ def test_settings_given_by_flag_must_be_right(world: World, tmp_path: Path) -> N
 # -------------------------------------------------------------------------------------------------------------- trust
 
 
-def test_an_untrusted_folder_can_only_take_rights_away(world: World) -> None:
+def test_an_untrusted_folder_can_only_restrict_permissions(world: World) -> None:
     content = {
         "model": "theirs",
         "anything": 1,
@@ -286,7 +286,7 @@ def test_an_untrusted_folder_can_only_take_rights_away(world: World) -> None:
     assert [problem.level for problem in found.problems] == ["note", "note"]
 
 
-def test_even_a_trusted_project_cannot_say_where_requests_keys_and_state_go(world: World) -> None:
+def test_even_a_trusted_project_cannot_redirect_requests_keys_or_state(world: World) -> None:
     barred = {
         "baseUrl": "https://evil.example",
         "apiKeyHelper": "curl evil",
@@ -344,7 +344,7 @@ inside = st.dictionaries(st.sampled_from(["allow", "ask", "deny", "defaultMode",
     max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(content=st.dictionaries(names, json_values | inside, max_size=6), trusted=st.booleans())
-def test_whatever_a_file_says_loading_works_and_values_have_their_type(
+def test_any_file_content_loads_with_values_of_the_right_type(
     tmp_path_factory: pytest.TempPathFactory, content: dict[str, Any], trusted: bool
 ) -> None:
     world = World(tmp_path_factory.mktemp("any"))
@@ -395,7 +395,7 @@ def test_project_settings_are_found_up_to_the_root_of_the_repository_and_not_abo
 
 @pytest.mark.parametrize("layer", ["project", "local"])
 @pytest.mark.parametrize("git", [True, False])
-def test_a_project_names_only_folders_of_its_own_to_work_in(world: World, layer: str, git: bool) -> None:
+def test_a_project_may_add_only_its_own_folders_as_working_directories(world: World, layer: str, git: bool) -> None:
     if git:
         (world.project / ".git").mkdir()
     (world.project / "lib").mkdir()
@@ -416,7 +416,7 @@ def test_a_package_may_name_its_neighbour_in_the_same_repository(world: World) -
     assert world.load().texts("permissions.additionalDirectories") == ("../neighbour",)
 
 
-def test_a_person_names_any_folder_to_work_in(world: World) -> None:
+def test_the_user_may_add_any_working_directory(world: World) -> None:
     for layer in ("user", "managed"):
         world.write(layer, {"permissions": {"additionalDirectories": [f"/{layer}"]}})
     found = world.load(flag_text='{"permissions": {"additionalDirectories": ["/flag"]}}')

@@ -47,7 +47,7 @@ def test_a_folder_is_not_trusted_by_default(store: TrustStore, repository: Path)
     assert trusted(store, repository)
 
 
-def test_trust_is_about_the_root_and_holds_in_its_folders(store: TrustStore, repository: Path) -> None:
+def test_trust_belongs_to_the_root_and_applies_in_its_folders(store: TrustStore, repository: Path) -> None:
     below = repository / "src" / "deep"
     below.mkdir(parents=True)
     assert trusted(store, below)
@@ -55,7 +55,7 @@ def test_trust_is_about_the_root_and_holds_in_its_folders(store: TrustStore, rep
     assert store.roots() == [repository.resolve()]
 
 
-def test_any_change_takes_the_trust_away_until_it_was_seen(store: TrustStore, repository: Path) -> None:
+def test_any_change_revokes_trust_until_it_is_approved(store: TrustStore, repository: Path) -> None:
     assert trusted(store, repository)
     settings = repository / ".agentcli" / "settings.json"
     original = settings.read_text()
@@ -97,7 +97,7 @@ def test_other_files_do_not_count(store: TrustStore, repository: Path) -> None:
     assert store.state(repository).trusted
 
 
-def test_a_repository_inside_a_trusted_one_is_a_stranger(store: TrustStore, repository: Path) -> None:
+def test_a_repository_inside_a_trusted_one_is_not_trusted(store: TrustStore, repository: Path) -> None:
     inner = repository / "vendor" / "other"
     (inner / ".git").mkdir(parents=True)
     assert trusted(store, repository)
@@ -105,7 +105,7 @@ def test_a_repository_inside_a_trusted_one_is_a_stranger(store: TrustStore, repo
     assert trust_root(inner) == inner.resolve()
 
 
-def test_a_link_is_trusted_as_what_it_leads_to(store: TrustStore, repository: Path, tmp_path: Path) -> None:
+def test_a_link_is_trusted_with_the_content_of_its_target(store: TrustStore, repository: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(repository)
     assert trusted(store, link)
@@ -113,7 +113,7 @@ def test_a_link_is_trusted_as_what_it_leads_to(store: TrustStore, repository: Pa
 
 
 @pytest.mark.parametrize("trick", ["link outside", "pipe", "huge", "folder", "linked folder"])
-def test_what_is_no_plain_file_of_the_folder_is_never_trusted(
+def test_anything_but_a_regular_file_of_the_folder_is_never_trusted(
     store: TrustStore, repository: Path, tmp_path: Path, trick: str
 ) -> None:
     settings = repository / ".agentcli" / "settings.json"
@@ -146,9 +146,7 @@ def test_a_linked_folder_is_never_trusted(store: TrustStore, repository: Path, t
     assert f".agentcli/{name}" in store.state(repository).unshowable
 
 
-def test_a_folder_of_skills_that_lies_elsewhere_in_the_repository_is_looked_into(
-    store: TrustStore, repository: Path
-) -> None:
+def test_a_linked_skills_folder_elsewhere_in_the_repository_is_included(store: TrustStore, repository: Path) -> None:
     skills = repository / ".agents" / "skills"
     skills.mkdir(parents=True)
     (skills / "SKILL.md").write_text("x")
@@ -166,9 +164,7 @@ def test_links_in_a_circle_are_never_trusted(store: TrustStore, repository: Path
     assert_never_trusted(store, repository)
 
 
-def test_trust_is_kept_for_what_was_shown_and_not_for_what_is_there_by_then(
-    store: TrustStore, repository: Path
-) -> None:
+def test_trust_is_saved_for_the_content_shown_and_not_for_later_content(store: TrustStore, repository: Path) -> None:
     shown = store.state(repository)
     (repository / ".agentcli" / "settings.json").write_text('{"permissions": {"allow": ["Bash"]}}')
     store.trust(shown)
@@ -185,9 +181,7 @@ def test_a_file_that_grows_while_it_is_read_is_not_trusted_in_part(
     assert store.state(repository).unshowable == (".agentcli/settings.json",)
 
 
-def test_bytes_that_are_no_text_are_shown_so_that_two_files_never_look_the_same(
-    store: TrustStore, repository: Path
-) -> None:
+def test_binary_content_is_shown_so_that_no_two_files_look_the_same(store: TrustStore, repository: Path) -> None:
     hook = repository / ".agentcli" / "hooks" / "x"
     hook.parent.mkdir()
     seen = set()
@@ -197,7 +191,7 @@ def test_bytes_that_are_no_text_are_shown_so_that_two_files_never_look_the_same(
     assert len(seen) == 4
 
 
-def test_home_and_the_root_of_all_are_not_trusted_for_good(store: TrustStore, tmp_path: Path) -> None:
+def test_home_and_the_file_system_root_are_not_trusted_permanently(store: TrustStore, tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     for folder in (home, Path("/")):
@@ -205,7 +199,7 @@ def test_home_and_the_root_of_all_are_not_trusted_for_good(store: TrustStore, tm
             store.trust(store.state(folder))
 
 
-def test_trust_can_be_taken_back_and_the_file_is_private(store: TrustStore, repository: Path, tmp_path: Path) -> None:
+def test_trust_can_be_revoked_and_the_file_is_private(store: TrustStore, repository: Path, tmp_path: Path) -> None:
     assert trusted(store, repository)
     assert (tmp_path / "state" / "trust.json").stat().st_mode & 0o777 == 0o600
     assert store.distrust(repository.resolve())
@@ -221,7 +215,7 @@ def test_a_broken_store_vouches_for_nothing(store: TrustStore, repository: Path,
     assert trusted(store, repository)
 
 
-def test_without_a_place_to_remember_it_says_so(repository: Path) -> None:
+def test_without_a_state_folder_saving_trust_fails_with_a_message(repository: Path) -> None:
     store = TrustStore(None)
     assert not store.state(repository).trusted
     with pytest.raises(AgentError, match="--trust"):

@@ -30,7 +30,7 @@ def prepared(talk: Talk, budget: ToolResultBudget, view: ContextView | None = No
     return view, ran(Pipeline([budget]), view, talk.log, lambda _freed: SITUATION)
 
 
-def test_a_result_over_the_limit_is_shown_by_its_head_its_size_and_where_it_is() -> None:
+def test_a_result_over_the_limit_is_replaced_by_its_head_size_and_path() -> None:
     talk, folder = Talk(), Folder()
     talk.prompt("go")
     text = "".join(f"line {number}\n" for number in range(10_000))
@@ -50,7 +50,7 @@ def test_a_result_over_the_limit_is_shown_by_its_head_its_size_and_where_it_is()
     assert refused(view, talk.log) == []
 
 
-def test_what_was_answered_once_is_never_touched_again() -> None:
+def test_results_that_were_answered_are_never_changed() -> None:
     talk, folder = Talk(), Folder()
     talk.prompt("go")
     talk.call("Bash", {"command": "seq"}, "x" * 60_000)
@@ -62,7 +62,7 @@ def test_what_was_answered_once_is_never_touched_again() -> None:
     assert folder.files == {}
 
 
-def test_of_results_that_are_too_large_together_the_largest_go() -> None:
+def test_the_largest_of_results_that_are_too_large_together_are_replaced() -> None:
     talk, folder = Talk(), Folder()
     talk.prompt("go")
     sizes = (40_000, 49_000, 48_000, 45_000, 30_000)
@@ -89,7 +89,7 @@ def test_planning_again_does_nothing_and_pinned_results_stay() -> None:
 
 
 @pytest.mark.parametrize("sizes", [(60_000,), (45_000,) * 10])
-def test_where_nothing_can_be_kept_a_beginning_and_an_end_are_shown_and_it_is_said(sizes: tuple[int, ...]) -> None:
+def test_without_storage_a_large_result_keeps_its_head_and_tail_with_a_note(sizes: tuple[int, ...]) -> None:
     talk = Talk()
     talk.prompt("go")
     blocks = talk.calls(*(("Bash", {"command": "x"}, f"begin{'.' * size}end", False) for size in sizes))
@@ -114,7 +114,7 @@ def test_an_error_shows_its_end_too_and_stays_an_error() -> None:
     assert "make: *** [all] Error 2" in shown.text
 
 
-def test_pictures_do_not_count_as_characters_and_are_given_up_last() -> None:
+def test_images_do_not_count_as_characters_and_are_replaced_last() -> None:
     talk, folder = Talk(), Folder()
     talk.prompt("go")
     both = (TextBlock("t" * 49_500), PIXEL)

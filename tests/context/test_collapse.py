@@ -1,4 +1,4 @@
-"""Which old exchanges may give way to a summary, what stands in their place, and when: for any conversation."""
+"""Which old exchanges may be replaced by a summary, with what and when: for any conversation."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_whole_exchanges_are_spans_but_never_the_last_two() -> None:
     assert spans(long_talk(2).log) == spans([]) == []
 
 
-def test_short_exchanges_are_taken_together_until_a_summary_is_worth_it() -> None:
+def test_short_exchanges_are_combined_until_a_summary_pays_off() -> None:
     talk = Talk()
     for number in range(40):
         talk.prompt(f"question {number}")
@@ -74,19 +74,19 @@ def test_short_exchanges_are_taken_together_until_a_summary_is_worth_it() -> Non
     assert spans(talk.log[:10]) == []
 
 
-def test_a_conversation_that_has_grown_has_the_same_spans_and_more() -> None:
+def test_a_longer_conversation_keeps_its_spans_and_adds_new_ones() -> None:
     log = long_talk(8).log
     every = [ends(spans(log[:end])) for end in range(len(log) + 1)]
     for shorter, longer in pairwise(every):
         assert longer[: len(shorter)] == shorter
 
 
-def test_what_has_to_stay_leaves_its_whole_exchange_alone() -> None:
+def test_an_exchange_with_required_content_is_not_collapsed() -> None:
     talk = long_talk(5)
     assert ends(spans(talk.log, "m6")) == [("m0", "m3"), ("m8", "m11")]
 
 
-def test_what_was_not_answered_is_in_no_span() -> None:
+def test_an_unanswered_prompt_is_in_no_span() -> None:
     talk = Talk()
     talk.prompt("nobody answers this " * 500)
     exchange(talk, 0)
@@ -97,7 +97,7 @@ def test_what_was_not_answered_is_in_no_span() -> None:
     assert ends(spans(talk.log)) == [("m6", "m9")]
 
 
-def test_an_exchange_that_was_interrupted_is_over_when_something_was_said() -> None:
+def test_an_interrupted_exchange_is_complete_when_its_calls_have_results() -> None:
     talk = Talk()
     talk.prompt("go")
     talk.call("Read", {"file_path": "/a"}, BODY)
@@ -118,7 +118,7 @@ def test_attachments_before_a_prompt_belong_to_its_exchange() -> None:
     assert ends(spans(talk.log)) == [("m0", "m3"), (note, "m8")]
 
 
-def test_what_a_compaction_left_is_in_no_span() -> None:
+def test_messages_kept_by_a_compaction_are_in_no_span() -> None:
     talk = Talk()
     talk._add("user", [TextBlock("A summary.")], Origin.SUMMARY)
     exchange(talk, 0)
@@ -136,7 +136,7 @@ def only_span(log: Sequence[Message]) -> Span:
     return span
 
 
-def test_the_small_model_sees_what_happened_with_everything_long_cut() -> None:
+def test_the_small_model_sees_the_exchange_with_long_content_cut() -> None:
     talk = Talk()
     talk.prompt("look at it", PIXEL)
     talk.call("Read", {"file_path": "/a.py"}, "begin " + "x" * 300_000 + " end", is_error=True)
@@ -158,7 +158,7 @@ def test_the_small_model_sees_what_happened_with_everything_long_cut() -> None:
     assert len(words.asked(whole)) < MOST_ASKED + 1_000
 
 
-def test_the_users_words_stand_beside_the_summary_as_they_were() -> None:
+def test_the_users_messages_are_kept_verbatim_beside_the_summary() -> None:
     talk = long_talk(3)
     text = words.stand_in(only_span(talk.log), "They read \x1b[31m0.py.")
     assert text is not None
@@ -166,7 +166,7 @@ def test_the_users_words_stand_beside_the_summary_as_they_were() -> None:
     assert text.endswith("They read 0.py.")
 
 
-def test_words_of_the_user_without_end_are_cut_too() -> None:
+def test_very_long_user_messages_are_cut_too() -> None:
     talk = Talk()
     talk.prompt("begin " + "please " * 60_000 + "end")
     talk.answer()
@@ -180,7 +180,7 @@ def test_words_of_the_user_without_end_are_cut_too() -> None:
 
 
 @pytest.mark.parametrize("summary", ["", " \n", "many words that say little " * 300])
-def test_no_summary_and_one_longer_than_half_of_what_it_replaces_are_none(summary: str) -> None:
+def test_an_empty_or_too_long_summary_is_rejected(summary: str) -> None:
     assert words.stand_in(only_span(long_talk(3).log), summary) is None
 
 
@@ -220,7 +220,7 @@ def test_nothing_is_committed_before_the_threshold_or_when_nothing_is_staged() -
     assert Collapse().plan(talk.log, at(99_000)) is None
 
 
-def test_the_oldest_are_committed_first_and_no_more_than_it_takes() -> None:
+def test_the_oldest_spans_are_committed_first_and_only_as_many_as_needed() -> None:
     talk = long_talk(8)
     step = staged(talk.log)
     size = next(iter(step.staged.values())).freed
@@ -234,13 +234,13 @@ def test_the_oldest_are_committed_first_and_no_more_than_it_takes() -> None:
     assert len(step.staged) == 6, "they are still there if it is not carried out"
 
 
-def test_thresholds_lie_below_the_share_at_which_everything_is_compacted() -> None:
+def test_thresholds_are_below_the_auto_compaction_threshold() -> None:
     assert Thresholds().before(0.9) == Thresholds()
     early = Thresholds().before(0.3)
     assert 0 < early.target < early.stage < early.commit < 0.3
 
 
-def test_what_is_pinned_since_is_passed_over_and_stays_ready() -> None:
+def test_a_span_pinned_after_staging_is_skipped_and_stays_staged() -> None:
     talk = long_talk()
     step = staged(talk.log)
     plan = step.plan(talk.log, at(99_000, pinned=frozenset({"m2:0"})))
@@ -263,7 +263,7 @@ def test_a_span_is_summarised_again_after_the_user_drops_a_block() -> None:
     assert "m0" not in step.staged
 
 
-def test_what_was_cleared_since_frees_less() -> None:
+def test_a_span_with_cleared_results_frees_less() -> None:
     talk = long_talk(3)
     step = Collapse()
     step.stage(only_span(talk.log), "word " * 60)
@@ -278,7 +278,7 @@ def test_what_was_cleared_since_frees_less() -> None:
     assert step.plan_all(talk.log, frozenset(), view.edits.edited) is None, "the summary would be hardly shorter"
 
 
-def test_the_pipeline_commits_and_tells_and_then_has_nothing_left_to_do() -> None:
+def test_the_pipeline_commits_and_reports_and_then_has_nothing_left_to_do() -> None:
     talk = long_talk()
     view, step = ContextView(), staged(talk.log)
     pipeline = Pipeline([step])
@@ -291,7 +291,7 @@ def test_the_pipeline_commits_and_tells_and_then_has_nothing_left_to_do() -> Non
     assert not step.staged
 
 
-def test_what_is_compacted_away_is_staged_no_more() -> None:
+def test_a_compacted_span_is_no_longer_staged() -> None:
     talk = long_talk()
     step = staged(talk.log)
     step.prune(talk.log[1:], ContextView().edits.edited)
@@ -310,7 +310,7 @@ def said_last(log: Sequence[Message]) -> str:
 
 @settings(max_examples=80, deadline=None)
 @given(log=talks(), more=talks(), data=st.data())
-def test_for_any_conversation_and_any_commits_the_request_is_valid_and_can_be_had_again(
+def test_any_conversation_and_commits_give_a_valid_and_repeatable_request(
     log: list[Message], more: list[Message], data: st.DataObject
 ) -> None:
     log = log + [_again(message) for message in more]
@@ -342,7 +342,7 @@ def test_for_any_conversation_and_any_commits_the_request_is_valid_and_can_be_ha
 
 @settings(max_examples=40, deadline=None)
 @given(log=talks(), more=talks(), data=st.data())
-def test_with_the_other_steps_in_any_order_it_holds_too(
+def test_any_order_with_the_other_steps_gives_a_valid_request(
     log: list[Message], more: list[Message], data: st.DataObject
 ) -> None:
     log = log + [_again(message) for message in more]
@@ -379,7 +379,7 @@ def _other(block: Block) -> Block:
     return replace(block, tool_use_id=f"b{block.tool_use_id}") if isinstance(block, ToolResultBlock) else block
 
 
-def test_a_stand_in_costs_less_than_half_of_what_it_stands_for() -> None:
+def test_a_collapsed_span_costs_less_than_half_of_the_original() -> None:
     for span in spans(long_talk().log):
         text = words.stand_in(span, "word " * 400)
         assert text is None or block_tokens(TextBlock(text)) * 2 <= span.tokens

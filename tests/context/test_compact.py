@@ -1,4 +1,4 @@
-"""What a compaction leaves: the user's words, the last exchange, what is pinned; and which boundaries count."""
+"""What a compaction keeps: user messages, the last exchange, pins; and which boundaries count."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ TALK += [called("c2", "t2"), results("r2", "t2"), called("c3", "t3"), results("r
 # ------------------------------------------------------------------------------------------------- the user's words
 
 
-def test_the_users_messages_are_kept_in_their_own_words_and_order() -> None:
+def test_the_users_messages_are_kept_verbatim_and_in_order() -> None:
     text = word_for_word(["first wish", "second\nwish"], 1_000)
     assert text.index("first wish") < text.index("second\nwish")
     assert "left out" not in text
     assert word_for_word([], 1_000) == ""
 
 
-def test_the_newest_messages_have_the_first_choice_and_the_oldest_go_with_a_note() -> None:
+def test_the_newest_messages_are_kept_first_and_the_oldest_are_removed_with_a_note() -> None:
     texts = [f"wish {number} " + "word " * 300 for number in range(20)]
     text = word_for_word(texts, 1_000)
     assert texts[-1].strip() in text
@@ -101,7 +101,7 @@ def test_one_long_message_leaves_room_for_the_others() -> None:
 
 
 @given(st.lists(st.text(max_size=400), max_size=12), st.integers(0, 3_000))
-def test_the_users_words_keep_to_their_budget(texts: list[str], budget: int) -> None:
+def test_the_users_messages_fit_their_budget(texts: list[str], budget: int) -> None:
     text = word_for_word(texts, budget)
     frame = 60 * (len(texts) + 1)
     assert not text or block_tokens(TextBlock(text)) <= budget * 1.3 + frame
@@ -117,7 +117,7 @@ def test_a_text_that_is_cut_keeps_its_beginning_and_its_end(text: str, tokens: i
         assert cut[-1] == text[-1]
 
 
-def test_prompts_of_before_earlier_compactions_are_found_once_and_dropped_ones_never() -> None:
+def test_prompts_from_before_earlier_compactions_are_found_once_and_dropped_ones_never() -> None:
     log = after([prompt("p1", "one"), prompt("p2", "two")], said_again(prompt("p2", "two"), "p3"))
     log.append(prompt("p4", "four", Origin.QUEUED))
     assert user_messages(log, lambda message: message.text) == (["one", "two", "four"], 2)
@@ -131,23 +131,23 @@ def ids(messages: tuple[Message, ...]) -> list[str]:
     return [message.id for message in messages]
 
 
-def test_the_last_exchange_goes_back_to_its_prompt_when_that_fits() -> None:
+def test_the_last_exchange_includes_its_prompt_when_that_fits() -> None:
     assert ids(last_exchange(TALK, 10_000)) == ["p2", "c2", "r2", "c3", "r3"]
 
 
-def test_of_a_long_exchange_the_last_replies_with_their_results_are_kept() -> None:
+def test_the_last_replies_of_a_long_exchange_are_kept_with_their_results() -> None:
     long = [*TALK[:6], results("r2", "t2", "x" * 90_000), *TALK[7:]]
     assert ids(last_exchange(long, 1_000)) == ["c3", "r3"]
     assert last_exchange(long[:7], 1_000) == ()
 
 
-def test_a_reply_at_the_end_is_kept_only_where_the_user_speaks_next() -> None:
+def test_a_final_reply_is_kept_only_before_a_user_message() -> None:
     talk = TALK[:4]
     assert last_exchange(talk, 10_000) == ()
     assert ids(last_exchange(talk, 10_000, open_end=True)) == ["p1", "c1", "r1", "a1"]
 
 
-def test_replies_in_a_row_are_never_torn_apart() -> None:
+def test_consecutive_replies_are_never_separated() -> None:
     searching = answer("c1", TextBlock("Searching " + "x" * 9_000))
     talk = [prompt("p1", "x" * 90_000), searching, answer("a1"), answer("a2")]
     assert last_exchange(talk, 500, open_end=True) == ()
@@ -155,7 +155,7 @@ def test_replies_in_a_row_are_never_torn_apart() -> None:
     assert without_oldest(talk[1:]) is None
 
 
-def test_where_nothing_can_be_left_out_the_longest_texts_are_cut_until_all_are_short() -> None:
+def test_when_nothing_can_be_left_out_the_longest_texts_are_cut() -> None:
     image = ToolResultBlock("t1", (TextBlock("far " * 40_000), IMAGE))
     talk = (prompt("p1", "near " * 60_000), called("c1", "t1"), Message("user", (image,), "r1", Origin.TOOL_RESULTS))
     sizes = []
@@ -172,13 +172,13 @@ def test_where_nothing_can_be_left_out_the_longest_texts_are_cut_until_all_are_s
     assert with_longest_cut(()) is None
 
 
-def test_what_an_earlier_compaction_put_there_is_no_exchange() -> None:
+def test_messages_added_by_an_earlier_compaction_are_no_exchange() -> None:
     note = user_message("[a file]", "f", Origin.ATTACHMENT, {compact.RESTORED: ["files"]})
     assert last_exchange([*TALK, note], 10_000) == ()
     assert split_pending([*TALK, note, prompt("p3")]) == ((*TALK, note), (prompt("p3"),))
 
 
-def test_a_copy_says_nothing_of_what_its_original_used_and_names_it() -> None:
+def test_a_copy_has_no_usage_and_names_its_original() -> None:
     copy = said_again(said_again(called("c1", "t1"), "c2"), "c3")
     assert copy.usage is None
     assert copy.content == called("c1", "t1").content
@@ -189,7 +189,7 @@ def test_a_copy_says_nothing_of_what_its_original_used_and_names_it() -> None:
 # ------------------------------------------------------------------------------------------------------------ pinned
 
 
-def test_pinned_blocks_are_said_again_word_for_word_also_after_the_next_compaction() -> None:
+def test_pinned_blocks_are_repeated_verbatim_even_after_the_next_compaction() -> None:
     pinned = frozenset({"r1:0", "p1:0", "gone:0"})
     blocks, meta = pinned_content(TALK, pinned)
     assert [block.text.rpartition("\n")[2] for block in blocks if isinstance(block, TextBlock)] == ["do it", "seen"]
@@ -216,7 +216,7 @@ def test_a_copy_of_a_pinned_block_is_pinned() -> None:
 # ---------------------------------------------------------------------------------------------------------- the log
 
 
-def test_everything_stands_in_its_order_behind_the_boundary() -> None:
+def test_all_parts_follow_the_boundary_in_order() -> None:
     made = compacted(
         pieces(
             prompts=word_for_word(["look at this"], 100),
@@ -246,7 +246,7 @@ def test_the_instruction_forbids_tools_and_takes_a_focus() -> None:
 
 
 @pytest.mark.parametrize("written", range(3))
-def test_a_compaction_that_was_not_written_whole_does_not_count(written: int) -> None:
+def test_an_incompletely_written_compaction_does_not_count(written: int) -> None:
     new = compacted(pieces(pending=(prompt("p3"),)), SequentialIds().new)
     log = after(TALK, *new)
     torn = log[: len(TALK) + 1 + written]
@@ -258,7 +258,7 @@ def test_a_compaction_that_was_not_written_whole_does_not_count(written: int) ->
     assert ContextView().wire(later) == ContextView().wire([*new, prompt("p9")] if whole else [*TALK, prompt("p9")])
 
 
-def test_an_undone_compaction_gives_back_the_one_before_it() -> None:
+def test_undoing_a_compaction_restores_the_previous_one() -> None:
     first = compacted(pieces(summary="one"), SequentialIds(1).new)
     log = after(TALK, *first)
     second = compacted(pieces(summary="two"), SequentialIds(50).new)
@@ -301,7 +301,7 @@ def logs(draw: st.DrawFn) -> list[Message]:
 
 
 @given(logs(), st.integers(0, 2_000), st.booleans(), st.data())
-def test_whatever_is_compacted_the_request_is_valid_and_has_what_was_pinned(
+def test_any_compaction_gives_a_valid_request_with_all_pins(
     log: list[Message], budget: int, open_end: bool, data: st.DataObject
 ) -> None:
     old, pending = split_pending(log)

@@ -1,4 +1,4 @@
-"""Edits over a log: what they show, as the same bytes each time, and that nothing in the log changes."""
+"""Edits over a log: the same bytes each time, and the log itself never changes."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_an_undone_compaction_counts_as_never_written() -> None:
     assert edits.in_force(log) == (*LOG, later)
 
 
-def test_what_edits_freed_since_the_last_usage_is_taken_off_the_estimate() -> None:
+def test_tokens_freed_since_the_last_usage_are_subtracted_from_the_estimate() -> None:
     from dataclasses import replace
 
     from agentcli.core.usage import Usage
@@ -104,7 +104,7 @@ EDIT = st.one_of(
 
 
 @given(st.lists(EDIT, max_size=12))
-def test_any_edits_give_a_valid_request_and_come_back_from_a_file_as_they_were(made: list[ContextEdit]) -> None:
+def test_any_edits_give_a_valid_request_and_survive_the_session_file(made: list[ContextEdit]) -> None:
     one, other = ContextView(), ContextView()
     one.edit(made)
     other.edit([edit_from_dict(json.loads(json.dumps(edit_to_dict(edit)))) for edit in made])
@@ -113,11 +113,11 @@ def test_any_edits_give_a_valid_request_and_come_back_from_a_file_as_they_were(m
     assert conversation(4) == LOG, "the log is as it was"
 
 
-def test_a_block_is_named_by_its_message_and_place() -> None:
+def test_a_block_is_identified_by_its_message_and_index() -> None:
     assert block_id(LOG[1], 1) == "a0:1"
 
 
-def test_a_collapse_or_an_undo_whose_end_was_lost_hides_nothing_of_what_follows() -> None:
+def test_a_collapse_or_an_undo_whose_end_was_lost_hides_no_later_messages() -> None:
     edits = Edits()
     edits.add(ContextEdit(kind="collapse", target="p1", through="gone", text="x"))
     assert edits.shown(LOG) == tuple(LOG)

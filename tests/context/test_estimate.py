@@ -1,4 +1,4 @@
-"""The estimate: by kinds of characters, near what the API counted, and nearer once responses have told the truth."""
+"""The token estimate: by kinds of characters, close to the API's count, and closer after responses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.context.logs import talks
 PAIRS = json.loads((Path(__file__).parent.parent / "data" / "token_counts.json").read_text())["pairs"]
 
 
-def test_what_the_api_counted_is_met_within_a_tenth_over_all_kinds_of_text() -> None:
+def test_estimates_are_within_a_tenth_of_the_api_for_all_kinds_of_text() -> None:
     assert sum(weigh(pair["kinds"]) for pair in PAIRS) == pytest.approx(sum(pair["tokens"] for pair in PAIRS), rel=0.1)
     shares = [weigh(pair["kinds"]) / pair["tokens"] for pair in PAIRS]
     assert sum(0.85 < share < 1.15 for share in shares) >= len(shares) - 2, "foreign prose is denser"
@@ -54,7 +54,7 @@ def test_any_text_has_a_size_and_every_character_counts_once(text: str) -> None:
     assert text_tokens(text) >= 0
 
 
-def test_a_picture_costs_what_its_pixels_do() -> None:
+def test_the_cost_of_an_image_follows_its_pixels() -> None:
     def png(width: int, height: int) -> ImageBlock:
         head = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + width.to_bytes(4, "big") + height.to_bytes(4, "big")
         data = base64.b64encode(head + bytes(200)).decode()
@@ -108,7 +108,7 @@ def turn(number: int, text: str, usage: Usage) -> list[Message]:
 
 @pytest.mark.parametrize("letters", [4, 5, 6])
 @pytest.mark.parametrize("density", [0.7, 0.9, 1.0, 1.2, 1.5])
-def test_after_two_true_usages_an_addition_is_met_within_a_tenth(letters: int, density: float) -> None:
+def test_after_two_reported_usages_an_addition_is_estimated_within_a_tenth(letters: int, density: float) -> None:
     first, second = mixed(1), mixed(2)
     log = [
         Message("user", (TextBlock("go"),), "p", Origin.PROMPT),
@@ -119,7 +119,7 @@ def test_after_two_true_usages_an_addition_is_met_within_a_tenth(letters: int, d
     assert added == pytest.approx(tokenizer(second, letters, density) + 14, rel=0.1)
 
 
-def test_the_same_is_learnt_turn_by_turn_as_from_a_log_that_was_loaded() -> None:
+def test_learning_turn_by_turn_equals_learning_from_a_loaded_log() -> None:
     log = [Message("user", (TextBlock("go"),), "p", Origin.PROMPT)]
     true = 5_000
     growing = Estimator()
@@ -143,7 +143,7 @@ def dense_log(density: float = 1.4) -> list[Message]:
     return log
 
 
-def test_what_was_learnt_before_a_compaction_is_known_when_the_session_is_resumed_after_it() -> None:
+def test_a_learned_density_survives_a_compaction_and_a_resume() -> None:
     log = dense_log()
     living = ContextView()
     living.estimate(log, 0)
@@ -154,7 +154,7 @@ def test_what_was_learnt_before_a_compaction_is_known_when_the_session_is_resume
     assert resumed.estimator.density == living.estimator.density > 1.2
 
 
-def test_what_was_cleared_since_teaches_nothing_wrong() -> None:
+def test_content_cleared_meanwhile_does_not_distort_learning() -> None:
     log, true = dense_log(), ContextView()
     true.estimate(log, 0)
     resumed = ContextView()
@@ -164,7 +164,7 @@ def test_what_was_cleared_since_teaches_nothing_wrong() -> None:
     assert resumed.estimator.density == pytest.approx(true.estimator.density, rel=0.02)
 
 
-def test_where_old_content_changed_in_between_nothing_is_learnt() -> None:
+def test_nothing_is_learned_when_old_content_changed_in_between() -> None:
     from dataclasses import replace
 
     text = mixed(3)
@@ -179,7 +179,7 @@ def test_where_old_content_changed_in_between_nothing_is_learnt() -> None:
     assert estimator.density == 1.0
 
 
-def test_what_cannot_be_true_teaches_nothing() -> None:
+def test_an_impossible_usage_is_not_learned_from() -> None:
     for wrong in (Usage(1, 60), Usage(900_000, 60), Usage(0, 0)):
         log = [*turn(1, mixed(1), Usage(5_000, 60)), *turn(2, mixed(2), wrong)]
         estimator = Estimator()
@@ -187,7 +187,7 @@ def test_what_cannot_be_true_teaches_nothing() -> None:
         assert estimator.density == 1.0
 
 
-def test_thinking_that_the_next_prompt_drops_teaches_nothing() -> None:
+def test_dropped_thinking_is_not_learned_from() -> None:
     thought = Message(
         "assistant", (ThinkingBlock("hm", "s"), TextBlock("so")), "a", Origin.REPLY, usage=Usage(1_000, 900)
     )
@@ -199,7 +199,7 @@ def test_thinking_that_the_next_prompt_drops_teaches_nothing() -> None:
 
 
 @given(talks(), st.integers(0, 10_000))
-def test_the_estimate_is_the_last_usage_and_what_came_since(log: list[Message], overhead: int) -> None:
+def test_the_estimate_is_the_last_usage_plus_later_content(log: list[Message], overhead: int) -> None:
     assert Estimator().context(log, overhead) >= 0
     untold = [message for message in log if message.usage is None]
     assert Estimator().context(untold, overhead) == overhead + sum(map(message_tokens, untold))

@@ -1,4 +1,4 @@
-"""The estimate over a long conversation of all kinds of text, against servers that count by rules of their own."""
+"""The token estimate over a long mixed conversation, against servers that count differently."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def conversation(count: Count, seed: int) -> list[Turn]:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("rule", RULES)
-def test_a_mixed_conversation_is_met_within_a_tenth_once_the_server_is_known(rule: str, seed: int) -> None:
+def test_a_mixed_conversation_is_estimated_within_a_tenth_after_learning(rule: str, seed: int) -> None:
     turns = conversation(RULES[rule], seed)[CALIBRATED_AFTER:]
     assert max(turn.error for turn in turns) <= 0.10
     # The whole begins with the last true usage, which flatters: what was truly estimated has to be right as well.

@@ -1,4 +1,4 @@
-"""Microcompact: old results that can be had again are cleared, in batches, when there is a reason to."""
+"""Microcompact: old results that can be produced again are cleared in batches when it pays off."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def targets(plan: StepPlan | None) -> list[str]:
     return [] if plan is None else [edit.target for edit in plan.edits]
 
 
-def test_all_but_the_newest_are_cleared_and_the_line_says_what_it_was() -> None:
+def test_all_but_the_newest_results_are_cleared_with_a_line_naming_each() -> None:
     talk, blocks = read_much(12)
     plan = Microcompact(keep=8).plan(talk.log, situation())
     assert targets(plan) == blocks[:4]
@@ -37,21 +37,21 @@ def test_all_but_the_newest_are_cleared_and_the_line_says_what_it_was() -> None:
     assert plan.freed > 4 * 3_000
 
 
-def test_below_the_threshold_only_a_cold_cache_is_a_reason() -> None:
+def test_below_the_threshold_results_are_cleared_only_with_a_cold_cache() -> None:
     talk, blocks = read_much(12)
     step = Microcompact(keep=8)
     assert step.plan(talk.log, situation(50_000)) is None
     assert targets(step.plan(talk.log, situation(50_000, cache_cold=True))) == blocks[:4]
 
 
-def test_little_is_not_worth_it() -> None:
+def test_a_small_gain_is_not_worth_clearing() -> None:
     talk, _blocks = read_much(12, words=300)
     assert Microcompact(keep=8).plan(talk.log, situation()) is None
     small = ContextState(estimate=9_000, usable=10_000)
     assert Microcompact(keep=8).plan(talk.log, small) is not None, "a tenth of a small window is worth it"
 
 
-def test_what_may_not_be_there_a_second_time_stays() -> None:
+def test_a_result_that_cannot_be_repeated_stays() -> None:
     talk = Talk()
     talk.prompt("go")
     for name in ("mcp__docs__read", "Task", "AskUserQuestion", "Edit", "ExitPlanMode"):
@@ -60,14 +60,14 @@ def test_what_may_not_be_there_a_second_time_stays() -> None:
     assert Microcompact(keep=0).plan(talk.log, situation()) is None
 
 
-def test_pinned_ones_and_the_newest_exchange_stay_whatever_is_to_be_kept() -> None:
+def test_pinned_results_and_the_newest_exchange_always_stay() -> None:
     talk, blocks = read_much(6, words=4_000)
     step = Microcompact(keep=0)
     assert targets(step.plan(talk.log, situation(pinned=frozenset([blocks[1]])))) == [blocks[0], *blocks[2:5]]
     assert targets(step.plan(talk.log, situation())) == blocks[:5], "a pin can be taken away again"
 
 
-def test_planning_again_gives_nothing_until_there_is_a_new_batch() -> None:
+def test_planning_again_clears_nothing_until_there_are_new_results() -> None:
     talk, blocks = read_much(12)
     edits = Edits()
     step = Microcompact(keep=8)
@@ -84,7 +84,7 @@ def test_planning_again_gives_nothing_until_there_is_a_new_batch() -> None:
     assert targets(Microcompact(keep=8).plan(talk.log, situation(edits=edits))) == blocks[4:8], "also when resumed"
 
 
-def test_what_was_brought_back_and_is_not_pinned_any_more_is_cleared_again() -> None:
+def test_a_restored_result_is_cleared_again_after_unpinning() -> None:
     talk, blocks = read_much(12, words=4_000)
     edits = Edits()
     step = Microcompact(keep=8)
@@ -102,7 +102,7 @@ def test_what_was_brought_back_and_is_not_pinned_any_more_is_cleared_again() -> 
     assert blocks[0] not in targets(step.plan(talk.log, situation(edits=edits)))
 
 
-def test_where_a_large_result_was_put_stays_known() -> None:
+def test_the_path_of_a_stored_large_result_is_kept() -> None:
     talk = Talk()
     talk.prompt("go")
     block = talk.call("Bash", {"command": "make\x1b[31m all\n" + "x" * 500}, "noise " * 20_000)
@@ -121,7 +121,7 @@ def test_where_a_large_result_was_put_stays_known() -> None:
     assert len(text) < 500
 
 
-def test_old_pictures_that_can_be_read_again_go_too() -> None:
+def test_old_images_that_can_be_read_again_are_cleared_too() -> None:
     talk = Talk()
     talk.prompt("go")
     shots = [talk.call("Read", {"file_path": f"/{number}.png"}, (PIXEL,)) for number in range(8)]

@@ -86,14 +86,14 @@ def test_normalising_twice_changes_nothing(log: list[Message]) -> None:
 
 
 @given(logs(), logs())
-def test_remembering_changes_nothing_but_the_work(log: list[Message], more: list[Message]) -> None:
+def test_caching_changes_only_the_amount_of_work(log: list[Message], more: list[Message]) -> None:
     memory = NormaliseCache()
     grown = log + more
     for shown in (log, *(grown[: len(log) + count] for count in range(len(more) + 1)), more, log):
         assert normalise(shown, memory) == normalise(shown)
 
 
-def test_what_was_sent_stays_as_it_was_when_the_log_grows() -> None:
+def test_sent_messages_do_not_change_when_the_log_grows() -> None:
     """The prefix is not only equal but the same objects, so that it encodes to the same bytes for free."""
     memory = NormaliseCache()
     log = [
@@ -107,7 +107,7 @@ def test_what_was_sent_stays_as_it_was_when_the_log_grows() -> None:
     assert all(old is new for old, new in zip(first, second, strict=False))
 
 
-def test_only_what_is_new_is_checked_for_its_pairs() -> None:
+def test_only_new_messages_are_checked_for_pairing() -> None:
     call: Json = {"role": "assistant", "content": [{"type": "tool_use", "id": "a"}]}
     result: Json = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}]}
     check_pairing([call, result], 1)
@@ -118,7 +118,7 @@ def test_only_what_is_new_is_checked_for_its_pairs() -> None:
         check_pairing([call, result, result], 2)
 
 
-def test_thinking_stays_where_it_leads_somewhere_and_goes_where_it_does_not() -> None:
+def test_thinking_is_kept_before_content_and_removed_when_alone() -> None:
     thought = ThinkingBlock("hm", "sig")
     log = [
         Message("user", (TextBlock("go"),), "1", Origin.PROMPT),

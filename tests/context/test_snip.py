@@ -1,4 +1,4 @@
-"""Snip: only what is provably superseded goes, and a line says why."""
+"""Snip: only provably superseded content is removed, with a line that says why."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def planned(talk: Talk, situation: ContextState = SITUATION) -> dict[str, str]:
     return {} if plan is None else {edit.target: edit.text for edit in plan.edits}
 
 
-def test_an_older_reading_goes_when_its_lines_were_read_again() -> None:
+def test_an_older_read_is_removed_when_its_lines_were_read_again() -> None:
     talk = Talk()
     talk.prompt("go")
     part = talk.call("Read", {"file_path": "/a.py", "offset": 10, "limit": 90}, numbered(10, 99))
@@ -56,7 +56,7 @@ def test_the_whole_file_covers_lines_that_it_no_longer_has() -> None:
     assert planned(talk) == {old: READ_AGAIN}
 
 
-def test_a_failed_reading_supersedes_nothing() -> None:
+def test_a_failed_read_supersedes_nothing() -> None:
     talk = Talk()
     talk.prompt("go")
     talk.call("Read", {"file_path": "/a.py"}, numbered(1, 100))
@@ -64,7 +64,7 @@ def test_a_failed_reading_supersedes_nothing() -> None:
     assert planned(talk) == NOTHING
 
 
-def test_a_file_that_was_written_whole_needs_no_older_reading() -> None:
+def test_an_older_read_is_removed_after_the_whole_file_was_written() -> None:
     talk = Talk()
     talk.prompt("go")
     old = talk.call("Read", {"file_path": "/a.py"}, numbered(1, 100))
@@ -75,7 +75,7 @@ def test_a_file_that_was_written_whole_needs_no_older_reading() -> None:
 
 
 @pytest.mark.parametrize("name", ["Edit", "MultiEdit"])
-def test_a_changed_file_needs_no_older_reading_once_most_of_it_was_read_again(name: str) -> None:
+def test_an_older_read_of_a_changed_file_is_removed_once_most_of_it_was_read_again(name: str) -> None:
     talk = Talk()
     talk.prompt("go")
     near = talk.call("Read", {"file_path": "/a.py", "offset": 100}, numbered(100, 200))
@@ -85,7 +85,7 @@ def test_a_changed_file_needs_no_older_reading_once_most_of_it_was_read_again(na
     assert planned(talk) == {near: CHANGED_AND_READ}
 
 
-def test_a_change_alone_supersedes_no_reading() -> None:
+def test_an_edit_alone_supersedes_no_read() -> None:
     talk = Talk()
     talk.prompt("go")
     talk.call("Read", {"file_path": "/a.py"}, numbered(1, 100))
@@ -114,7 +114,7 @@ def test_a_relative_path_is_another_file_in_another_folder() -> None:
     assert planned(talk) == NOTHING
 
 
-def test_pictures_of_tools_age_by_replies_and_those_of_people_by_prompts() -> None:
+def test_tool_images_age_by_replies_and_user_images_by_prompts() -> None:
     talk = Talk()
     prompt = talk.prompt("like this", PIXEL)
     shot = talk.call("mcp__browser__shot", {}, (TextBlock("Taken at 10:00"), PIXEL))
@@ -127,7 +127,7 @@ def test_pictures_of_tools_age_by_replies_and_those_of_people_by_prompts() -> No
     assert planned(talk) == {shot: f"Taken at 10:00\n{OLD_PICTURE}", f"{prompt}:1": OLD_PICTURE}
 
 
-def test_the_newest_exchange_and_what_is_pinned_stay() -> None:
+def test_the_newest_exchange_and_pinned_content_stay() -> None:
     talk = Talk()
     talk.prompt("go")
     talk.calls(
@@ -146,7 +146,7 @@ def test_the_newest_exchange_and_what_is_pinned_stay() -> None:
     assert [edit.target for edit in plan.edits] == ["m2:0"]
 
 
-def test_nothing_points_to_what_is_not_shown_and_nothing_is_decided_twice() -> None:
+def test_no_note_refers_to_hidden_content_and_nothing_is_decided_twice() -> None:
     talk = Talk()
     talk.prompt("go")
     old = talk.call("Read", {"file_path": "/a.py"}, numbered(1, 100))
@@ -182,7 +182,7 @@ def test_another_conversation_is_read_from_the_start() -> None:
 
 
 def test_lines_are_recognised_as_read_shows_them(tmp_path: Path) -> None:
-    """The form belongs to the tool: this fails when it changes."""
+    """Fails when the tool changes its output format."""
     (tmp_path / "long.txt").write_text("".join(f"word {number}\n" for number in range(3_000)))
 
     async def read(**input: int) -> str:

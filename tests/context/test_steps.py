@@ -50,14 +50,14 @@ def test_one_freed_token_pays_for_one_and_three_quarters_rewritten_ones() -> Non
     assert worth_it(freeing(1_000), 10_000, at(10_000 + 1_000 + 1_800, turns_to_come=30))
 
 
-def test_what_costs_nothing_is_worth_it_and_what_frees_nothing_is_not() -> None:
+def test_a_free_change_is_worthwhile_and_one_without_gain_is_not() -> None:
     assert worth_it(freeing(1), 30_000, at(30_000)), "all of it is behind the cache"
     assert worth_it(freeing(1), 0, at(40_000, cache_cold=True))
     assert not worth_it(freeing(0), 30_000, at(0))
     assert worth_it(freeing(0, must=True), 0, at(40_000))
 
 
-def test_near_the_limit_room_counts_for_more_than_the_cache() -> None:
+def test_near_the_limit_space_matters_more_than_the_cache() -> None:
     assert worth_it(freeing(1_000), 0, ContextState(estimate=86_000, usable=100_000, cached=86_000))
     assert not worth_it(freeing(156), 0, ContextState(estimate=86_000, usable=100_000, cached=86_000)), (
         "that is no room"
@@ -77,7 +77,7 @@ def test_the_price_of_the_model_counts() -> None:
     assert not worth_it(freeing(1_000), 0, at(2_000, price=steep))
 
 
-def test_a_step_past_a_limit_of_its_own_makes_room_before_the_limit_of_all() -> None:
+def test_a_change_that_makes_room_is_worthwhile_even_below_the_limit() -> None:
     below = ContextState(estimate=76_000, usable=100_000, cached=76_000, turns_to_come=1)
     assert not worth_it(freeing(20_000), 0, below)
     assert worth_it(replace(freeing(20_000), for_room=True), 0, below)
@@ -89,14 +89,14 @@ def test_an_hour_s_cache_costs_more_to_write_again() -> None:
     assert not worth_it(freeing(1_000), 10_000, at(10_000 + 1_000 + 1_700, long_lived=True))
 
 
-def test_turns_are_expected_by_the_course_of_the_work_and_its_bound() -> None:
+def test_the_expected_number_of_turns_follows_the_work_and_is_bounded() -> None:
     assert [expected_turns(turn, None) for turn in (1, 3, 30)] == [1, 3, 20]
     assert [expected_turns(turn, 5) for turn in (1, 3, 4, 5, 6)] == [1, 3, 2, 1, 1]
     assert expected_turns(2, None, earlier=9) == 11
     assert expected_turns(5, 5, earlier=9) == 10, "the bound is for one prompt"
 
 
-def test_the_newest_exchange_is_what_is_being_answered_or_was_answered_last() -> None:
+def test_the_newest_exchange_is_the_open_or_the_last_answered_one() -> None:
     talk = Talk()
     assert newest_exchange(talk.log) == 0
     talk.prompt("go")
@@ -133,7 +133,7 @@ def long_talk() -> tuple[Talk, list[str]]:
     return talk, [talk.call("Bash", {"command": str(n)}, "some words of output " * 500) for n in range(10)]
 
 
-def test_a_change_of_what_was_sent_is_told_with_its_reason_and_is_in_the_view_at_once() -> None:
+def test_a_change_of_sent_content_is_reported_with_its_reason_and_visible_at_once() -> None:
     talk, blocks = long_talk()
     view = ContextView()
     events = ran(Pipeline([Fixed("snip", blocks[8], 9_000)]), view, talk.log, lambda freed: at(25_000 - freed))
@@ -148,13 +148,13 @@ def test_a_change_of_what_was_sent_is_told_with_its_reason_and_is_in_the_view_at
     assert shown_text(view, talk.log, blocks[8]) == "x"
 
 
-def test_a_change_of_what_was_never_sent_breaks_nothing() -> None:
+def test_a_change_of_unsent_content_breaks_nothing() -> None:
     talk, blocks = long_talk()
     events = ran(Pipeline([Fixed("budget", blocks[9], 10)]), ContextView(), talk.log, lambda _freed: at(0))
     assert [type(event) for event in events] == [ContextEdited]
 
 
-def test_what_was_not_worth_breaking_the_prefix_for_comes_along_when_it_is_broken_anyway() -> None:
+def test_small_changes_are_made_when_the_prefix_is_broken_anyway() -> None:
     talk, blocks = long_talk()
     small = Fixed("snip", blocks[5], 50)
     large = Fixed("microcompact", blocks[1], 20_000)
@@ -164,7 +164,7 @@ def test_what_was_not_worth_breaking_the_prefix_for_comes_along_when_it_is_broke
     assert [event.step for event in events if isinstance(event, ContextEdited)] == ["microcompact", "snip"]
 
 
-def test_a_drain_has_broken_the_prefix_already() -> None:
+def test_a_drain_counts_as_a_broken_prefix() -> None:
     talk, blocks = long_talk()
     talk.prompt("more")
     talk.answer()
@@ -181,7 +181,7 @@ def test_a_drain_has_broken_the_prefix_already() -> None:
     assert [event.step for event in ran(pipeline, view, talk.log, lambda _freed: less)] == ["snip"]
 
 
-def test_a_step_does_nothing_before_the_one_before_it_is_on_record() -> None:
+def test_a_step_waits_until_the_previous_one_is_recorded() -> None:
     talk, blocks = long_talk()
     view = ContextView()
     steps = [Fixed("snip", blocks[1], 9_000), Fixed("microcompact", blocks[2], 9_000)]
@@ -193,7 +193,7 @@ def test_a_step_does_nothing_before_the_one_before_it_is_on_record() -> None:
     assert next(running, None) is None
 
 
-def test_until_the_next_reply_the_cache_has_nothing_behind_the_broken_place() -> None:
+def test_until_the_next_reply_nothing_is_cached_after_the_break() -> None:
     talk, blocks = long_talk()
     view = ContextView()
     seen: list[int] = []
@@ -226,7 +226,7 @@ def test_steps_that_are_switched_off_do_not_run_and_pins_bind_every_step() -> No
     assert ran(Pipeline([step]), ContextView(), [], lambda _freed: cold) == []
 
 
-def test_what_a_step_frees_lowers_the_estimate_by_that_and_the_next_request_too() -> None:
+def test_freed_tokens_lower_the_estimate_and_the_next_request_equally() -> None:
     talk, blocks = long_talk()
     talk.answer("Done.", Usage(28_000, 20))
     talk.prompt("more")
@@ -244,7 +244,7 @@ def test_what_a_step_frees_lowers_the_estimate_by_that_and_the_next_request_too(
     assert shown_text(view, talk.log, blocks[0]).startswith("[Cleared to make room")
 
 
-def test_what_was_never_sent_is_not_taken_off_the_estimate_twice() -> None:
+def test_unsent_content_is_not_subtracted_from_the_estimate_twice() -> None:
     talk = Talk()
     talk.prompt("go")
     talk.answer("I look.", Usage(5_000, 20))
@@ -255,7 +255,7 @@ def test_what_was_never_sent_is_not_taken_off_the_estimate_twice() -> None:
     assert 5_020 < view.estimate(talk.log, 0) < 6_500
 
 
-def test_messages_under_a_collapse_are_not_looked_at() -> None:
+def test_collapsed_messages_are_skipped() -> None:
     talk = Talk()
     talk.prompt("go")
     first = talk.call("Read", {"file_path": "/a"}, numbered(1, 200))
@@ -302,7 +302,7 @@ situations = st.builds(
 
 @CHECKS
 @given(talks(), st.permutations(range(3)), st.data(), situations)
-def test_any_log_any_order_any_pins_give_a_valid_request_with_all_that_has_to_be_in_it(
+def test_any_log_order_and_pins_give_a_valid_request_with_all_required_content(
     log: list[Message], order: list[int], data: st.DataObject, basis: ContextState
 ) -> None:
     kept = copy.deepcopy(log)
@@ -357,7 +357,7 @@ def test_sent_messages_change_only_with_a_reported_edit(log: list[Message], orde
 @pytest.mark.parametrize("step", range(3))
 @CHECKS
 @given(log=talks())
-def test_a_step_that_has_seen_the_beginning_plans_as_one_that_has_not(step: int, log: list[Message]) -> None:
+def test_incremental_planning_equals_planning_from_the_start(step: int, log: list[Message]) -> None:
     used = steps_in([step])[0]
     situation = at(0, cache_cold=True)
     for end in range(len(log)):

@@ -28,18 +28,18 @@ LOG = [
 ]  # fmt: skip
 
 
-def test_only_what_follows_the_last_boundary_is_shown() -> None:
+def test_only_messages_after_the_last_boundary_are_included() -> None:
     boundary = Message("user", (), "b", Origin.BOUNDARY)
     assert Edits().in_force([*LOG, boundary, LOG[0]]) == (LOG[0],)
     assert Edits().in_force(LOG) == tuple(LOG)
 
 
-def test_user_context_stands_in_front_and_not_in_the_log() -> None:
+def test_the_user_context_precedes_the_messages_and_is_not_in_the_log() -> None:
     wire = ContextView("House rules.").wire(LOG[:1])
     assert [block["text"] for block in wire[0]["content"]] == ["House rules.", "look at this"]
 
 
-def test_a_repair_reaches_back_and_leaves_what_comes_later_alone() -> None:
+def test_a_repair_changes_earlier_messages_and_leaves_later_ones_alone() -> None:
     view = ContextView()
     view.repair("strip_thinking", "2")
     wire = view.wire(LOG)
@@ -69,7 +69,7 @@ def test_a_declined_prompt_alone_is_left_out() -> None:
     assert "A cat." in str(view.wire(LOG))
 
 
-def test_the_estimate_is_the_last_true_usage_plus_what_came_since() -> None:
+def test_the_estimate_is_the_last_reported_usage_plus_later_content() -> None:
     told = Message("assistant", (TextBlock("x"),), "5", Origin.REPLY, usage=Usage(input_tokens=900, output_tokens=100))
     more = user_message("y" * 350, "6", Origin.PROMPT)
     assert Estimator().context([*LOG, told, more], overhead=5_000) == 1_000 + message_tokens(more)

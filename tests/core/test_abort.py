@@ -28,7 +28,7 @@ def test_callbacks_run_inside_the_call_that_aborts_and_only_once() -> None:
     assert heard == ["a budget", "late budget"]
 
 
-def test_a_child_hears_its_parent_and_not_the_other_way_round() -> None:
+def test_a_child_is_aborted_with_its_parent_but_not_the_reverse() -> None:
     parent = AbortController()
     with AbortController(parent.signal) as first, AbortController(parent.signal) as second:
         first.abort()
@@ -63,7 +63,7 @@ def test_waiting_ends_with_the_reason() -> None:
     assert run_virtual(main) is AbortReason.BUDGET
 
 
-def test_run_gives_the_value_or_raises_and_leaves_nothing_running() -> None:
+def test_run_returns_the_value_or_raises_and_leaves_nothing_running() -> None:
     ended: list[str] = []
 
     async def work(seconds: float) -> str:
@@ -86,7 +86,7 @@ def test_run_gives_the_value_or_raises_and_leaves_nothing_running() -> None:
     assert ended == ["ended", "ended"]
 
 
-def test_what_finished_in_the_same_instant_is_not_thrown_away() -> None:
+def test_a_result_that_finishes_with_the_abort_is_kept() -> None:
     async def main() -> str:
         controller = AbortController()
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()

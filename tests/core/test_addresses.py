@@ -53,12 +53,12 @@ PUBLIC = [
 
 
 @pytest.mark.parametrize("host", PRIVATE)
-def test_it_is_private_or_odd(host: str) -> None:
+def test_private_and_reserved_addresses_are_recognised(host: str) -> None:
     assert is_private_host(host)
 
 
 @pytest.mark.parametrize("host", PUBLIC)
-def test_it_is_public(host: str) -> None:
+def test_public_addresses_are_recognised(host: str) -> None:
     assert not is_private_host(host)
 
 
@@ -118,5 +118,5 @@ def test_a_url_has_one_form(given_text: str, canonical: str) -> None:
         "https://example.com/\ud800",
     ],
 )
-def test_what_could_be_read_in_two_ways_or_carries_a_password_is_refused(text: str) -> None:
+def test_an_ambiguous_address_or_one_with_a_password_is_refused(text: str) -> None:
     assert isinstance(parse_web_address(text), str)

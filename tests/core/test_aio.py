@@ -8,7 +8,7 @@ from agentcli.core.aio import Merge, cancel_and_wait
 from tests.support.virtual import run_virtual
 
 
-def test_items_of_several_producers_come_as_they_happen() -> None:
+def test_items_of_several_producers_arrive_as_they_happen() -> None:
     async def main() -> list[str]:
         merge: Merge[str] = Merge()
 
@@ -99,7 +99,7 @@ def test_closing_cancels_producers_that_wait_for_room() -> None:
     assert run_virtual(main) == ["ended", "ended"]
 
 
-def test_cancel_and_wait_waits_for_slow_cleaning_up_even_when_cancelled_itself() -> None:
+def test_cancel_and_wait_waits_for_slow_cleanup_even_when_cancelled() -> None:
     async def main() -> list[str]:
         done: list[str] = []
 

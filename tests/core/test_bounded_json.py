@@ -35,7 +35,7 @@ def test_json_at_the_limit_of_depth_is_read() -> None:
     assert json.dumps(parse_json(text)) == text
 
 
-def test_brackets_in_strings_are_no_depth() -> None:
+def test_brackets_in_strings_do_not_count_as_depth() -> None:
     text = json.dumps({"code": "[{" * 1_000})
     assert parse_json(text) == {"code": "[{" * 1_000}
 
@@ -46,7 +46,7 @@ def test_numbers_that_json_cannot_give_back_are_refused(text: str) -> None:
         parse_json(f'{{"a": {text}}}')
 
 
-def test_what_is_no_json_is_a_decode_error() -> None:
+def test_invalid_json_is_a_decode_error() -> None:
     with pytest.raises(json.JSONDecodeError):
         parse_json("{")
 

@@ -40,7 +40,9 @@ def _make(folder: Path, kind: str) -> Path:
         *("a link to itself", "a dangling link", "missing"),
     ],
 )
-def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_anything_but_a_regular_file_is_refused_at_once(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)  # a socket's name has little room
     path = _make(Path(), kind)
     found = read_bounded(path, 100)

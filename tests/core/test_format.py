@@ -92,7 +92,7 @@ def test_money_is_close_and_in_order(one: float, other: float) -> None:
 
 
 @given(st.floats(0, 1, exclude_max=True), st.integers(0, 2))
-def test_a_part_is_never_written_as_nothing_or_as_all(share: float, decimals: int) -> None:
+def test_a_fraction_is_never_shown_as_0_or_100_percent(share: float, decimals: int) -> None:
     text = percent(share, decimals=decimals)
     assert (value_of(text) == 0) == (share == 0)
     assert value_of(text) < 100

@@ -1,4 +1,4 @@
-"""A frozen class behaves as the frozen, slotted dataclass that it stands for."""
+"""A frozen class behaves like the frozen, slotted dataclass that it replaces."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def test_fields_are_set_by_position_and_by_name_and_have_their_defaults() -> Non
     assert Point(tags=["a"], x=1).tags == ["a"]
 
 
-def test_each_value_gets_a_default_of_its_own() -> None:
+def test_each_instance_gets_its_own_default() -> None:
     assert Point(1).tags is not Point(1).tags
 
 
-def test_wrong_arguments_are_refused_as_functions_refuse_them() -> None:
+def test_wrong_arguments_raise_a_type_error_like_a_function() -> None:
     with pytest.raises(TypeError, match=r"Point.__init__\(\) missing 1 required positional argument: 'x'"):
         Point()  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="unexpected keyword argument 'z'"):
@@ -100,7 +100,7 @@ def test_it_shows_its_fields_but_not_the_secret_ones() -> None:
     assert repr(Derived(name="a", secret="s")) == "Derived(agent='', name='a')"
 
 
-def test_the_functions_for_dataclasses_take_it() -> None:
+def test_dataclass_functions_accept_it() -> None:
     assert [spec.name for spec in fields(Derived)] == ["agent", "name", "secret"]
     assert replace(Point(1), y=7) == Point(1, 7)
     assert is_dataclass(Point)
@@ -127,14 +127,14 @@ def test_it_survives_copying_and_pickling() -> None:
     assert deep.tags is not point.tags
 
 
-def test_a_weak_reference_needs_to_be_asked_for() -> None:
+def test_weak_references_are_opt_in() -> None:
     value = Referable(1)
     assert weakref.ref(value)() is value
     with pytest.raises(TypeError):
         weakref.ref(Point(1))
 
 
-def test_a_method_that_the_class_brings_itself_stays() -> None:
+def test_a_method_defined_by_the_class_is_kept() -> None:
     @frozen
     class Loud:
         text: str
@@ -151,6 +151,6 @@ def test_a_method_that_the_class_brings_itself_stays() -> None:
         Loud("")
 
 
-def test_its_documentation_stays() -> None:
+def test_the_docstring_is_kept() -> None:
     assert Derived.__doc__ == "Says what it is."
     assert Point.__doc__ == "Point"

@@ -1,4 +1,4 @@
-"""The fuzzy matcher against every alignment there is."""
+"""The fuzzy matcher, compared with every possible alignment."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_it_finds_the_best_of_all_alignments(seed: int) -> None:
         ("test", "tests/", "latest/x.py"),
     ],
 )
-def test_what_people_mean_scores_higher(query: str, better: str, worse: str) -> None:
+def test_likely_matches_score_higher(query: str, better: str, worse: str) -> None:
     good, bad = fuzzy_match(query, better), fuzzy_match(query, worse)
     assert good is not None
     assert bad is None or good.score > bad.score
@@ -76,7 +76,7 @@ def test_case_matters_only_when_there_is_a_capital() -> None:
     assert fuzzy_match("", "anything") == FuzzyMatch(0, ())
 
 
-def test_folding_keeps_places() -> None:
+def test_folding_keeps_positions() -> None:
     assert len(folded("İstanbul/ẞ")) == len("İstanbul/ẞ")
     found = fuzzy_match("bul", "İstanbul")
     assert found is not None

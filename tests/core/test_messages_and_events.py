@@ -92,7 +92,7 @@ def test_no_object_from_the_wire_is_fatal_and_none_is_lost(data: dict[str, Any])
 
 
 @pytest.mark.parametrize("text", ["a\x00b", "a\ud800b", "\udfff"])
-def test_what_cannot_be_sent_is_replaced(text: str) -> None:
+def test_unencodable_characters_are_replaced(text: str) -> None:
     cleaned = clean_text(text)
     assert "\x00" not in cleaned
     cleaned.encode()
@@ -128,7 +128,7 @@ def test_every_event_makes_the_round_trip_through_json(kind: type[ev.Event], dat
     assert event_from_dict(json.loads(json.dumps(event_to_dict(event)))) == event
 
 
-def test_events_of_a_newer_version_lose_only_what_is_new() -> None:
+def test_events_of_a_newer_version_lose_only_new_fields() -> None:
     data = {**event_to_dict(ev.NoticeRaised(text="x")), "added_later": 1}
     assert event_from_dict(data) == ev.NoticeRaised(text="x")
     with pytest.raises(ValueError, match="Invented"):

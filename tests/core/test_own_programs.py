@@ -1,4 +1,4 @@
-"""How programs of our own are started: where they are looked for, what they see, and that nothing of them is left."""
+"""How agentcli starts its own programs: where they are found, what they see, and that nothing is left running."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def planted(folder: Path, name: str, text: str) -> Path:
 # ------------------------------------------------------------------------------------------------------ environment
 
 
-def test_a_search_path_loses_what_is_relative_in_a_project_or_leads_into_one(tmp_path: Path) -> None:
+def test_a_search_path_loses_relative_and_project_folders(tmp_path: Path) -> None:
     project, outside = tmp_path / "project", tmp_path / "outside"
     (project / ".venv/bin").mkdir(parents=True)
     outside.mkdir()
@@ -47,7 +47,7 @@ def test_a_search_path_loses_what_is_relative_in_a_project_or_leads_into_one(tmp
     assert clean_search_path(f"{project}/.venv/bin", [project]) == os.defpath
 
 
-def test_what_loads_code_into_other_programs_is_left_out(tmp_path: Path) -> None:
+def test_variables_that_load_code_into_programs_are_left_out(tmp_path: Path) -> None:
     dangerous = ("LD_PRELOAD", "DYLD_INSERT_LIBRARIES", "PYTHONPATH", "PYTHONSTARTUP", "BASH_ENV", "ENV", "PERL5OPT")
     dangerous += ("NODE_OPTIONS", "RUBYOPT", "GIT_SSH_COMMAND", "GIT_CONFIG_COUNT", "BASH_FUNC_cat%%", "LESSOPEN")
     given = dict.fromkeys(dangerous, "x") | {"EDITOR": "vi", "AWS_PROFILE": "me", "PATH": SYSTEM}
@@ -78,7 +78,7 @@ async def test_a_program_without_an_absolute_path_is_not_started(tmp_path: Path)
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_program_that_takes_too_long_is_ended_with_its_children(tmp_path: Path) -> None:
+def test_a_program_that_takes_too_long_is_killed_with_its_children(tmp_path: Path) -> None:
     command = shell_command(f"sleep 60 & echo $! > {tmp_path}/pid; wait")
     with pytest.raises(TimeoutError, match="took longer"):
         run_program(command, cwd=tmp_path, environ={"PATH": SYSTEM}, seconds=0.3)

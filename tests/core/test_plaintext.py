@@ -39,7 +39,7 @@ def test_control_sequences_are_removed(given_text: str, expected: str) -> None:
 
 
 @given(st.text(alphabet="ab\x1b[]0;m\x07\\\x9b\x9c\x9dP\r\n\x08\x00"), st.integers(1, 5))
-def test_nothing_a_terminal_obeys_survives_however_it_is_cut(text: str, size: int) -> None:
+def test_no_control_sequence_survives_however_the_text_is_split(text: str, size: int) -> None:
     stripper = ControlStripper()
     pieces = [stripper.feed(text[at : at + size]) for at in range(0, len(text), size)] + [stripper.finish()]
     for result in ("".join(pieces), plain_text(text)):
@@ -80,7 +80,7 @@ HIDDEN = [
 
 
 @pytest.mark.parametrize("code", HIDDEN, ids=hex)
-def test_what_cannot_be_seen_is_spelled_out_for_a_terminal(code: int) -> None:
+def test_invisible_characters_are_spelled_out_for_a_terminal(code: int) -> None:
     assert terminal_text(f"a{chr(code)}b") == f"a<U+{code:04X}>b"
     assert terminal_line(f"a{chr(code)}b") == f"a<U+{code:04X}>b"
     if code not in (0x2028, 0x2029):
@@ -88,7 +88,7 @@ def test_what_cannot_be_seen_is_spelled_out_for_a_terminal(code: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["👨‍👩‍👧 ❤️ 🏳️‍🌈 1️⃣ ©️", "می‌خواهم", "क्‍ष", "שלום", "e\u0301 日本 ｶﾞ", "tab\tand\nline"])
-def test_what_languages_and_emoji_need_stays(text: str) -> None:
+def test_joiners_needed_by_languages_and_emoji_are_kept(text: str) -> None:
     assert terminal_text(text) == text
 
 
@@ -106,14 +106,14 @@ def test_json_for_a_terminal_is_the_same_value(text: str) -> None:
 
 @pytest.mark.parametrize("piece", ["\0", "\x1b", "\x90", "\x1b]0;", "a\b", "\x9b", "\x9d1;", "\x1b[", "\x90a\x1b"])
 def test_a_flood_of_control_sequences_is_removed_in_linear_time(piece: str) -> None:
-    """No clock here: where it looks through the same text again and again, this takes minutes."""
+    """Without a clock: quadratic scanning would take minutes here."""
     flood = piece * (1_000_000 // len(piece))
     stripper = ControlStripper()
     left = stripper.feed(flood) + stripper.finish()
     assert not any(character < " " or "\x7f" <= character <= "\x9f" for character in left)
 
 
-def test_a_text_that_is_nothing_but_a_key_is_known_as_one() -> None:
+def test_a_text_that_is_only_an_api_key_is_recognised() -> None:
     key = "sk-ant-api03-0123456789_abcdefghij-XYZ"
     assert all(map(is_lone_key, (key, f" {key}\n")))
     assert not any(map(is_lone_key, ("", "sk-ant-", "sk-ant-short", f"use {key}", f"{key} please", f"{key}\n{key}")))

@@ -25,7 +25,7 @@ def test_irregular_nouns_and_verbs_are_given() -> None:
     assert [plural(number, "is", "are") for number in (1, 3)] == ["is", "are"]
 
 
-def test_nobody_else_makes_plurals() -> None:
+def test_no_other_module_builds_plurals() -> None:
     root = Path(agentcli.__file__).parent
     found = [
         f"{path.relative_to(root)}:{number}: {line.strip()}"

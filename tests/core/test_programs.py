@@ -22,7 +22,7 @@ def make_program(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("entry", ["{project}/.venv/bin", "{project}/../project/.venv/bin", "{link}", ".venv/bin", ""])
-def test_a_program_in_a_working_directory_is_passed_over(
+def test_a_program_in_a_working_directory_is_skipped(
     entry: str, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "link").symlink_to(project / ".venv" / "bin")
@@ -33,13 +33,13 @@ def test_a_program_in_a_working_directory_is_passed_over(
     assert find_program("tool", f"{path}:{real.parent}", [project]) == str(real)
 
 
-def test_a_link_into_a_working_directory_is_passed_over(project: Path, tmp_path: Path) -> None:
+def test_a_link_into_a_working_directory_is_skipped(project: Path, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "tool").symlink_to(project / ".venv" / "bin" / "tool")
     assert find_program("tool", str(tmp_path / "bin"), [project]) is None
 
 
-def test_a_working_directory_that_is_named_by_a_link_counts_as_what_it_leads_to(project: Path, tmp_path: Path) -> None:
+def test_a_working_directory_given_as_a_link_is_resolved(project: Path, tmp_path: Path) -> None:
     (tmp_path / "other").symlink_to(project)
     assert find_program("tool", str(project / ".venv" / "bin"), [tmp_path / "other"]) is None
 

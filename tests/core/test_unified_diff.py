@@ -97,7 +97,7 @@ def test_names_are_read_as_git_quotes_them(header: str, path: str) -> None:
         ("see diff --git a/x b/x", False),
     ],
 )
-def test_a_diff_is_known_by_its_headers(text: str, expected: bool) -> None:
+def test_a_diff_is_recognised_by_its_headers(text: str, expected: bool) -> None:
     assert is_unified_diff(text) is expected
 
 
@@ -109,7 +109,7 @@ def test_carriage_returns_are_left_out_only_where_every_line_has_one() -> None:
     assert [line.text for line in file.hunks[0].lines] == ["a\r", "a"]
 
 
-def test_the_text_of_each_file_is_cut_out_as_it_stands() -> None:
+def test_the_text_of_each_file_is_extracted_verbatim() -> None:
     text = SHOW[SHOW.index("diff --git") :].replace("\n\ncommit 5678", "")
     assert "".join(split_files(text)) == text
     assert [part.splitlines()[0] for part in split_files(text)] == [

@@ -18,7 +18,7 @@ wires = st.dictionaries(
 
 
 @given(odd | wires)
-def test_whatever_a_server_says_numbers_stay_finite(wire: Any) -> None:
+def test_numbers_stay_finite_for_any_server_response(wire: Any) -> None:
     usage = Usage().updated(wire)
     assert 0 <= usage.context_tokens <= 10 * TOKEN_LIMIT
     assert math.isfinite(Price.of(5, 25).cost(usage))
@@ -30,7 +30,7 @@ def test_a_delta_updates_and_does_not_add() -> None:
     assert (end.input_tokens, end.output_tokens, end.cache_read_input_tokens) == (10, 40, 5)
 
 
-def test_cache_writes_are_kept_apart_by_their_lifetime() -> None:
+def test_cache_writes_are_counted_separately_by_lifetime() -> None:
     usage = Usage().updated(
         {
             "cache_creation_input_tokens": 30,
@@ -50,7 +50,7 @@ def test_a_price_with_a_threshold_counts_the_whole_prompt() -> None:
     assert price.cost(cached) == pytest.approx((0.5 + 200_000 * 0.05 + 100 * 2.5) / million)
 
 
-def test_totals_know_what_they_do_not_know() -> None:
+def test_totals_record_unknown_prices() -> None:
     totals = Totals().adding("a", Usage(input_tokens=1), 0.5).adding("b", Usage(output_tokens=2), None)
     assert totals.usage == Usage(input_tokens=1, output_tokens=2)
     assert totals.cost_usd == 0.5

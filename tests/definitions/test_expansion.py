@@ -29,17 +29,17 @@ def test_arguments_are_filled_in(body: str, arguments: str, filled: str) -> None
     assert fill_arguments(body, arguments) == filled
 
 
-def test_an_unclosed_quote_is_a_letter() -> None:
+def test_an_unclosed_quote_is_an_ordinary_character() -> None:
     assert split_arguments("it's here") == ["it's", "here"]
 
 
-def test_commands_are_parts_with_their_line_and_arguments() -> None:
+def test_commands_are_separate_parts_with_line_and_arguments() -> None:
     body = "State:\n!`git diff $1`\nGo."
     assert expand(body, "HEAD") == ("State:\n", ShellPart("git diff HEAD", 2), "\nGo.")
 
 
 @pytest.mark.parametrize("body", ["not!`a`", "``!`a```", "\\!`a`", "! `a`", "!`a\nb`"])
-def test_other_marks_are_no_commands(body: str) -> None:
+def test_other_exclamation_marks_are_no_commands(body: str) -> None:
     assert expand(body, "") == (body,)
 
 

@@ -32,7 +32,7 @@ def library(project: Path, *, trusted: bool = True, digests: dict[str, str] | No
     return found
 
 
-def test_commands_of_every_place_are_found_with_folders_as_namespaces(project: Path) -> None:
+def test_commands_are_found_in_every_location_with_folders_as_namespaces(project: Path) -> None:
     write(project / ".agentcli/commands/review.md", "Review it.")
     write(project / ".claude/commands/web/page.md", "---\ndescription: A page\n---\nMake a page.")
     write(project.parent / ".config/agentcli/commands/mine.md", "# Mine\nDo it.")
@@ -62,7 +62,7 @@ def test_skills_of_all_three_conventions_are_found(project: Path) -> None:
     assert list(library(project).skills) == ["agentcli", "agents", "claude"]
 
 
-def test_a_skill_says_who_may_start_it_and_with_which_tools(project: Path) -> None:
+def test_a_skill_declares_who_may_start_it_and_its_tools(project: Path) -> None:
     text = "---\nname: Deploy\ndescription: d\nallowed-tools: Bash(make:*), Read\ndisable-model-invocation: true\n---\n"
     write(project / ".claude/skills/ship/SKILL.md", text)
     skill = library(project).skills["deploy"]
@@ -98,7 +98,7 @@ def test_a_file_that_cannot_be_used_is_named_with_its_line(project: Path, name: 
     assert problem in one.text
 
 
-def test_a_fifo_and_links_in_a_circle_do_not_stop_it(project: Path) -> None:
+def test_a_fifo_and_circular_links_do_not_block_loading(project: Path) -> None:
     folder = project / ".agentcli/commands"
     folder.mkdir(parents=True)
     os.mkfifo(folder / "pipe.md")
@@ -117,7 +117,7 @@ def test_too_many_files_are_cut_off(project: Path) -> None:
     assert "More than" in found.problems[0].text
 
 
-def test_a_change_is_noticed_and_no_change_is_none(project: Path) -> None:
+def test_a_refresh_reports_only_real_changes(project: Path) -> None:
     path = write(project / ".agentcli/commands/x.md", "one")
     found = library(project)
     assert not found.refresh()

@@ -1,4 +1,4 @@
-"""The usage that the demo reports: sizes that fit the request, and a cache that works like the true one."""
+"""The usage that the demo reports: sizes that fit the request, and a cache that works like the real one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def parts(usage: Json) -> tuple[int, int, int]:
     return usage["cache_read_input_tokens"], usage["cache_creation_input_tokens"], usage["input_tokens"]
 
 
-def test_what_was_sent_before_is_read_and_only_the_rest_is_new() -> None:
+def test_repeated_content_is_read_from_the_cache_and_only_the_rest_is_new() -> None:
     billing = Billing()
     read, new, fresh = parts(billing.usage(body("a" * 4_000), 5))
     assert read == 0
@@ -32,20 +32,20 @@ def test_what_was_sent_before_is_read_and_only_the_rest_is_new() -> None:
     assert again[2] == 0
 
 
-def test_another_effort_finds_nothing() -> None:
+def test_another_effort_misses_the_cache() -> None:
     billing = Billing()
     billing.usage(body("a"), 5)
     assert parts(billing.usage(body("a"), 5))[0] > 0
     assert parts(billing.usage(body("a", effort="low"), 5))[0] == 0
 
 
-def test_a_changed_beginning_finds_only_what_is_before_it() -> None:
+def test_a_changed_prefix_is_cached_only_up_to_the_change() -> None:
     billing = Billing()
     billing.usage(body("a" * 9_000), 5)
     assert 2_000 <= parts(billing.usage(body("b" * 9_000), 5))[0] <= 2_050
 
 
-def test_a_small_request_is_not_kept() -> None:
+def test_a_small_request_is_not_cached() -> None:
     billing = Billing()
     small = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
     assert parts(billing.usage(small, 7)) == parts(billing.usage(small, 7))

@@ -1,5 +1,4 @@
-"""The director as a function: whatever the person does, the next reply fits, and every request on the way is one that
-the API accepts."""
+"""The director as a function: the next reply fits any user action, and the API would accept every request."""
 
 from __future__ import annotations
 
@@ -142,7 +141,7 @@ def test_the_fix_reads_in_parallel_sees_the_test_fail_edits_meets_a_limit_and_pr
         ("nyn", True, "but not tested"),
     ],
 )
-def test_a_no_at_any_question_is_respected_and_told(answers: str, fixed: bool, said: str) -> None:
+def test_a_denial_at_any_question_is_respected_and_mentioned(answers: str, fixed: bool, said: str) -> None:
     person = Person()
     assert said in person.says(words.FIX, answers)
     assert person.fixed is fixed
@@ -156,7 +155,7 @@ def test_a_no_at_any_question_is_respected_and_told(answers: str, fixed: bool, s
         ("Plan mode is active: tools and commands that only read work.", "Shift+Tab"),
     ],
 )
-def test_what_came_with_a_no_is_repeated_as_plain_words(text: str, shown: str) -> None:
+def test_text_given_with_a_denial_is_repeated_as_plain_text(text: str, shown: str) -> None:
     use = {"type": "tool_use", "id": "t1", "name": "Edit", "input": {}}
     messages: list[Json] = [
         {"role": "user", "content": [{"type": "text", "text": words.FIX}]},
@@ -170,14 +169,14 @@ def test_what_came_with_a_no_is_repeated_as_plain_words(text: str, shown: str) -
     assert "tool_use_error" not in said
 
 
-def test_after_a_no_the_fix_is_offered_again_and_made() -> None:
+def test_after_a_denial_the_fix_is_offered_again_and_made() -> None:
     person = Person()
     person.says(words.FIX, "yn")
     assert person.tour.next().line == words.FIX_AGAIN
     assert "Fixed, and proven" in person.says(words.FIX_AGAIN)
 
 
-def test_free_text_gets_an_honest_answer_that_says_how_to_go_on() -> None:
+def test_other_free_text_gets_an_answer_that_says_how_to_continue() -> None:
     person = Person()
     said = person.says("what is the capital of France?")
     assert "I am a script, not a model" in said
@@ -185,13 +184,13 @@ def test_free_text_gets_an_honest_answer_that_says_how_to_go_on() -> None:
     assert f"`{words.FIX}`" in said
 
 
-def test_asking_for_the_fix_in_own_words_gets_it() -> None:
+def test_a_free_text_request_for_the_fix_is_understood() -> None:
     person = Person()
     assert "Fixed, and proven" in person.says("could you repair the bug please")
     assert "already" in person.says(words.FIX)
 
 
-def test_what_is_said_while_calls_run_does_not_stop_them() -> None:
+def test_a_prompt_during_calls_does_not_stop_them() -> None:
     person = Person()
     assert "Fixed, and proven" in person.says(words.FIX, aside="hurry up")
     assert any("hurry up" in said for said in person.replies)
@@ -204,14 +203,14 @@ def test_the_prompt_after_an_interruption_is_taken_as_steering() -> None:
     assert "I am a script, not a model" in person.says("and now?")
 
 
-def test_an_interruption_of_the_calls_leaves_a_way_back_to_the_fix() -> None:
+def test_the_fix_can_be_resumed_after_interrupted_calls() -> None:
     person = Person()
     person.says(words.FIX, stop_at=2)
     assert not person.fixed
     assert "Fixed, and proven" in person.says(person.tour.next().line)
 
 
-def test_an_edit_that_needs_the_file_read_again_reads_it_and_tries_again_but_not_for_ever() -> None:
+def test_a_stale_edit_is_retried_after_a_new_read_a_limited_number_of_times() -> None:
     messages: list[Json] = [{"role": "user", "content": [{"type": "text", "text": words.FIX}]}]
     made = []
     for number in range(20):
@@ -231,7 +230,7 @@ def test_an_edit_that_needs_the_file_read_again_reads_it_and_tries_again_but_not
     assert "did not work" in reply.steps[-1]["text"]
 
 
-def test_a_summary_says_how_the_project_stands() -> None:
+def test_a_summary_describes_the_state_of_the_project() -> None:
     person = Person()
     person.says(words.FIX, "yn")
     assert "not fixed" in person.compacts()
@@ -239,7 +238,7 @@ def test_a_summary_says_how_the_project_stands() -> None:
     assert "(fixed)" in person.compacts()
 
 
-def test_what_the_program_attaches_is_not_taken_for_the_persons_words() -> None:
+def test_attachments_are_not_mistaken_for_user_text() -> None:
     attached = [
         {"type": "text", "text": "[The user undid the changes.]"},
         {"type": "text", "text": "hello"},
@@ -248,7 +247,7 @@ def test_what_the_program_attaches_is_not_taken_for_the_persons_words() -> None:
     assert situation_of([{"role": "user", "content": attached}]).asked == "hello"
 
 
-def test_what_was_typed_cannot_become_markup_of_the_answer() -> None:
+def test_user_text_cannot_become_markup_in_the_answer() -> None:
     said = Person().says("`rm` **bold** [link](http://x) <b> | \x1b[31mred")
     quoted = said.split("“")[1].split("”")[0]
     assert not set(quoted) & set("`*[]<>|\x1b")
@@ -276,7 +275,7 @@ ACTIONS = st.one_of(
 
 
 @given(st.lists(ACTIONS, max_size=8))
-def test_whatever_a_person_does_in_whatever_order_the_tour_goes_on_and_ends(actions: list[Any]) -> None:
+def test_the_tour_ends_for_any_order_of_user_actions(actions: list[Any]) -> None:
     person = Person()
     for action in actions:
         match action:

@@ -1,4 +1,4 @@
-"""The tour on the screen, in-process: what stands in the box, and that nothing of it gets in the person's way."""
+"""The tour on the screen, in-process: its suggestions, and that they never get in the user's way."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def stands(app: AgentApp, line: str) -> Callable[[], bool]:
     return lambda: f"❯ {line}  ↵ Enter" in rows(app)
 
 
-def test_the_next_line_stands_in_the_empty_box_and_enter_sends_it(tmp_path: Path) -> None:
+def test_the_next_line_is_suggested_in_the_empty_box_and_enter_sends_it(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         await until(pilot, stands(app, "first"))
         await until(pilot, lambda: "A tour of three" in "\n".join(rows(app)))
@@ -105,7 +105,7 @@ def test_the_next_line_stands_in_the_empty_box_and_enter_sends_it(tmp_path: Path
     assert play(tmp_path, script, "one is done").all == ["first"]
 
 
-def test_what_is_typed_takes_its_place_and_is_sent_alone(tmp_path: Path) -> None:
+def test_typed_text_replaces_the_suggestion_and_is_sent_alone(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         await until(pilot, stands(app, "first"))
         await pilot.press("h", "i")
@@ -118,7 +118,7 @@ def test_what_is_typed_takes_its_place_and_is_sent_alone(tmp_path: Path) -> None
     assert play(tmp_path, script, "hello").all == ["hi"]
 
 
-def test_enter_while_something_runs_sends_nothing_of_it(tmp_path: Path) -> None:
+def test_enter_during_work_does_not_send_the_suggestion(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         await until(pilot, stands(app, "first"))
         await pilot.press("enter")
@@ -130,7 +130,7 @@ def test_enter_while_something_runs_sends_nothing_of_it(tmp_path: Path) -> None:
     assert play(tmp_path, script, reply(call("Read", file_path="file.txt"), edit), "done").all == ["first"]
 
 
-def test_played_it_types_answers_and_leaves_by_itself(tmp_path: Path) -> None:
+def test_in_play_mode_the_guide_types_answers_and_quits_automatically(tmp_path: Path) -> None:
     read, write = call("Read", file_path="file.txt"), call("Write", file_path="file.txt", content="new\n")
     tour = play(tmp_path, None, reply(read), reply(write), "changed", "two", "three", speed=50)
     assert tour.all == ["first", "second", "third", "/exit"]

@@ -1,4 +1,4 @@
-"""The temporary project: its test fails for the right reason, passes with the fix, and nothing stays behind."""
+"""The temporary project: its test fails for the right reason, passes with the fix, and is removed afterwards."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_test_fails_at_first_and_passes_with_the_fix(project: Project) -> No
     assert project.problem() == ""
 
 
-def test_a_test_that_was_taken_away_does_not_pass(project: Project) -> None:
+def test_a_removed_test_does_not_pass(project: Project) -> None:
     fix(project)
     (project.folder / TESTS).write_text("")
     assert project.problem()
@@ -43,7 +43,7 @@ def test_a_test_that_was_taken_away_does_not_pass(project: Project) -> None:
 
 
 @pytest.mark.parametrize("found", ["nowhere", "home"])
-def test_where_no_python_can_be_relied_on_it_is_the_one_that_runs_us(
+def test_without_a_usable_system_python_our_own_interpreter_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: str
 ) -> None:
     """As with the shims of a version manager, which look for their files in a home that is not there."""
@@ -62,7 +62,7 @@ def test_where_no_python_can_be_relied_on_it_is_the_one_that_runs_us(
         assert environ["PATH"].startswith(f"{project.folder}/.venv/bin:")
 
 
-def test_a_python_of_the_system_is_taken_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_python_is_used_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "python3").write_text("#!/bin/sh\n")
     (tmp_path / "python3").chmod(0o755)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -72,7 +72,7 @@ def test_a_python_of_the_system_is_taken_as_it_is(tmp_path: Path, monkeypatch: p
         assert project.environment(os.environ)["PATH"] == str(tmp_path)
 
 
-def test_it_is_a_repository_with_nothing_left_to_commit(project: Project) -> None:
+def test_the_project_is_a_clean_repository(project: Project) -> None:
     if shutil.which("git") is None:
         pytest.skip("no git here")
     project.make_repository()
@@ -82,7 +82,7 @@ def test_it_is_a_repository_with_nothing_left_to_commit(project: Project) -> Non
     assert shown.stdout.split() == ["##", "main"]
 
 
-def test_nothing_of_the_persons_environment_but_the_terminal_comes_along(project: Project) -> None:
+def test_only_terminal_variables_of_the_environment_are_passed_on(project: Project) -> None:
     given = {
         "PATH": "/bin",
         "TERM": "xterm",
@@ -103,7 +103,7 @@ def test_nothing_of_the_persons_environment_but_the_terminal_comes_along(project
     assert all(seen[f"AGENTCLI_{name}_DIR"].startswith(str(project.root)) for name in ("CONFIG", "STATE", "CACHE"))
 
 
-def test_the_folder_is_gone_afterwards_unless_it_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_is_removed_unless_it_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with Project() as gone:
         assert gone.root.parent == tmp_path
@@ -115,7 +115,7 @@ def test_the_folder_is_gone_afterwards_unless_it_is_kept(tmp_path: Path, monkeyp
     assert kept.root.exists(), "what was kept on purpose is not swept"
 
 
-def test_what_a_killed_demo_left_is_swept_and_one_that_runs_is_not(project: Project, tmp_path: Path) -> None:
+def test_folders_of_killed_demos_are_removed_and_of_running_ones_are_not(project: Project, tmp_path: Path) -> None:
     killed = tmp_path / "agentcli-demo-killed"
     killed.mkdir()
     (killed / ".in-use").touch()

@@ -73,9 +73,7 @@ async def submit(engine: Any, prompt: str, behavior: Any = "allow", stop_after: 
 
 
 @pytest.mark.anyio
-async def test_the_true_client_reads_thinks_edits_is_limited_and_proves_the_fix(
-    project: Project, server: DemoServer
-) -> None:
+async def test_the_real_client_plays_the_whole_fix(project: Project, server: DemoServer) -> None:
     async with build_engine(options(project, server)) as engine:
         seen = await submit(engine, words.FIX)
         names = [event.name for event in seen if isinstance(event, ev.ToolFinished)]
@@ -101,7 +99,7 @@ async def test_the_true_client_reads_thinks_edits_is_limited_and_proves_the_fix(
 
 
 @pytest.mark.anyio
-async def test_with_every_question_denied_nothing_changes_and_the_reason_is_given(
+async def test_denying_every_question_changes_nothing_and_names_the_reason(
     project: Project, server: DemoServer
 ) -> None:
     async with build_engine(options(project, server)) as engine:
@@ -130,7 +128,7 @@ async def test_a_file_that_changes_while_the_edit_is_asked_about_is_read_again_a
     assert project.problem() == ""
 
 
-def test_only_who_has_the_key_is_answered(server: DemoServer) -> None:
+def test_only_requests_with_the_key_are_answered(server: DemoServer) -> None:
     status, body = ask(server, "POST", "/v1/messages", {"messages": []}, key="another")
     assert (status, body["error"]["type"]) == (401, "authentication_error")
 
@@ -143,7 +141,7 @@ def test_tokens_are_counted_and_the_one_model_is_listed(server: DemoServer) -> N
     assert [model["id"] for model in ask(server, "GET", "/v1/models")[1]["data"]] == [words.MODEL]
 
 
-def test_what_it_does_not_know_is_refused_as_the_api_does(server: DemoServer) -> None:
+def test_unknown_requests_are_refused_like_the_api_does(server: DemoServer) -> None:
     assert ask(server, "GET", "/v1/files")[0] == 404
     assert ask(server, "POST", "/v1/messages", {})[0] == 400
 
@@ -167,7 +165,7 @@ def test_nonsense_on_the_line_ends_the_connection_and_not_the_server(server: Dem
     assert ask(server, "GET", "/v1/models")[0] == 200
 
 
-def test_the_end_does_not_wait_for_a_reply_that_is_still_being_written() -> None:
+def test_closing_does_not_wait_for_an_unfinished_reply() -> None:
     with DemoServer(lambda: False, lambda: "", speed=0.001) as server:
         connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=20)
         body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "hello"}]}
@@ -188,7 +186,7 @@ def refused(server: DemoServer, head: str) -> bytes:
     return answer
 
 
-def test_who_has_no_key_is_refused_before_anything_of_theirs_is_taken_in(server: DemoServer) -> None:
+def test_a_request_without_the_key_is_refused_before_its_body_is_read(server: DemoServer) -> None:
     assert refused(server, "Content-Length: 30000000").startswith(b"HTTP/1.1 401 ")
     assert refused(server, "x-api-key: demo-0\r\nContent-Length: 30000000").startswith(b"HTTP/1.1 401 ")
     assert refused(server, f"X: {'x' * 200_000}") == b""

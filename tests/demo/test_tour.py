@@ -1,4 +1,4 @@
-"""The stops of the tour: each only while it makes sense."""
+"""The steps of the tour: each only while it makes sense."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def lines(tour: Tour, project: Project) -> list[str]:
     return sent
 
 
-def test_all_stops_in_order() -> None:
+def test_all_steps_come_in_order() -> None:
     project = Project()
     tour = Tour(lambda: project.fixed)
     commands = ["/effort high", "/compact", "/undo", "/redo"]
@@ -37,7 +37,7 @@ def test_all_stops_in_order() -> None:
     assert tour.next().line == "/exit"
 
 
-def test_who_lets_the_answer_finish_is_not_asked_to_steer() -> None:
+def test_after_a_finished_answer_no_steering_is_suggested() -> None:
     tour = Tour(lambda: True)
     tour.sent(words.TALK)
     tour.look(ended_with("the end of a long answer"))
@@ -54,7 +54,7 @@ def test_any_prompt_after_an_interruption_is_the_steering() -> None:
     assert tour.next().line == "/effort high"
 
 
-def test_a_fix_that_was_refused_twice_is_not_offered_a_third_time_and_nothing_is_there_to_undo() -> None:
+def test_a_fix_refused_twice_is_not_offered_again_and_there_is_nothing_to_undo() -> None:
     project = Project()
     tour = Tour(lambda: project.fixed)
     for line in (words.FIX, words.FIX_AGAIN):
@@ -67,14 +67,14 @@ def test_a_fix_that_was_refused_twice_is_not_offered_a_third_time_and_nothing_is
     assert left == [words.TALK, "/effort high", "/compact", words.GOODBYE]
 
 
-def test_what_was_done_already_is_left_out_and_other_lines_change_nothing() -> None:
+def test_completed_steps_are_skipped_and_other_lines_change_nothing() -> None:
     tour = Tour(lambda: True)
     for line in ("/effort low", "hello", "!ls", "/help", "/compact the tests", words.TALK):
         tour.sent(line)
     assert tour.next().line == "/undo"
 
 
-def test_commands_that_have_nothing_to_work_on_yet_do_not_count() -> None:
+def test_commands_without_anything_to_act_on_do_not_count() -> None:
     project = Project()
     tour = Tour(lambda: project.fixed)
     for line in ("/undo", "/redo", "/compact"):
@@ -83,7 +83,7 @@ def test_commands_that_have_nothing_to_work_on_yet_do_not_count() -> None:
     assert lines(tour, project)[4:7] == ["/compact", "/undo", "/redo"]
 
 
-def test_where_redo_does_not_help_the_fix_is_made_again() -> None:
+def test_when_redo_does_not_help_the_fix_is_made_again() -> None:
     project = Project()
     project.fixed = True
     tour = Tour(lambda: project.fixed)

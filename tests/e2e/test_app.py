@@ -1,4 +1,4 @@
-"""The app in a real terminal, talking HTTP to a loopback server: what a person does with it all day."""
+"""The app in a real terminal, talking HTTP to a loopback server: everyday use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def requests(app: TerminalProgram, server: LoopbackServer, count: int) -> 
 # -------------------------------------------------------------------------------------------------------- the start
 
 
-async def test_what_is_typed_before_anything_is_painted_stands_in_the_box_in_order(tmp_path: Path) -> None:
+async def test_text_typed_before_the_first_frame_is_in_the_box_in_order(tmp_path: Path) -> None:
     typed = "".join(f"{number:03d}-" for number in range(50))
     async with app_with(tmp_path, fresh=True) as (app, _server):
         await app.type(typed[:120])
@@ -40,7 +40,7 @@ async def test_what_is_typed_before_anything_is_painted_stands_in_the_box_in_ord
         assert await app.leave() == 0
 
 
-async def test_a_prompt_and_enter_sent_blindly_run_and_what_follows_stays_in_the_box(tmp_path: Path) -> None:
+async def test_a_prompt_sent_during_startup_runs_and_later_text_stays_in_the_box(tmp_path: Path) -> None:
     async with app_with(tmp_path, reply("an answer"), fresh=True) as (app, server):
         await app.submit("a question")
         await app.type("and more")
@@ -70,7 +70,7 @@ async def test_a_reply_streams_in_and_is_shown_as_markdown(tmp_path: Path) -> No
 # ---------------------------------------------------------------------------------------------------- permissions
 
 
-async def test_a_command_is_asked_about_and_allowed_once_or_denied_or_denied_with_words(tmp_path: Path) -> None:
+async def test_a_command_is_asked_about_and_allowed_once_denied_or_denied_with_text(tmp_path: Path) -> None:
     replies = [
         step for name in ("one", "two", "three") for step in (reply(call("Bash", command=f"touch {name}")), name)
     ]
@@ -119,7 +119,7 @@ async def test_always_saves_the_rule_that_was_shown_in_the_file_that_was_named(t
         assert await app.leave() == 0
 
 
-async def test_an_edit_is_shown_as_a_diff_and_taken_hunk_by_hunk(tmp_path: Path) -> None:
+async def test_an_edit_is_shown_as_a_diff_and_accepted_hunk_by_hunk(tmp_path: Path) -> None:
     before = [f"line {number}" for number in range(40)]
     after = ["the first is new", *before[1:39], "the last is new"]
     async with app_with(
@@ -162,7 +162,7 @@ async def test_pasted_lines_wait_in_the_box_until_enter(tmp_path: Path) -> None:
         assert await app.leave() == 0
 
 
-async def test_five_megabytes_are_one_chip_in_the_box_and_are_sent_whole(tmp_path: Path) -> None:
+async def test_five_pasted_megabytes_are_one_chip_and_are_sent_completely(tmp_path: Path) -> None:
     pasted = "".join(f"{number:07d}\n" for number in range(5 * 1024 * 1024 // 8))
     async with app_with(tmp_path, reply("seen")) as (app, server):
         await app.ready()
@@ -181,7 +181,7 @@ async def test_five_megabytes_are_one_chip_in_the_box_and_are_sent_whole(tmp_pat
         assert await app.leave() == 0
 
 
-async def test_a_shell_line_runs_at_once_and_the_model_hears_of_it_with_the_next_prompt(tmp_path: Path) -> None:
+async def test_a_shell_line_runs_at_once_and_is_reported_with_the_next_prompt(tmp_path: Path) -> None:
     async with app_with(tmp_path, reply("I see")) as (app, server):
         await app.ready()
         await app.submit("!echo hi-$((1+1))")
@@ -283,7 +283,7 @@ async def test_a_session_is_resumed_with_c_and_picked_with_resume(tmp_path: Path
 # ------------------------------------------------------------------------------------------------- other questions
 
 
-async def test_a_folder_with_settings_of_its_own_is_asked_about_before_any_of_it_holds(tmp_path: Path) -> None:
+async def test_a_folder_with_its_own_settings_is_asked_about_before_they_apply(tmp_path: Path) -> None:
     replies = (reply(call("Bash", command="touch made")), reply("an answer"))
     async with app_with(tmp_path, *replies) as (app, _server):
         (app.work / ".agentcli").mkdir()
@@ -323,7 +323,7 @@ async def test_a_question_of_the_model_and_its_plan_are_answered(tmp_path: Path)
         assert await app.leave() == 0
 
 
-async def test_shift_tab_goes_through_the_modes_and_ctrl_o_opens_what_is_folded(tmp_path: Path) -> None:
+async def test_shift_tab_cycles_the_modes_and_ctrl_o_expands_folded_blocks(tmp_path: Path) -> None:
     async with app_with(tmp_path, reply(think("a deep thought"), "an answer")) as (app, _server):
         await app.ready()
         await app.press("shift+tab")
@@ -340,7 +340,7 @@ async def test_shift_tab_goes_through_the_modes_and_ctrl_o_opens_what_is_folded(
         assert await app.leave() == 0
 
 
-async def test_a_draft_survives_that_the_program_is_killed(tmp_path: Path) -> None:
+async def test_a_draft_survives_when_the_program_is_killed(tmp_path: Path) -> None:
     async with app_with(tmp_path) as (app, _server):
         await app.ready()
         await app.type("half a thought")

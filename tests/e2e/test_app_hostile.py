@@ -1,4 +1,4 @@
-"""Nothing that somebody else wrote is ever obeyed by the terminal: asserted on every byte that reached it."""
+"""No control sequence from untrusted text reaches the terminal: asserted on every byte written."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def assert_inert(app: TerminalProgram) -> None:
     assert not any("owned" in title for title in app.titles)
 
 
-async def test_orders_in_an_answer_in_thinking_and_in_an_error_are_inert(tmp_path: Path) -> None:
+async def test_control_sequences_in_answers_thinking_and_errors_are_inert(tmp_path: Path) -> None:
     markdown = (
         f"# {EVIL}\n\n[{EVIL}](http://a/{EVIL})\n\n```sh\n{EVIL}\n```\n\n| {EVIL} |\n|---|\n| {EVIL} |\n\n`{EVIL}` end"
     )
@@ -85,7 +85,7 @@ async def test_orders_in_an_answer_in_thinking_and_in_an_error_are_inert(tmp_pat
         assert_inert(app)
 
 
-async def test_orders_in_what_tools_print_and_in_file_names_are_inert(tmp_path: Path) -> None:
+async def test_control_sequences_in_tool_output_and_file_names_are_inert(tmp_path: Path) -> None:
     name = f"evil{EVIL}.txt".replace("/", "").replace("\x00", "")
     async with app_with(
         tmp_path,
@@ -124,7 +124,7 @@ async def test_orders_in_what_tools_print_and_in_file_names_are_inert(tmp_path: 
         assert_inert(app)
 
 
-async def test_orders_in_questions_plans_and_commands_that_are_asked_about_are_inert(tmp_path: Path) -> None:
+async def test_control_sequences_in_questions_plans_and_commands_are_inert(tmp_path: Path) -> None:
     question = {
         "question": f"Which {EVIL}?",
         "header": "Which",
@@ -151,7 +151,7 @@ async def test_orders_in_questions_plans_and_commands_that_are_asked_about_are_i
         assert_inert(app)
 
 
-async def test_orders_in_the_name_of_the_folder_and_of_the_branch_are_inert(tmp_path: Path) -> None:
+async def test_control_sequences_in_folder_and_branch_names_are_inert(tmp_path: Path) -> None:
     name = EVIL.replace("/", "").replace("\x00", "")
     branch = tmp_path / name / ".git"
     branch.mkdir(parents=True)
@@ -170,7 +170,7 @@ async def test_orders_in_the_name_of_the_folder_and_of_the_branch_are_inert(tmp_
         assert_inert(app)
 
 
-async def test_orders_in_what_is_pasted_and_resumed_are_inert(tmp_path: Path) -> None:
+async def test_control_sequences_in_pasted_and_resumed_text_are_inert(tmp_path: Path) -> None:
     pasted = EVIL.replace("\x1b[201~", "")
     async with app_with(tmp_path, reply("an answer")) as (app, _server):
         await app.ready()

@@ -1,4 +1,4 @@
-"""Keys that stop, queue, steer and leave, whatever is going on."""
+"""Keys that stop, queue, steer and quit, during any activity."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ main()
 """
 
 
-async def test_escape_before_the_engine_is_there_gives_the_prompt_back(tmp_path: Path) -> None:
+async def test_escape_before_the_engine_is_ready_returns_the_prompt(tmp_path: Path) -> None:
     async with app_with(tmp_path, reply("works again"), command=("-c", _SLOW_START)) as (app, server):
         await app.submit("too early")
         await app.wait_for("Starting")
@@ -130,7 +130,7 @@ async def test_escape_before_the_engine_is_there_gives_the_prompt_back(tmp_path:
 # --------------------------------------------------------------------------------------------------- queue and steer
 
 
-async def test_a_prompt_sent_meanwhile_waits_above_the_box_and_up_takes_it_back(tmp_path: Path) -> None:
+async def test_a_prompt_sent_during_work_waits_above_the_box_and_up_withdraws_it(tmp_path: Path) -> None:
     async with app_with(tmp_path, STALLS, reply("works again")) as (app, server):
         await app.ready()
         await app.submit("go")
@@ -152,7 +152,7 @@ async def test_a_prompt_sent_meanwhile_waits_above_the_box_and_up_takes_it_back(
         assert await app.leave() == 0
 
 
-async def test_what_was_queued_is_sent_when_the_work_is_done(tmp_path: Path) -> None:
+async def test_queued_prompts_are_sent_when_the_work_is_done(tmp_path: Path) -> None:
     replies: Sequence[object] = (reply(call("Bash", command="sleep 0.5")), reply("seen together"))
     async with app_with(tmp_path, *replies, arguments=["--allowedTools", "Bash"]) as (app, server):
         await app.ready()
@@ -165,7 +165,7 @@ async def test_what_was_queued_is_sent_when_the_work_is_done(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("keys", [["ctrl+enter"], ["enter", "enter"]])
-async def test_ctrl_enter_or_enter_once_more_takes_the_place_of_what_runs(tmp_path: Path, keys: list[str]) -> None:
+async def test_ctrl_enter_or_a_second_enter_replaces_the_running_work(tmp_path: Path, keys: list[str]) -> None:
     async with app_with(tmp_path, STALLS, reply("works again")) as (app, server):
         await app.ready()
         await app.submit("go")
@@ -178,7 +178,7 @@ async def test_ctrl_enter_or_enter_once_more_takes_the_place_of_what_runs(tmp_pa
         assert await app.leave() == 0
 
 
-async def test_a_command_shows_its_output_as_it_comes_and_ctrl_b_sends_it_to_the_background(tmp_path: Path) -> None:
+async def test_a_command_shows_live_output_and_ctrl_b_moves_it_to_the_background(tmp_path: Path) -> None:
     command = "for n in 1 2 3; do echo tick-$((n * 10)); done; sleep 300"
     async with app_with(
         tmp_path, reply(call("Bash", command=command)), reply("moved on"), arguments=["--allowedTools", "Bash"]
@@ -195,14 +195,14 @@ async def test_a_command_shows_its_output_as_it_comes_and_ctrl_b_sends_it_to_the
         assert "sleep 300" in app.text
         await app.press("escape")
         await app.wait_for("─── Background commands", gone=True)
-        assert await app.leave() == 0  # nobody is left after that
+        assert await app.leave() == 0  # no process is left after that
 
 
 # ----------------------------------------------------------------------------------------------------------- leaving
 
 
 @pytest.mark.parametrize("keys", ["\x03\x03", "\x04\x04", "/exit\r"])
-async def test_the_ways_out_end_with_0_and_a_terminal_as_before(tmp_path: Path, keys: str) -> None:
+async def test_every_way_to_quit_exits_with_0_and_restores_the_terminal(tmp_path: Path, keys: str) -> None:
     async with app_with(tmp_path) as (app, _server):
         await app.ready()
         await app.type(keys)
@@ -210,7 +210,7 @@ async def test_the_ways_out_end_with_0_and_a_terminal_as_before(tmp_path: Path, 
         assert app.is_restored
 
 
-async def test_ctrl_c_first_clears_the_box_then_says_that_another_quits(tmp_path: Path) -> None:
+async def test_ctrl_c_first_clears_the_box_and_then_announces_that_another_quits(tmp_path: Path) -> None:
     async with app_with(tmp_path) as (app, _server):
         await app.ready()
         await app.type("half a thought")
@@ -223,7 +223,7 @@ async def test_ctrl_c_first_clears_the_box_then_says_that_another_quits(tmp_path
         assert await app.end() == 0
 
 
-async def test_leaving_in_the_middle_of_a_tool_leaves_no_process(tmp_path: Path) -> None:
+async def test_quitting_during_a_tool_leaves_no_process(tmp_path: Path) -> None:
     async with app_with(
         tmp_path, reply(call("Bash", command="sleep 300 & sleep 300")), arguments=["--allowedTools", "Bash"]
     ) as (app, _server):

@@ -29,7 +29,7 @@ def is_laid_out(app: TerminalProgram, columns: int, rows: int) -> bool:
 # ------------------------------------------------------------------------------------------------------------- sizes
 
 
-async def test_it_fits_every_size_says_when_it_is_too_small_and_comes_back(tmp_path: Path) -> None:
+async def test_the_app_fits_every_size_and_recovers_from_a_too_small_one(tmp_path: Path) -> None:
     async with app_with(
         tmp_path, reply("an answer that is a little longer than forty characters"), columns=120, rows=40
     ) as (
@@ -55,7 +55,7 @@ async def test_it_fits_every_size_says_when_it_is_too_small_and_comes_back(tmp_p
         assert await app.leave() == 0
 
 
-async def test_a_storm_of_sizes_ends_in_the_last_one(tmp_path: Path) -> None:
+async def test_many_resizes_end_with_the_last_size(tmp_path: Path) -> None:
     async with app_with(tmp_path, reply("the answer")) as (app, _server):
         await app.ready()
         await app.submit("go")
@@ -74,7 +74,7 @@ async def test_a_storm_of_sizes_ends_in_the_last_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])
-async def test_a_signal_ends_it_with_its_children_and_a_terminal_as_before(
+async def test_a_signal_ends_app_and_children_and_restores_the_terminal(
     tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     async with app_with(
@@ -88,7 +88,7 @@ async def test_a_signal_ends_it_with_its_children_and_a_terminal_as_before(
         assert app.is_restored
 
 
-async def test_a_window_that_is_closed_ends_it_with_its_children(tmp_path: Path) -> None:
+async def test_closing_the_window_ends_app_and_children(tmp_path: Path) -> None:
     async with app_with(
         tmp_path, reply(call("Bash", command="sleep 300 & sleep 300")), arguments=["--allowedTools", "Bash"]
     ) as (app, _server):
@@ -100,9 +100,7 @@ async def test_a_window_that_is_closed_ends_it_with_its_children(tmp_path: Path)
 
 
 @pytest.mark.parametrize("how", ["key", "signal"])
-async def test_suspended_it_gives_the_terminal_back_and_continued_it_draws_itself_again(
-    tmp_path: Path, how: str
-) -> None:
+async def test_suspending_restores_the_terminal_and_continuing_repaints_the_app(tmp_path: Path, how: str) -> None:
     async with app_with(tmp_path, reply("an answer"), reply("another")) as (app, _server):
         await app.ready()
         await app.submit("go")
@@ -142,9 +140,7 @@ _IN_THE_START = "from agentcli.tui.startup import preferences; preferences.load_
 @pytest.mark.parametrize(
     ("patch", "starts"), [(_IN_A_KEY, True), (_IN_THE_START, False)], ids=["in a key", "in the start"]
 )
-async def test_a_crash_puts_the_terminal_back_and_says_where_the_details_are(
-    tmp_path: Path, patch: str, starts: bool
-) -> None:
+async def test_a_crash_restores_the_terminal_and_names_the_report(tmp_path: Path, patch: str, starts: bool) -> None:
     async with app_with(tmp_path, command=("-c", _CRASHING.format(patch=patch))) as (app, _server):
         if starts:
             await app.ready()
@@ -166,7 +162,7 @@ async def test_a_crash_puts_the_terminal_back_and_says_where_the_details_are(
 # ------------------------------------------------------------------------------------------- terminals that do little
 
 
-async def test_with_no_color_nothing_that_is_written_has_a_colour(tmp_path: Path) -> None:
+async def test_with_no_color_nothing_written_has_a_colour(tmp_path: Path) -> None:
     answer = "# A heading\n\n`code` and\n\n```python\nprint('code')\n```\n\n```diff\n-a\n+b\n```\n"
     async with app_with(
         tmp_path, reply(answer), reply(call("Bash", command="touch it")), environ={"NO_COLOR": "1"}
@@ -189,7 +185,9 @@ async def test_with_no_color_nothing_that_is_written_has_a_colour(tmp_path: Path
 
 
 @pytest.mark.parametrize("term", ["dumb", ""])
-async def test_a_terminal_that_cannot_show_it_gets_lines_and_no_escape_codes(tmp_path: Path, term: str) -> None:
+async def test_a_terminal_that_cannot_show_the_app_gets_plain_mode_without_escape_codes(
+    tmp_path: Path, term: str
+) -> None:
     async with app_with(tmp_path, reply("an answer"), environ={"TERM": term}) as (app, _server):
         await app.wait_for("\n>")
         await app.submit("a question")
@@ -200,7 +198,7 @@ async def test_a_terminal_that_cannot_show_it_gets_lines_and_no_escape_codes(tmp
         assert b"\x1b" not in app.raw
 
 
-async def test_what_keeps_it_from_starting_is_one_sentence_on_a_terminal_as_before(tmp_path: Path) -> None:
+async def test_a_startup_failure_is_one_sentence_on_a_restored_terminal(tmp_path: Path) -> None:
     async with app_with(tmp_path, arguments=["--continue"]) as (app, _server):
         await app.type("typed")
         assert await app.end() == 1
@@ -211,7 +209,7 @@ async def test_what_keeps_it_from_starting_is_one_sentence_on_a_terminal_as_befo
         assert await app.leave() == 0
 
 
-async def test_without_a_terminal_it_says_so_in_a_sentence(program: Program) -> None:
+async def test_a_missing_terminal_is_reported_in_one_sentence(program: Program) -> None:
     ended = await program.run()
     assert ended.code == 2
     assert "\x1b" not in ended.out + ended.err
@@ -222,13 +220,13 @@ GARBAGE = (
     b"\xff\xfe\x80",  # no UTF-8
     b"\x1b[<0;5;5M\x1b[<0;5;5m\x1b[<64;999;999M",  # mouse, in and out of the screen
     b"\x1b[I\x1b[O",  # focus comes and goes: what is dropped on a window without it counts as well
-    b"\x1b[12;40R\x1b[?62;22c\x1b[?2048;0$y",  # answers to questions of somebody else
+    b"\x1b[12;40R\x1b[?62;22c\x1b[?2048;0$y",  # replies to queries of another program
     b"\x1bP1+r544e=78\x1b\\",
     b"\x1b]11;rgb:1e1e/1e1e/1e1e\x07",
 )
 
 
-async def test_garbage_from_the_terminal_types_nothing_and_keys_in_any_script_do(tmp_path: Path) -> None:
+async def test_terminal_garbage_types_nothing_and_keys_of_any_script_do(tmp_path: Path) -> None:
     async with app_with(tmp_path, reply("答え")) as (app, server):
         await app.ready()
         for piece in GARBAGE:

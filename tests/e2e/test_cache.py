@@ -1,4 +1,4 @@
-"""What a conversation costs against an API with a prompt cache: nothing that was sent once is billed in full again.
+"""Costs of a conversation with a prompt cache: no content is billed in full twice.
 
 Real tools, real HTTP, both transports; the server says what it would bill. Claude Code reads 97.6 % of its input from
 the cache with a prompt many times larger than ours, which makes that easier for it.
@@ -143,7 +143,7 @@ async def test_a_turn_of_many_calls_is_still_found_in_the_cache(tmp_path: Path) 
         check_quiet(events)
 
 
-async def test_an_interrupted_turn_is_gone_on_from_in_the_cache(tmp_path: Path) -> None:
+async def test_an_interrupted_turn_continues_from_the_cache(tmp_path: Path) -> None:
     slow = reply(say("Half"), call("Bash", command="sleep 60"))
     async with CacheServer(work(0), slow, "Going on.", "Done.") as server:
         async with engine_on(server.url, tmp_path, "wire") as engine:
@@ -175,7 +175,7 @@ async def test_the_cache_survives_new_processes(program: Program) -> None:
         check_only_tails_were_billed(readings)
 
 
-async def test_a_dropped_cache_is_told_and_so_is_a_changed_effort(tmp_path: Path) -> None:
+async def test_a_lost_cache_and_a_changed_effort_are_reported(tmp_path: Path) -> None:
     async with CacheServer(work(0), "One.", work(3), "Two.", "Three.", "Four.") as server:
         cache = server.cache
         async with engine_on(server.url, tmp_path, "wire") as engine:
@@ -208,7 +208,7 @@ async def test_a_request_for_a_summary_reads_the_conversation_from_the_cache(tmp
         assert after.read > 0, "the system prompt and the tools are still cached"
 
 
-async def test_a_session_whose_cache_is_gone_says_so(program: Program) -> None:
+async def test_a_resumed_session_reports_an_expired_cache(program: Program) -> None:
     cache = PromptCache()
     async with CacheServer("One.", "Two.", cache=cache) as server:
         program.talk_to(server.url)
@@ -227,7 +227,7 @@ async def test_a_session_whose_cache_is_gone_says_so(program: Program) -> None:
         (["--append-system-prompt", "Be brief."], "the system prompt: it has changed since the session was closed"),
     ],
 )
-async def test_a_process_that_goes_on_otherwise_names_what_broke_the_cache(
+async def test_a_resume_with_other_options_names_what_broke_the_cache(
     program: Program, flags: list[str], said: str
 ) -> None:
     async with CacheServer("One.", "Two.", "Three.") as server:
@@ -253,9 +253,9 @@ def snips(events: Sequence[ev.Event]) -> list[ev.ContextEdited]:
     return [event for event in only(events, ev.ContextEdited) if event.step == "snip"]
 
 
-async def test_nothing_is_rewritten_for_less_than_the_broken_cache_costs(tmp_path: Path) -> None:
-    """A short file that is read twice at the beginning of a short run: leaving the first reading out would save some
-    hundred tokens in the few requests that are left, and have about as many written to the cache anew."""
+async def test_nothing_is_rewritten_unless_it_saves_more_than_the_broken_cache_costs(tmp_path: Path) -> None:
+    """A short file that is read twice at the beginning of a short run: leaving out the first read would save some
+    hundred tokens in the few remaining requests, and write about as many to the cache again."""
     read = reply(call("Read", file_path="one.py", limit=40))
     turns = [read, read, *(reply(call("Bash", command=f"echo {number}")) for number in range(4)), "Done."]
     async with CacheServer(*turns) as server, engine_on(server.url, tmp_path, "wire", max_turns=8) as engine:
@@ -267,7 +267,7 @@ async def test_nothing_is_rewritten_for_less_than_the_broken_cache_costs(tmp_pat
     assert "Leaving out" not in result_of(shown).text
 
 
-async def test_what_pays_is_left_out_and_the_sum_is_in_the_cost(tmp_path: Path) -> None:
+async def test_worthwhile_removals_are_made_and_their_cost_is_counted(tmp_path: Path) -> None:
     read = reply(call("Read", file_path="one.py"))
     steady = [reply(call("Bash", command=f"echo {number}")) for number in range(20)]
     turns = (*steady[:12], read, read, *steady[12:], "Done.")

@@ -1,4 +1,4 @@
-"""Compound commands through the assembled program, with nobody there to ask."""
+"""Compound commands through the assembled program, in a non-interactive run."""
 
 from __future__ import annotations
 

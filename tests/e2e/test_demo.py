@@ -1,4 +1,4 @@
-"""`agentcli demo` as a person has it, in a terminal and without one: nothing but the program itself is needed."""
+"""`agentcli demo` as a user runs it, in a terminal and without one."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_played_in_a_terminal_the_whole_tour_ends_well_and_leaves_nothing(
 
 
 @pytest.mark.anyio
-async def test_a_played_tour_whose_edit_is_denied_ends_with_one_and_says_why(tmp_path: Path) -> None:
+async def test_a_played_tour_with_a_denied_edit_exits_with_1_and_the_reason(tmp_path: Path) -> None:
     async with demo(tmp_path, "--auto", "--speed", "20", "--permission-mode", "dontAsk") as app:
         assert await ended(app) == 1, app.text
         text = " ".join(app.text.split())
@@ -60,7 +60,7 @@ async def test_a_played_tour_whose_edit_is_denied_ends_with_one_and_says_why(tmp
 
 
 @pytest.mark.anyio
-async def test_a_person_presses_enter_and_approves_until_the_test_passes(tmp_path: Path) -> None:
+async def test_pressing_enter_and_approving_leads_to_a_passing_test(tmp_path: Path) -> None:
     async with demo(tmp_path, "--speed", "20", "--keep") as app:
         await app.wait_for(lambda: "scripted demo" in app.text and words.FIX in app.text)
         await app.press("enter")
@@ -82,7 +82,7 @@ async def test_a_person_presses_enter_and_approves_until_the_test_passes(tmp_pat
 
 
 @pytest.mark.anyio
-async def test_esc_in_the_long_answer_and_then_any_words(tmp_path: Path) -> None:
+async def test_esc_in_the_long_answer_accepts_any_prompt_next(tmp_path: Path) -> None:
     async with demo(tmp_path, "--speed", "4") as app:
         await app.wait_for(words.FIX)
         await app.submit(words.TALK)
@@ -100,7 +100,7 @@ async def test_esc_in_the_long_answer_and_then_any_words(tmp_path: Path) -> None
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("flags", [(), ("--speed", "20")])
-async def test_enter_before_anything_is_there_begins_the_tour(tmp_path: Path, flags: tuple[str, ...]) -> None:
+async def test_enter_during_startup_begins_the_tour(tmp_path: Path, flags: tuple[str, ...]) -> None:
     async with demo(tmp_path, *flags) as app:
         await app.press("enter")
         await app.wait_for("Run this command?", LONG)
@@ -108,7 +108,7 @@ async def test_enter_before_anything_is_there_begins_the_tour(tmp_path: Path, fl
 
 
 @pytest.mark.anyio
-async def test_what_is_typed_before_anything_is_there_is_sent_instead(tmp_path: Path) -> None:
+async def test_text_typed_during_startup_is_sent_instead(tmp_path: Path) -> None:
     async with demo(tmp_path) as app:
         await app.submit("hello there")
         await app.wait_for("I am a script, not a model", LONG)
@@ -117,7 +117,7 @@ async def test_what_is_typed_before_anything_is_there_is_sent_instead(tmp_path: 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("flags", [(), ("--speed", "20")])
-async def test_left_before_anything_is_there_nothing_is_left(tmp_path: Path, flags: tuple[str, ...]) -> None:
+async def test_quitting_during_startup_leaves_nothing(tmp_path: Path, flags: tuple[str, ...]) -> None:
     async with demo(tmp_path, *flags) as app:
         await app.wait_for(f"{words.FIX}  ↵")
         await app.press("ctrl+c", "ctrl+c")
@@ -127,7 +127,7 @@ async def test_left_before_anything_is_there_nothing_is_left(tmp_path: Path, fla
 
 
 @pytest.mark.anyio
-async def test_a_signal_in_the_midst_leaves_nothing(tmp_path: Path) -> None:
+async def test_a_signal_during_the_tour_leaves_nothing(tmp_path: Path) -> None:
     async with demo(tmp_path, "--speed", "20") as app:
         await app.wait_for(words.FIX)
         await app.press("enter")
@@ -157,7 +157,7 @@ async def told(program: Program, *arguments: str) -> Ended:
 
 
 @pytest.mark.anyio
-async def test_without_a_terminal_the_tour_is_told_as_text(offline: Program) -> None:
+async def test_without_a_terminal_the_tour_is_printed_as_text(offline: Program) -> None:
     done = await told(offline, "--auto", "--speed", "50")
     assert done.code == 0, done.out + done.err
     assert done.err == ""
@@ -167,7 +167,7 @@ async def test_without_a_terminal_the_tour_is_told_as_text(offline: Program) -> 
 
 
 @pytest.mark.anyio
-async def test_without_a_terminal_a_tour_without_the_edit_fails_and_says_so(offline: Program) -> None:
+async def test_without_a_terminal_a_tour_without_the_edit_fails_with_a_message(offline: Program) -> None:
     done = await told(offline, "--auto", "--speed", "50", "--permission-mode", "plan")
     assert done.code == 1
     assert "was not made, so the test of the temporary project fails: FAILED (failures=1)" in done.err
@@ -186,7 +186,7 @@ async def test_without_a_terminal_a_signal_leaves_nothing(offline: Program) -> N
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("wrong", [("--speed", "0"), ("--speed", "-1"), ("--permission-mode", "no"), ()])
-async def test_wrong_usage_is_said_before_anything_is_made(offline: Program, wrong: tuple[str, ...]) -> None:
+async def test_wrong_usage_is_reported_before_anything_is_created(offline: Program, wrong: tuple[str, ...]) -> None:
     done = await told(offline, *wrong)
     assert done.code == 2
     assert done.err.startswith("agentcli: ")

@@ -68,7 +68,7 @@ def results(ended: Ended) -> list[str]:
         ("--permission-mode", "plan"),
     ],
 )
-async def test_what_only_reads_runs_without_a_question(flags: tuple[str, ...], project: Program) -> None:
+async def test_read_only_commands_run_without_a_question(flags: tuple[str, ...], project: Program) -> None:
     ended = await run(project, READS, *flags)
     shown = results(ended)
     assert len(shown) == len(READS)
@@ -81,7 +81,7 @@ async def test_a_denied_file_stays_denied_to_searches(project: Program) -> None:
     assert "SECRET=1" not in "".join(results(ended))
 
 
-async def test_plan_mode_says_what_works_and_what_to_do(project: Program) -> None:
+async def test_plan_mode_refusals_explain_what_works(project: Program) -> None:
     ended = await run(project, ["touch new.txt"], "--permission-mode", "plan")
     (refused,) = results(ended)
     assert "tools and commands that only read work" in refused

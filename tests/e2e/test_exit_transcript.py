@@ -1,4 +1,4 @@
-"""What stays on the normal screen when the app has left, in a real terminal."""
+"""What stays on the normal screen after the app has quit, in a real terminal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ANSWER = f"# Done\n\n{LONG_WORDS}\n\n- one `code`\n- two \x1b]0;title\x07 \u202e
         ("none", ("agentcli -r ",), ("second prompt", "Done")),
     ],
 )
-async def test_the_normal_screen_keeps_what_the_setting_says(
+async def test_the_normal_screen_keeps_the_configured_part_of_the_transcript(
     tmp_path: Path, wanted: str | None, kept: tuple[str, ...], gone: tuple[str, ...]
 ) -> None:
     arguments = ("--settings", json.dumps({"exitTranscript": wanted})) if wanted else ()

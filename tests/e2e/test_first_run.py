@@ -1,4 +1,4 @@
-"""The first run in a real terminal without a key: the welcome, each of its ways, and no dead end."""
+"""The first run in a real terminal without a key: the welcome, each of its choices, and no dead end."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def holders(*folders: Path) -> list[Path]:
     return [path for path in paths if KEY.encode() in path.read_bytes()]
 
 
-async def test_a_pasted_key_is_kept_the_waiting_prompt_is_sent_and_the_key_is_nowhere_else(tmp_path: Path) -> None:
+async def test_a_pasted_key_is_saved_only_as_a_key_and_the_waiting_prompt_is_sent(tmp_path: Path) -> None:
     async with (
         LoopbackServer(reply("hello from the model"), reply("hello again")) as server,
         program(tmp_path, public=server.url) as app,
@@ -81,7 +81,7 @@ async def test_a_pasted_key_is_kept_the_waiting_prompt_is_sent_and_the_key_is_no
         assert await app.leave() == 0
 
 
-async def test_a_kept_key_is_used_by_the_next_start(tmp_path: Path) -> None:
+async def test_a_saved_key_is_used_by_the_next_start(tmp_path: Path) -> None:
     async with LoopbackServer(reply("an answer")) as server:
         async with program(tmp_path, "login", "--no-check", public=server.url) as login:
             await login.wait_for("it is not shown")
@@ -94,7 +94,7 @@ async def test_a_kept_key_is_used_by_the_next_start(tmp_path: Path) -> None:
         assert server.requests[-1].headers["authorization"] == f"Bearer {KEY}"
 
 
-async def test_a_prompt_sent_before_anything_is_known_waits_and_esc_leaves_it_in_the_box(tmp_path: Path) -> None:
+async def test_a_prompt_sent_before_login_waits_and_esc_leaves_it_in_the_box(tmp_path: Path) -> None:
     async with program(tmp_path) as app:
         await app.submit("sent blindly")
         await app.wait_for("Your prompt is sent once one")
@@ -110,7 +110,7 @@ async def test_a_prompt_sent_before_anything_is_known_waits_and_esc_leaves_it_in
         assert await app.leave() == 0
 
 
-async def test_a_key_sent_as_a_prompt_is_taken_for_what_it_is(tmp_path: Path) -> None:
+async def test_a_key_sent_as_a_prompt_is_recognised(tmp_path: Path) -> None:
     async with LoopbackServer(reply("hello")) as server, program(tmp_path, public=server.url) as app:
         await app.wait_for("Welcome: connect a model")
         await app.answer("escape")
@@ -150,7 +150,7 @@ async def test_a_server_on_this_machine_is_found_and_answers_at_once(tmp_path: P
         assert not (app.home / ".config/agentcli/settings.json").exists()
 
 
-async def test_the_tour_takes_the_place_of_the_app(tmp_path: Path) -> None:
+async def test_choosing_the_tour_replaces_the_app(tmp_path: Path) -> None:
     async with program(tmp_path) as app:
         await app.wait_for("Take the tour")
         await app.answer("d")
@@ -162,7 +162,7 @@ async def test_the_tour_takes_the_place_of_the_app(tmp_path: Path) -> None:
         assert app.is_restored
 
 
-async def test_logging_out_leaves_nobody_to_answer_and_a_prompt_asks_again(tmp_path: Path) -> None:
+async def test_after_a_logout_the_next_prompt_asks_for_a_key(tmp_path: Path) -> None:
     async with LoopbackServer(reply("one"), fails(401)) as server, program(tmp_path, public=server.url) as app:
         await app.wait_for("Welcome: connect a model")
         await app.answer("k")

@@ -154,7 +154,7 @@ async def test_an_unreachable_host_is_worth_trying_again_later(program: Program)
     assert "Traceback" not in ended.err
 
 
-async def test_without_a_key_it_says_what_to_do(program: Program) -> None:
+async def test_a_missing_key_is_reported_with_what_to_do(program: Program) -> None:
     del program.environ["ANTHROPIC_API_KEY"]
     ended = await program.run("-p", "hi", "--output-format", "stream-json")
     assert ended.code == 1
@@ -163,7 +163,7 @@ async def test_without_a_key_it_says_what_to_do(program: Program) -> None:
     assert (result["is_error"], result["errors"][0]) == (True, ended.err.removeprefix("agentcli: ").rstrip())
 
 
-async def test_a_broken_settings_file_is_told_and_survived(program: Program) -> None:
+async def test_a_broken_settings_file_is_reported_and_the_run_continues(program: Program) -> None:
     folder = program.home / ".config" / "agentcli"
     folder.mkdir(parents=True)
     (folder / "settings.json").write_text('{"model": \n oops}', encoding="utf-8")
@@ -186,7 +186,7 @@ async def test_wrong_usage_ends_before_any_request(program: Program) -> None:
         assert server.requests == []
 
 
-async def test_closed_standard_streams_are_survived(program: Program) -> None:
+async def test_closed_standard_streams_do_not_crash_the_run(program: Program) -> None:
     async with LoopbackServer(reply(say("a")), reply(say("b")), reply(say("c"))) as server:
         program.talk_to(server.url)
         for line, code in (("$AGENTCLI <&-", 0), ("$AGENTCLI >&-", 0), ("$AGENTCLI <&- >&- 2>&-", 0)):
@@ -213,7 +213,7 @@ async def test_an_error_frame_names_its_kind(program: Program) -> None:
     assert frame["message"]["model"] == "<synthetic>"
 
 
-async def test_a_mistyped_command_is_told_before_anything_starts(program: Program) -> None:
+async def test_a_mistyped_command_is_reported_before_anything_starts(program: Program) -> None:
     ended = await program.run("sesions", "list")
     assert ended.code == 2
     assert "Did you mean sessions?" in ended.err

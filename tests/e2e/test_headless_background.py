@@ -1,4 +1,4 @@
-"""What becomes of background commands when a headless run ends, and what a resumed session says of them."""
+"""Background commands at the end of a headless run, and what a resumed session reports about them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def last_text(server: LoopbackServer) -> str:
     return json.dumps(server.bodies[-1]["messages"][-1], ensure_ascii=False)
 
 
-async def test_text_output_names_what_was_still_running_and_ended(program: Program) -> None:
+async def test_text_output_names_commands_that_were_still_running_and_ended(program: Program) -> None:
     async with LoopbackServer(reply(LASTING), reply(say("Started."))) as server:
         program.talk_to(server.url)
         ended = await program.run("-p", "serve", *ALLOWED)
@@ -88,7 +88,7 @@ async def test_a_signal_ends_the_wait_and_the_result_still_comes(program: Progra
     assert processes_in(program.work) == []
 
 
-async def test_a_resumed_model_is_told_what_became_of_each_and_no_id_comes_twice(program: Program) -> None:
+async def test_a_resumed_session_reports_each_command_and_no_id_repeats(program: Program) -> None:
     replies = [reply(LASTING), reply(say("Started.")), reply(call("BashOutput", bash_id="bash_1"), LASTING)]
     async with LoopbackServer(*replies, reply(say("I see.")), reply(say("Yes."))) as server:
         program.talk_to(server.url)
@@ -105,7 +105,7 @@ async def test_a_resumed_model_is_told_what_became_of_each_and_no_id_comes_twice
         assert "bash_2 (sleep 600): ended because agentcli was closed" in again
 
 
-async def test_a_resumed_model_is_told_the_exit_code_of_a_command_that_ended_before(program: Program) -> None:
+async def test_a_resumed_session_reports_the_exit_code_of_an_ended_command(program: Program) -> None:
     failing = call("Bash", command="sleep 0.3; exit 4", run_in_background=True)
     asking = reply(call("BashOutput", bash_id="bash_1"))
     async with LoopbackServer(reply(failing), reply(say("Started.")), asking, reply(say("I see."))) as server:

@@ -1,4 +1,4 @@
-"""The program in a folder that only wants to keep it busy: it answers, and what it stored can be resumed."""
+"""The program in a folder made to block it: it answers, and its session can be resumed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("kind", ["fifo", "zero"])
-async def test_pipes_and_devices_in_the_place_of_files_keep_nobody_waiting(program: Program, kind: str) -> None:
+async def test_pipes_and_devices_in_place_of_files_do_not_block(program: Program, kind: str) -> None:
     git = program.work / ".git"
     for folder in (git / "info", git / "objects", git / "refs", program.work / ".agentcli"):
         folder.mkdir(parents=True)

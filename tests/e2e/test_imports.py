@@ -1,4 +1,4 @@
-"""What is deferred stays deferred: a start pays only for what it uses."""
+"""Deferred imports stay deferred: a start imports only what it uses."""
 
 from __future__ import annotations
 

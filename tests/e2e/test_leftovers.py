@@ -76,7 +76,7 @@ async def test_nothing_is_left_after_a_second_signal_that_ends_at_once(program: 
     assert left_in(temp) == []
 
 
-async def test_what_is_left_after_a_kill_the_next_start_removes(program: Program, temp: Path) -> None:
+async def test_leftovers_of_a_killed_process_are_removed_by_the_next_start(program: Program, temp: Path) -> None:
     async with LoopbackServer(reply(call("Bash", command=STUBBORN)), "Done.", "Done.") as server:
         program.talk_to(server.url)
         running = await started(program)

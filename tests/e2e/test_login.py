@@ -1,4 +1,4 @@
-"""login, logout and status as a person and a script have them: real processes, a real terminal, real HTTP."""
+"""login, logout and status as users and scripts run them: real processes, a real terminal, real HTTP."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def holders(folder: Path, text: str = KEY) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
 
 
-async def test_a_piped_key_is_checked_kept_for_its_server_used_and_forgotten(program: Program) -> None:
+async def test_a_piped_key_is_checked_saved_for_its_server_used_and_forgotten(program: Program) -> None:
     async with Listener(models=GOOD) as server:
         done = await program.run("login", "--base-url", f"{server.url}/v1", stdin=f"{KEY}\n".encode())
         assert done.code == 0, done.err
@@ -62,7 +62,7 @@ async def test_a_piped_key_is_checked_kept_for_its_server_used_and_forgotten(pro
     assert "was deleted" in done.out
 
 
-async def test_a_headless_run_sends_the_kept_key_and_nothing_else_ever_holds_it(program: Program) -> None:
+async def test_a_headless_run_sends_the_saved_key_and_no_other_file_holds_it(program: Program) -> None:
     async with LoopbackServer("hi", "hi") as model:
         done = await program.run("login", "--no-check", "--base-url", model.url, stdin=KEY.encode())
         assert done.code == 0, done.err
@@ -92,7 +92,7 @@ async def test_commands_cannot_see_the_key(program: Program) -> None:
     assert holders(program.home) == [kept_in(program.home)]
 
 
-async def test_a_search_through_the_home_folder_does_not_bring_the_key_out(program: Program) -> None:
+async def test_a_search_through_the_home_folder_does_not_find_the_key(program: Program) -> None:
     search = {"pattern": "sk-ant", "path": str(kept_in(program.home).parent), "output_mode": "content"}
     async with LoopbackServer({"steps": [{"tool": "Grep", "input": search}]}, "done") as model:
         await program.run("login", "--no-check", "--base-url", model.url, stdin=KEY.encode())
@@ -104,9 +104,7 @@ async def test_a_search_through_the_home_folder_does_not_bring_the_key_out(progr
 
 
 @pytest.mark.parametrize("rules", [(), ("--disallowedTools", "Read(**/*.pem)")])
-async def test_a_search_outside_of_the_project_does_not_bring_the_key_out(
-    program: Program, rules: tuple[str, ...]
-) -> None:
+async def test_a_search_outside_of_the_project_does_not_find_the_key(program: Program, rules: tuple[str, ...]) -> None:
     state = kept_in(program.home).parent
     searches = [
         {"tool": "Grep", "input": {"pattern": "sk-ant", "path": path, "output_mode": "content"}}
@@ -126,7 +124,7 @@ async def test_a_search_outside_of_the_project_does_not_bring_the_key_out(
     assert kept_in(program.home).name not in results
 
 
-async def test_a_wrong_key_is_told_and_not_kept(program: Program) -> None:
+async def test_a_wrong_key_is_reported_and_not_saved(program: Program) -> None:
     async with Listener(models=BAD) as server:
         done = await program.run("login", "--base-url", server.url, stdin=KEY.encode())
     assert done.code == 1
@@ -151,13 +149,13 @@ async def test_a_key_as_an_argument_is_refused_and_not_repeated(program: Program
 
 
 @pytest.mark.parametrize("given", [b"", b"\n", b"two words\n", b"x" * 100_000, b"\xff\xfe\n"])
-async def test_what_is_no_key_is_not_kept(program: Program, given: bytes) -> None:
+async def test_an_invalid_key_is_not_saved(program: Program, given: bytes) -> None:
     done = await program.run("login", "--no-check", stdin=given)
     assert done.code in (1, 2)
     assert not kept_in(program.home).exists()
 
 
-async def test_without_a_key_everything_names_the_way_to_one(program: Program) -> None:
+async def test_without_a_key_every_message_explains_how_to_log_in(program: Program) -> None:
     status = await program.run("status")
     assert status.code == 1
     run = await program.run("-p", "hello")
@@ -177,7 +175,7 @@ async def test_a_stronger_key_is_named_after_a_login_and_a_logout(program: Progr
     assert "ANTHROPIC_API_KEY is still set" in done.out
 
 
-async def test_a_file_that_others_can_read_stops_a_run_with_what_to_do(program: Program) -> None:
+async def test_a_key_file_that_others_can_read_stops_the_run_with_advice(program: Program) -> None:
     await program.run("login", "--no-check", stdin=KEY.encode())
     kept_in(program.home).chmod(0o644)
     for arguments in (("-p", "hi"), ("logout",)):
@@ -194,7 +192,7 @@ def login_terminal(folder: Path, *arguments: str) -> TerminalProgram:
     return TerminalProgram(folder, "login", *arguments, environ={"ANTHROPIC_API_KEY": ""})
 
 
-async def test_what_is_typed_is_not_shown_and_a_wrong_key_may_be_typed_again(tmp_path: Path) -> None:
+async def test_typed_keys_are_not_echoed_and_a_wrong_one_may_be_retyped(tmp_path: Path) -> None:
     async with Listener(models=BAD) as server, login_terminal(tmp_path, "--base-url", server.url) as terminal:
         await terminal.wait_for("it is not shown")
         await terminal.type(f"{KEY}\r")
@@ -221,7 +219,7 @@ async def test_ctrl_c_while_the_key_is_asked_for_leaves_everything_as_it_was(tmp
         assert holders(terminal.home) == []
 
 
-async def test_without_a_network_the_person_decides(tmp_path: Path) -> None:
+async def test_without_a_network_the_user_decides(tmp_path: Path) -> None:
     async with Listener() as server:
         url = server.url
     for answer, code in (("n", 75), ("y", 0)):
@@ -245,7 +243,7 @@ async def test_the_key_is_in_no_argument_and_in_no_environment_of_a_process(tmp_
         assert await terminal.end() == 130
 
 
-async def test_status_speaks_of_trust_only_where_a_folder_brings_settings(program: Program) -> None:
+async def test_status_mentions_trust_only_for_folders_with_settings(program: Program) -> None:
     assert f"{program.work}\n" in (await program.run("status")).out
     folder = program.work / ".agentcli"
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""Memory on the assembled program: notes that the agent writes in one session and has in the next."""
+"""Memory on the assembled program: notes that the agent writes in one session and reads in the next."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def system_of(body: Json) -> str:
     return "\n\n".join(part["text"] for part in body["system"])
 
 
-async def test_what_one_session_writes_the_next_one_has(home: Home) -> None:
+async def test_notes_of_one_session_are_available_in_the_next(home: Home) -> None:
     index, note = str(home.notes / "MEMORY.md"), str(home.notes / "build.md")
     events = await home.run(
         reply(call("Write", file_path=note, content="Build with make fast.\n")),
@@ -127,7 +127,7 @@ async def test_the_index_is_frozen_and_a_change_arrives_once(home: Home) -> None
     assert texts(home.requests[-1]).count("two.md: the second") == 1
 
 
-async def test_a_session_that_goes_on_elsewhere_is_told_its_memory_folder(home: Home) -> None:
+async def test_a_session_resumed_elsewhere_is_given_its_memory_folder(home: Home) -> None:
     begun = await home.run("Done.", prompts=("Begin.",))
     system = home.requests[0]["system"]
     other = home.project.parent / "other"
@@ -137,7 +137,7 @@ async def test_a_session_that_goes_on_elsewhere_is_told_its_memory_folder(home: 
     assert f"Memory folder: {memory_folder(home.state, other)}" in texts(home.requests[0])
 
 
-async def test_off_means_no_words_no_folder_and_no_rights(home: Home) -> None:
+async def test_turned_off_memory_adds_no_text_folder_or_permissions(home: Home) -> None:
     path = str(home.notes / "build.md")
     write = reply(call("Write", file_path=path, content="x"))
     events = await home.run(write, "Done.", settings='{"memory": false}')

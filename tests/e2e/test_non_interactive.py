@@ -1,4 +1,4 @@
-"""What the model is told, and offered, where nobody can answer it."""
+"""System prompt and tools in non-interactive runs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def first_request(folder: Path, **rest: object) -> Json:
     return body
 
 
-async def test_print_mode_says_that_nobody_answers_and_offers_no_questions(program: Program) -> None:
+async def test_print_mode_states_that_no_user_answers_and_offers_no_questions(program: Program) -> None:
     async with LoopbackServer("Done.") as server:
         program.talk_to(server.url)
         assert (await program.run("-p", "Tidy up")).code == 0
@@ -47,20 +47,20 @@ async def test_print_mode_says_that_nobody_answers_and_offers_no_questions(progr
     assert not QUESTIONS & {tool["name"] for tool in body["tools"]}
 
 
-async def test_an_interactive_session_has_the_questions_and_no_such_words(tmp_path: Path) -> None:
+async def test_an_interactive_session_has_the_question_tool_and_no_such_note(tmp_path: Path) -> None:
     body = await first_request(tmp_path, interactive=True)
     assert {tool["name"] for tool in body["tools"]} >= QUESTIONS
     assert "The user cannot answer" not in system_of(body)
 
 
-async def test_a_custom_prompt_is_followed_by_it_and_no_prompt_stays_none(tmp_path: Path) -> None:
+async def test_a_custom_system_prompt_gets_the_note_and_an_empty_one_does_not(tmp_path: Path) -> None:
     text = system_of(await first_request(tmp_path, system_prompt="You review.", append_system_prompt="Be brief."))
     assert text.startswith("You review.\n\n# Non-interactive session\n")
     assert text.index("The user cannot answer") < text.index("Be brief.")
     assert "system" not in await first_request(tmp_path, system_prompt="")
 
 
-async def test_plan_mode_without_anybody_asks_for_the_plan_as_the_answer(tmp_path: Path) -> None:
+async def test_non_interactive_plan_mode_asks_for_the_plan_as_the_answer(tmp_path: Path) -> None:
     body = await first_request(tmp_path, permission_mode=PermissionMode.PLAN)
     told = str(body["messages"])
     assert "give the complete plan as your answer" in told

@@ -1,4 +1,4 @@
-"""agentcli installed in the project's own `.venv`, as the README does it, and a model that wants to get into it.
+"""agentcli installed in the project's own `.venv`, as in the README, and a model that tries to change it.
 
 What runs agentcli runs outside of the sandbox: a module, a `.pth` file or a program that a tool could put there would
 be run at the next PDF, search or start.
@@ -108,7 +108,7 @@ def installed(tmp_path: Path) -> Installed:
 
 
 @pytest.mark.parametrize("mode", ["acceptEdits", "bypassPermissions", "dontAsk"])
-async def test_no_mode_lets_a_tool_write_to_what_runs_agentcli(installed: Installed, mode: str) -> None:
+async def test_no_mode_lets_a_tool_write_to_the_installation(installed: Installed, mode: str) -> None:
     installed.work.joinpath("link").symlink_to(installed.site)
     before = installed.state()
     site = str(installed.site.relative_to(installed.work))
@@ -132,7 +132,7 @@ async def test_a_tool_may_still_write_beside_it(installed: Installed) -> None:
     assert (installed.work / "lib/module.py").read_text() == "x = 1\n"
 
 
-async def test_a_sandboxed_command_cannot_change_what_runs_agentcli(installed: Installed) -> None:
+async def test_a_sandboxed_command_cannot_change_the_installation(installed: Installed) -> None:
     if not (ability := probe(os.environ, (), None)).works:
         pytest.skip(f"no sandbox here: {ability.problem}")
     before = installed.state()
@@ -159,7 +159,7 @@ async def test_a_sandboxed_command_cannot_change_what_runs_agentcli(installed: I
 
 
 async def test_helpers_load_nothing_that_was_planted_in_site_packages(installed: Installed) -> None:
-    """Planted earlier, by whatever means: the interpreters that agentcli starts do not look."""
+    """Files planted earlier by any means: the interpreters that agentcli starts do not load them."""
     (installed.work / "a.pdf").write_bytes(pdf_of("Text of the page"))
     installed.plant_module("zz.pth")
     installed.plant_module("sitecustomize.py")

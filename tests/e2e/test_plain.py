@@ -69,7 +69,7 @@ async def test_a_reply_streams_in_block_by_block_and_nothing_printed_is_ever_cha
     assert not ADDRESSING.search(app.raw)
 
 
-async def test_what_is_typed_blindly_at_the_start_is_sent_once_the_engine_is_there(tmp_path: Path) -> None:
+async def test_text_typed_during_startup_is_sent_once_the_engine_is_ready(tmp_path: Path) -> None:
     async with app_with(tmp_path, reply("an answer"), arguments=PLAIN) as (app, server):
         await app.wait_for(lambda: app.raw)
         await app.submit("a question")
@@ -85,7 +85,7 @@ async def test_the_prompt_argument_is_sent_at_once_and_shown(tmp_path: Path) -> 
         assert await leave(app) == 0
 
 
-async def test_another_line_begins_with_ctrl_j_alt_enter_or_a_backslash_and_a_paste_sends_nothing(
+async def test_ctrl_j_alt_enter_or_a_backslash_start_a_new_line_and_a_paste_sends_nothing(
     tmp_path: Path,
 ) -> None:
     async with app_with(tmp_path, reply("an answer"), arguments=PLAIN) as (app, server):
@@ -100,7 +100,7 @@ async def test_another_line_begins_with_ctrl_j_alt_enter_or_a_backslash_and_a_pa
         assert await leave(app) == 0
 
 
-async def test_the_app_and_the_lines_share_one_history(tmp_path: Path) -> None:
+async def test_app_and_plain_mode_share_one_history(tmp_path: Path) -> None:
     async with app_with(tmp_path, reply("an answer"), arguments=PLAIN) as (app, _server):
         await prompted(app)
         await app.submit("said in lines")
@@ -142,7 +142,7 @@ async def test_the_limit_of_turns_ends_the_work_with_a_sentence(tmp_path: Path) 
 # ---------------------------------------------------------------------------------------------------------- permissions
 
 
-async def test_a_command_is_asked_about_and_allowed_denied_or_denied_with_words(tmp_path: Path) -> None:
+async def test_a_command_is_asked_about_and_allowed_denied_or_denied_with_text(tmp_path: Path) -> None:
     replies = [
         step for name in ("one", "two", "three") for step in (reply(call("Bash", command=f"touch {name}")), name)
     ]
@@ -196,7 +196,7 @@ async def test_esc_at_a_question_stops_the_work_and_nothing_is_run(tmp_path: Pat
         assert len(server.bodies) == 1
 
 
-async def test_a_change_is_shown_whole_before_it_is_made_and_not_again_after(tmp_path: Path) -> None:
+async def test_a_change_is_shown_completely_before_it_is_made_and_not_again(tmp_path: Path) -> None:
     content = "".join(f"line {number}\n" for number in range(60))
     async with app_with(
         tmp_path, reply(call("Write", file_path="new.txt", content=content)), reply("done"), arguments=PLAIN
@@ -214,7 +214,7 @@ async def test_a_change_is_shown_whole_before_it_is_made_and_not_again_after(tmp
         assert await leave(app) == 0
 
 
-async def test_what_was_typed_before_a_question_came_up_does_not_answer_it(tmp_path: Path) -> None:
+async def test_text_typed_before_a_question_does_not_answer_it(tmp_path: Path) -> None:
     async with app_with(
         tmp_path, reply(pause(0.5), call("Bash", command="touch it")), reply("done"), arguments=PLAIN
     ) as (app, server):
@@ -226,12 +226,12 @@ async def test_what_was_typed_before_a_question_came_up_does_not_answer_it(tmp_p
         await app.submit("n")
         await app.wait_for("of the context")
         assert not (app.work / "it").exists()
-        await app.wait_for(lambda: app.text.rstrip().endswith("❯ y"))  # it stands in the next prompt
+        await app.wait_for(lambda: app.text.rstrip().endswith("❯ y"))  # it is kept in the next prompt
         await app.press("ctrl+u")
         assert await leave(app) == 0
 
 
-async def test_a_folder_that_brings_settings_is_asked_about_before_anything(tmp_path: Path) -> None:
+async def test_a_folder_with_settings_is_asked_about_first(tmp_path: Path) -> None:
     settings = tmp_path / "work" / ".agentcli" / "settings.json"
     settings.parent.mkdir(parents=True)
     settings.write_text('{"permissions": {"allow": ["Bash(touch it)"]}}')
@@ -253,7 +253,7 @@ async def test_a_folder_that_brings_settings_is_asked_about_before_anything(tmp_
 
 
 @pytest.mark.parametrize("key", ["escape", "ctrl+c"])
-async def test_esc_and_ctrl_c_close_the_connection_and_the_next_prompt_comes_at_once(tmp_path: Path, key: str) -> None:
+async def test_esc_and_ctrl_c_close_the_connection_and_show_the_next_prompt_at_once(tmp_path: Path, key: str) -> None:
     async with app_with(
         tmp_path, reply(say("It begins.\n\nAnd then\n\n"), pause(60), say("never")), reply("second"), arguments=PLAIN
     ) as (app, server):
@@ -271,7 +271,7 @@ async def test_esc_and_ctrl_c_close_the_connection_and_the_next_prompt_comes_at_
     assert b"never" not in app.raw
 
 
-async def test_what_is_typed_during_the_work_waits_joins_it_or_stands_in_the_next_prompt(tmp_path: Path) -> None:
+async def test_text_typed_during_work_is_queued_joined_or_kept_for_the_next_prompt(tmp_path: Path) -> None:
     async with app_with(
         tmp_path,
         reply(say("It begins.\n\nmore\n\n"), pause(2), say("end of one")),
@@ -292,7 +292,7 @@ async def test_what_is_typed_during_the_work_waits_joins_it_or_stands_in_the_nex
         assert await leave(app) == 0
 
 
-async def test_ctrl_c_clears_the_prompt_and_twice_on_the_empty_one_leaves(tmp_path: Path) -> None:
+async def test_ctrl_c_clears_the_prompt_and_twice_on_an_empty_one_quits(tmp_path: Path) -> None:
     async with app_with(tmp_path, arguments=PLAIN) as (app, _server):
         await prompted(app)
         await app.type("something")
@@ -306,7 +306,7 @@ async def test_ctrl_c_clears_the_prompt_and_twice_on_the_empty_one_leaves(tmp_pa
         assert app.is_restored
 
 
-async def test_a_signal_ends_it_with_its_code_and_leaves_the_terminal_as_it_was(tmp_path: Path) -> None:
+async def test_a_signal_ends_the_program_with_its_code_and_restores_the_terminal(tmp_path: Path) -> None:
     async with app_with(
         tmp_path, reply(call("Bash", command="sleep 60")), arguments=[*PLAIN, "--allowed-tools", "Bash", "--", "go"]
     ) as (app, _server):
@@ -316,7 +316,7 @@ async def test_a_signal_ends_it_with_its_code_and_leaves_the_terminal_as_it_was(
         assert app.is_restored
 
 
-async def test_it_can_be_stopped_and_continued_at_the_prompt_and_during_the_work(tmp_path: Path) -> None:
+async def test_it_can_be_suspended_and_continued_at_the_prompt_and_during_work(tmp_path: Path) -> None:
     async with app_with(
         tmp_path, reply(say("It begins.\n\nmore\n\n"), pause(2), say("end of one")), arguments=PLAIN
     ) as (app, _server):
@@ -336,7 +336,7 @@ async def test_it_can_be_stopped_and_continued_at_the_prompt_and_during_the_work
 # ------------------------------------------------------------------------------------------------- commands, sessions
 
 
-async def test_commands_of_the_registry_and_those_of_the_screen_work_in_lines(tmp_path: Path) -> None:
+async def test_slash_commands_and_screen_commands_work_in_plain_mode(tmp_path: Path) -> None:
     async with app_with(tmp_path, reply("the answer"), arguments=PLAIN, rows=60) as (app, _server):
         await prompted(app)
         await app.submit("/help")
@@ -382,7 +382,7 @@ async def test_a_shell_line_does_not_wait_for_the_working_model(tmp_path: Path) 
         assert await app.end() == 0
 
 
-async def test_shift_tab_changes_the_mode_which_stands_before_the_prompt(tmp_path: Path) -> None:
+async def test_shift_tab_changes_the_mode_shown_before_the_prompt(tmp_path: Path) -> None:
     async with app_with(tmp_path, reply("x"), arguments=[*PLAIN, "go"]) as (app, _server):
         await app.wait_for("of the context")
         await prompted(app)
@@ -472,7 +472,7 @@ async def test_a_compaction_is_shown_and_accepted_or_not(tmp_path: Path) -> None
         assert await leave(app) == 0
 
 
-async def test_what_keeps_it_from_starting_is_one_sentence_on_a_terminal_as_before(tmp_path: Path) -> None:
+async def test_a_startup_failure_is_one_sentence_on_a_restored_terminal(tmp_path: Path) -> None:
     async with app_with(tmp_path, arguments=[*PLAIN, "--continue"]) as (app, _server):
         assert await app.end() == 1
         assert app.is_restored
@@ -540,7 +540,7 @@ async def test_hostile_text_of_model_and_tools_reaches_the_terminal_without_its_
 
 
 @pytest.mark.parametrize("term", ["dumb", ""])
-async def test_a_terminal_that_can_do_nothing_gets_lines_and_not_one_escape_byte(tmp_path: Path, term: str) -> None:
+async def test_a_dumb_terminal_gets_plain_mode_without_escape_bytes(tmp_path: Path, term: str) -> None:
     async with app_with(
         tmp_path,
         reply(think("hm"), say(f"# A heading\n\n{HOSTILE}\n"), call("Bash", command="touch it")),
@@ -591,7 +591,7 @@ async def test_lines_that_were_sent_before_a_question_do_not_answer_it_on_a_dumb
         assert await leave(app) == 0
 
 
-async def test_the_setting_chooses_lines_without_a_flash_of_the_app(tmp_path: Path) -> None:
+async def test_the_setting_selects_plain_mode_without_showing_the_app(tmp_path: Path) -> None:
     config = tmp_path / "home" / ".config" / "agentcli"
     config.mkdir(parents=True)
     (config / "settings.json").write_text('{"plain": true}')

@@ -25,7 +25,7 @@ def editor(folder: Path, script: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("keys", [("ctrl+x", "ctrl+e"), ("ctrl+g",)])
-async def test_a_prompt_is_written_in_the_persons_own_editor(tmp_path: Path, keys: tuple[str, ...]) -> None:
+async def test_a_prompt_is_written_in_the_users_editor(tmp_path: Path, keys: tuple[str, ...]) -> None:
     environ = editor(tmp_path, 'echo " and more" >> "$1"')
     async with app_with(tmp_path, reply("an answer"), arguments=PLAIN, environ=environ) as (app, server):
         await prompted(app)
@@ -39,7 +39,7 @@ async def test_a_prompt_is_written_in_the_persons_own_editor(tmp_path: Path, key
         assert await leave(app) == 0
 
 
-async def test_an_editor_that_fails_leaves_the_prompt_and_says_why(tmp_path: Path) -> None:
+async def test_a_failing_editor_keeps_the_prompt_and_reports_the_reason(tmp_path: Path) -> None:
     async with app_with(tmp_path, arguments=PLAIN, environ=editor(tmp_path, "exit 3")) as (app, _server):
         await prompted(app)
         await app.type("begun")
@@ -51,7 +51,7 @@ async def test_an_editor_that_fails_leaves_the_prompt_and_says_why(tmp_path: Pat
         assert await leave(app) == 0
 
 
-async def test_a_plan_is_edited_during_the_work_and_keys_are_heard_afterwards(tmp_path: Path) -> None:
+async def test_a_plan_is_edited_during_work_and_keys_work_afterwards(tmp_path: Path) -> None:
     environ = editor(tmp_path, 'echo "Do less." > "$1"')
     async with app_with(
         tmp_path,
@@ -74,7 +74,7 @@ async def test_a_plan_is_edited_during_the_work_and_keys_are_heard_afterwards(tm
 
 
 @pytest.mark.parametrize("working", [False, True])
-async def test_a_window_that_is_closed_ends_it_and_everything_it_started(tmp_path: Path, working: bool) -> None:
+async def test_closing_the_window_ends_the_program_and_its_children(tmp_path: Path, working: bool) -> None:
     async with app_with(
         tmp_path, reply(call("Bash", command="sleep 60")), arguments=[*PLAIN, "--allowed-tools", "Bash"]
     ) as (app, _server):
@@ -87,7 +87,7 @@ async def test_a_window_that_is_closed_ends_it_and_everything_it_started(tmp_pat
         await app.wait_for(lambda: not processes_in(app.work))
 
 
-async def test_a_command_in_the_background_is_told_of_above_the_prompt(tmp_path: Path) -> None:
+async def test_a_background_command_is_reported_above_the_prompt(tmp_path: Path) -> None:
     command = "while [ ! -e go ]; do sleep 0.05; done"
     async with app_with(
         tmp_path,
@@ -166,7 +166,7 @@ async def test_a_key_is_not_echoed_on_a_dumb_terminal_either(tmp_path: Path) -> 
     assert b"\x1b" not in app.raw
 
 
-async def test_without_a_model_a_prompt_that_was_not_sent_stands_in_the_next_one(tmp_path: Path) -> None:
+async def test_without_a_model_an_unsent_prompt_is_kept_for_the_next_one(tmp_path: Path) -> None:
     async with program(tmp_path, *PLAIN) as app:
         await app.wait_for("/login connects one")
         await app.submit("a first question")
@@ -177,7 +177,7 @@ async def test_without_a_model_a_prompt_that_was_not_sent_stands_in_the_next_one
         assert await leave(app) == 0
 
 
-async def test_a_flood_of_output_and_a_large_paste_are_taken(tmp_path: Path) -> None:
+async def test_a_flood_of_output_and_a_large_paste_are_handled(tmp_path: Path) -> None:
     text = "".join(f"line {number} of many\n" for number in range(5_000))
     async with app_with(tmp_path, reply(say(text)), arguments=PLAIN) as (app, server):
         await prompted(app)
@@ -190,7 +190,7 @@ async def test_a_flood_of_output_and_a_large_paste_are_taken(tmp_path: Path) -> 
         assert await leave(app) == 0
 
 
-async def test_esc_is_heard_while_a_reply_floods_in(tmp_path: Path) -> None:
+async def test_esc_works_while_a_reply_floods_in(tmp_path: Path) -> None:
     flood = "".join(f"line {number} of many\n\n" for number in range(100_000))
     async with app_with(tmp_path, reply(say(flood, chunk=2_000)), arguments=PLAIN) as (app, _server):
         await prompted(app)
@@ -202,7 +202,7 @@ async def test_esc_is_heard_while_a_reply_floods_in(tmp_path: Path) -> None:
     assert b"line 99999 of many" not in app.raw
 
 
-async def test_what_stands_in_the_prompt_survives_what_ends_the_program(tmp_path: Path) -> None:
+async def test_the_prompt_text_survives_the_end_of_the_program(tmp_path: Path) -> None:
     async with app_with(tmp_path, arguments=PLAIN) as (app, _server):
         await prompted(app)
         await app.type("not sent yet")
@@ -221,7 +221,7 @@ async def test_what_stands_in_the_prompt_survives_what_ends_the_program(tmp_path
         assert "not sent yet" not in app.text
 
 
-async def test_who_told_readline_to_be_vi_has_it_here_too(tmp_path: Path) -> None:
+async def test_readline_vi_mode_is_respected(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / ".inputrc").write_text("set editing-mode vi\n")
     async with app_with(tmp_path, reply("an answer"), arguments=PLAIN) as (app, server):
@@ -259,7 +259,7 @@ async def test_garbage_from_the_terminal_does_no_harm_at_the_prompt_and_during_t
         assert await leave(app) == 0
 
 
-async def test_a_key_that_is_sent_as_a_prompt_goes_nowhere(tmp_path: Path) -> None:
+async def test_a_key_sent_as_a_prompt_is_not_sent_to_the_model(tmp_path: Path) -> None:
     key = "sk-ant-api03-" + "k" * 40
     async with app_with(tmp_path, reply("hello"), arguments=PLAIN) as (app, server):
         await app.wait_for("/help lists")

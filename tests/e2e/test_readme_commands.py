@@ -54,7 +54,7 @@ IN_A_SHELL = [line for line in RUNNABLE if not opens_the_app(line)]
 IN_A_TERMINAL = [line for line in RUNNABLE if opens_the_app(line)]
 
 
-def test_all_that_is_not_run_here_is_the_install_that_ci_does_itself() -> None:
+def test_only_the_install_commands_that_ci_runs_are_skipped() -> None:
     others = [line for line in lines() if line not in RUNNABLE]
     assert [line for line in others if not line.startswith(INSTALL)] == []
     assert len(IN_A_SHELL) > 25
@@ -79,7 +79,7 @@ async def start(line: str, work: Path, environ: dict[str, str]) -> asyncio.subpr
 
 
 @pytest.mark.parametrize("line", IN_A_SHELL)
-async def test_the_line_works_in_a_shell(line: str, tmp_path: Path) -> None:
+async def test_the_command_works_in_a_shell(line: str, tmp_path: Path) -> None:
     home, work = tmp_path / "home", tmp_path / "work"
     for folder in (home / ".config/fish/completions", home / "bin", work / "tests/data", tmp_path / "other"):
         folder.mkdir(parents=True)
@@ -117,7 +117,7 @@ async def test_the_line_works_in_a_shell(line: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", IN_A_TERMINAL)
-async def test_the_line_opens_the_app(line: str, tmp_path: Path) -> None:
+async def test_the_command_opens_the_app(line: str, tmp_path: Path) -> None:
     async with LoopbackServer({**reply(say("an answer")), "repeat": 5}) as server:
         if "-c" in shlex.split(line) or "-r" in shlex.split(line):
             async with TerminalProgram(tmp_path, url=server.url) as app:

@@ -1,4 +1,4 @@
-"""The sandbox as a whole run has it: said in the first frame, refusals explained to the model, strict or nothing."""
+"""The sandbox in a whole run: reported in the first frame, refusals explained to the model, strict or nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.server import LoopbackServer
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_first_frame_says_what_holds_and_a_refusal_reaches_the_model(program: Program) -> None:
+async def test_the_first_frame_shows_the_sandbox_and_a_refusal_reaches_the_model(program: Program) -> None:
     if not (ability := probe(os.environ, (), None)).works:
         pytest.skip(f"no sandbox here: {ability.problem}")
     async with LoopbackServer(reply(call("Bash", command="touch /etc/agentcli-planted")), "Done.") as server:
@@ -35,7 +35,7 @@ async def test_the_first_frame_says_what_holds_and_a_refusal_reaches_the_model(p
     assert not list(program.work.glob(".envrc"))
 
 
-async def test_what_a_command_plants_is_quarantined_reported_and_can_be_taken_back(program: Program) -> None:
+async def test_planted_files_are_quarantined_reported_and_restorable(program: Program) -> None:
     if not (ability := probe(os.environ, (), None)).works:
         pytest.skip(f"no sandbox here: {ability.problem}")
     async with LoopbackServer(reply(call("Bash", command="echo evil > .$(echo en)vrc")), "Done.") as server:
@@ -74,7 +74,7 @@ async def test_nothing_appears_in_the_project_when_the_program_is_killed(program
     assert [path for path in sorted(program.work.rglob("*")) if path.name != "up"] == before
 
 
-async def test_off_is_visible(program: Program) -> None:
+async def test_a_disabled_sandbox_is_visible(program: Program) -> None:
     async with LoopbackServer("Done.") as server:
         program.talk_to(server.url)
         ended = await program.run("-p", "go", "--output-format", "stream-json", "--verbose", "--sandbox", "off")

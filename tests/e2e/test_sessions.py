@@ -60,7 +60,7 @@ async def test_the_prefix_is_the_same_from_turn_to_turn_and_from_process_to_proc
 
 
 @pytest.mark.parametrize("moment", ["prompt", "stream", "tool"])
-async def test_after_a_kill_the_session_goes_on(program: Program, moment: str) -> None:
+async def test_a_session_can_be_continued_after_a_kill(program: Program, moment: str) -> None:
     """kill -9 while waiting for the reply, in the middle of it, and while a tool with side effects runs."""
     steps = {
         "prompt": reply(pause(60)),

@@ -1,4 +1,4 @@
-"""Signals and readers that leave: one result, the right exit code, nobody left behind."""
+"""Signals and readers that leave: one result, the right exit code, no process left running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stranger's repository: its rules and variables take effect only after it was trusted, and only as it was then."""
+"""An untrusted repository: its rules and variables apply only after it was trusted, and only as they were then."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def denied(program: Program, server: LoopbackServer) -> list[str]:
     return [denial["tool_input"].get("command", "Read") for denial in json.loads(ended.out)["permission_denials"]]
 
 
-async def test_nothing_is_obeyed_but_what_forbids_until_the_folder_is_trusted(program: Program) -> None:
+async def test_only_restrictions_apply_until_the_folder_is_trusted(program: Program) -> None:
     settings = program.work / ".agentcli" / "settings.json"
     settings.parent.mkdir()
     settings.write_text(json.dumps(SETTINGS))

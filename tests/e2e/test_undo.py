@@ -1,4 +1,4 @@
-"""The question of /undo in a real terminal: both versions are shown, and the answer is done."""
+"""The question of /undo in a real terminal: both versions are shown, and the answer is carried out."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ def test_a_line_is_readable_text_and_ends_once() -> None:
     assert encode_line({"a": "grüß\n"}) == '{"a":"grüß\\n"}\n'.encode()
 
 
-def test_what_breaks_lines_or_terminals_is_escaped() -> None:
+def test_line_breaks_and_control_characters_are_escaped() -> None:
     line = encode_line({"a": "\x1b]0;t\x07 \x9b31m \x7f \u2028\u2029\x85"})
     assert all(byte >= 0x20 for byte in line[:-1])
     assert not any(mark in line.decode() for mark in "\x9b\x7f\u2028\u2029\x85")
@@ -34,7 +34,7 @@ def test_a_long_tool_result_loses_its_copy_for_programs_first() -> None:
     assert json.loads(line)["tool_use_result"]["truncated"] is True
 
 
-def test_a_long_text_is_cut_and_says_so() -> None:
+def test_a_long_text_is_cut_with_a_note() -> None:
     line = encode_line({"type": "user", "message": {"content": [{"type": "text", "text": BIG}]}})
     assert len(line) <= LINE_LIMIT
     found = json.loads(line)

@@ -55,7 +55,7 @@ async def test_text_that_is_too_long_is_refused(tmp_path: Path, monkeypatch: pyt
         await piped_text(file.fileno(), None)
 
 
-async def test_lines_come_as_they_are_written_also_a_last_one_without_end(pipe: tuple[int, int]) -> None:
+async def test_lines_arrive_as_they_are_written_even_without_a_final_newline(pipe: tuple[int, int]) -> None:
     async with aclosing(lines(pipe[0])) as source:
         os.write(pipe[1], b"one\ntw")
         assert await anext(source) == b"one"
@@ -78,7 +78,7 @@ async def test_a_line_that_is_too_long_is_skipped_and_the_next_is_read(
         assert [line async for line in source] == [b"ok"]
 
 
-async def test_a_closed_descriptor_has_ended() -> None:
+async def test_a_closed_descriptor_reads_as_end_of_input() -> None:
     read, write = os.pipe()
     os.close(write)
     async with aclosing(chunks(read)) as source:
@@ -125,7 +125,7 @@ def test_empty_lines_and_unknown_types_are_ignored(line: bytes) -> None:
         b'{"type":"user","message":3}',
     ],
 )
-def test_a_line_that_is_no_prompt_is_told_and_skipped(line: bytes | None) -> None:
+def test_an_invalid_line_is_reported_and_skipped(line: bytes | None) -> None:
     found = parse_line(line)
     assert isinstance(found, BadLine)
     assert "skipped" in found.message

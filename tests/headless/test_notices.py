@@ -1,4 +1,4 @@
-"""Events as lines at standard error: what is said, and how important it is."""
+"""Events as lines on standard error: their text and their level."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from agentcli.headless.notices import VERBOSE, notice
         ),
     ],
 )
-def test_what_becomes_of_the_context_is_one_line_for_those_who_ask_for_it(event: ev.Event, line: str) -> None:
+def test_context_changes_are_one_line_in_verbose_mode(event: ev.Event, line: str) -> None:
     assert notice(event) == (VERBOSE, line)
 
 
-def test_a_line_stays_one_line_whatever_is_in_it() -> None:
+def test_a_notice_stays_on_one_line_for_any_content() -> None:
     found = notice(ev.ContextEdited(edits=[], step="person", text="dropped a\nb\x1b[31m"))
     assert found is not None
     assert "\n" not in found[1]

@@ -89,7 +89,7 @@ def raising(error: Exception) -> Callable[[Options], Any]:
     return build
 
 
-def test_text_is_the_last_answer_only(terminal: Terminal) -> None:
+def test_text_output_is_the_last_answer_only(terminal: Terminal) -> None:
     assert terminal.run([started(), NoticeRaised(text="by the way"), result(text="42\n\n")]) == 0
     assert (terminal.out, terminal.err) == ("42\n", "")
     assert terminal.engine is not None
@@ -110,13 +110,13 @@ def test_stream_json_is_a_line_per_frame_and_the_result_is_last(terminal: Termin
     ]
 
 
-def test_what_is_piped_in_follows_the_prompt(terminal: Terminal) -> None:
+def test_piped_text_follows_the_prompt(terminal: Terminal) -> None:
     terminal.run(stdin=b"some text\n", prompt="explain")
     assert terminal.engine is not None
     assert terminal.engine.prompts == ["explain\n\nsome text\n"]
 
 
-def test_what_is_piped_in_may_be_the_whole_prompt(terminal: Terminal) -> None:
+def test_piped_text_may_be_the_whole_prompt(terminal: Terminal) -> None:
     assert terminal.run(stdin=b"do it", prompt=None) == 0
     assert terminal.engine is not None
     assert terminal.engine.prompts == ["do it"]
@@ -157,12 +157,12 @@ def test_an_error_is_on_standard_error_and_the_unfinished_answer_on_standard_out
     assert (terminal.out, terminal.err) == ("half an\n", "agentcli: The server said no.\n")
 
 
-def test_a_stopped_run_says_so_in_words(terminal: Terminal) -> None:
+def test_a_stopped_run_is_reported(terminal: Terminal) -> None:
     terminal.run([failed("aborted_tools", terminal="aborted_tools")])
     assert terminal.err.startswith("agentcli: Stopped before the answer was complete.")
 
 
-def test_warnings_are_always_told_and_retries_when_asked_for(terminal: Terminal) -> None:
+def test_warnings_are_always_reported_and_retries_only_when_requested(terminal: Terminal) -> None:
     play = [
         NoticeRaised(text="settings are broken", level="warning"),
         RetryScheduled(attempt=1, max_attempts=10, wait_seconds=2, kind="overloaded", text="Overloaded."),
@@ -175,7 +175,7 @@ def test_warnings_are_always_told_and_retries_when_asked_for(terminal: Terminal)
 
 
 @pytest.mark.parametrize(("error", "code"), [(UsageError("Bad flag."), 2), (CredentialError("No key. Set one."), 1)])
-def test_a_run_that_cannot_start_says_why_also_to_programs(terminal: Terminal, error: Exception, code: int) -> None:
+def test_a_failed_start_is_explained_in_every_output_format(terminal: Terminal, error: Exception, code: int) -> None:
     assert terminal.run(build=raising(error), output_format="stream-json") == code
     assert terminal.err == f"agentcli: {error}\n"
     [frame] = terminal.frames
@@ -342,7 +342,7 @@ def test_a_line_that_comes_during_a_submission_joins_it(terminal: Terminal) -> N
     assert (terminal.engine.prompts, terminal.engine.queued) == (["one"], ["two"])
 
 
-def test_a_line_that_found_no_place_in_the_submission_gets_its_own(terminal: Terminal) -> None:
+def test_a_line_too_late_for_the_submission_gets_its_own(terminal: Terminal) -> None:
     async def left(engine: FakeEngine) -> None:
         engine.leftovers = ["late", "later"]
 
@@ -351,7 +351,7 @@ def test_a_line_that_found_no_place_in_the_submission_gets_its_own(terminal: Ter
     assert terminal.engine.prompts == ["one", "late", "later"]
 
 
-def test_bad_lines_are_told_and_the_good_ones_answered(terminal: Terminal) -> None:
+def test_bad_lines_are_reported_and_good_ones_answered(terminal: Terminal) -> None:
     stdin = b"nonsense\n" + b'{"type":"keep_alive"}\n' + fed("one")
     assert terminal.run(stdin=stdin, **LINES) == 0
     assert "not JSON and was skipped" in terminal.err
@@ -382,7 +382,7 @@ def test_an_interrupt_request_is_answered_at_once_and_aborts(terminal: Terminal)
     assert terminal.frames[-1]["type"] == "result"
 
 
-def test_no_line_at_all_is_no_failure(terminal: Terminal) -> None:
+def test_empty_input_is_no_failure(terminal: Terminal) -> None:
     assert terminal.run(stdin=b"", **LINES) == 0
 
 

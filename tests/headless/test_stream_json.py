@@ -103,7 +103,7 @@ def test_two_equal_blocks_are_two_frames_and_no_more() -> None:
     assert len(frames(block(TextBlock("x")), block(TextBlock("x"), 1), reply(TextBlock("x"), TextBlock("x")))) == 2
 
 
-def test_each_tool_result_is_one_user_frame_with_what_programs_read() -> None:
+def test_each_tool_result_is_one_user_frame_with_structured_data() -> None:
     added = ToolResultBlock("t1", (TextBlock("data"),))
     missing = ToolResultBlock("t2", (TextBlock("stopped"),), is_error=True)
     message = MessageAppended(message=user_message((added, missing), "u1", Origin.TOOL_RESULTS))
@@ -117,7 +117,7 @@ def test_each_tool_result_is_one_user_frame_with_what_programs_read() -> None:
     assert two["message"]["content"][0]["is_error"] is True
 
 
-def test_a_result_frame_tells_what_the_call_was_and_what_decided_about_it() -> None:
+def test_a_result_frame_names_the_call_and_its_permission_decision() -> None:
     result = ToolResultBlock("t1", (TextBlock("data"),))
     decided = PermissionDecided(
         tool_use_id="t1", name="Read", behavior="allow", reason="allowed by rule Read", rule="Read"
@@ -144,7 +144,7 @@ def test_background_commands_and_modes_become_system_frames() -> None:
     assert three["permissionMode"] == "plan"
 
 
-def test_what_happens_around_the_reply_becomes_system_frames() -> None:
+def test_events_around_the_reply_become_system_frames() -> None:
     found = frames(
         RequestStarted(model="m", turn=1),
         RequestStarted(model="m", turn=1, purpose="summary"),
@@ -170,7 +170,7 @@ def test_what_happens_around_the_reply_becomes_system_frames() -> None:
     assert found[6]["event"] == {"type": "ping"}
 
 
-def test_what_becomes_of_the_context_and_its_cache_is_told_with_numbers() -> None:
+def test_changes_of_context_and_cache_are_reported_with_numbers() -> None:
     edits = [{"kind": "replace", "target": "m1:0", "text": "gone"}]
     edited, broken = frames(
         ContextEdited(edits=edits, step="microcompact", freed_tokens=3_100, text="cleared 2 old results"),
@@ -191,7 +191,7 @@ def test_what_becomes_of_the_context_and_its_cache_is_told_with_numbers() -> Non
     )
 
 
-def test_a_void_reply_is_taken_back_under_the_id_it_was_shown_with() -> None:
+def test_a_void_reply_is_withdrawn_under_its_original_id() -> None:
     mapping = Frames(SequentialIds())
     given = [
         ReplyStarted(message_id="m1", api_id="msg_1", model="m"),
@@ -234,7 +234,7 @@ def test_an_image_result_is_passed_on() -> None:
     assert frame["message"]["content"][0]["content"][0]["type"] == "image"
 
 
-def test_success_has_a_result_and_what_scripts_must_find() -> None:
+def test_success_has_a_result_and_the_fields_that_scripts_need() -> None:
     frame = result_frame(result(structured_output={"n": 1}))
     assert (frame["subtype"], frame["is_error"], frame["result"], frame["num_turns"]) == (
         "success",
@@ -248,7 +248,7 @@ def test_success_has_a_result_and_what_scripts_must_find() -> None:
     assert frame["structured_output"] == {"n": 1}
 
 
-def test_a_failure_of_the_api_never_says_success() -> None:
+def test_an_api_failure_is_never_reported_as_success() -> None:
     frame = result_frame(failed("API error 400: no.", api_error_status=400))
     assert (frame["subtype"], frame["is_error"]) == ("error_during_execution", True)
     assert frame["errors"] == ["API error 400: no."]

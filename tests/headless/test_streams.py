@@ -50,7 +50,7 @@ async def test_pieces_of_two_writers_do_not_mix() -> None:
     os.close(write)
 
 
-async def test_a_reader_that_is_gone_is_quiet_and_a_full_disk_is_not() -> None:
+async def test_a_closed_reader_is_ignored_and_a_full_disk_is_an_error() -> None:
     read, write = os.pipe()
     os.close(read)
     with pytest.raises(OutputLost) as gone:
@@ -69,7 +69,7 @@ async def test_a_file_takes_everything_at_once(tmp_path: Path) -> None:
     assert (tmp_path / "f").stat().st_size == 100_000
 
 
-async def test_complaints_are_plain_and_never_raise(tmp_path: Path) -> None:
+async def test_error_messages_are_plain_and_never_raise(tmp_path: Path) -> None:
     with (tmp_path / "f").open("wb") as file:
         complain(file.fileno(), "bad \x1b]0;title\x07news\ud800")
     assert (tmp_path / "f").read_bytes() == b"bad news<U+D800>\n"

@@ -1,4 +1,4 @@
-"""The session driver over a view that only writes down what it is told: a new front end needs nothing else."""
+"""The session driver with a view that only records its calls: a new front end needs nothing else."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ async def test_queued_prompts_are_sent_one_after_the_other() -> None:
 
 
 @played
-async def test_a_view_may_take_over_what_is_due() -> None:
+async def test_a_view_may_send_queued_lines_itself() -> None:
     """A front end with commands of its own sends queued lines itself, also those that steer."""
     async with Driven(reply(pause(5), "One."), reply(pause(60)), takes_due=True) as driven:
         driven.send("first")
@@ -169,7 +169,7 @@ async def test_a_view_may_take_over_what_is_due() -> None:
 
 
 @played
-async def test_an_interruption_is_shown_at_once_and_gives_everything_back() -> None:
+async def test_an_interruption_is_shown_at_once_and_returns_queued_prompts() -> None:
     async with Driven(reply(say("Hello"), pause(60))) as driven:
         driven.send("first")
         await driven.until(lambda: "Hello" in driven.record.log)
@@ -189,7 +189,7 @@ async def test_an_interruption_is_shown_at_once_and_gives_everything_back() -> N
 
 
 @played
-async def test_an_abort_that_is_not_obeyed_becomes_a_cancellation() -> None:
+async def test_an_ignored_abort_becomes_a_cancellation() -> None:
     deaf = FakeTool("Deaf", safe=False, seconds=600, ignores_abort=True)
     async with Driven(reply(call("Deaf")), "Next.", tools=[deaf]) as driven:
         driven.send("go")
@@ -248,7 +248,7 @@ async def test_a_command_runs_beside_the_reply_only_where_the_table_allows_it() 
 
 
 @played
-async def test_what_is_sent_before_there_is_an_engine_waits_for_it_or_is_taken_back() -> None:
+async def test_prompts_sent_before_the_engine_is_ready_wait_or_are_withdrawn() -> None:
     driven = Driven("Hello.", "And again.")
     for text in ("early", "/cost"):
         driven.send(text)
@@ -263,7 +263,7 @@ async def test_what_is_sent_before_there_is_an_engine_waits_for_it_or_is_taken_b
 
 
 @played
-async def test_another_conversation_gets_what_was_sent_while_it_was_opened() -> None:
+async def test_prompts_sent_while_a_session_opens_go_to_that_session() -> None:
     async with Driven(reply(pause(60))) as driven:
         driven.send("go")
         await asyncio.sleep(1)

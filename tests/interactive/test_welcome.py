@@ -1,4 +1,4 @@
-"""Connecting a model: every answer leads somewhere, and the work behind it is done over real HTTP and real files."""
+"""Connecting a model: every answer leads to a next step, over real HTTP and real files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def names(welcome: Welcome) -> list[str]:
     return [offer.name for offer in welcome.offers()]
 
 
-def test_it_says_who_is_asked_and_what_can_be_done_from_the_first_moment() -> None:
+def test_the_first_screen_shows_the_server_search_and_the_choices() -> None:
     assert names(FRESH) == ["key", "demo", "later"]
     assert "searching … No other machine is contacted" in FRESH.lines[1]
     found = FRESH.found((OLLAMA, SINGLE))
@@ -44,7 +44,7 @@ def test_it_says_who_is_asked_and_what_can_be_done_from_the_first_moment() -> No
     assert names(replace(FRESH, demo=False)) == ["key", "later"]
 
 
-def test_a_key_is_checked_and_then_kept() -> None:
+def test_a_key_is_checked_and_then_saved() -> None:
     asked, work = FRESH.choose("key")
     assert (asked.asks, work) == ("API key for api.anthropic.com", None)
     checking, work = asked.entered(f" {KEY}\n")
@@ -60,7 +60,7 @@ def test_the_key_is_in_no_repr() -> None:
     assert KEY not in repr(checking) + repr(work) + repr(checking.checked(KeyCheck("accepted")))
 
 
-def test_a_wrong_key_stays_at_the_question_and_says_why() -> None:
+def test_a_wrong_key_keeps_the_question_open_with_the_reason() -> None:
     checking, _work = FRESH.ask_key().entered(KEY)
     again, work = checking.checked(KeyCheck("refused", "It does not accept this key (401)."))
     assert (again.step, work, again.key) == ("key", None, "")
@@ -71,7 +71,7 @@ def test_a_wrong_key_stays_at_the_question_and_says_why() -> None:
         assert same.problem
 
 
-def test_without_a_network_the_person_decides() -> None:
+def test_without_a_network_the_user_decides() -> None:
     checking, _work = FRESH.ask_key().entered(KEY)
     unsure, work = checking.checked(KeyCheck("unreachable", "No connection."))
     assert (names(unsure), work, unsure.problem) == (["keep", "again", "other"], None, "No connection.")
@@ -80,7 +80,7 @@ def test_without_a_network_the_person_decides() -> None:
     assert unsure.choose("other")[0].step == "key"
 
 
-def test_a_server_is_tried_before_it_is_used_and_used_for_now_or_for_good() -> None:
+def test_a_server_is_tested_first_and_used_for_the_session_or_permanently() -> None:
     found = FRESH.found((OLLAMA, SINGLE))
     models, work = found.choose("server 0")
     assert (names(models), work) == (["llama", "qwen"], None)
@@ -102,7 +102,7 @@ def test_a_server_that_cannot_be_used_leads_back_to_the_choice(speaks: bool | No
     assert told in back.problem
 
 
-def test_from_a_server_of_ones_own_there_is_a_way_back_to_the_public_address() -> None:
+def test_a_custom_server_can_be_replaced_by_the_public_address() -> None:
     own = replace(FRESH, address=EndpointAddress("http://127.0.0.1:11434", "settings"), connected="127.0.0.1:11434")
     assert "public" in names(own)
     asked, work = own.choose("public")
@@ -113,7 +113,7 @@ def test_from_a_server_of_ones_own_there_is_a_way_back_to_the_public_address() -
     assert "public" not in names(environment), "the variable would win anyway"
 
 
-def test_a_long_list_of_models_is_cut_and_the_rest_is_told_of() -> None:
+def test_a_long_list_of_models_is_cut_with_a_count_of_the_rest() -> None:
     many = LocalServer("LM Studio", "http://127.0.0.1:1234", tuple(f"model-{n}" for n in range(50)))
     models, _work = FRESH.found((many,)).choose("server 0")
     assert len(models.offers()) == 12
@@ -122,7 +122,7 @@ def test_a_long_list_of_models_is_cut_and_the_rest_is_told_of() -> None:
 
 
 @given(st.data())
-def test_whatever_is_answered_there_is_always_a_way_on_and_a_way_out(data: st.DataObject) -> None:
+def test_every_answer_allows_to_continue_or_quit(data: st.DataObject) -> None:
     welcome = FRESH
     for _turn in range(20):
         if welcome.step == "done":
@@ -173,7 +173,7 @@ class Place:
         return json.loads(path.read_text()) if path.exists() else {}
 
 
-async def test_a_pasted_key_is_asked_about_kept_and_used_by_the_running_conversation(
+async def test_a_pasted_key_is_confirmed_saved_and_used_by_the_running_conversation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, connection = Place(tmp_path), Connection()
@@ -217,7 +217,7 @@ async def test_a_key_that_is_pasted_while_a_bad_one_is_set_is_used_in_this_sessi
     await engine.aclose()
 
 
-async def test_a_server_is_found_tried_and_used_for_the_session_and_nothing_is_saved(tmp_path: Path) -> None:
+async def test_a_server_is_found_tested_and_used_for_the_session_without_saving(tmp_path: Path) -> None:
     place, connection = Place(tmp_path), Connection()
     body = json.dumps({"data": [{"id": "llama"}]}).encode()
     async with Listener(models=(200, body), messages=(400, b"{}")) as server:
@@ -240,7 +240,7 @@ async def test_a_server_is_found_tried_and_used_for_the_session_and_nothing_is_s
         await engine.aclose()
 
 
-async def test_a_server_for_good_is_in_the_user_settings_and_the_way_back_takes_it_out(tmp_path: Path) -> None:
+async def test_a_permanent_server_is_saved_in_the_user_settings_and_can_be_removed(tmp_path: Path) -> None:
     place, connection = Place(tmp_path, ANTHROPIC_API_KEY=KEY), Connection()
     async with Listener(models=(200, b"{}"), messages=(400, b"{}")) as server:
         engine = build_engine(replace(place.options, connection=connection))
@@ -264,7 +264,7 @@ async def test_a_server_for_good_is_in_the_user_settings_and_the_way_back_takes_
         await engine.aclose()
 
 
-async def test_what_a_disk_refuses_is_told_and_leads_back(tmp_path: Path) -> None:
+async def test_a_disk_error_is_reported_and_returns_to_the_choice(tmp_path: Path) -> None:
     place = Place(tmp_path)
     connecting = Connecting(place.options)
     state = tmp_path / ".local/state/agentcli"

@@ -154,7 +154,7 @@ def empty(hint: Any) -> Any:
 # ----------------------------------------------------------------------------------------------------------- messages
 
 
-def test_a_note_about_what_the_user_has_seen_says_nothing() -> None:
+def test_a_note_about_something_already_shown_has_no_line() -> None:
     note = user_message(
         "[The user ran a command in their own shell: ls]", "m", Origin.ATTACHMENT, {NOTE: {"about": "shell"}}
     )
@@ -164,7 +164,7 @@ def test_a_note_about_what_the_user_has_seen_says_nothing() -> None:
     )
 
 
-def test_a_summary_is_shown_without_the_words_around_it() -> None:
+def test_a_summary_is_shown_without_its_wrapper_text() -> None:
     message = user_message("Lead. It was good. Tail.", "m", Origin.SUMMARY, {SUMMARY: "It was good."})
     assert wording.summary(message) == "It was good."
 

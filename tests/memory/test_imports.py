@@ -37,7 +37,7 @@ from agentcli.memory.imports import MOST_IMPORTS, imported, is_meant
         ("`a`@b.md", []),
     ],
 )
-def test_what_counts_as_an_import(text: str, paths: list[tuple[str, ...]]) -> None:
+def test_imports_are_recognised(text: str, paths: list[tuple[str, ...]]) -> None:
     assert imported(text) == paths
 
 
@@ -46,21 +46,21 @@ def test_a_file_imports_only_so_many() -> None:
 
 
 @pytest.mark.parametrize(("path", "meant"), [("alice", False), ("types/node", False), ("x.md", True), ("./x", True)])
-def test_names_of_people_and_packages_are_not_missed(path: str, meant: bool) -> None:
+def test_mentions_of_people_and_packages_are_not_reported_as_missing(path: str, meant: bool) -> None:
     assert is_meant(path) is meant
 
 
 @given(st.text(alphabet="`~@ab.\n <!->/\\", max_size=300))
-def test_any_text_is_looked_through(text: str) -> None:
+def test_any_text_can_be_searched_for_imports(text: str) -> None:
     for path, *_shorter in imported(text):
-        # A code span within the path is left out, so what is found stands in the text in this order, with gaps.
+        # A code span within the path is left out, so the results are in the text in this order, with gaps.
         rest = iter(text[text.index("@") :])
         assert path
         assert all(character in rest for character in path)
 
 
 @pytest.mark.parametrize("piece", ["`", "``` ", "<!--", "` `` ", "@a ", "- - ", "> > ", "\n\n`", "\\ @"])
-def test_hostile_texts_cost_no_more_than_long_ones(piece: str) -> None:
+def test_hostile_texts_take_no_longer_than_long_ones(piece: str) -> None:
     began = time.process_time()
     imported(piece * (40_000 // len(piece)))
     assert time.process_time() - began < 1

@@ -1,4 +1,4 @@
-"""A command in which later parts meet what earlier ones have changed."""
+"""Commands whose later parts depend on changes by earlier parts."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def project(tree: Path) -> Path:
         "for f in a; do git diff; touch .gitattributes; done",
     ],
 )
-def test_what_an_earlier_part_may_have_changed_is_asked_about(command: str, project: Path) -> None:
+def test_a_part_that_depends_on_earlier_changes_asks(command: str, project: Path) -> None:
     assert behavior(command, project) == "ask"
 
 
@@ -85,7 +85,7 @@ def test_what_an_earlier_part_may_have_changed_is_asked_about(command: str, proj
         "for f in a; do git diff; touch c.txt; done",
     ],
 )
-def test_plain_edits_one_after_the_other_are_accepted(command: str, project: Path) -> None:
+def test_consecutive_plain_edits_are_accepted(command: str, project: Path) -> None:
     assert behavior(command, project) == "allow"
 
 

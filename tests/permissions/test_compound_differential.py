@@ -1,4 +1,4 @@
-"""Compound commands in a real shell: every program that starts is one that was judged, with words that were judged."""
+"""Compound commands in a real shell: only checked programs start, with checked arguments."""
 
 from __future__ import annotations
 

@@ -90,7 +90,9 @@ def test_a_denied_domain_is_denied_with_all_below_it(tree: Path) -> None:
         ("Skill(pdf)", "Skill", "pdf-forms", "ask"),
     ],
 )
-def test_names_of_servers_agents_and_skills(rule: str, tool: str, target: str, behavior: str, tree: Path) -> None:
+def test_rules_match_names_of_servers_agents_and_skills(
+    rule: str, tool: str, target: str, behavior: str, tree: Path
+) -> None:
     assert need(policy(allow=rule), tool, "other", target, tree).behavior == behavior
 
 
@@ -270,7 +272,7 @@ def test_an_exact_rule_does_not_cover_arguments_from_a_pipe(tree: Path) -> None:
     assert bash(policy(allow="Bash(npm test)"), "ls | xargs npm test", tree).behavior == "ask"
 
 
-def test_after_a_part_that_may_move_the_shell_nothing_is_proven(tree: Path) -> None:
+def test_after_a_part_that_may_change_the_directory_nothing_is_proven(tree: Path) -> None:
     rules = policy(allow="Bash(pushd *)\nBash(source *)")
     assert bash(rules, "pushd /etc && cat passwd", tree).behavior == "ask"
     assert bash(rules, "source env.sh && ls", tree).behavior == "ask"
@@ -290,7 +292,7 @@ def test_a_path_through_a_link_is_where_the_link_leads(tree: Path) -> None:
     assert bash(policy(), "cat linked/../outside.txt", tree).behavior == "ask"
 
 
-def test_what_a_path_led_to_is_decided_about_too(tree: Path) -> None:
+def test_the_resolved_target_of_a_path_is_checked_too(tree: Path) -> None:
     outside = str(tree.parent / "outside.txt")
     call = [Need("read", str(tree / "a.txt"), outside)]
     assert policy().decide("Read", {}, call, tree, [tree]).behavior == "ask"
@@ -319,7 +321,7 @@ def test_an_allowed_command_names_its_rule_and_file(tree: Path) -> None:
     )
 
 
-def test_what_cannot_be_taken_apart_says_why(tree: Path) -> None:
+def test_an_unparsable_command_has_a_reason(tree: Path) -> None:
     assert bash(policy(), "echo $SECRET", tree).reason == "Needs approval: the value of $SECRET is unknown"
     assert bash(policy(), "ls 'x", tree).reason == "Needs approval: it cannot be parsed"
 
@@ -364,13 +366,13 @@ def test_a_worktree_below_a_protected_name_may_be_named_in_full(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("command", ["cat " + "a/" * 8_000 + "b", "cat " + "../" * 3_000 + "x", "ls " + "x" * 9_000])
-def test_no_path_is_too_long_to_decide_about(command: str, tree: Path) -> None:
+def test_a_very_long_path_gets_a_decision(command: str, tree: Path) -> None:
     for rules in (policy(), policy(allow="Bash(cat *)", deny="Read(.env)")):
         assert bash(rules, command, tree).behavior in ("allow", "ask")
 
 
-def test_what_is_always_asked_about_names_a_rule_so_that_no_hook_answers_it(tree: Path) -> None:
-    """A hook's word counts only where no rule has decided."""
+def test_a_mandatory_question_names_a_rule_so_that_no_hook_can_answer_it(tree: Path) -> None:
+    """A hook's decision counts only where no rule has decided."""
     assert bash(policy("bypassPermissions"), "rm -rf /", tree).rule == "always asks"
     # A hook may bring the answer to a question along.
     assert need(policy(), "AskUserQuestion", "question", "x", tree).rule == ""

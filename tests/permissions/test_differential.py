@@ -1,4 +1,4 @@
-"""What is allowed without asking is run in a real shell: nothing in the folder or around it may change."""
+"""Commands allowed without asking are run in a real shell: nothing in the folder or around it may change."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ WORDS = [line for line in READ_ONLY if "xargs" not in line]
 
 @pytest.mark.parametrize("start", range(4))
 def test_the_shell_sees_the_same_words(start: int, tmp_path: Path) -> None:
-    """Every program is replaced by one that says what it was given: the words must be those that were judged."""
+    """Every program is replaced by one that prints its arguments, which must be the checked words."""
     script = ["set -f", "shopt -u expand_aliases"]
     expected: list[tuple[str, ...]] = []
     show = "__show() { printf '%s\\0' \"$@\" >&9; printf '\\n\\0' >&9; }"

@@ -1,4 +1,4 @@
-"""Commands with which agents look at a project, put to the assembled policy on a real repository."""
+"""Read-only commands that agents run in a project, with the assembled policy on a real repository."""
 
 from __future__ import annotations
 
@@ -160,17 +160,17 @@ def decisions(rights: Rights, commands: list[str]) -> dict[str, str]:
     return found
 
 
-def test_looking_at_a_project_asks_nothing(tmp_path: Path) -> None:
+def test_read_only_commands_in_a_project_do_not_ask(tmp_path: Path) -> None:
     with repository(tmp_path) as rights:
         assert [command for command, answer in decisions(rights, LOOKS).items() if answer != "allow"] == []
 
 
-def test_neighbours_that_run_code_write_or_look_elsewhere_ask(tmp_path: Path) -> None:
+def test_similar_commands_that_run_code_write_or_read_elsewhere_ask(tmp_path: Path) -> None:
     with repository(tmp_path) as rights:
         assert [command for command, answer in decisions(rights, ACTS).items() if answer == "allow"] == []
 
 
-def test_tracked_names_that_would_be_something_else_make_lists_of_names_ask(tmp_path: Path) -> None:
+def test_tracked_names_that_could_be_misread_make_lists_of_names_ask(tmp_path: Path) -> None:
     lists = ["sort $(git ls-files)", "git ls-files | xargs sort", "git diff --name-only HEAD | xargs sort"]
     for index, name in enumerate(HOSTILE_NAMES):
         with repository(tmp_path / str(index), name) as rights:

@@ -83,7 +83,7 @@ def test_a_byte_order_mark_hides_nothing(repository: Path) -> None:
     assert runs_programs(repository) is not None
 
 
-def test_a_git_folder_that_git_passes_over_does_not_hide_the_one_around_it(repository: Path) -> None:
+def test_a_git_folder_that_git_skips_does_not_hide_the_outer_one(repository: Path) -> None:
     configure(repository, "core.fsmonitor=./evil")
     fake = repository / "sub" / ".git"
     fake.mkdir(parents=True)
@@ -110,7 +110,7 @@ def test_a_changed_configuration_is_read_again(repository: Path) -> None:
     assert runs_programs(repository) is None
 
 
-def test_nothing_of_the_repository_is_started_or_waited_for(repository: Path, tmp_path: Path) -> None:
+def test_nothing_in_the_repository_is_run_or_waited_for(repository: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (repository / ".git" / "config").write_text(
         f"[include]\n\tpath = {tmp_path}/pipe\n[core]\n\tfsmonitor = touch {tmp_path}/ran\n"
@@ -133,7 +133,7 @@ def test_a_git_inside_the_working_directory_is_never_asked(repository: Path, mon
     assert not (repository / "ran").exists()
 
 
-def test_what_cannot_be_read_counts(repository: Path) -> None:
+def test_unreadable_configuration_counts_as_dangerous(repository: Path) -> None:
     config = repository / ".git" / "config"
     config.unlink()
     os.mkfifo(config)
@@ -152,7 +152,7 @@ def test_linked_worktrees_and_submodules_are_followed(repository: Path, tmp_path
     assert runs_programs(tree) is not None
 
 
-def test_git_asks_in_a_strangers_repository_that_makes_it_run_programs(repository: Path) -> None:
+def test_git_asks_in_an_untrusted_repository_that_runs_programs(repository: Path) -> None:
     from agentcli.core.permission import Need
     from agentcli.permissions.policy import Policy
 
@@ -190,6 +190,6 @@ def test_the_configuration_of_a_submodule_counts(repository: Path) -> None:
     assert "submodule deeper" in (runs_programs(repository) or "")
 
 
-def test_an_index_that_is_no_file_counts_as_dangerous(repository: Path) -> None:
+def test_an_index_that_is_not_a_file_counts_as_dangerous(repository: Path) -> None:
     os.mkfifo(repository / ".git" / "index")
     assert "index cannot be read" in (runs_programs(repository) or "")

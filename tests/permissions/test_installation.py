@@ -1,4 +1,4 @@
-"""What runs agentcli needs approval before it is written, whatever the mode and the rules say."""
+"""Writing to agentcli's own installation needs approval in every mode and despite any rule."""
 
 from __future__ import annotations
 
@@ -32,9 +32,7 @@ def decide(project: Path, mode: PermissionMode, need: Need, tool: str = "Write")
 
 @pytest.mark.parametrize("mode", [mode for mode in PermissionMode if mode is not PermissionMode.PLAN])
 @pytest.mark.parametrize("name", [".venv/lib/zz.pth", ".venv/bin/agentcli", ".venv", "link/zz.pth", ".VENV/lib/x.py"])
-def test_a_write_asks_in_every_mode_and_no_rule_makes_it_go_away(
-    project: Path, mode: PermissionMode, name: str
-) -> None:
+def test_a_write_asks_in_every_mode_despite_any_rule(project: Path, mode: PermissionMode, name: str) -> None:
     need = Need("write", str(project / name))
     found = decide(project, mode, need)
     assert found.behavior == ("deny" if mode is PermissionMode.DONT_ASK else "ask")
@@ -42,7 +40,7 @@ def test_a_write_asks_in_every_mode_and_no_rule_makes_it_go_away(
     assert policy(project, mode).suggest("Write", [need], project, [project]).exact() == []
 
 
-def test_plan_mode_refuses_it_as_every_write(project: Path) -> None:
+def test_plan_mode_refuses_such_a_write(project: Path) -> None:
     assert decide(project, PermissionMode.PLAN, Need("write", str(project / ".venv/x"))).behavior == "deny"
 
 
@@ -59,7 +57,7 @@ def test_accepted_edits_do_not_cover_commands_that_write_there(project: Path) ->
     assert plain.decide("Bash", {}, [Need("execute", "touch a")], project, [project]).behavior == "allow"
 
 
-def test_it_may_be_read_and_run_as_before(project: Path) -> None:
+def test_the_installation_may_be_read_and_run(project: Path) -> None:
     need = Need("read", str(project / ".venv/lib/module.py"))
     assert decide(project, PermissionMode.DEFAULT, need, "Read").behavior == "allow"
     allow = parse_rules(["Bash(.venv/bin/pytest *)"], "settings")

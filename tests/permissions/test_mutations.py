@@ -1,4 +1,4 @@
-"""Safe lines with something dangerous put into them: none may pass unless it still provably only reads."""
+"""Safe lines with something dangerous inserted: none may pass unless it is still provably read-only."""
 
 # ruff: noqa: E501
 
@@ -56,7 +56,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(line=safe_lines, insertion=st.sampled_from(ALWAYS_DANGEROUS), more=safe_lines)
-def test_what_is_added_to_a_safe_line_is_seen(project: Path, line: str, insertion: str, more: str) -> None:
+def test_additions_to_a_safe_line_are_detected(project: Path, line: str, insertion: str, more: str) -> None:
     if "#" in line + more:
         line = more = "ls"
     assert not only_reads(f"{line}{insertion}", project)
@@ -70,7 +70,7 @@ def test_what_is_added_to_a_safe_line_is_seen(project: Path, line: str, insertio
     bad=st.sampled_from([*NOT_PROVEN, *COMPOUND_NOT_PROVEN]),
     joint=st.sampled_from(["; ", " && ", " || ", "\n", " | "]),
 )
-def test_one_bad_part_spoils_the_whole(project: Path, line: str, bad: str, joint: str) -> None:
+def test_one_unsafe_part_makes_the_whole_command_unsafe(project: Path, line: str, bad: str, joint: str) -> None:
     if not bad.strip() or bad.startswith("#") or "#" in line or "dash" in bad or "folder" in bad or "link" in bad:
         return
     # These lead out of another tree, or depend on its file names, or on what is piped into them, or on where a cd before them has led.
@@ -89,7 +89,7 @@ def test_one_bad_part_spoils_the_whole(project: Path, line: str, bad: str, joint
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(data=st.data())
 def test_a_line_broken_at_random_never_passes_with_other_programs(project: Path, data: st.DataObject) -> None:
-    """If it passes, every byte of it is words and operators that the strict walk knows, and nothing writes."""
+    """If a line passes, the strict walk knows all its words and operators, and nothing writes."""
     line = data.draw(st.sampled_from(ALL_READ_ONLY))
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(line)))
@@ -104,7 +104,7 @@ def test_a_line_broken_at_random_never_passes_with_other_programs(project: Path,
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(text=st.text(st.sampled_from(" abrm'\"\\$`(){};&|<>\n#!*~[]=-/.x1"), max_size=40))
-def test_no_text_makes_the_walks_fail(text: str) -> None:
+def test_any_text_can_be_walked(text: str) -> None:
     plain_commands(text)
     loose_segments(text)
     loose_words(text)

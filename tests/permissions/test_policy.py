@@ -91,7 +91,7 @@ def test_a_third_party_tool_needs_approval(mode: str, behavior: str, project: Pa
     assert decision.behavior == behavior
 
 
-def test_plan_mode_holds_against_allow_rules(project: Path) -> None:
+def test_plan_mode_overrides_allow_rules(project: Path) -> None:
     assert bash(policy(PermissionMode.PLAN, allow="Bash"), "npm test", project).behavior == "deny"
 
 
@@ -109,17 +109,17 @@ def test_deny_beats_ask_beats_allow_and_the_reason_names_the_rule(project: Path)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_deny_rules_hold_in_every_mode(mode: PermissionMode, project: Path) -> None:
+def test_deny_rules_apply_in_every_mode(mode: PermissionMode, project: Path) -> None:
     assert bash(policy(mode, deny="Bash(rm *)"), "ls && rm a.py", project).behavior == "deny"
     assert read(policy(mode, deny="Read(.env)"), project / ".env", project).behavior == "deny"
     assert write(policy(mode, deny="Edit(.env)"), project / ".env", project).behavior == "deny"
 
 
-def test_ask_rules_hold_in_bypass_mode(project: Path) -> None:
+def test_ask_rules_apply_in_bypass_mode(project: Path) -> None:
     assert bash(policy(PermissionMode.BYPASS, ask="Bash(git push *)"), "git push", project).behavior == "ask"
 
 
-def test_dont_ask_mode_runs_what_is_allowed_beforehand(project: Path) -> None:
+def test_dont_ask_mode_runs_only_allowed_calls(project: Path) -> None:
     careful = policy(PermissionMode.DONT_ASK, allow="Bash(npm test *)")
     assert bash(careful, "npm test unit", project).behavior == "allow"
     assert bash(careful, "npm publish", project).behavior == "deny"
@@ -151,7 +151,7 @@ def test_each_part_of_a_command_must_be_allowed_on_its_own(project: Path) -> Non
         "npm test || { rm x; }",
     ],
 )
-def test_what_cannot_be_split_plainly_never_matches_an_allow_rule(command: str, project: Path) -> None:
+def test_an_unparsable_command_never_matches_an_allow_rule(command: str, project: Path) -> None:
     assert bash(policy(allow="Bash(npm test *)"), command, project).behavior == "ask"
 
 
@@ -215,7 +215,7 @@ def test_control_characters_in_a_command_are_refused(mode: PermissionMode, proje
         "cat list | xargs -n1 rm",
     ],
 )
-def test_removing_what_holds_everything_asks_even_in_bypass(mode: PermissionMode, command: str, project: Path) -> None:
+def test_removing_everything_asks_even_in_bypass_mode(mode: PermissionMode, command: str, project: Path) -> None:
     assert bash(policy(mode, allow="Bash"), command, project).behavior == "ask"
 
 
@@ -290,7 +290,7 @@ def test_while_rules_deny_commands_plain_names_need_no_question(command: str, pr
 
 
 @pytest.mark.parametrize("command", ["find . " + "a " * 50_000, "rm " * 30_000, "find " * 30_000, "/x " * 30_000])
-def test_a_very_long_command_is_asked_about_without_a_look_at_it(command: str, project: Path) -> None:
+def test_a_very_long_command_asks_without_being_analysed(command: str, project: Path) -> None:
     assert bash(policy(), command, project).behavior == "ask"
     assert bash(policy(allow="Bash"), command, project).behavior == "ask"
     assert bash(policy(PermissionMode.PLAN), command, project).behavior == "deny"
@@ -306,7 +306,7 @@ def test_a_long_command_does_not_hide_what_it_removes(project: Path) -> None:
 # --------------------------------------------------------------------------------------------------------- paths
 
 
-def test_the_question_says_where_a_link_leads(project: Path) -> None:
+def test_the_question_names_the_target_of_a_link(project: Path) -> None:
     outside = project.parent / "outside.txt"
     (project / "lo").symlink_to(outside)
     wanted = f"{project}/lo leads to {outside}, which is outside the working directories"
@@ -331,7 +331,7 @@ def test_reading_through_a_link_that_leads_out_asks(project: Path) -> None:
     assert write(policy(PermissionMode.ACCEPT_EDITS), project / "link", project).behavior == "ask"
 
 
-def test_a_file_that_does_not_exist_yet_is_where_its_folder_leads(project: Path) -> None:
+def test_a_missing_file_is_resolved_through_its_folder(project: Path) -> None:
     (project / "out").symlink_to(project.parent)
     assert write(policy(PermissionMode.ACCEPT_EDITS), project / "out" / "new.py", project).behavior == "ask"
     assert write(policy(PermissionMode.ACCEPT_EDITS), project / "new" / "deep.py", project).behavior == "allow"
@@ -381,7 +381,7 @@ def test_recursive_searches_ask_while_there_are_hidden_files(project: Path) -> N
     assert bash(policy(deny="Read(.env)"), "cat a.py", project).behavior == "allow"
 
 
-def test_deny_patterns_hold_after_the_working_directory_has_moved(project: Path) -> None:
+def test_deny_patterns_apply_after_a_changed_working_directory(project: Path) -> None:
     (project / "sub").mkdir()
     rules = policy(deny="Read(.env)")
     decision = rules.decide("Read", {}, [Need("read", str(project / ".env"))], project / "sub", [project])
@@ -396,7 +396,7 @@ def test_path_rules_allow_beyond_the_project(project: Path) -> None:
     assert read(policy(allow=f"Edit(/{outside})"), outside, project).behavior == "allow"
 
 
-def test_a_rule_for_the_whole_tool_is_about_that_tool_only(project: Path) -> None:
+def test_a_rule_for_the_whole_tool_matches_that_tool_only(project: Path) -> None:
     decision = policy(allow="Edit").decide("Write", {}, [Need("write", str(project / "x"))], project, [project])
     assert decision.behavior == "ask"
 
@@ -483,7 +483,7 @@ def test_nothing_is_suggested_for_parts_that_are_allowed_already(project: Path) 
         "make > log/out.txt",
     ],
 )
-def test_suggested_rules_make_the_question_go_away(command: str, project: Path) -> None:
+def test_suggested_rules_allow_the_call(command: str, project: Path) -> None:
     start = policy()
     assert bash(start, command, project).behavior == "ask"
     rules = suggested(start, command, project)
@@ -491,7 +491,7 @@ def test_suggested_rules_make_the_question_go_away(command: str, project: Path) 
     assert bash(start.with_allowed(rules, "this session"), command, project).behavior == "allow"
 
 
-def test_a_suggested_path_rule_makes_the_question_go_away(project: Path) -> None:
+def test_a_suggested_path_rule_allows_the_call(project: Path) -> None:
     for name in ("new.py", "we[i]rd*.py", "(x).py"):
         needs = [Need("write", str(project / name))]
         rules = policy().suggest("Edit", needs, project, [project]).exact()
@@ -535,7 +535,7 @@ def test_a_project_below_a_protected_name_is_a_project_like_any_other(tmp_path: 
         ".kilocode/mcp.json",
     ],
 )
-def test_accepting_edits_asks_for_what_package_managers_hooks_and_builds_obey(project: Path, name: str) -> None:
+def test_accept_edits_mode_asks_for_files_that_package_managers_hooks_and_builds_obey(project: Path, name: str) -> None:
     editing = policy(PermissionMode.ACCEPT_EDITS)
     assert write(editing, project / name, project).behavior == "ask"
     assert bash(editing, f"touch {name}", project).behavior == "ask"

@@ -1,4 +1,4 @@
-"""What a read-only program starts or loads in turn, and which files choose it."""
+"""Programs and files that a read-only program starts or loads in turn, and which files choose it."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_npmrc_makes_node_ask_only_for_keys_that_choose_a_program(text: str, ask
         assert bool(why(command, tree, str(outside))) == asks
 
 
-def test_version_files_count_only_where_a_version_manager_stands_in(tree: Path) -> None:
+def test_version_files_count_only_with_a_version_manager(tree: Path) -> None:
     real, shims = tree.parent / "bin", tree.parent / ".pyenv" / "shims"
     program(real, "python3")
     program(shims, "python3")

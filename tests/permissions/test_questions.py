@@ -10,7 +10,7 @@ from tests.permissions.sandbox.box import ability_or_skip
 
 
 @pytest.mark.parametrize("mode", GOALS)
-def test_no_looking_call_asks_and_the_others_stay_within_the_goal(mode: PermissionMode) -> None:
+def test_no_read_only_call_asks_and_the_number_of_other_questions_is_limited(mode: PermissionMode) -> None:
     if mode is PermissionMode.AUTO:
         ability_or_skip()
     found = asked(mode)

@@ -107,7 +107,7 @@ SHOW_ENV = [
 
 
 @pytest.mark.parametrize("command", SHOW_ENV)
-def test_a_search_that_would_come_by_the_denied_file_asks(command: str, project: Path) -> None:
+def test_a_search_that_would_reach_the_denied_file_asks(command: str, project: Path) -> None:
     assert decide(policy("Read(./.env)"), command, project).behavior in ("ask", "deny")
 
 
@@ -155,7 +155,7 @@ def test_a_folder_with_too_many_files_asks(project: Path, monkeypatch: pytest.Mo
     assert "too many files" in decide(policy("Read(other.txt)"), "grep -r x .", project).reason
 
 
-def test_a_rule_for_another_place_costs_no_walk(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_for_another_folder_needs_no_directory_walk(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(denied, "walk", lambda *_: pytest.fail("walked"))
     assert decide(policy("Read(//etc/ssl/**)"), "grep -r x .", project).behavior == "allow"
 
@@ -225,14 +225,14 @@ def test_differences_of_submodules_ask(project: Path) -> None:
     assert decide(policy("Read(./.env)"), "git diff --submodule=diff", project).behavior == "ask"
 
 
-def test_the_repository_is_looked_at_again_after_it_changed(project: Path) -> None:
+def test_a_changed_repository_is_checked_again(project: Path) -> None:
     rules = policy("Read(./.env)")
     assert decide(rules, "git diff", project).behavior == "allow"
     git(project, "add", "-f", ".env")
     assert decide(rules, "git diff", project).behavior == "ask"
 
 
-def test_what_git_cannot_say_in_time_asks(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_git_timeout_makes_the_command_ask(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tracked_files, "_SECONDS", 0.0)
     assert "did not answer in time" in decide(policy("Read(./.env)"), "git diff", project).reason
 

@@ -34,13 +34,13 @@ def tables(*lines: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("commands", tables(*READ_ONLY, *COMPOUND_READ_ONLY))
-def test_commands_that_only_read_are_proven(commands: Sequence[str], shared_tree: Path) -> None:
+def test_read_only_commands_are_proven(commands: Sequence[str], shared_tree: Path) -> None:
     reasons = {command: why_asked(command, shared_tree) for command in commands}
     assert {command: reason for command, reason in reasons.items() if reason} == {}
 
 
 @pytest.mark.parametrize("commands", tables(*NOT_PROVEN, *COMPOUND_NOT_PROVEN))
-def test_any_others_are_not_proven_and_have_a_reason(commands: Sequence[str], shared_tree: Path) -> None:
+def test_other_commands_are_not_proven_and_have_a_reason(commands: Sequence[str], shared_tree: Path) -> None:
     assert [command for command in commands if not why_asked(command, shared_tree)] == []
 
 
@@ -83,23 +83,23 @@ def test_the_tables_are_large_enough_to_mean_something() -> None:
         ("ls | xargs cat", "the names that xargs passes to cat are unknown"),
     ],
 )
-def test_the_reason_names_what_is_in_the_way(command: str, reason: str, tree: Path) -> None:
+def test_the_reason_names_the_obstacle(command: str, reason: str, tree: Path) -> None:
     assert why_asked(command, tree) == reason
 
 
 @pytest.mark.parametrize("command", ["ls", "cat a.txt | wc -l", "git status", "ls src/*.py", "timeout 5 ls"])
-def test_what_only_reads_may_run_beside_others(command: str) -> None:
+def test_read_only_commands_may_run_in_parallel(command: str) -> None:
     assert runs_beside_others(command)
 
 
 @pytest.mark.parametrize(
     "command", ["cd src", "cd src && ls", "ls > x", "ls *.py", "A=1 ls", "rm x", "ls 'x", "uniq a*"]
 )
-def test_what_moves_or_may_change_something_runs_alone(command: str) -> None:
+def test_commands_that_may_change_something_run_alone(command: str) -> None:
     assert not runs_beside_others(command)
 
 
-def test_words_are_judged_where_a_cd_has_led(tree: Path) -> None:
+def test_arguments_are_checked_in_the_directory_after_cd(tree: Path) -> None:
     (tree / "src" / "deep").mkdir()
     assert why_asked("cd src && cat ../a.txt", tree) == ""
     # The first cd may have failed here, and then `..` is another folder.
@@ -148,7 +148,7 @@ def test_an_interpreter_without_arguments_is_never_proven(program: str) -> None:
 
 
 @pytest.mark.parametrize("names", [("HEAD",), ("commondir",), ("objects", "refs")])
-def test_whatever_git_could_take_for_a_repository_makes_it_ask(names: tuple[str, ...], tree: Path) -> None:
+def test_anything_that_git_could_treat_as_a_repository_makes_it_ask(names: tuple[str, ...], tree: Path) -> None:
     trap = tree / "src" / "trap"
     (trap / ".git").mkdir(parents=True)
     for name in names:

@@ -1,4 +1,4 @@
-"""Which folders auto mode lets be removed because a tool makes them again."""
+"""Which folders auto mode allows to remove because a tool creates them again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_the_environment_that_runs_agentcli_is_not_rebuildable(tmp_path: Path) -
     assert not Rebuildable(installation=(environment.resolve(),)).covers(".venv/lib", tmp_path)
 
 
-def test_without_git_only_names_count_that_mean_nothing_else(tmp_path: Path) -> None:
+def test_without_git_only_unambiguous_names_count(tmp_path: Path) -> None:
     for name in ("node_modules", "dist", "work"):
         (tmp_path / name).mkdir()
     covered = [name for name in ("node_modules", "dist", "work", ".", "..") if Rebuildable().covers(name, tmp_path)]

@@ -55,12 +55,12 @@ def test_a_list_of_rules_is_never_split_inside_of_one(specs: list[str]) -> None:
         ("//x/a\n\u202e", "//x/a<U+000A><U+202E>"),
     ],
 )
-def test_only_what_needs_it_is_quoted(spec: str, written: str) -> None:
+def test_only_text_that_needs_it_is_quoted(spec: str, written: str) -> None:
     assert rule_text("Edit", spec) == f"Edit({written})"
     assert parse_rule(f"Edit({written})").spec == spec
 
 
-def test_a_rule_about_nothing_is_not_a_rule_about_everything() -> None:
+def test_an_empty_rule_does_not_match_everything() -> None:
     with pytest.raises(ValueError, match="every use"):
         rule_text("Skill", "")
 

@@ -10,7 +10,7 @@ from agentcli.permissions.rules.rule import parse_rule
 
 
 @pytest.mark.parametrize("text", ["", "Bash(", "Bash(x", "two words(x)", "Bash)x("])
-def test_what_is_no_rule_is_refused_with_an_example(text: str) -> None:
+def test_an_invalid_rule_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(UsageError, match="Not a permission rule"):
         parse_rule(text, "--allowedTools")
 
@@ -135,7 +135,7 @@ def test_a_link_is_denied_by_either_side_and_allowed_by_both_only(tmp_path: Path
         assert not pattern.matches(link, strict=True)
 
 
-def test_a_missing_file_is_where_its_parents_lead(tmp_path: Path) -> None:
+def test_a_missing_file_is_resolved_through_its_parents(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "alias").symlink_to(tmp_path / "real")
     assert PathPattern("real/**", tmp_path, tmp_path).matches(str(tmp_path / "alias" / "new"), strict=False)

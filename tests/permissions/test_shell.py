@@ -42,11 +42,11 @@ def test_parts_keep_their_words_and_their_text() -> None:
         ("echo é日本", ("echo", "é日本")),
     ],
 )
-def test_words_are_what_the_shell_makes_of_them(command: str, words: tuple[str, ...]) -> None:
+def test_words_are_split_like_the_shell_does(command: str, words: tuple[str, ...]) -> None:
     assert parts_of(command)[0].words == words
 
 
-def test_redirections_are_kept_apart_from_words() -> None:
+def test_redirections_are_separate_from_words() -> None:
     (part,) = parts_of("make -j4 >out.txt 2>&1 </dev/null")
     assert part.words == ("make", "-j4")
     assert [(r.kind, r.target) for r in part.redirections] == [
@@ -62,7 +62,7 @@ def test_a_redirection_after_a_list_belongs_to_its_last_command() -> None:
     assert second.redirections[0].target == "out"
 
 
-def test_assignments_are_kept_apart_from_words() -> None:
+def test_assignments_are_separate_from_words() -> None:
     (part,) = parts_of("A=1 B='x y' npm test")
     assert part.assignments == (("A", "1"), ("B", "x y"))
     assert part.text == "npm test"
@@ -139,7 +139,7 @@ def test_patterns_are_marked() -> None:
         "echo " + "a" * 30_000 + "; rm x",
     ],
 )
-def test_a_deny_rule_sees_a_command_however_it_is_dressed(command: str) -> None:
+def test_a_deny_rule_matches_a_command_in_any_wrapper(command: str) -> None:
     assert parse_rule("Bash(rm *)").matches_somewhere(command)
 
 
@@ -157,7 +157,7 @@ def test_a_deny_rule_sees_a_command_however_it_is_dressed(command: str) -> None:
         "printf '%s' 'rm x' > notes.txt",
     ],
 )
-def test_a_deny_rule_does_not_take_text_for_a_command(command: str) -> None:
+def test_a_deny_rule_does_not_mistake_text_for_a_command(command: str) -> None:
     assert not parse_rule("Bash(rm *)").matches_somewhere(command)
 
 

@@ -170,7 +170,7 @@ def test_each_part_of_a_command_gets_its_own_rule(project: Path) -> None:
     ]
 
 
-def test_other_tools_say_what_their_rule_covers(project: Path) -> None:
+def test_other_tools_describe_the_coverage_of_their_rule(project: Path) -> None:
     fetch = Policy().suggest("WebFetch", [Need("fetch", "https://docs.example.com/a")], project, [project]).choices()
     assert [(choice.rules, choice.covers) for choice in fetch] == [
         (("WebFetch(domain:docs.example.com)",), "pages of docs.example.com")

@@ -80,12 +80,12 @@ cp -r src docs
 """.strip().splitlines()
 
 
-def test_what_stays_in_the_temp_folder_asks_nothing(tmp_path: Path) -> None:
+def test_commands_within_the_temp_folder_do_not_ask(tmp_path: Path) -> None:
     with repository(tmp_path) as rights:
         assert [command for command, answer in decisions(rights, ALLOWED).items() if answer != "allow"] == []
 
 
-def test_what_leaves_the_temp_folder_or_runs_what_is_in_it_asks(tmp_path: Path) -> None:
+def test_leaving_the_temp_folder_or_running_its_files_asks(tmp_path: Path) -> None:
     with repository(tmp_path) as rights:
         folder = rights.context.launcher.temp_folder
         assert folder is not None
@@ -106,7 +106,7 @@ def test_plan_mode_writes_nothing_to_the_temp_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["tar czf $TMPDIR/x.tgz src", "cp -r src $TMPDIR/src"])
-def test_a_folder_with_a_denied_or_obeyed_file_is_not_taken_along(command: str, tmp_path: Path) -> None:
+def test_a_folder_with_a_restricted_file_or_one_that_tools_obey_asks(command: str, tmp_path: Path) -> None:
     with repository(tmp_path / "a", "src/.envrc") as rights:
         assert decisions(rights, [command]) == {command: "ask"}
     with repository(tmp_path / "b", "src/secret.txt") as rights:

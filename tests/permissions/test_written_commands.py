@@ -44,7 +44,7 @@ def behavior(command: str, project: Path, allow: str, mode: PermissionMode = Per
         ("Bash(python3 -m json.tool *)", "cat a.txt | python3 -m json.tool"),
     ],
 )
-def test_a_rule_covers_what_models_write(rule: str, command: str, tree: Path) -> None:
+def test_a_rule_covers_commands_as_models_write_them(rule: str, command: str, tree: Path) -> None:
     assert behavior(command, tree, rule) == "allow"
 
 
@@ -84,7 +84,7 @@ def test_a_rule_covers_what_models_write(rule: str, command: str, tree: Path) ->
         ("Bash(touch *)", "cd src; rm x; cd ..; cat outside.txt"),
     ],
 )
-def test_a_rule_does_not_cover_more_than_it_says(rule: str, command: str, tree: Path) -> None:
+def test_a_rule_covers_no_more_than_its_text(rule: str, command: str, tree: Path) -> None:
     assert behavior(command, tree, rule) == "ask"
 
 
@@ -119,7 +119,7 @@ def test_accepted_edits_know_every_value_of_a_name(command: str, asks: str, tree
         'if grep -q "rm x" a.txt; then echo "rm x"; fi',
     ],
 )
-def test_text_is_not_taken_for_a_command(command: str) -> None:
+def test_text_is_not_mistaken_for_a_command(command: str) -> None:
     assert not parse_rule("Bash(rm:*)").matches_somewhere(command)
 
 

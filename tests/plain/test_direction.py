@@ -1,4 +1,4 @@
-"""What turns the direction of text is shown as what it is, in whichever way it comes."""
+"""Characters that change the direction of text are made visible, however they arrive."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentcli.plain.writer import BareWriter, ColourWriter
 
 
 @pytest.mark.parametrize("text", ["a \u202egpj.exe", "a &#x202e;gpj.exe", "a &#8238;gpj.exe", "`a \u202egpj.exe`"])
-def test_an_answer_cannot_turn_the_direction_of_text(text: str) -> None:
+def test_an_answer_cannot_change_the_text_direction(text: str) -> None:
     shown: list[str] = []
     ColourWriter(shown.append, lambda: 80).write([AnswerText(text), AnswerEnd()])
     BareWriter(shown.append).write([AnswerText(text), AnswerEnd()])
@@ -17,14 +17,14 @@ def test_an_answer_cannot_turn_the_direction_of_text(text: str) -> None:
     assert "<U+202E>" in shown[0]
 
 
-def test_neither_can_a_line_and_text_of_any_script_stays() -> None:
+def test_a_line_cannot_change_the_direction_and_any_script_is_kept() -> None:
     shown: list[str] = []
     for writer in (ColourWriter(shown.append, lambda: 80), BareWriter(shown.append)):
         writer.write([line("\u2067x\u2069 שלום مرحبا \u200f")])
     assert shown == ["<U+2067>x<U+2069> שלום مرحبا <U+200F>\n"] * 2
 
 
-def test_an_emoji_that_comes_in_two_pieces_stays_one() -> None:
+def test_an_emoji_split_over_two_deltas_stays_one() -> None:
     shown: list[str] = []
     writer = BareWriter(shown.append)
     for piece in ("x 👨", "\u200d👩\u200d", "👧 ❤", "\ufe0f", "\u202e"):

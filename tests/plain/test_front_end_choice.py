@@ -1,4 +1,4 @@
-"""The quick guess whether plain mode is chosen: when in doubt it reads the settings."""
+"""The quick check whether plain mode is selected: when in doubt it reads the settings."""
 
 from __future__ import annotations
 
@@ -27,14 +27,12 @@ TERMINAL = {"TERM": "xterm"}
         ((), {**TERMINAL, "HOME": "/nowhere/at/all"}, False),
     ],
 )
-def test_flags_variables_and_the_terminal_are_looked_at(
-    argv: tuple[str, ...], environ: dict[str, str], wanted: bool
-) -> None:
+def test_flags_variables_and_the_terminal_decide(argv: tuple[str, ...], environ: dict[str, str], wanted: bool) -> None:
     assert may_choose_plain(argv, environ) == wanted
 
 
 @pytest.mark.parametrize("variable", ["AGENTCLI_CONFIG_DIR", "XDG_CONFIG_HOME", "HOME"])
-def test_the_persons_settings_are_looked_at_wherever_they_lie(tmp_path: Path, variable: str) -> None:
+def test_the_user_settings_decide_wherever_they_are(tmp_path: Path, variable: str) -> None:
     below = {"AGENTCLI_CONFIG_DIR": "", "XDG_CONFIG_HOME": "agentcli", "HOME": ".config/agentcli"}[variable]
     file = tmp_path / below / "settings.json"
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +53,7 @@ def test_the_persons_settings_are_looked_at_wherever_they_lie(tmp_path: Path, va
         ("", False),
     ],
 )
-def test_what_readline_was_told_about_vi_holds(tmp_path: Path, text: str, vi: bool) -> None:
+def test_readline_vi_mode_applies(tmp_path: Path, text: str, vi: bool) -> None:
     (tmp_path / ".inputrc").write_text(text)
     assert wants_vi({"HOME": str(tmp_path)}) == vi
     assert not wants_vi({"HOME": str(tmp_path), "INPUTRC": str(tmp_path / "none")})

@@ -18,7 +18,7 @@ def blocks(text: str) -> list[str]:
     return [part.text for part in cut(text) if part.kind in ("block", "item")]
 
 
-def test_an_empty_line_ends_a_block_unless_what_follows_is_indented() -> None:
+def test_an_empty_line_ends_a_block_unless_the_next_line_is_indented() -> None:
     assert blocks("a\nb\n\nc") == ["a\nb", "c"]
     assert blocks("- a\n\n  more of a\n\nc") == ["- a\n\n  more of a", "c"]
 
@@ -37,7 +37,7 @@ def paragraph_of(text: str) -> str:
     return cutter.paragraph
 
 
-def test_of_a_paragraph_the_beginning_can_be_had_up_to_its_last_whole_word() -> None:
+def test_a_paragraph_is_available_up_to_its_last_complete_word() -> None:
     assert paragraph_of("A paragraph that goes on and o") == "A paragraph that goes on and"
     assert paragraph_of("A paragraph with **bold** words in it") == "A paragraph with **bold** words in"
     assert paragraph_of("A paragraph\nof two lines that goes on") == "A paragraph\nof two lines that goes"
@@ -57,7 +57,7 @@ def test_of_a_paragraph_the_beginning_can_be_had_up_to_its_last_whole_word() -> 
         "12. an item that is long enough",
     ],
 )
-def test_nothing_is_had_early_of_what_may_look_otherwise_in_the_end(text: str) -> None:
+def test_text_that_may_still_change_is_not_available_early(text: str) -> None:
     assert paragraph_of(text) == ""
 
 
@@ -97,7 +97,7 @@ _LINES = st.lists(st.sampled_from(["text", "", "- item", "  more", "```", "~~~~"
 
 
 @given(_LINES, st.data())
-def test_how_it_is_split_into_pieces_changes_nothing(lines: list[str], data: st.DataObject) -> None:
+def test_splitting_the_text_into_deltas_changes_nothing(lines: list[str], data: st.DataObject) -> None:
     text = "\n".join(lines)
     places = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=5)))
     pieces = [text[start:end] for start, end in zip([0, *places], [*places, len(text)], strict=True)]

@@ -1,4 +1,4 @@
-"""Events in, text out: what the line front end prints, as text alone and with its looks."""
+"""What plain mode prints for each event, with and without styles."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ SILENT: tuple[type[ev.Event], ...] = (
     ev.PermissionRequested,  # asked by `questions`
     ev.PermissionResolved,
     ev.PermissionDecided,
-    ev.PermissionDenied,  # the result says so
+    ev.PermissionDenied,  # the result reports it
     ev.ContextPinned,
     ev.CompactionProposed,  # asked by `questions`
     ev.ContextCompacted,  # its boundary is a message
@@ -142,7 +142,7 @@ def test_control_sequences_never_get_through_not_even_in_pieces() -> None:
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", printed.text)
 
 
-def test_thinking_is_one_line_unless_all_is_wanted() -> None:
+def test_thinking_is_one_line_unless_details_are_requested() -> None:
     thinking = (
         ev.ThinkingStreamed(message_id="m1", index=0, text="first\nsec"),
         ev.ThinkingStreamed(message_id="m1", index=0, text="ond"),
@@ -152,7 +152,7 @@ def test_thinking_is_one_line_unless_all_is_wanted() -> None:
     assert Printed(verbose=True).show(*thinking) == "| first\n| second\n· thought for 2.0 s\n"
 
 
-def test_a_reply_that_is_void_is_said_to_be_so_if_something_of_it_was_printed() -> None:
+def test_a_void_reply_is_reported_if_part_of_it_was_printed() -> None:
     gone = ev.ReplyTombstoned(message_id="m1", reason="overloaded")
     assert Printed().show(gone) == ""
     printed = Printed()
@@ -163,14 +163,14 @@ def test_a_reply_that_is_void_is_said_to_be_so_if_something_of_it_was_printed() 
 # --------------------------------------------------------------------------------------------------------------- tools
 
 
-def test_a_call_is_a_line_when_it_starts_and_its_result_stands_below() -> None:
+def test_a_call_is_a_line_at_its_start_with_the_result_below() -> None:
     printed = Printed()
     assert printed.show(call()) == ""
     assert printed.show(started()) == "* Bash make\n"
     assert printed.show(finished(text="ok", summary="exit code 0")) == "  exit code 0\n  ok\n"
 
 
-def test_of_long_output_a_commands_end_is_shown_and_the_beginning_of_all_else() -> None:
+def test_long_output_shows_the_end_for_commands_and_the_beginning_otherwise() -> None:
     rows = "\n".join(map(str, range(20)))
     shell = Printed().show(call(), started(), finished(text=rows))
     assert "… 12 more lines above\n  12\n" in shell
@@ -180,7 +180,7 @@ def test_of_long_output_a_commands_end_is_shown_and_the_beginning_of_all_else() 
     assert Printed(verbose=True).show(call(), started(), finished(text=rows)).count("\n") == 22
 
 
-def test_a_file_that_was_read_is_not_printed_but_why_it_could_not_be_is() -> None:
+def test_a_read_file_is_not_printed_but_a_failure_reason_is() -> None:
     assert "secret" not in Printed().show(call(name="Read"), finished(text="secret", name="Read", summary="1 line"))
     refused = Printed().show(
         call(name="Read"), started(name="Read"), finished(text="No such file.", name="Read", is_error=True)
@@ -188,7 +188,7 @@ def test_a_file_that_was_read_is_not_printed_but_why_it_could_not_be_is() -> Non
     assert "  failed\n  No such file.\n" in refused
 
 
-def test_results_of_calls_that_ran_beside_one_another_say_whose_they_are() -> None:
+def test_results_of_parallel_calls_name_their_call() -> None:
     printed = Printed()
     printed.show(call("t1"), call("t2"), started("t1", title="Bash one"), started("t2", title="Bash two"))
     assert printed.show(finished("t1", summary="exit code 0")) == "  Bash one: exit code 0\n"
@@ -201,7 +201,7 @@ def test_a_call_that_never_started_is_named_with_its_refusal() -> None:
     assert told == "* Bash make\n  denied: by a rule\n"
 
 
-def test_a_diff_is_printed_unless_the_person_has_seen_it_in_the_question() -> None:
+def test_a_diff_is_printed_unless_the_question_showed_it() -> None:
     edit = finished(name="Edit", summary="+1 -1", display={"kind": "diff", "diff": "@@ -1 +1 @@\n-a\n+b"})
     assert "  -a\n  +b\n" in Printed().show(call(name="Edit"), edit)
     printed = Printed()
@@ -210,7 +210,7 @@ def test_a_diff_is_printed_unless_the_person_has_seen_it_in_the_question() -> No
     assert "+b" not in printed.show(edit)
 
 
-def test_a_diff_as_the_answer_of_a_command_and_in_output_is_coloured_by_what_its_lines_are() -> None:
+def test_a_diff_in_an_answer_or_output_is_coloured_by_line() -> None:
     text = "1 file:\n\ndiff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,2 +1,1 @@\n--- old\n-a\n+b"
     looks = {row: look for one in diff_output(text) for row, look in one.runs}
     assert (looks["1 file:"], looks["--- a/x"], looks["--- old"], looks["+b"]) == ("text", "strong", "removed", "added")
@@ -247,7 +247,7 @@ def test_displays_of_any_form_print_something_and_break_nothing(display: Any) ->
     assert Printed().show(call(), finished(text="result", display=display))
 
 
-def test_the_persons_own_command_is_printed_live_and_not_twice() -> None:
+def test_a_user_command_is_printed_live_and_not_twice() -> None:
     printed = Printed()
     mine = {"agent": "person", "tool_use_id": "s"}
     assert printed.show(ev.ToolStarted(**mine, name="!", input={}, title="! ls")) == ""
@@ -256,7 +256,7 @@ def test_the_persons_own_command_is_printed_live_and_not_twice() -> None:
     assert printed.show(finished("s", text="one\ntwo", name="!", summary="exit code 0")) == "two\n"
 
 
-def test_a_failing_command_of_the_persons_says_its_code() -> None:
+def test_a_failing_user_command_shows_its_exit_code() -> None:
     printed = Printed()
     printed.show(ev.ToolStarted(tool_use_id="s", name="!", input={}, title="! x"))
     assert printed.show(finished("s", name="!", is_error=True, summary="exit code 2")) == "! failed · exit code 2\n"
@@ -265,7 +265,7 @@ def test_a_failing_command_of_the_persons_says_its_code() -> None:
 # ------------------------------------------------------------------------------------------------------------- notices
 
 
-def test_waiting_falling_back_and_compacting_are_said() -> None:
+def test_waiting_fallback_and_compaction_are_printed() -> None:
     printed = Printed()
     retry = ev.RetryScheduled(attempt=2, max_attempts=10, wait_seconds=4, kind="overloaded", text="", status=529)
     assert printed.show(retry) == "! 529 overloaded, attempt 2 of 10, in 4.0 s\n"
@@ -276,21 +276,21 @@ def test_waiting_falling_back_and_compacting_are_said() -> None:
     assert "--- compacted automatically: 90k → 9k tokens ---" in printed.show(ev.MessageAppended(message=boundary))
 
 
-def test_a_prompt_that_was_typed_just_now_is_not_printed_and_one_that_waited_is() -> None:
+def test_a_just_typed_prompt_is_not_printed_and_a_queued_one_is() -> None:
     printed = Printed()
     assert printed.show(ev.MessageAppended(message=user_message("typed", "p", Origin.PROMPT))) == ""
     queued = ev.MessageAppended(message=user_message("one\ntwo", "q", Origin.QUEUED))
     assert "> one\n  two\n" in printed.show(queued)
 
 
-def test_a_mode_is_told_once() -> None:
+def test_a_mode_change_is_printed_once() -> None:
     printed = Printed()
     changed = ev.ModeChanged(mode="plan", reason="asked")
     assert printed.show(changed) == "· Permission mode: plan (asked)\n"
     assert printed.show(changed) == ""
 
 
-def test_what_a_command_says_is_printed_as_it_stands() -> None:
+def test_the_answer_of_a_command_is_printed_verbatim() -> None:
     assert Printed().show(ev.NoticeRaised(text="a\nb", code="command")) == "a\nb\n"
 
 
@@ -305,7 +305,7 @@ def test_the_last_line_has_time_turns_and_cost() -> None:
     assert printed.show(result(turns=0)) == ""
 
 
-def test_a_failure_is_said_once() -> None:
+def test_a_failure_is_printed_once() -> None:
     printed = Printed()
     assert printed.show(failed("No key.")) == "! No key.\n"
     printed.show(ev.NoticeRaised(text="No key.", level="error"))
@@ -346,7 +346,7 @@ def bare(text: str) -> str:
     return re.sub(r"\x1b\[[\d;]*m", "", text)
 
 
-def test_markdown_is_rendered_without_escape_codes_other_than_looks() -> None:
+def test_markdown_is_rendered_with_style_codes_only() -> None:
     text = "# Head\n\n**b** `c` [l](http://u)\n\n| a | b |\n|--|--|\n| 1 | 2 |\n\n> q\n\n```sh\nls\n```\n"
     shown = coloured(AnswerText(text), AnswerEnd())
     assert "\x1b" not in bare(shown)
@@ -354,7 +354,7 @@ def test_markdown_is_rendered_without_escape_codes_other_than_looks() -> None:
     assert all(row == row.rstrip() for row in bare(shown).split("\n")), "no blanks at the ends of lines"
 
 
-def test_what_looks_like_markup_of_the_renderer_stays_text() -> None:
+def test_text_that_looks_like_renderer_markup_stays_text() -> None:
     assert "[bold red]x[/] :smile: [link=http://x]y[/link]" in bare(
         coloured(AnswerText("[bold red]x[/] :smile: [link=http://x]y[/link]"), AnswerEnd(), width=100)
     )
@@ -396,7 +396,7 @@ def test_a_long_paragraph_is_printed_row_by_row_while_it_is_being_written() -> N
     ),
     st.integers(1, 9),
 )
-def test_rows_that_come_early_are_those_that_would_have_come_at_the_end(pieces: list[str], step: int) -> None:
+def test_rows_printed_early_equal_the_final_rows(pieces: list[str], step: int) -> None:
     text = " ".join(pieces)
     out: list[str] = []
     writer = ColourWriter(out.append, lambda: 24)
@@ -412,7 +412,7 @@ def test_html_is_shown_as_the_text_that_it_is() -> None:
         assert word in shown
 
 
-def test_every_line_with_a_look_ends_it() -> None:
+def test_every_styled_line_resets_its_style() -> None:
     shown = coloured(line("one\ntwo", "error"))
     assert shown == "\x1b[31mone\x1b[0m\n\x1b[31mtwo\x1b[0m\n"
     assert coloured(line("x", "error"), colours=False) == "\x1b[1mx\x1b[0m\n"
@@ -421,7 +421,7 @@ def test_every_line_with_a_look_ends_it() -> None:
 # -------------------------------------------------------------------------------------------------------------- replay
 
 
-def test_of_an_old_conversation_the_end_is_printed_and_the_rest_counted() -> None:
+def test_the_end_of_an_old_conversation_is_printed_and_the_rest_counted() -> None:
     messages = []
     for number in range(3):
         messages.append(user_message(f"question {number}", f"p{number}", Origin.PROMPT))
@@ -468,6 +468,14 @@ def test_verbose_prints_the_calls_of_an_agent_behind_its_name() -> None:
     assert shown.show(*agent_work("explore-1")) == (
         "[explore-1] * Grep head\n[explore-1]   2 matches\n[explore-1]   a.py:1\n[explore-1]   b.py:2\n"
     )
+
+
+def test_an_agent_inside_of_another_has_its_own_lines_instead_of_those_of_its_call() -> None:
+    shown = Printed(verbose=True)
+    shown.show(*task_call("a"), agent_start("general-1", "a"))
+    shown.show(*task_call("b", agent="general-1"), agent_start("explore-1", "b", parent="general-1"))
+    shown.show(agent_end("explore-1", "b"))
+    assert shown.show(task_end("b", agent="general-1")) == ""
 
 
 def test_warnings_of_an_agent_name_it() -> None:

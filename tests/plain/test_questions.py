@@ -1,4 +1,4 @@
-"""What is asked in lines, and what an answer means."""
+"""Questions in plain mode, and what each answer means."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_letter_a_number_or_a_word_is_an_answer(typed: str, answer: Answer) ->
     assert answered(requested(), typed)[0] == answer
 
 
-def test_all_of_the_command_and_all_that_would_be_saved_is_shown() -> None:
+def test_the_whole_command_and_all_rules_to_save_are_shown() -> None:
     command = "echo " + "x" * 5_000 + " \u200b\u202e;rm\x1b[2J -rf ~"
     _answer, text = answered(requested(input={"command": command}), "n")
     assert "x" * 5_000 in text
@@ -110,18 +110,18 @@ def test_lines_of_a_command_have_marks_and_blanks_at_their_ends_are_seen() -> No
 
 
 @pytest.mark.parametrize("typed", ["", "x", "yes but", "1 2", "8", "a little", "ye"])
-def test_anything_else_is_asked_about_again(typed: str) -> None:
+def test_any_other_input_is_asked_again(typed: str) -> None:
     answer, text = answered(requested(), typed, "n")
     assert answer == Answer("deny")
     assert "Type one of y, a, p, u, r, n, e and Enter." in text
 
 
-def test_esc_is_no_answer_also_while_the_reason_is_asked_for() -> None:
+def test_esc_gives_no_answer_even_while_the_reason_is_requested() -> None:
     assert answered(requested(), ESC)[0] is None
     assert answered(requested(), "e", ESC)[0] is None
 
 
-def test_what_no_rule_can_cover_offers_none() -> None:
+def test_a_call_that_no_rule_can_cover_offers_none() -> None:
     answer, text = answered(requested(suggestions=[]), "a", "e", "it is wrong")
     assert answer == Answer("deny", message="it is wrong")
     assert "always" not in text
@@ -136,14 +136,14 @@ def test_a_diff_is_shown_whole_and_edits_can_be_allowed_from_now_on() -> None:
     assert all(f"+line {number}·\n" in text for number in (0, 150, 299))
 
 
-def test_of_a_diff_that_was_cut_the_whole_input_is_shown() -> None:
+def test_after_a_truncated_diff_the_whole_input_is_shown() -> None:
     display = {"kind": "diff", "path": "a.py", "diff": "@@ -0,0 +1 @@\n+a", "truncated": True}
     text = answered(requested(name="Write", display=display, input={"content": "a\nb\nthe end"}), "n")[1]
     assert "Create this file?" in text
     assert "  | the end\n" in text
 
 
-def test_an_address_in_the_own_network_is_warned_about() -> None:
+def test_a_private_network_address_has_a_warning() -> None:
     display = {"kind": "fetch", "url": "http://10.0.0.1/", "host": "10.0.0.1", "private": True, "prompt": "see"}
     text = answered(requested(name="WebFetch", display=display), "n")[1]
     assert "Fetch this address?" in text
@@ -187,7 +187,7 @@ def test_more_than_one_may_be_picked_where_that_is_asked_for() -> None:
     assert answers_in(answered(event, "2, 1,2")[0]) == {"Which?": ["blue", "red"]}
 
 
-def test_a_number_that_is_not_there_is_asked_about_again() -> None:
+def test_an_unknown_number_is_asked_again() -> None:
     answer, text = answered(asked({"question": "Which?"}), "3", "1")
     assert answers_in(answer) == {"Which?": "red"}
     assert "2 answers to choose from" in text
@@ -203,7 +203,7 @@ def test_a_plan_is_shown_as_written_and_can_be_edited_before_the_yes() -> None:
     assert answered(event, "n", "think again")[0] == Answer("deny", message="think again")
 
 
-def test_an_editor_that_fails_leaves_the_text_and_says_why() -> None:
+def test_a_failing_editor_keeps_the_text_and_reports_the_reason() -> None:
     event = requested(name="ExitPlanMode", input={"plan": "Do"}, display={"kind": "plan", "plan": "Do"})
     answer, text = answered(event, "e", "y", edited=AgentError("No editor was found."))
     assert answer == Answer("allow", mode=PermissionMode.DEFAULT)
@@ -276,7 +276,7 @@ def trust_state(*further: TrustedContent) -> TrustState:
 @pytest.mark.parametrize(
     ("typed", "goes_on", "trusted"), [("t", True, True), ("r", True, False), ("x", False, False), (ESC, False, False)]
 )
-def test_a_folder_is_trusted_only_by_its_own_word(typed: str, goes_on: bool, trusted: bool) -> None:
+def test_a_folder_is_trusted_only_by_typing_the_word(typed: str, goes_on: bool, trusted: bool) -> None:
     kept: list[TrustState] = []
     paper = Paper(typed)
     assert asyncio.run(may_go_on(trust_state(), paper, kept.append)) == goes_on

@@ -1,4 +1,4 @@
-"""A session that is resumed in plain mode prints what it printed when it was there.
+"""A session resumed in plain mode prints what it printed originally.
 
 Truly of the moment, and therefore not in the comparison: how full the context is (at the end of the last line of a
 submission), questions while they wait for an answer, and blank lines, which depend on what was printed before.
@@ -160,7 +160,7 @@ def test_the_history_is_read_only_where_it_is_shown(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_of_a_very_long_output_of_a_command_the_beginning_is_printed_again(tmp_path: Path) -> None:
+def test_the_beginning_of_a_very_long_command_output_is_printed_again(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
 
     async def lengthy() -> AsyncGenerator[ev.Event, None]:
@@ -185,7 +185,7 @@ def test_of_a_very_long_output_of_a_command_the_beginning_is_printed_again(tmp_p
 
 
 def test_only_the_end_of_a_long_session_is_formatted(tmp_path: Path) -> None:
-    """The same rows as if all of it were, with the cost of the session so far."""
+    """The rows equal those of formatting everything, with the cost of the session so far."""
     (tmp_path / "project").mkdir()
     titles: list[str] = []
 

@@ -1,4 +1,4 @@
-"""The session in lines drives a real engine on a scripted model: what is printed, asked, queued and interrupted."""
+"""The plain mode session on a real engine with a scripted model: printing, questions, queue, interruptions."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def asking_tool(**rest: Any) -> FakeTool:
 
 
 @pytest.mark.parametrize(("used", "said"), [(15_800, "2%"), (14_000, "1%"), (400, "<1%")])
-def test_how_full_the_context_is_is_rounded_as_in_the_app(used: int, said: str) -> None:
+def test_the_context_share_is_rounded_as_in_the_app(used: int, said: str) -> None:
     outlook = SimpleNamespace(tokens=used, window=1_000_000)
     engine: Any = SimpleNamespace(context=SimpleNamespace(outlook=lambda: outlook))
     assert context_used(engine) == f"{said} of the context"
 
 
 @played
-async def test_everything_that_comes_of_a_prompt_is_printed_in_its_order() -> None:
+async def test_everything_that_follows_a_prompt_is_printed_in_order() -> None:
     async with Desk(reply(think("hm"), "I look.", call("Look", what="here")), "Done.", tools=[FakeTool()]) as desk:
         await desk.session.run("go")
         words = ["thought for", "I look.", "* Look", "looked", "Done.", "= 0.0 s · 2 turns"]
@@ -86,7 +86,7 @@ async def test_everything_that_comes_of_a_prompt_is_printed_in_its_order() -> No
 
 
 @played
-async def test_esc_is_said_at_once_and_what_comes_later_is_not_printed() -> None:
+async def test_esc_is_confirmed_at_once_and_later_output_is_not_printed() -> None:
     async with Desk(reply(say("Hello, this goes on"), pause(60), "and on"), "Second.") as desk:
         running = desk.start("go")
         await desk.until(lambda: "Hello" in desk.text)
@@ -100,7 +100,7 @@ async def test_esc_is_said_at_once_and_what_comes_later_is_not_printed() -> None
 
 
 @played
-async def test_a_tool_that_does_not_hear_the_abort_is_cut_off_and_the_next_prompt_waits_for_that() -> None:
+async def test_a_tool_that_ignores_the_abort_is_cancelled_before_the_next_prompt() -> None:
     deaf = FakeTool("Deaf", seconds=1_000, ignores_abort=True)
     async with Desk(reply(call("Deaf")), "Next.", tools=[deaf]) as desk:
         running = desk.start("go")
@@ -114,7 +114,7 @@ async def test_a_tool_that_does_not_hear_the_abort_is_cut_off_and_the_next_promp
 
 
 @played
-async def test_what_is_sent_meanwhile_joins_after_the_tools_and_the_rest_follows() -> None:
+async def test_prompts_sent_meanwhile_join_after_the_tools_and_the_rest_follow() -> None:
     slow = FakeTool("Slow", seconds=5)
     async with Desk(reply(call("Slow")), "Both done.", "The last.", tools=[slow]) as desk:
         running = desk.start("first")
@@ -129,7 +129,7 @@ async def test_what_is_sent_meanwhile_joins_after_the_tools_and_the_rest_follows
 
 
 @played
-async def test_an_interruption_puts_what_waits_and_what_was_typed_into_the_next_prompt() -> None:
+async def test_an_interruption_puts_queued_and_typed_text_into_the_next_prompt() -> None:
     async with Desk(reply(say("Hello"), pause(60))) as desk:
         running = desk.start("first")
         await desk.until(lambda: "Hello" in desk.text)
@@ -142,7 +142,7 @@ async def test_an_interruption_puts_what_waits_and_what_was_typed_into_the_next_
 
 
 @played
-async def test_an_empty_line_puts_what_waits_in_the_place_of_what_runs() -> None:
+async def test_an_empty_line_replaces_the_running_work_with_the_queued_prompt() -> None:
     async with Desk(reply(say("Hello"), pause(60)), "Instead.") as desk:
         running = desk.start("first")
         await desk.until(lambda: "Hello" in desk.text)
@@ -172,7 +172,7 @@ async def test_a_question_holds_back_everything_else_until_it_has_its_answer() -
 
 
 @played
-async def test_a_no_is_told_and_esc_stops_the_work() -> None:
+async def test_a_denial_reaches_the_model_and_esc_stops_the_work() -> None:
     for answer, requests in (("n not that", 2), (ESC, 1)):
         touch = asking_tool()
         async with Desk(reply(call("Touch")), "I see.", tools=[touch], **SOMEBODY, answers=(answer,)) as desk:
@@ -184,7 +184,7 @@ async def test_a_no_is_told_and_esc_stops_the_work() -> None:
 
 
 @played
-async def test_a_signal_while_a_question_is_open_takes_it_away() -> None:
+async def test_a_signal_closes_an_open_question() -> None:
     async with Desk(reply(call("Touch")), tools=[asking_tool()], **SOMEBODY, answers=(FOREVER,)) as desk:
         running = desk.start("go")
         await desk.until(lambda: desk.reader.questions)
@@ -213,7 +213,7 @@ async def test_several_questions_come_one_after_the_other() -> None:
 
 
 @played
-async def test_esc_in_the_very_moment_of_sending_runs_nothing() -> None:
+async def test_esc_at_the_moment_of_sending_runs_nothing() -> None:
     async with Desk("never asked for") as desk:
         running = desk.start("go")
         await asyncio.sleep(0)
@@ -224,7 +224,7 @@ async def test_esc_in_the_very_moment_of_sending_runs_nothing() -> None:
 
 
 @played
-async def test_esc_before_the_engine_is_there_gives_the_prompt_back() -> None:
+async def test_esc_before_the_engine_is_ready_returns_the_prompt() -> None:
     desk = Desk("an answer")
     engine_comes = asyncio.Event()
 
@@ -247,7 +247,7 @@ async def test_esc_before_the_engine_is_there_gives_the_prompt_back() -> None:
 
 
 @played
-async def test_what_cannot_be_stopped_is_told_and_a_prompt_that_waits_for_it_can_be_taken_back() -> None:
+async def test_work_that_does_not_stop_is_reported_and_a_waiting_prompt_can_be_withdrawn() -> None:
     class Stubborn(FakeTool):
         async def run(self, input: Any, context: Any, signal: Any) -> Any:
             self.runs.append(input)

@@ -1,4 +1,4 @@
-"""What was typed before a question stands there never answers it; in a real terminal, line by line and key by key."""
+"""Text typed before a question appears never answers it; in a real terminal, by line and by key."""
 
 from __future__ import annotations
 

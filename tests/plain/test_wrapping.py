@@ -1,4 +1,4 @@
-"""Sentences go on between words; everything else is printed as it is."""
+"""Prose is wrapped at word boundaries; everything else is printed verbatim."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agentcli.plain.writer import ColourWriter, wrapped
         ("x" * 30, 20, "", "x" * 30),
     ],
 )
-def test_sentences_go_on_between_words(text: str, width: int, indent: str, shown: str) -> None:
+def test_prose_is_wrapped_between_words(text: str, width: int, indent: str, shown: str) -> None:
     assert wrapped(text, width, indent) == shown
 
 
@@ -29,7 +29,7 @@ def test_nothing_but_blanks_is_lost_or_added(text: str, width: int) -> None:
     assert "".join(wrapped(text, width, "   ").split()) == "".join(text.split())
 
 
-def test_a_command_is_never_laid_out_anew() -> None:
+def test_a_command_is_never_wrapped() -> None:
     printed: list[str] = []
     writer = ColourWriter(printed.append, lambda: 20, colours=False)
     writer.write([line("rm -rf some/long/path another/long/path"), prose("a sentence of more than twenty", mark="! ")])

@@ -25,7 +25,7 @@ def build(model: str = "claude-opus-5-5", dropped: tuple[Feature, ...] = (), **r
     return body
 
 
-def test_the_stable_part_comes_first_and_what_changes_last() -> None:
+def test_the_stable_part_comes_first_and_changing_parts_last() -> None:
     tool = {"name": "Read", "input_schema": {"type": "object"}}
     assert list(build(system=("a",), tools=(tool,), effort="low", forbid_tools=True)) == [
         *("model", "system", "tools", "messages", "tool_choice", "thinking", "output_config", "max_tokens", "stream"),
@@ -48,7 +48,7 @@ def test_breakpoints_follow_the_stable_parts_and_the_two_newest_user_messages() 
     assert body["messages"][0] is messages[0]
 
 
-def test_the_earlier_messages_stay_the_same_objects_so_that_they_are_encoded_once() -> None:
+def test_earlier_messages_stay_the_same_objects_and_are_encoded_once() -> None:
     messages = tuple(text("user" if i % 2 == 0 else "assistant", str(i)) for i in range(101))
     body = build(messages=messages)
     assert sum(a is not b for a, b in zip(messages, body["messages"], strict=True)) == 2
@@ -87,7 +87,7 @@ def test_empty_system_parts_are_left_out() -> None:
         ("some-local-model", Thinking("disabled"), None),
     ],
 )
-def test_thinking_is_fitted_to_the_model(model: str, thinking: Thinking, sent: Any) -> None:
+def test_thinking_is_adapted_to_the_model(model: str, thinking: Thinking, sent: Any) -> None:
     assert build(model, thinking=thinking).get("thinking") == sent
 
 
@@ -95,7 +95,7 @@ def test_a_thinking_budget_that_cannot_fit_is_left_out() -> None:
     assert "thinking" not in build("claude-haiku-4-5", thinking=Thinking("enabled", 2000), max_tokens=1000)
 
 
-def test_effort_goes_to_the_nearest_level_and_only_where_the_model_takes_it() -> None:
+def test_effort_uses_the_nearest_level_and_only_for_models_that_support_it() -> None:
     assert build(effort="max")["output_config"] == {"effort": "max"}
     assert build("claude-opus-4-5", effort="max")["output_config"] == {"effort": "high"}
     assert "output_config" not in build("claude-haiku-4-5", effort="max")
@@ -121,7 +121,7 @@ def test_dropped_features_are_left_out() -> None:
     assert "cache_control" not in str(body)
 
 
-def test_only_what_was_sent_can_be_blamed() -> None:
+def test_only_sent_parameters_can_be_blamed() -> None:
     body = build(effort="low", dropped=(Feature.CACHE_CONTROL, Feature.THINKING))
     assert blamed_feature("unknown field output_config", body) is Feature.EFFORT
     assert blamed_feature("cache_control is not supported", body) is None

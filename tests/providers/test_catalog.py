@@ -20,13 +20,13 @@ def test_ids_of_cloud_platforms_and_snapshots_are_recognised_and_sent_as_they_ar
         assert catalog.get(name).id == name
 
 
-def test_an_unknown_model_has_careful_limits_and_no_price() -> None:
+def test_an_unknown_model_has_conservative_limits_and_no_price() -> None:
     info = Catalog().get("qwen-coder")
     assert (info.known, info.context_window, info.max_output, info.price) == (False, 200_000, 32_000, None)
     assert (info.efforts, info.thinking) == ((), ())
 
 
-def test_settings_win_over_the_table_and_nonsense_in_them_is_ignored() -> None:
+def test_settings_override_the_table_and_invalid_ones_are_ignored() -> None:
     catalog = Catalog(
         {
             "qwen": {"contextWindow": 32768, "maxOutput": 4096, "price": {"input": 1, "output": 2, "cacheRead": 0.5}},
@@ -47,7 +47,7 @@ def test_the_price_of_haiku_depends_on_the_length_of_the_prompt() -> None:
     assert price.cost(Usage(100_001, 0)) > 0.05
 
 
-def test_an_effort_the_model_lacks_becomes_the_nearest_with_a_sentence() -> None:
+def test_an_unsupported_effort_becomes_the_nearest_with_an_explanation() -> None:
     catalog = Catalog()
     assert nearest_effort(catalog.get("opus"), "xhigh") == ("xhigh", None)
     level, told = nearest_effort(catalog.get("claude-opus-4-6"), "xhigh")

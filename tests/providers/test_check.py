@@ -1,4 +1,4 @@
-"""Whether a key is good, found out over real HTTP."""
+"""Checking whether a key is accepted, over real HTTP."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_each_answer_means_one_thing_and_costs_one_request(status: int, ve
     assert "anthropic-version" in headers
 
 
-async def test_where_models_are_not_listed_tokens_are_counted() -> None:
+async def test_without_a_model_list_the_token_count_endpoint_is_used() -> None:
     async with LoopbackServer() as server:
         assert (await check_key(Credentials(server.url, api_key=KEY))).verdict == "accepted"
         assert [request.path for request in server.requests] == ["/v1/models?limit=1", "/v1/messages/count_tokens"]
@@ -54,7 +54,7 @@ async def test_where_models_are_not_listed_tokens_are_counted() -> None:
         assert (await check_key(Credentials(server.url, api_key=KEY))).verdict == "unclear"
 
 
-async def test_a_server_that_is_not_there_or_never_answers_leaves_it_open() -> None:
+async def test_a_missing_or_silent_server_leaves_the_result_open() -> None:
     async with Listener(models=None) as server:
         checked = await check_key(Credentials(server.url, api_key=KEY), seconds=0.3)
         assert checked.verdict == "unreachable"
@@ -64,7 +64,7 @@ async def test_a_server_that_is_not_there_or_never_answers_leaves_it_open() -> N
     assert "refuses connections" in checked.text
 
 
-async def test_a_list_without_end_is_not_read_to_its_end() -> None:
+async def test_an_endless_model_list_is_not_read_completely() -> None:
     endless = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n"
     async with Listener() as server:
         server.raw = endless + b'{"data": [' + b" " * (5 * 1024 * 1024)
@@ -76,7 +76,7 @@ async def test_a_list_without_end_is_not_read_to_its_end() -> None:
 
 
 @pytest.mark.parametrize("body", [b'{"data":' + b"[" * 100_000, b"[]", b'{"data": 5}', b'{"data": [{"id"', b"\xff\xfe"])
-async def test_a_list_that_is_none_is_no_list(body: bytes) -> None:
+async def test_an_invalid_model_list_is_ignored(body: bytes) -> None:
     async with Listener(models=(200, body)) as server:
         listing = await list_models(Credentials(server.url, api_key=KEY))
     assert listing.is_absent

@@ -84,7 +84,7 @@ def test_a_window_is_read_as_servers_spell_it(entry: object, found: Listed | Non
     assert limits_in(entry) == found
 
 
-async def test_one_model_is_asked_for_and_the_list_where_there_is_no_such_page() -> None:
+async def test_the_model_is_requested_first_and_then_the_list() -> None:
     entry = {"id": MODEL, "context_length": 8_192}
     async with listing(Lister({ONE: (200, json.dumps(entry))})) as server:
         assert await listing_at(Credentials(server.url))(MODEL) == Listed(8_192)
@@ -96,12 +96,12 @@ async def test_one_model_is_asked_for_and_the_list_where_there_is_no_such_page()
 
 
 @pytest.mark.parametrize("answer", [(200, "<html>"), (200, "[" * 5_000), (200, "null"), (401, "{}"), (500, "{}")])
-async def test_a_server_that_says_nothing_of_use_is_none_the_worse(answer: tuple[int, str]) -> None:
+async def test_an_unusable_response_gives_no_window(answer: tuple[int, str]) -> None:
     async with listing(Lister({ONE: answer})) as server:
         assert await listing_at(Credentials(server.url))(MODEL) is None
 
 
-async def test_a_server_that_is_silent_or_not_there_is_given_up() -> None:
+async def test_a_silent_or_missing_server_is_given_up() -> None:
     async with listing(Lister(silent=True)) as server:
         assert await listing_at(Credentials(server.url), seconds=0.05)(MODEL) is None
     assert await listing_at(Credentials(server.url))(MODEL) is None
@@ -165,7 +165,7 @@ async def window_known(engine: Any, window: int) -> None:
             await asyncio.sleep(0.005)
 
 
-async def test_in_an_engine_the_endpoint_in_use_tells_the_window(tmp_path: Path) -> None:
+async def test_an_engine_learns_the_window_from_its_endpoint(tmp_path: Path) -> None:
     async with Endpoint("Hi.", "Again.", window=32_768) as server:
         async with build_engine(options(tmp_path, server.url)) as engine:
             assert engine.context.outlook().window == UNKNOWN_WINDOW
@@ -175,7 +175,7 @@ async def test_in_an_engine_the_endpoint_in_use_tells_the_window(tmp_path: Path)
         assert [request.path for request in server.requests].count(ONE) == 1
 
 
-async def test_a_list_that_never_answers_holds_no_request_up_and_is_left_behind_at_the_end(tmp_path: Path) -> None:
+async def test_a_silent_model_list_delays_no_request_and_is_cancelled_at_the_end(tmp_path: Path) -> None:
     async with Endpoint("Hi.", window=32_768) as server:
         server.let_go.clear()
         async with build_engine(options(tmp_path, server.url)) as engine:
@@ -187,7 +187,7 @@ async def test_a_list_that_never_answers_holds_no_request_up_and_is_left_behind_
 @pytest.mark.parametrize(
     "settings", [{"contextWindow": 50_000}, {"models": {MODEL: {"contextWindow": 50_000}}}], ids=["all", "one"]
 )
-async def test_a_configured_window_wins_without_a_request(tmp_path: Path, settings: dict[str, Any]) -> None:
+async def test_a_configured_window_is_used_without_a_request(tmp_path: Path, settings: dict[str, Any]) -> None:
     async with Endpoint("Hi.", window=32_768) as server:
         async with build_engine(options(tmp_path, server.url, settings=json.dumps(settings))) as engine:
             await collect(engine.submit("hello"))

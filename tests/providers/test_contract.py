@@ -214,7 +214,7 @@ async def test_a_server_without_a_key_gets_no_authorization(rig: MakeRig) -> Non
 
 
 @over_all
-async def test_429_with_retry_after_waits_what_the_server_asks_for(rig: MakeRig) -> None:
+async def test_429_with_retry_after_waits_as_long_as_requested(rig: MakeRig) -> None:
     made = await rig(fails(429, headers={"retry-after": "0.01"}), fails(429, headers={"retry-after-ms": "20"}), "x")
     waits = [item for item in await made.ask() if isinstance(item, Waiting)]
     assert [wait.seconds for wait in waits] == [pytest.approx(0.0105), pytest.approx(0.021)]
@@ -238,7 +238,7 @@ async def test_429_without_retry_after_backs_off(rig: MakeRig) -> None:
 
 @over_all
 @pytest.mark.parametrize("status", [500, 502, 503, 504, 529, 408, 409])
-async def test_passing_trouble_is_retried(rig: MakeRig, status: int) -> None:
+async def test_transient_errors_are_retried(rig: MakeRig, status: int) -> None:
     made = await rig(fails(status), "x")
     assert kinds(await made.ask()) == ["Waiting", *TEXT]
 
@@ -269,7 +269,7 @@ async def test_529_three_times_brings_the_fallback_model(rig: MakeRig) -> None:
 
 
 @over_all
-async def test_400_is_told_in_the_servers_words_with_the_request_id(rig: MakeRig) -> None:
+async def test_400_is_reported_with_the_servers_message_and_the_request_id(rig: MakeRig) -> None:
     made = await rig(fails(400, "messages: something odd"))
     told = failure(await made.ask())
     assert (told.kind, told.status) == (FailureKind.INVALID_REQUEST, 400)
@@ -313,7 +313,7 @@ async def test_404_names_the_model_and_how_to_change_it(rig: MakeRig) -> None:
     [fails(413, "Request exceeds the maximum size"), fails(400, "prompt is too long: 9 tokens > 8 maximum")],
     ids=["413", "400"],
 )
-async def test_too_long_is_not_retried(rig: MakeRig, refusal: Any) -> None:
+async def test_a_too_long_prompt_is_not_retried(rig: MakeRig, refusal: Any) -> None:
     made = await rig(refusal)
     assert failure(await made.ask()).kind is FailureKind.PROMPT_TOO_LONG
     assert len(made.bodies()) == 1
@@ -345,13 +345,13 @@ async def test_connection_refused_is_retried_and_names_the_host(transport: str) 
 
 
 @over_all
-async def test_a_reset_before_the_headers_is_retried_without_a_word_about_a_reply(rig: MakeRig) -> None:
+async def test_a_reset_before_the_headers_is_retried_without_reply_events(rig: MakeRig) -> None:
     made = await rig(reply(fault("reset")), "x")
     assert kinds(await made.ask()) == ["Waiting", *TEXT]
 
 
 @over_http
-async def test_a_proxy_that_wants_a_password_is_not_retried(transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_proxy_that_requires_a_password_is_not_retried(transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n")
@@ -378,7 +378,7 @@ async def test_a_proxy_that_wants_a_password_is_not_retried(transport: str, monk
 
 @over_all
 @pytest.mark.parametrize("kind", ["drop", "garbage", "eof"])
-async def test_a_break_in_the_middle_voids_what_came_and_asks_again(rig: MakeRig, kind: str) -> None:
+async def test_a_break_in_the_middle_voids_the_partial_reply_and_retries(rig: MakeRig, kind: str) -> None:
     made = await rig(reply("half", fault(kind)), "whole")
     events = await made.ask()
     assert kinds(events) == ["Started", "Opened", "Closed", "Broken", "Waiting", *TEXT]
@@ -417,14 +417,14 @@ async def test_an_error_event_counts_as_the_status_of_its_type(rig: MakeRig) -> 
 
 
 @over_all
-async def test_no_message_stop_is_accepted_after_a_stop_reason(rig: MakeRig) -> None:
+async def test_a_missing_message_stop_is_accepted_after_a_stop_reason(rig: MakeRig) -> None:
     end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}}
     made = await rig(reply("a", event(end), fault("eof")))
     assert (await made.ask())[-1] == Finished("end_turn", Usage(10, 3))
 
 
 @over_all
-async def test_silence_is_told_then_ended_and_counted(rig: MakeRig) -> None:
+async def test_silence_is_reported_then_ended_and_counted(rig: MakeRig) -> None:
     made = await rig(
         reply("a", fault("stall"), repeat=True), timeouts=IMPATIENT, policy=RetryPolicy(base_delay=0.001, max_stalls=1)
     )
@@ -438,7 +438,7 @@ async def test_silence_is_told_then_ended_and_counted(rig: MakeRig) -> None:
 
 
 @over_http
-async def test_pings_are_signs_of_life_but_no_answer(rig: MakeRig) -> None:
+async def test_pings_reset_the_idle_timeout_but_are_no_reply(rig: MakeRig) -> None:
     made = await rig(reply(fault("pings")), timeouts=Timeouts(quiet_after=5, idle_timeout=10, content_deadline=0.3))
     events = await made.ask()
     assert kinds(events) == ["Started", "Broken", "Failed"]
@@ -446,7 +446,7 @@ async def test_pings_are_signs_of_life_but_no_answer(rig: MakeRig) -> None:
 
 
 @over_http
-async def test_comments_are_signs_of_life(rig: MakeRig) -> None:
+async def test_comments_reset_the_idle_timeout(rig: MakeRig) -> None:
     # Silent for longer than the limit in all, but never at a stretch; the gap leaves room for a busy machine.
     steps = [step for _ in range(11) for step in (pause(0.1), event({"type": "ping"}))]
     made = await rig(reply(*steps, "x"), timeouts=Timeouts(0.9, 1.0, 60), manners=Manners(comments=True))
@@ -501,7 +501,7 @@ async def test_every_stop_reason_is_passed_on(rig: MakeRig, reason: str) -> None
 
 
 @over_all
-async def test_an_abort_ends_the_stream_and_tells_what_it_used(rig: MakeRig) -> None:
+async def test_an_abort_ends_the_stream_and_reports_its_usage(rig: MakeRig) -> None:
     made = await rig(reply("a", fault("stall")))
     controller = AbortController()
     seen: list[ModelEvent] = []
@@ -515,7 +515,7 @@ async def test_an_abort_ends_the_stream_and_tells_what_it_used(rig: MakeRig) -> 
 
 
 @over_http
-async def test_an_abort_closes_the_connection_even_if_nobody_asks_for_the_next_event(rig: MakeRig) -> None:
+async def test_an_abort_closes_the_connection_even_without_a_waiting_consumer(rig: MakeRig) -> None:
     made = await rig(reply("a", fault("stall")))
     assert made.server is not None
     controller = AbortController()
@@ -567,7 +567,7 @@ async def test_a_slow_consumer_slows_the_server_and_loses_nothing(rig: MakeRig) 
     assert blocks(seen) == [TextBlock(text)]
 
 
-async def test_certificate_trouble_is_not_retried_and_names_the_setting() -> None:
+async def test_a_certificate_error_is_not_retried_and_names_the_setting() -> None:
     from agentcli.providers.failures import Endpoint, from_exception
 
     told = from_exception(ssl.SSLCertVerificationError("CERTIFICATE_VERIFY_FAILED"), Endpoint("api.example"))
@@ -576,7 +576,7 @@ async def test_certificate_trouble_is_not_retried_and_names_the_setting() -> Non
     assert "SSL_CERT_FILE" in told.message
 
 
-async def test_time_is_told_by_the_monotonic_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_time_is_measured_by_the_monotonic_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wall clock that jumps by a day changes nothing."""
     days = iter(range(0, 10**9, 86400))
     monkeypatch.setattr(time, "time", lambda: float(next(days)))

@@ -20,7 +20,7 @@ PATH = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}
 REQUEST = Request("m", ({"role": "user", "content": "hi"},))
 
 
-async def test_each_part_says_where_it_came_from_and_no_key_is_ever_shown() -> None:
+async def test_each_credential_names_its_source_and_never_shows_the_key() -> None:
     found = resolve_credentials({"ANTHROPIC_API_KEY": "sk-secret"})
     assert (found.source, found.base_url, found.base_url_source) == (
         *("ANTHROPIC_API_KEY", "https://api.anthropic.com", "default"),
@@ -43,12 +43,12 @@ async def test_a_base_url_works_with_and_without_v1_and_needs_no_key(url: str) -
     assert await found.headers() == {}
 
 
-async def test_without_a_key_the_public_endpoint_is_refused_with_what_to_do() -> None:
+async def test_without_a_key_the_public_endpoint_is_refused_with_advice() -> None:
     with pytest.raises(CredentialError, match=r"Run `agentcli login`, set ANTHROPIC_API_KEY.*`agentcli demo`"):
         resolve_credentials({})
 
 
-async def test_nonsense_is_refused_before_any_request() -> None:
+async def test_invalid_credentials_are_refused_before_any_request() -> None:
     with pytest.raises(UsageError, match="is not a URL"):
         resolve_credentials({"ANTHROPIC_BASE_URL": "localhost:8080"})
     with pytest.raises(CredentialError, match="ANTHROPIC_API_KEY contains invalid"):
@@ -73,7 +73,7 @@ async def test_a_key_helper_runs_once_and_only_when_needed(tmp_path: Path) -> No
         ("sleep 60", "within 0 s"),
     ],
 )
-async def test_a_key_helper_that_fails_says_what_to_do_and_not_what_it_printed(command: str, told: str) -> None:
+async def test_a_failing_key_helper_is_reported_with_advice_and_without_its_output(command: str, told: str) -> None:
     with pytest.raises(CredentialError, match=told) as caught:
         await KeyHelper(command, PATH, timeout_seconds=0.2).read()
     assert "two words" not in str(caught.value)
@@ -116,7 +116,7 @@ def kept_for(address: str, key: str = "sk-kept") -> Callable[[str], StoredKey | 
     return lambda asked: StoredKey(key, "a file") if asked == address else None
 
 
-async def test_what_is_set_wins_over_what_was_kept() -> None:
+async def test_a_configured_key_overrides_the_saved_one() -> None:
     kept = kept_for("https://api.anthropic.com")
     order = [
         ({"ANTHROPIC_AUTH_TOKEN": "t", "ANTHROPIC_API_KEY": "k"}, "helper", "ANTHROPIC_AUTH_TOKEN"),
@@ -143,7 +143,7 @@ async def test_what_is_set_wins_over_what_was_kept() -> None:
         "https://api.anthropic.com/gateway",
     ],
 )
-async def test_a_kept_key_is_never_sent_to_another_address(other: str) -> None:
+async def test_a_saved_key_is_never_sent_to_another_address(other: str) -> None:
     for environ, base_url in (({"ANTHROPIC_BASE_URL": other}, None), ({}, other)):
         found = resolve_credentials(environ, None, base_url, kept_for("https://api.anthropic.com"))
         assert found.source == "none"
@@ -164,7 +164,7 @@ def test_an_address_is_the_same_however_it_is_spelled(url: str, address: str) ->
     assert bound_to(url) == address
 
 
-def test_a_kept_text_that_is_no_key_is_not_sent() -> None:
+def test_a_saved_value_that_is_no_key_is_not_sent() -> None:
     with pytest.raises(CredentialError, match="Run `agentcli login` again") as caught:
         resolve_credentials({}, kept=kept_for("https://api.anthropic.com", "one\r\ntwo: three"))
     assert "three" not in str(caught.value)
@@ -183,7 +183,7 @@ def test_only_the_end_of_a_long_key_is_ever_shown() -> None:
         ({}, "from agentcli login. Run `agentcli login` again"),
     ],
 )
-async def test_a_refused_key_says_where_it_is_from_and_how_to_give_another(
+async def test_a_refused_key_is_reported_with_its_source_and_how_to_replace_it(
     environ: dict[str, str], advice: str
 ) -> None:
     async with LoopbackServer(fails(401)) as server:

@@ -24,7 +24,7 @@ def test_a_message_that_was_encoded_is_not_encoded_again() -> None:
     assert encoder.encode({"messages": [message]}) == first
 
 
-def test_memory_is_bounded_by_the_conversation_at_hand() -> None:
+def test_memory_is_bounded_by_the_current_conversation() -> None:
     encoder = BodyEncoder()
     for number in range(1000):
         encoder.encode({"messages": [{"role": "user", "content": str(number)}]})
@@ -46,7 +46,7 @@ def test_nul_and_lone_surrogates_become_replacement_characters() -> None:
         max_size=6,
     )
 )
-def test_what_is_encoded_is_what_comes_out(value: dict[str, object]) -> None:
+def test_encoding_and_decoding_gives_the_same_value(value: dict[str, object]) -> None:
     expected = json.loads(json.dumps(value).replace("\\u0000", "\\ufffd"))
     if "\\u0000" not in json.dumps(value):
         assert json.loads(to_bytes(value)) == expected

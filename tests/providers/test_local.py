@@ -1,4 +1,4 @@
-"""Servers on this machine are found by what they answer, and strangers are not believed."""
+"""Servers on this machine are recognised by their responses; other programs are not."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def models(*names: object) -> tuple[int, bytes]:
     return 200, json.dumps({"object": "list", "data": [{"id": name} for name in names]}).encode()
 
 
-async def test_those_that_list_models_are_found_in_order_and_the_rest_is_left_out() -> None:
+async def test_servers_that_list_models_are_found_in_order() -> None:
     async with (
         Listener(models=models("llama", "qwen")) as first,
         Listener(models=(404, b"{}")) as second,
@@ -53,7 +53,7 @@ async def test_another_program_on_the_port_is_no_model_server(body: bytes) -> No
         assert await find_local_servers([Program("a", server.port)], PATIENT) == ()
 
 
-async def test_names_that_a_terminal_would_obey_or_that_are_far_too_long_are_left_out() -> None:
+async def test_names_with_control_characters_or_excessive_length_are_left_out() -> None:
     hostile = ("\x1b[2Jwiped", "two\nlines", "right\u202eleft", "x" * 300, " edges ", "fine:7b")
     async with Listener(models=models(*hostile)) as server:
         (found,) = await find_local_servers([Program("a", server.port)], PATIENT)
@@ -61,7 +61,7 @@ async def test_names_that_a_terminal_would_obey_or_that_are_far_too_long_are_lef
 
 
 @pytest.mark.parametrize("raw", [b"SSH-2.0-OpenSSH\r\n", b"HTTP/1.1 abc\r\n\r\n", b"\x00" * 4000, b"HTTP/1.1"])
-async def test_what_speaks_no_http_is_no_server(raw: bytes) -> None:
+async def test_a_port_without_http_is_no_server(raw: bytes) -> None:
     async with Listener() as server:
         server.raw = raw
         assert await find_local_servers([Program("a", server.port)], PATIENT) == ()
@@ -76,7 +76,7 @@ async def test_an_answer_in_pieces_is_put_together() -> None:
     assert found.models == ("llama",)
 
 
-async def test_a_server_that_keeps_the_connection_open_is_not_waited_for() -> None:
+async def test_an_open_connection_is_not_waited_for() -> None:
     _status, body = models("llama")
     async with LoopbackServer() as server:
         # It answers with a length, and then waits for the next request.
@@ -87,7 +87,7 @@ async def test_a_server_that_keeps_the_connection_open_is_not_waited_for() -> No
     assert found.models == ("llama",)
 
 
-async def test_servers_that_never_answer_cost_their_time_once_and_not_each() -> None:
+async def test_several_silent_servers_cost_one_timeout_in_total() -> None:
     async with Listener(models=None) as one, Listener(models=None) as other:
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -96,7 +96,7 @@ async def test_servers_that_never_answer_cost_their_time_once_and_not_each() -> 
         assert loop.time() - began < 40 * 0.1
 
 
-async def test_whether_it_has_the_messages_api_is_asked_without_making_it_compute() -> None:
+async def test_support_for_the_messages_api_is_probed_without_inference() -> None:
     async with Listener(messages=(400, b"{}")) as server:
         assert await speaks_messages(LocalServer("a", server.url, ("m",)), PATIENT) is True
         assert server.requests[0][:2] == ("POST", "/v1/messages")
@@ -106,7 +106,7 @@ async def test_whether_it_has_the_messages_api_is_asked_without_making_it_comput
         assert await speaks_messages(LocalServer("a", server.url, ("m",)), 0.05) is None
 
 
-def test_only_the_usual_ports_are_looked_at() -> None:
+def test_only_the_default_ports_are_probed() -> None:
     assert {program.name: program.port for program in PROGRAMS} == {
         "Ollama": 11434,
         "LM Studio": 1234,
@@ -116,7 +116,7 @@ def test_only_the_usual_ports_are_looked_at() -> None:
 
 
 @pytest.mark.parametrize("status", ["9" * 5_000, "0", "99999", "２００", "-200"])
-async def test_a_status_that_is_none_is_no_answer(status: str) -> None:
+async def test_an_invalid_status_line_is_no_response(status: str) -> None:
     async with Listener() as server:
         server.raw = f'HTTP/1.1 {status} X\r\n\r\n{{"data": [{{"id": "llama"}}]}}'.encode()
         assert await find_local_servers([Program("a", server.port)], PATIENT) == ()

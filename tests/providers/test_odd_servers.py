@@ -1,4 +1,4 @@
-"""Servers that answer, but not as the Messages API does; and what is remembered about an overloaded one."""
+"""Servers that do not answer like the Messages API, and the cooldown of an overloaded model."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def answering(content_type: str, body: str) -> AsyncIterator[tuple[str, li
         ),
     ],
 )
-async def test_an_answer_that_is_no_stream_is_not_asked_for_again(
+async def test_a_response_that_is_no_stream_is_not_retried(
     kind: type[WireTransport | SdkTransport], content_type: str, body: str, failure: FailureKind, said: str
 ) -> None:
     async with answering(content_type, body) as (url, asked):
@@ -69,12 +69,12 @@ async def test_an_answer_that_is_no_stream_is_not_asked_for_again(
 
 
 @pytest.mark.parametrize("url", ["http://[::1", "http://127.0.0.1:99999", "ftp://host", "host:80", "http://"])
-def test_a_base_url_that_is_none_is_one_sentence(url: str) -> None:
+def test_an_invalid_base_url_is_reported_in_one_sentence(url: str) -> None:
     with pytest.raises(UsageError, match="base URL"):
         normal_base_url(url)
 
 
-def test_an_overloaded_model_is_left_alone_for_a_while_once_a_fallback_has_taken_over() -> None:
+def test_an_overloaded_model_has_a_cooldown_after_a_fallback() -> None:
     async def main() -> list[list[str]]:
         provider = provider_for(
             fails(529, repeat=3), "a", "b", "back",

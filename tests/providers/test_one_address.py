@@ -1,4 +1,4 @@
-"""A key and a conversation go to the address they are for, whatever that address answers."""
+"""A key and a conversation go only to their own address, whatever it answers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_no_redirection_is_followed(transport: type[WireTransport | SdkTra
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 @pytest.mark.parametrize("transport", [WireTransport, SdkTransport])
-async def test_what_is_said_to_a_server_on_this_machine_goes_through_no_proxy(
+async def test_requests_to_a_local_server_bypass_the_proxy(
     transport: type[WireTransport | SdkTransport], host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("no_proxy", "NO_PROXY"):
@@ -73,13 +73,13 @@ async def test_what_is_said_to_a_server_on_this_machine_goes_through_no_proxy(
         ("https://api.anthropic.com", False),
     ],
 )
-def test_this_machine_is_known_by_its_addresses(url: str, here: bool) -> None:
+def test_local_addresses_are_recognised(url: str, here: bool) -> None:
     assert is_local_url(url) == here
 
 
 @pytest.mark.parametrize("transport", [WireTransport, SdkTransport])
-async def test_a_refusal_without_end_is_not_read_to_its_end(transport: type[WireTransport | SdkTransport]) -> None:
-    """The body promises more than is ever sent: who waits for all of it waits for ever."""
+async def test_an_endless_error_response_is_not_read_completely(transport: type[WireTransport | SdkTransport]) -> None:
+    """The body announces more than is ever sent, so reading all of it would never end."""
     async with Listener() as server:
         server.raw = b"HTTP/1.1 400 No\r\nContent-Length: 99999999999\r\n\r\nno " + b"x" * (2 * MAX_ERROR_BYTES)
         provider = provider_on(transport(Credentials(server.url, api_key=KEY)))

@@ -121,7 +121,7 @@ def test_unknown_events_blocks_and_deltas_are_kept_and_never_fatal() -> None:
     assert Closed(0, UnknownBlock({"type": "novel", "a": "xy"})) in play(provider)
 
 
-def test_raw_events_come_before_what_they_mean_when_asked_for() -> None:
+def test_raw_events_precede_parsed_ones_when_requested() -> None:
     events = play(provider_for("hi"), ask(raw_events=True))
     assert kinds(events)[:2] == ["Raw", "Started"]
     assert [item.data["type"] for item in events if isinstance(item, Raw)][-1] == "message_stop"
@@ -160,7 +160,7 @@ def test_a_drop_in_the_middle_gives_broken_then_waiting_then_a_new_reply() -> No
     assert (lost.failure.kind, lost.usage, lost.model) == (FailureKind.CONNECTION, Usage(7, 1), "claude-opus-5-5")
 
 
-def test_a_drop_in_the_middle_is_asked_for_again_on_the_fallback_model() -> None:
+def test_a_drop_in_the_middle_is_retried_on_the_fallback_model() -> None:
     transport = transport_for(reply("half", fault("drop")), "whole")
     events = play(provider_on(transport), ask(fallback_models=("haiku",)))
     assert "Waiting" not in kinds(events)
@@ -195,7 +195,7 @@ def test_an_error_event_counts_as_the_status_of_its_type() -> None:
     assert kinds(play(provider_for(reply("a", invalid))))[-2:] == ["Broken", "Failed"]
 
 
-def test_retries_end_after_ten_and_the_message_says_so() -> None:
+def test_retries_end_after_ten_with_a_message() -> None:
     transport = transport_for(fails(500, repeat=True))
     events = play(provider_on(transport))
     assert len(transport.requests) == 11
@@ -207,7 +207,7 @@ def test_retries_end_after_ten_and_the_message_says_so() -> None:
     assert "10 times" in last.failure.message
 
 
-def test_a_long_retry_after_is_not_slept_but_told() -> None:
+def test_a_long_retry_after_is_reported_instead_of_waited_for() -> None:
     events = play(provider_for(fails(429, headers={"retry-after": "300"})))
     assert kinds(events) == ["Failed"]
     assert "5 min" in events[0].failure.message  # type: ignore[union-attr]
@@ -225,7 +225,7 @@ def test_x_should_retry_is_obeyed_both_ways() -> None:
     assert kinds(play(provider_for(fails(400, headers={"x-should-retry": "true"}), "x")))[0] == "Waiting"
 
 
-def test_silence_is_told_at_30_seconds_and_ends_the_attempt_at_90_at_most_three_times_over() -> None:
+def test_silence_is_reported_at_30_seconds_and_ends_an_attempt_at_90_at_most_three_times() -> None:
     transport = transport_for(reply("a", fault("stall"), repeat=True))
     events = play(provider_on(transport))
     assert len(transport.requests) == 4
@@ -250,7 +250,7 @@ def test_endless_pings_end_at_the_overall_deadline_without_a_retry() -> None:
     assert len(transport.requests) == 1
 
 
-def test_a_slow_consumer_is_not_taken_for_a_silent_server() -> None:
+def test_a_slow_consumer_is_not_mistaken_for_a_silent_server() -> None:
     import asyncio
 
     async def main() -> list[ModelEvent]:
@@ -327,7 +327,7 @@ def test_parameters_the_endpoint_refuses_are_dropped_one_at_a_time_and_remembere
     assert "thinking" not in transport.requests[4]
 
 
-def test_a_refusal_that_goes_on_after_the_drop_fails_instead_of_looping() -> None:
+def test_a_refusal_that_persists_after_dropping_a_parameter_fails() -> None:
     transport = transport_for(fails(400, "thinking is not supported", repeat=True))
     events = play(provider_on(transport))
     assert kinds(events) == ["Dropped", "Failed"]
@@ -343,7 +343,7 @@ def test_a_lower_output_cap_is_learned_from_the_refusal() -> None:
     assert transport.requests[1]["max_tokens"] == 4096
 
 
-def test_what_the_loop_repairs_is_named_and_not_retried() -> None:
+def test_errors_that_the_loop_repairs_are_named_and_not_retried() -> None:
     said = {
         "prompt is too long: 210000 tokens > 200000 maximum": FailureKind.PROMPT_TOO_LONG,
         "messages.1: `tool_use` ids were found without `tool_result` blocks after: t1.": FailureKind.PAIRING,
@@ -362,7 +362,7 @@ def test_a_policy_may_forbid_all_retries() -> None:
     assert kinds(play(provider_for(fails(500), policy=RetryPolicy(max_retries=0)))) == ["Failed"]
 
 
-def test_control_characters_in_a_servers_words_are_made_harmless() -> None:
+def test_control_characters_in_a_server_message_are_replaced() -> None:
     events = play(provider_for(fails(400, "bad\x1b[2J\u202e thing")), ask(thinking=Thinking("disabled")))
     assert events[-1].failure.message.startswith("The API refused the request (400). bad\ufffd[2J\ufffd thing.")  # type: ignore[union-attr]
 
@@ -405,7 +405,7 @@ def test_the_fallback_model_answers_after_stalls_before_the_first_byte() -> None
     assert [body["model"] for body in transport.requests] == ["claude-opus-5-5"] * 2 + ["claude-sonnet-5-5"]
 
 
-def test_a_model_that_has_used_up_its_retries_is_passed_over_for_a_while() -> None:
+def test_a_model_without_retries_left_has_a_cooldown() -> None:
     transport = transport_for(fails(500, repeat=3), "hi", "again")
     provider = provider_on(transport, RetryPolicy(max_retries=2))
 
@@ -455,6 +455,6 @@ def test_input_that_leaves_hardly_any_room_is_too_long(input: int) -> None:
     assert failed.failure.kind is FailureKind.PROMPT_TOO_LONG
 
 
-def test_an_endpoint_that_refuses_the_lowered_output_too_is_not_asked_for_ever() -> None:
+def test_an_endpoint_that_also_refuses_the_lowered_output_is_given_up() -> None:
     transport = transport_for(fails(400, OVER_CONTEXT, repeat=True))
     assert kinds(play(provider_on(transport), ask(max_tokens=21_333))) == ["Dropped", "Failed"]

@@ -38,7 +38,7 @@ def test_input_with_a_number_that_cannot_be_sent_back_is_no_input(number: str) -
     assert parse_input(text) == ({}, text)
 
 
-def test_input_at_the_limit_is_taken() -> None:
+def test_input_at_the_limit_is_accepted() -> None:
     value, invalid = parse_input(_nested(DEEPEST_INPUT))
     assert invalid is None
     assert json.dumps(value, separators=(",", ":")) == _nested(DEEPEST_INPUT)
@@ -80,7 +80,7 @@ def test_a_reply_of_very_many_blocks_is_a_broken_stream() -> None:
     ],
     ids=lambda delta: str(delta["type"]),
 )
-def test_a_reply_without_end_is_a_broken_stream(delta: Json, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_reply_is_a_broken_stream(delta: Json, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accumulate, "MOST_CHARACTERS", 10_000)
     reply = _started()
     list(reply.feed(_start(0, {"type": "text", "text": ""})))
@@ -91,7 +91,7 @@ def test_a_reply_without_end_is_a_broken_stream(delta: Json, monkeypatch: pytest
         list(chain(reply.feed(event), reply.feed(event)))
 
 
-def test_a_tool_name_is_cut_to_what_the_api_takes_back() -> None:
+def test_a_tool_name_is_cut_to_the_length_that_the_api_accepts() -> None:
     (opened,) = _started().feed(_start(0, {"type": "tool_use", "id": "toolu_1", "name": "x" * 1_000_000}))
     assert isinstance(opened, Opened)
     assert len(opened.name) == 200

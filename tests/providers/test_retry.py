@@ -22,13 +22,13 @@ def test_backoff_is_spread_by_a_quarter_at_most(retry: int, chance: float) -> No
 
 
 @given(st.floats(0.001, 60), chances)
-def test_what_the_server_asks_for_is_never_undercut(asked: float, chance: float) -> None:
+def test_a_wait_is_never_shorter_than_the_server_requests(asked: float, chance: float) -> None:
     wait = RetryPolicy().wait(1, asked, chance)
     assert wait is not None
     assert asked <= wait <= asked + 1
 
 
-def test_more_than_a_minute_is_not_waited_for() -> None:
+def test_a_wait_of_more_than_a_minute_is_refused() -> None:
     assert RetryPolicy().wait(1, 61, 0.5) is None
 
 

@@ -27,7 +27,7 @@ def test_matching_replies_are_for_requests_that_match_and_the_others_go_in_order
     assert texts(player, SIDE, MAIN, SIDE, MAIN) == ["title", "one", "title", "two"]
 
 
-def test_a_reply_may_repeat_and_a_script_that_is_over_says_so() -> None:
+def test_a_reply_may_repeat_and_an_exhausted_script_is_reported() -> None:
     player = Player(Script.parse([{"text": "a", "repeat": 2}]))
     assert texts(player, MAIN, MAIN)[:2] == ["a", "a"]
     error = player.next(MAIN).error_answer()

@@ -1,4 +1,4 @@
-"""What only the SDK transport has: platforms, and an import that must not be paid for by those who do not use it."""
+"""Only in the SDK transport: platforms, and an import that is deferred until it is used."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def refusal(platform: Platform) -> Failed:
 
 
 @pytest.mark.parametrize("platform", ["bedrock", "vertex"])
-async def test_a_platform_without_its_package_says_what_to_install(
+async def test_a_platform_without_its_package_reports_what_to_install(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sdk, "_installed", lambda _library: False)
@@ -39,13 +39,13 @@ async def test_a_platform_without_its_package_says_what_to_install(
     assert f"pip install 'agentcli[{platform}]'" in told.message
 
 
-async def test_a_platform_without_its_settings_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_platform_without_its_settings_reports_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ANTHROPIC_FOUNDRY_API_KEY", "ANTHROPIC_FOUNDRY_RESOURCE", "ANTHROPIC_FOUNDRY_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     assert "ANTHROPIC_FOUNDRY_API_KEY" in (await refusal("foundry")).failure.message
 
 
-async def test_what_fails_in_the_thread_is_raised_where_it_is_awaited() -> None:
+async def test_an_error_in_the_thread_is_raised_where_it_is_awaited() -> None:
     def fail() -> None:
         raise KeyError("x")
 
@@ -61,7 +61,7 @@ async def test_two_first_requests_share_one_client() -> None:
     await transport.aclose()
 
 
-def test_no_transport_imports_what_it_needs_before_it_is_used() -> None:
+def test_no_transport_imports_its_packages_before_it_is_used() -> None:
     program = (
         "import sys, agentcli.providers.wire, agentcli.providers.sdk, agentcli.providers.provider;"
         "print(sorted({'anthropic', 'httpx2', 'httpcore2', 'pydantic', 'importlib.metadata'} & set(sys.modules)))"

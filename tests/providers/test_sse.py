@@ -40,7 +40,7 @@ def test_a_byte_order_mark_is_skipped() -> None:
     assert decode(b'\xef\xbb\xbfdata: {"type": "a"}\n\n') == [{"type": "a"}]
 
 
-def test_a_last_event_without_its_empty_line_counts_if_it_is_whole() -> None:
+def test_a_last_event_without_its_empty_line_counts_if_complete() -> None:
     assert decode(b'data: {"type": "a"}\n') == [{"type": "a"}]
     assert decode(b'data: {"type": "a"}') == [{"type": "a"}]
     assert decode(b'data: {"type": "a') == []
@@ -50,7 +50,7 @@ def test_the_events_name_is_its_type_when_the_data_has_none() -> None:
     assert decode(b"event: ping\ndata: {}\n\n") == [{"type": "ping"}]
 
 
-def test_what_other_apis_end_with_is_ignored() -> None:
+def test_end_markers_of_other_apis_are_ignored() -> None:
     assert decode(b"data: [DONE]\n\n") == []
 
 
@@ -66,7 +66,7 @@ def test_what_other_apis_end_with_is_ignored() -> None:
         b"data: " + b"[" * 100_000,
     ],
 )
-def test_a_line_that_makes_no_sense_is_garbage(line: bytes) -> None:
+def test_an_invalid_line_is_garbage(line: bytes) -> None:
     with pytest.raises(GarbageError) as caught:
         decode(line + b"\n\n")
     assert len(str(caught.value)) <= 200

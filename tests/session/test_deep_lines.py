@@ -13,7 +13,7 @@ from tests.session.test_store import prompt
 
 
 @pytest.mark.parametrize("levels", [101, 600, 100_000])
-def test_a_line_nested_too_deeply_is_skipped_and_counted_and_the_rest_is_there(tmp_path: Path, levels: int) -> None:
+def test_a_line_nested_too_deeply_is_skipped_and_counted_and_the_rest_loads(tmp_path: Path, levels: int) -> None:
     store = SessionStore.create(workplace(tmp_path), SESSION_ID)
     store.record(prompt("first", "prompt-1"))
     store.close()

@@ -30,7 +30,7 @@ def add(folder: Path, number: int, text: str, *, title: str = "", end: bool = Tr
     return store.path
 
 
-def test_sessions_are_listed_newest_first_with_what_a_person_needs_to_choose(tmp_path: Path) -> None:
+def test_sessions_are_listed_newest_first_with_the_details_needed_to_choose(tmp_path: Path) -> None:
     add(tmp_path, 0, "fix the\n  bug", title="Bug hunt")
     add(tmp_path, 1, "second", end=False)
     listed = list_sessions(tmp_path / "state", tmp_path)
@@ -82,7 +82,7 @@ def test_a_full_id_is_found_from_another_project(tmp_path: Path) -> None:
     assert len(list_sessions(tmp_path / "state")) == 1
 
 
-def test_a_prompt_longer_than_what_is_read_still_gives_a_label(tmp_path: Path) -> None:
+def test_a_prompt_longer_than_the_read_limit_still_gives_a_label(tmp_path: Path) -> None:
     path = add(tmp_path, 0, 'say "hi" ' + "x" * (3 * finding.WINDOW))
     info = describe_session(path)
     assert info is not None

@@ -1,4 +1,4 @@
-"""How requests begin, as the session file keeps it: one line for each change, and older readers skip it."""
+"""The fingerprint of requests in the session file: one line per change, which older readers skip."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def begun(folder: Path) -> SessionStore:
     return store
 
 
-def test_a_front_is_written_when_it_is_another_one_and_is_known_after_a_resume_and_in_a_fork(tmp_path: Path) -> None:
+def test_a_changed_fingerprint_is_written_and_available_after_a_resume_and_in_a_fork(tmp_path: Path) -> None:
     store = begun(tmp_path)
     for front in (HIGH, HIGH, LOW, LOW):
         store.note_front(dict(front))
@@ -48,7 +48,7 @@ def test_a_front_is_written_when_it_is_another_one_and_is_known_after_a_resume_a
     assert texts(path) == ["hello"]
 
 
-def test_another_version_writes_it_again(tmp_path: Path) -> None:
+def test_another_version_writes_the_fingerprint_again(tmp_path: Path) -> None:
     store = begun(tmp_path)
     store.note_front(HIGH)
     store.close()
@@ -60,7 +60,7 @@ def test_another_version_writes_it_again(tmp_path: Path) -> None:
     assert load_session(file_of(store)).front_version == "99.0"
 
 
-def test_a_front_alone_begins_no_session(tmp_path: Path) -> None:
+def test_a_fingerprint_alone_creates_no_session(tmp_path: Path) -> None:
     store = SessionStore.create(workplace(tmp_path), SESSION_ID)
     store.note_front(HIGH)
     assert not file_of(store).exists()
@@ -70,7 +70,9 @@ def test_a_front_alone_begins_no_session(tmp_path: Path) -> None:
     assert fronts(file_of(store)) == [HIGH]
 
 
-def test_one_that_a_full_disk_lost_is_written_behind_the_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fingerprint_lost_to_a_full_disk_is_written_after_the_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(journal, "BUFFER_LIMIT", 2_000)
     clock = FixedClock()
     store = SessionStore.create(workplace(tmp_path, clock=clock), SESSION_ID)
@@ -87,7 +89,7 @@ def test_one_that_a_full_disk_lost_is_written_behind_the_gap(tmp_path: Path, mon
     assert (loaded.front, loaded.skipped) == (HIGH, 0)
 
 
-def test_a_line_that_is_no_front_changes_nothing(tmp_path: Path) -> None:
+def test_an_invalid_fingerprint_line_changes_nothing(tmp_path: Path) -> None:
     store = begun(tmp_path)
     store.note_front(HIGH)
     store.close()

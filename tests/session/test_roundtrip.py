@@ -1,4 +1,4 @@
-"""What is loaded equals what the engine held: whole files, files cut anywhere, and after going on from there."""
+"""A loaded session equals the engine's log: whole files, files cut anywhere, and after continuing."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def complete(messages: list[Message]) -> list[Message]:
 
 @GENERATED
 @given(seed=st.integers(0, 2**32), where=st.floats(0, 1), junk=st.booleans())
-def test_going_on_after_a_crash_keeps_what_was_loaded_and_adds_to_it(
+def test_continuing_after_a_crash_keeps_the_loaded_log_and_adds_to_it(
     tmp_path_factory: pytest.TempPathFactory, seed: int, where: float, junk: bool
 ) -> None:
     folder = tmp_path_factory.mktemp("crash")

@@ -76,7 +76,7 @@ def texts(path: Path) -> list[str]:
 # ------------------------------------------------------------------------------------------------------ the lines
 
 
-def test_lines_have_the_fields_that_other_readers_look_for(tmp_path: Path) -> None:
+def test_lines_have_the_fields_that_other_programs_expect(tmp_path: Path) -> None:
     store = SessionStore.create(workplace(tmp_path), SESSION_ID)
     store.set_system_context("on a branch")
     reply = Message("assistant", (TextBlock("I look"), call()), "reply-1", Origin.REPLY, "msg_1", "model-a", "tool_use")
@@ -123,7 +123,7 @@ def test_lines_have_the_fields_that_other_readers_look_for(tmp_path: Path) -> No
     assert loaded.leaf == answer["uuid"]
 
 
-def test_what_is_complete_is_on_disk_before_the_message_is(tmp_path: Path) -> None:
+def test_completed_blocks_are_on_disk_before_the_message_ends(tmp_path: Path) -> None:
     store = SessionStore.create(workplace(tmp_path), SESSION_ID)
     for event in (prompt("p"), block(call("a")), block(call("b"), index=1), finished("a", "done")):
         store.record(event)
@@ -148,7 +148,7 @@ def test_a_reply_that_a_crash_left_with_only_thinking_is_dropped_and_thinking_at
     store.close()
 
 
-def test_a_tombstone_takes_the_reply_and_its_results_and_leads_the_chain_past_them(tmp_path: Path) -> None:
+def test_a_tombstone_removes_the_reply_and_its_results_from_the_chain(tmp_path: Path) -> None:
     store = SessionStore.create(workplace(tmp_path), SESSION_ID)
     for event in (
         prompt("p"),
@@ -186,7 +186,7 @@ def test_of_a_sub_agent_its_start_and_its_end_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("structured", [{(1, 2): 3}, {"path": Path("/x")}, {1, 2}])
-def test_what_a_tool_adds_for_programs_never_costs_its_result(tmp_path: Path, structured: Any) -> None:
+def test_invalid_structured_data_never_loses_the_tool_result(tmp_path: Path, structured: Any) -> None:
     store = SessionStore.create(workplace(tmp_path), SESSION_ID)
     store.record(prompt("p"))
     store.record(block(call()))
@@ -227,7 +227,7 @@ def test_the_end_of_a_background_command_is_recorded_and_shown_again(tmp_path: P
     assert [event for event in loaded.history if isinstance(event, BackgroundChanged)] == changes
 
 
-def test_the_end_of_a_background_command_is_read_from_files_that_have_it_as_shown_only(tmp_path: Path) -> None:
+def test_the_end_of_a_background_command_is_read_from_older_files(tmp_path: Path) -> None:
     store = SessionStore.create(workplace(tmp_path), SESSION_ID)
     store.record(prompt("p"))
     store.close()
@@ -241,7 +241,7 @@ def test_the_end_of_a_background_command_is_read_from_files_that_have_it_as_show
 
 
 @pytest.mark.parametrize("character", ["x", "ä", "\U0001f600"])
-def test_of_a_very_long_output_the_beginning_is_kept(tmp_path: Path, character: str) -> None:
+def test_the_beginning_of_a_very_long_output_is_kept(tmp_path: Path, character: str) -> None:
     store = SessionStore.create(workplace(tmp_path), SESSION_ID)
     fits = "y" * TEXT_LIMIT
     for event in (prompt("p"), NoticeRaised(text=character * 2_000_000, code="command"), NoticeRaised(text=fits)):
@@ -294,7 +294,7 @@ def test_lines_of_other_programs_are_kept_and_messages_in_their_form_are_underst
 # --------------------------------------------------------------------------------------------------------- one writer
 
 
-def test_a_second_writer_is_refused_until_the_first_lets_go(tmp_path: Path) -> None:
+def test_a_second_writer_is_refused_until_the_first_releases_the_lock(tmp_path: Path) -> None:
     place = workplace(tmp_path)
     first = SessionStore.create(place, SESSION_ID)
     first.record(prompt("p"))
@@ -310,7 +310,7 @@ def test_a_second_writer_is_refused_until_the_first_lets_go(tmp_path: Path) -> N
     assert not list(file_of(first).parent.glob("*.lock"))
 
 
-def test_the_lock_goes_with_a_killed_process_and_what_it_wrote_stays(tmp_path: Path) -> None:
+def test_a_killed_process_releases_its_lock_and_its_lines_stay(tmp_path: Path) -> None:
     code = """
 import sys
 from pathlib import Path
@@ -340,7 +340,7 @@ while True:
     assert [message.text for message in loaded.messages] == [f"prompt {n}" for n in range(len(loaded.messages))]
 
 
-def test_an_id_that_is_taken_or_is_no_uuid_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_a_used_or_invalid_id_is_refused_with_advice(tmp_path: Path) -> None:
     place = workplace(tmp_path)
     store = SessionStore.create(place, SESSION_ID)
     with pytest.raises(SessionBusy):
@@ -394,7 +394,7 @@ def test_files_are_for_the_user_alone_whatever_the_umask(tmp_path: Path, umask: 
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_a_results_folder_that_nothing_was_put_into_does_not_stay(tmp_path: Path) -> None:
+def test_an_empty_results_folder_is_removed(tmp_path: Path) -> None:
     store = SessionStore.create(workplace(tmp_path), SESSION_ID)
     results = store.results_dir()
     store.close()
@@ -402,7 +402,7 @@ def test_a_results_folder_that_nothing_was_put_into_does_not_stay(tmp_path: Path
     assert not results.parent.exists()
 
 
-def test_a_folder_that_others_could_look_into_is_closed(tmp_path: Path) -> None:
+def test_a_folder_that_others_could_read_is_made_private(tmp_path: Path) -> None:
     folder = tmp_path / "open"
     folder.mkdir(mode=0o755)
     make_private_dir(folder)
@@ -433,7 +433,7 @@ def file_size_limit(limit: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_full_disk_is_said_once_leaves_no_half_line_and_what_was_missed_is_written_later(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_once_and_missed_lines_are_written_later(tmp_path: Path) -> None:
     clock = FixedClock()
     store = SessionStore.create(workplace(tmp_path, clock=clock), SESSION_ID)
     store.record(prompt("one", "1"))
@@ -460,7 +460,7 @@ def test_a_full_disk_is_said_once_leaves_no_half_line_and_what_was_missed_is_wri
     assert texts(path) == ["one", "two", "three", "four", "five", "six"]
 
 
-def test_what_was_missed_is_written_at_the_end_if_it_can_be(tmp_path: Path) -> None:
+def test_missed_lines_are_written_at_the_end_if_possible(tmp_path: Path) -> None:
     store = SessionStore.create(workplace(tmp_path), SESSION_ID)
     store.record(prompt("one", "1"))
     with file_size_limit(file_of(store).stat().st_size):
@@ -469,7 +469,7 @@ def test_what_was_missed_is_written_at_the_end_if_it_can_be(tmp_path: Path) -> N
     assert texts(file_of(store)) == ["one", "two"]
 
 
-def test_more_than_can_be_kept_in_memory_becomes_a_gap_that_still_loads(
+def test_lines_beyond_the_memory_limit_become_a_gap_that_still_loads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal, "BUFFER_LIMIT", 2000)
@@ -495,7 +495,7 @@ def test_more_than_can_be_kept_in_memory_becomes_a_gap_that_still_loads(
     assert any("could not be saved" in notice for notice in loaded.notices())
 
 
-def test_a_state_folder_that_cannot_be_made_is_a_problem_at_once_and_never_an_exception(tmp_path: Path) -> None:
+def test_a_state_folder_that_cannot_be_created_is_reported_without_an_exception(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file where the folder should be")
     clock = FixedClock()
     store = SessionStore.create(workplace(tmp_path, clock=clock), SESSION_ID)
@@ -589,7 +589,7 @@ def test_a_record_behind_a_run_of_zeros_is_found(tmp_path: Path) -> None:
     assert loaded.torn
 
 
-def test_keeping_nothing_has_the_same_interface() -> None:
+def test_the_store_without_recording_has_the_same_interface() -> None:
     store: Store = Store(SESSION_ID, "There is no home folder, so this conversation is not saved.")
     store.record(prompt("p"))
     store.set_title("t")
@@ -625,7 +625,7 @@ def test_the_user_context_comes_back_as_it_was_also_in_a_fork(tmp_path: Path) ->
     assert forked.user_contexts == load_session(file_of(fork)).user_contexts == contexts
 
 
-def test_a_user_context_that_does_not_say_where_it_begins_belongs_to_the_boundary_before_it(tmp_path: Path) -> None:
+def test_a_user_context_without_a_start_belongs_to_the_previous_boundary(tmp_path: Path) -> None:
     store = SessionStore.create(workplace(tmp_path), SESSION_ID)
     store.set_user_context("first", {})
     store.record(prompt("hello"))

@@ -1,4 +1,4 @@
-"""A Messages API on 127.0.0.1 with a prompt cache, so that the usage it reports is what the true one would bill.
+"""A Messages API on 127.0.0.1 with a prompt cache, so that it reports the usage that the real one would bill.
 
 What is simulated: entries are written where a request has a breakpoint (four at most) and the prefix up to there has
 1,024 tokens; a breakpoint finds an entry at its own place or up to twenty blocks back; an entry lives for five minutes

@@ -1,4 +1,4 @@
-"""What tests of compaction share: a conversation worth shortening, and what the model was told of it."""
+"""Shared by tests of compaction: a conversation worth shortening, and the requests that the model got."""
 
 from __future__ import annotations
 

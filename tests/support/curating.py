@@ -1,4 +1,4 @@
-"""What tests of pins and drops share: a tool with much to say, an API with a cache, and finding an item."""
+"""Shared by tests of pins and drops: a tool with long results, an API with a cache, and finding an item."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A loopback HTTP server that answers each path with what it is told to, for what is not the Messages API."""
+"""A loopback HTTP server that answers each path as configured, for everything but the Messages API."""
 
 from __future__ import annotations
 

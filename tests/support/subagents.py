@@ -14,6 +14,7 @@ from agentcli.agent.subagents.hooks import AgentHooks
 from agentcli.agent.subagents.setup import AgentOrder, AgentSetup
 from agentcli.agent.subagents.specs import AgentSpec, tools_of
 from agentcli.agent.subagents.workspace import AgentWorkspace
+from agentcli.context.view import ContextView
 from agentcli.core.messages import Json, Message
 from agentcli.session.base import Store
 from agentcli.tools.files.read_cache import ReadCache
@@ -37,6 +38,7 @@ class Children:
     def build(self, order: AgentOrder) -> Engine:
         own = self.session
         assert own is not None
+        is_copy = order.spec.shares_context
         hooks = AgentHooks(own.extensions.hooks, order.link.agent, order.spec.name)
         engine = Engine(
             EngineSetup(
@@ -44,7 +46,7 @@ class Children:
                 registry=tools_of(order.spec, order.registry, order.link.depth),
                 store=Store(own.ids.new()),
                 permissions=own.permissions,
-                profile=replace(order.profile, system=(order.spec.prompt,)),
+                profile=order.profile if is_copy else replace(order.profile, system=(order.spec.prompt,)),
                 tool_context=replace(order.tool_context, read_cache=ReadCache()),
                 catalog=own.catalog,
                 ids=own.ids,
@@ -53,6 +55,8 @@ class Children:
                 bounds=Bounds(max_turns=order.spec.max_turns or own.bounds.max_turns),
                 tuning=own.tuning,
                 extensions=Extensions(hooks, workspace=AgentWorkspace(own.extensions.workspace)),
+                view=order.view.copy() if is_copy else ContextView(),
+                log=order.messages if is_copy else (),
                 agents=own.agents,
                 link=order.link,
             )

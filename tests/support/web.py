@@ -1,4 +1,4 @@
-"""A small web on 127.0.0.1: each path answers as it is told, over plain HTTP or TLS."""
+"""A small website on 127.0.0.1: each path answers as configured, over plain HTTP or TLS."""
 
 from __future__ import annotations
 

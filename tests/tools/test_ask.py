@@ -1,4 +1,4 @@
-"""AskUserQuestion, alone: what is shown, what an answer may look like, and what the model hears."""
+"""AskUserQuestion, alone: its dialog, its answers, and the result for the model."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_answers_reach_the_model_with_their_questions(tmp_path: Path) -> N
     assert output.structured["answers"] == {"Which one?": "Red", "And then?": "Blue, something else"}
 
 
-async def test_some_answers_are_better_than_none(tmp_path: Path) -> None:
+async def test_partial_answers_are_accepted(tmp_path: Path) -> None:
     both = [question("Which one?"), question("And then?", header="Then")]
     output = await answered(tmp_path, both, {"Then": "free text", "nobody asked": "x"})
     assert "- Which one?\n  (not answered)" in text_of(output)
@@ -51,7 +51,7 @@ async def test_some_answers_are_better_than_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("answers", [{}, {"Which one?": "  "}, {"Which one?": 5}, {"other": "x"}])
-async def test_no_answer_is_an_error_that_says_what_to_do(tmp_path: Path, answers: Json) -> None:
+async def test_no_answer_is_an_error_with_advice(tmp_path: Path, answers: Json) -> None:
     output = await answered(tmp_path, [question()], answers)
     assert output.is_error
     assert "Decide yourself, or ask in your reply" in text_of(output)
@@ -81,7 +81,7 @@ def test_wrong_questions_are_refused(questions: list[Json], wrong: str) -> None:
     assert wrong in "; ".join(problems)
 
 
-def test_doubles_are_refused(tmp_path: Path) -> None:
+def test_duplicates_are_refused(tmp_path: Path) -> None:
     tool, here = AskUserQuestion(), context_in(tmp_path)
     assert "the same" in str(tool.check({"questions": [question(), question()]}, here))
     twice = question(options=[{"label": "a"}, {"label": "a"}])
@@ -89,7 +89,7 @@ def test_doubles_are_refused(tmp_path: Path) -> None:
     assert tool.check({"questions": [question()]}, here) is None
 
 
-def test_what_a_dialog_shows_is_plain(tmp_path: Path) -> None:
+def test_a_dialog_shows_plain_text(tmp_path: Path) -> None:
     tool, here = AskUserQuestion(), context_in(tmp_path)
     given = {"questions": [question("Which\x1b[2J one?", header="H\x07", multiSelect=True)]}
     shown = tool.preview(given, here)

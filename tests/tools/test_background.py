@@ -1,4 +1,4 @@
-"""Commands in the background, and what tries to get away from its command. With real processes."""
+"""Background commands, and processes that try to escape from their command. With real processes."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ async def test_a_command_can_begin_in_the_background(tmp_path: Path) -> None:
         assert changes(context) == [("bash_1", "running"), ("bash_2", "running"), ("bash_2", "completed")]
 
 
-async def test_a_person_can_send_a_command_to_the_background(tmp_path: Path) -> None:
+async def test_the_user_can_move_a_command_to_the_background(tmp_path: Path) -> None:
     async with session(tmp_path) as context:
         assert context.shells is not None
         detach = context.shells.detach
@@ -121,7 +121,7 @@ async def test_a_person_can_send_a_command_to_the_background(tmp_path: Path) -> 
     assert not alive(pid)
 
 
-async def test_an_abort_ends_what_is_in_front_and_nothing_else(tmp_path: Path) -> None:
+async def test_an_abort_ends_the_foreground_command_only(tmp_path: Path) -> None:
     controller = AbortController()
     async with session(tmp_path) as context:
         await run(Bash(), context, controller.signal, command=f"echo $$ > {tmp_path}/a; sleep 100", timeout=100)
@@ -138,7 +138,7 @@ async def test_an_abort_ends_what_is_in_front_and_nothing_else(tmp_path: Path) -
         assert [alive(pid) for pid in (*pids, in_front)] == [True, True, False]
 
 
-async def test_there_is_room_for_so_many_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_background_commands_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shells_module, "MOST_RUNNING", 1)
     async with session(tmp_path) as context:
         await run(Bash(), context, command="sleep 100", run_in_background=True)
@@ -158,7 +158,7 @@ async def test_without_a_session_there_is_no_background(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------ reading and ending
 
 
-async def test_a_line_that_has_not_ended_is_shown_too(tmp_path: Path) -> None:
+async def test_an_unfinished_line_is_shown_too(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     async with session(tmp_path) as context:
@@ -186,7 +186,7 @@ async def test_new_output_can_be_filtered(tmp_path: Path) -> None:
         assert "unclosed group" in text_of(wrong)
 
 
-async def test_a_filter_finds_what_is_left_out_when_all_is_shown(tmp_path: Path) -> None:
+async def test_a_filter_finds_lines_that_unfiltered_output_leaves_out(tmp_path: Path) -> None:
     async with session(tmp_path) as context:
         command = "printf 'first ERROR '; read x < go; echo; seq 1 8000; echo ERROR-mid; seq 8000 16000"
         os.mkfifo(tmp_path / "go")
@@ -224,7 +224,9 @@ async def test_many_matching_lines_are_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lost", ["full", "removed"])
-async def test_a_filter_says_when_not_all_was_kept(lost: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_filter_reports_output_that_was_not_kept(
+    lost: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if lost == "full":
         monkeypatch.setattr(output_module, "FILE_LIMIT", 20_000)
     async with session(tmp_path) as context:
@@ -238,7 +240,7 @@ async def test_a_filter_says_when_not_all_was_kept(lost: str, tmp_path: Path, mo
         assert text.startswith("ERROR-first\nERROR-last\n\nNot all of it could be kept; ")
 
 
-async def test_a_filter_that_does_not_work_takes_nothing(tmp_path: Path) -> None:
+async def test_an_invalid_filter_consumes_no_output(tmp_path: Path) -> None:
     async with session(tmp_path) as context:
         await run(Bash(), context, command="echo apple", run_in_background=True)
         await over(context)
@@ -246,7 +248,7 @@ async def test_a_filter_that_does_not_work_takes_nothing(tmp_path: Path) -> None
         assert text_of(await run(BashOutput(), context, bash_id="bash_1")).startswith("apple\n\n")
 
 
-async def test_a_filter_cannot_be_made_to_take_for_ever(tmp_path: Path) -> None:
+async def test_a_filter_has_a_time_limit(tmp_path: Path) -> None:
     async with session(tmp_path) as context:
         await run(Bash(), context, command="printf 'a%.0s' {1..5000}", run_in_background=True)
         await over(context)
@@ -255,7 +257,7 @@ async def test_a_filter_cannot_be_made_to_take_for_ever(tmp_path: Path) -> None:
         assert text_of(output).startswith("1 new line, which does not match the filter. It has ended")
 
 
-async def test_a_background_command_is_ended_with_all_it_started(tmp_path: Path) -> None:
+async def test_a_background_command_is_killed_with_its_children(tmp_path: Path) -> None:
     command = f"({STUBBORN.format(tmp_path / 'child')}) & {STUBBORN.format(tmp_path / 'parent')}"
     async with session(tmp_path) as context:
         await run(Bash(), context, command=command, run_in_background=True)
@@ -289,7 +291,7 @@ async def test_a_flood_in_the_background_is_bounded_and_all_in_a_file(
         assert text_of(await run(BashOutput(), context, bash_id="bash_1")) == "No new output. It is still running."
 
 
-async def test_old_commands_are_forgotten_before_they_are_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_old_commands_are_forgotten_beyond_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shells_module, "_MOST_KEPT", 2)
     async with session(tmp_path) as context:
         assert context.shells is not None
@@ -353,7 +355,7 @@ async def test_a_daemon_ends_when_its_command_is_stopped(way: str, tmp_path: Pat
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-    # Killed, though perhaps not dead in the same instant: nobody can wait for a process that is not its child.
+    # Killed, though perhaps not dead in the same instant: only a parent can wait for a process.
     await until(lambda: not alive(pid))
 
 

@@ -46,7 +46,7 @@ async def test_a_failure_states_its_exit_code(tmp_path: Path) -> None:
     assert text_of(output) == "oops\n\nExit code 3"
 
 
-async def test_no_output_is_said(tmp_path: Path) -> None:
+async def test_empty_output_is_reported(tmp_path: Path) -> None:
     assert text_of(await run(Bash(), context_in(tmp_path), command="true")) == "(no output, exit code 0)"
 
 
@@ -67,12 +67,12 @@ async def test_death_by_signal_is_named(tmp_path: Path) -> None:
     assert "SIGKILL" in text_of(output)
 
 
-async def test_control_sequences_do_not_reach_anybody(tmp_path: Path) -> None:
+async def test_control_sequences_reach_neither_user_nor_model(tmp_path: Path) -> None:
     output = await run(Bash(), context_in(tmp_path), command=r"printf '\033[31mred\033[0m\033]0;title\007\000 \200\n'")
     assert text_of(output) == "red \ufffd"
 
 
-async def test_of_a_progress_bar_only_the_last_state_is_left(tmp_path: Path) -> None:
+async def test_only_the_last_state_of_a_progress_bar_is_kept(tmp_path: Path) -> None:
     command = r"for n in 1 2 3; do printf '\r%s0%%' $n; sleep 0.05; done; printf '\r\033[Kdone\nnext\r\nlast'"
     output = await run(Bash(), context_in(tmp_path), command=command)
     assert text_of(output) == "done\nnext\nlast"
@@ -92,7 +92,7 @@ async def test_standard_input_is_empty_and_there_is_no_terminal(tmp_path: Path) 
     assert text_of(output) == "not a tty\ndumb"
 
 
-async def test_nothing_can_ask_on_the_terminal_behind_our_back(tmp_path: Path) -> None:
+async def test_no_command_can_prompt_on_the_terminal(tmp_path: Path) -> None:
     output = await run(Bash(), context_in(tmp_path), command="(echo asking > /dev/tty) 2>&1 | grep -c .")
     assert text_of(output) == "1"
     git = "git init -q . && git -c user.name=a -c user.email=a@example.com commit --allow-empty 2>&1"
@@ -156,13 +156,13 @@ async def test_the_exit_code_is_that_of_the_last_command(tmp_path: Path) -> None
         assert (await run(Bash(), context_in(tmp_path), command=command)).structured["exit_code"] == code
 
 
-async def test_cd_to_outside_is_not_kept_and_said(tmp_path: Path) -> None:
+async def test_cd_to_outside_is_not_kept_and_reported(tmp_path: Path) -> None:
     output = await run(Bash(), context_in(tmp_path), command="cd /")
     assert output.new_cwd is None
     assert "outside the working directories" in text_of(output)
 
 
-async def test_a_directory_that_is_gone_is_not_taken_over(tmp_path: Path) -> None:
+async def test_a_removed_directory_is_not_kept(tmp_path: Path) -> None:
     output = await run(Bash(), context_in(tmp_path), command="mkdir x && cd x && rmdir ../x")
     assert output.new_cwd is None
 
@@ -346,19 +346,19 @@ async def test_a_flood_makes_few_progress_events(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------------ the rest
 
 
-def test_what_only_reads_is_safe(tmp_path: Path) -> None:
+def test_read_only_commands_are_safe(tmp_path: Path) -> None:
     tool = Bash(lambda command: command == "ls -la")
     assert tool.is_safe({"command": "ls -la"})
     assert not tool.is_safe({"command": "rm x"})
     assert not Bash().is_safe({"command": "ls -la"})
 
 
-def test_control_characters_are_refused_before_anybody_is_asked(tmp_path: Path) -> None:
+def test_control_characters_are_refused_before_the_user_is_asked(tmp_path: Path) -> None:
     assert "control characters" in str(Bash().check({"command": "ls \x1b[A"}, context_in(tmp_path)))
     assert Bash().check({"command": "ls\n\tpwd"}, context_in(tmp_path)) is None
 
 
-def test_a_title_is_made_of_anything() -> None:
+def test_any_input_has_a_title() -> None:
     assert Bash().title({}) == "Bash"
     assert Bash().title({"command": "echo a\n\x1b[31mb"}) == "Bash echo a b"
 
@@ -373,5 +373,5 @@ async def test_cancelling_at_any_point_of_the_start_leaves_nothing(turns: int, t
         await task
 
 
-def test_what_no_operating_system_takes_is_refused(tmp_path: Path) -> None:
+def test_a_command_that_no_operating_system_accepts_is_refused(tmp_path: Path) -> None:
     assert Bash().check({"command": "echo \ud800"}, context_in(tmp_path)) is not None

@@ -1,4 +1,4 @@
-"""One replacement in a text: what is found, what is kept, and what is said when nothing is found."""
+"""One replacement in a text: what matches, what is kept, and the report when nothing matches."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ def refused(text: str, old: str, new: str = "?", *, every: bool = False) -> str:
         ("x\r\n", "x\r\n", "y\r\n", "y\r\n"),
     ],
 )
-def test_every_line_keeps_its_own_kind_of_end(text: str, old: str, new: str, after: str) -> None:
+def test_every_line_keeps_its_own_line_ending(text: str, old: str, new: str, after: str) -> None:
     assert edited(text, old, new).text == after
 
 
-def test_overlapping_places_are_more_than_one() -> None:
+def test_overlapping_matches_are_ambiguous() -> None:
     assert "occurs 2 times" in refused("aaa", "aa")
     assert edited("aaaa", "aa", "b", every=True).text == "bb"
 
 
-def test_several_places_are_listed_with_what_is_around_them() -> None:
+def test_several_matches_are_listed_with_their_context() -> None:
     text = refused("one\nx\ntwo\nx\nthree\n", "x")
     assert text.startswith("old_string occurs 2 times in a.py: lines 2, 4. Add surrounding lines")
     assert "--\n1\tone\n2\tx\n3\ttwo\n4\tx\n5\tthree" in text
 
 
-def test_all_places_are_listed_as_ranges_and_what_is_around_them_only_once() -> None:
+def test_all_matches_are_listed_as_ranges_with_shared_context_once() -> None:
     text = refused("y\n" + "x\n" * 40 + "y\ny\nx\n", "x")
     first, *quoted = text.splitlines()
     assert "occurs 41 times in a.py: lines 2–41, 44. Add" in first
@@ -79,7 +79,7 @@ def test_all_places_are_listed_as_ranges_and_what_is_around_them_only_once() -> 
         ("end\nnext\n", "end   ", "END", "END\nnext\n", "trailing blanks"),
     ],
 )
-def test_one_place_that_differs_only_in_looks_is_taken_and_reported(
+def test_one_match_that_differs_only_in_lookalikes_is_used_and_reported(
     text: str, old: str, new: str, after: str, overlooked: str
 ) -> None:
     applied = edited(text, old, new)
@@ -87,11 +87,11 @@ def test_one_place_that_differs_only_in_looks_is_taken_and_reported(
     assert overlooked in applied.note
 
 
-def test_two_places_that_differ_only_in_looks_are_not_guessed_between() -> None:
+def test_two_matches_that_differ_only_in_lookalikes_are_refused() -> None:
     assert "was not found" in refused("a  \nb\na \nb\n", "a\nb")
 
 
-def test_every_occurrence_means_every_exact_one() -> None:
+def test_replace_all_replaces_exact_matches_only() -> None:
     assert "was not found" in refused("“x”\n", '"x"', "y", every=True)
 
 
@@ -101,7 +101,7 @@ def test_indentation_is_shown_but_not_guessed() -> None:
     assert "2: [-····-]{+\\t+}return 1" in text
 
 
-# ----------------------------------------------------------------------------------------------------- what is said
+# ---------------------------------------------------------------------------------------------------- error messages
 
 
 def test_a_miss_marks_the_difference_to_the_character() -> None:
@@ -114,7 +114,7 @@ def test_a_miss_marks_the_difference_to_the_character() -> None:
     ]
 
 
-def test_characters_that_look_alike_are_told_by_their_code() -> None:
+def test_lookalike_characters_are_named_by_their_code_point() -> None:
     assert "{+е<U+0435>+}" in refused("nam\u0435 = 1\n", "name = 1")
 
 
@@ -142,11 +142,11 @@ def test_a_line_too_many_or_too_few_is_named() -> None:
         ),
     ],
 )
-def test_a_miss_says_what_the_matter_may_be(text: str, old: str, new: str, expected: str) -> None:
+def test_a_miss_report_names_the_likely_cause(text: str, old: str, new: str, expected: str) -> None:
     assert expected in refused(text, old, new)
 
 
-def test_what_is_a_part_of_the_old_text_is_not_taken_for_a_change_made_before() -> None:
+def test_a_new_text_inside_the_old_one_is_not_mistaken_for_an_earlier_edit() -> None:
     text = refused("keep = 1  # a remark\n", "keep = 1  # the remark", "keep = 1")
     assert "already there" not in text
     assert "The nearest text is at line 1:" in text
@@ -167,19 +167,19 @@ def test_the_nearest_text_is_found_inside_a_very_long_line() -> None:
     assert len(text) < 500
 
 
-def test_a_file_that_is_too_large_to_be_compared_is_said_to_be() -> None:
+def test_a_file_too_large_to_compare_is_reported() -> None:
     text = refused("".join(f"value_{number}\n" for number in range(30_000)), "§§§§§§ ¤¤¤¤¤¤")
     assert "Nothing in the file is like it" not in text
     assert "too large to compare all of it" in text
 
 
-def test_a_miss_is_short_whatever_the_file_is() -> None:
+def test_a_miss_report_is_short_for_any_file() -> None:
     text = "".join(f"value_{number} = compute({number})\n" for number in range(50_000))
     assert len(refused(text, "value_777 = compute(778)\nvalue_778 = compute(778)")) < 1_000
     assert len(refused("x" * 100_000, "y" + "x" * 5_000)) < 4_000
 
 
-def test_control_characters_of_a_file_are_defused_in_what_is_said() -> None:
+def test_control_characters_of_a_file_are_escaped_in_messages() -> None:
     assert "\x1b" not in refused("print('\x1b[31mred')\n", "print('red')")
 
 
@@ -265,8 +265,8 @@ def test_bytes_outside_an_edit_are_unchanged_in_any_encoding(
 
 @thoroughly
 @given(TEXT, TEXT, st.data())
-def test_a_loose_match_means_what_the_caller_meant(text: str, new: str, data: st.DataObject) -> None:
-    """What comes of it is the replaced text in all but the characters that were overlooked."""
+def test_a_loose_match_makes_the_intended_edit(text: str, new: str, data: st.DataObject) -> None:
+    """The result equals the replaced text except for the ignored characters."""
     lines = text.replace("\r\n", "\n").split("\n")
     first = data.draw(st.integers(0, len(lines) - 1))
     old = "\n".join(plain(line) for line in lines[first : first + 2])
@@ -278,7 +278,7 @@ def test_a_loose_match_means_what_the_caller_meant(text: str, new: str, data: st
 
 @thoroughly
 @given(st.text(max_size=40), st.text(max_size=10), st.text(max_size=10), st.booleans())
-def test_nothing_that_is_given_makes_it_raise(text: str, old: str, new: str, every: bool) -> None:
+def test_no_input_makes_it_raise(text: str, old: str, new: str, every: bool) -> None:
     if old:
         apply(text, Replacement(old, new, every), "a")
 

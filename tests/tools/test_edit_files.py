@@ -1,4 +1,4 @@
-"""Changes of real files: what the model must know, links planted meanwhile, all or nothing, and what people see."""
+"""Changes of real files: stale content, links planted meanwhile, all or nothing, and the preview."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def edit(context: ToolContext, name: str, old: str, new: str, **more: Any)
 # ----------------------------------------------------------------------------------------------- what the model knows
 
 
-async def test_a_stale_edit_is_refused_with_what_changed_and_works_then(context: ToolContext, tmp_path: Path) -> None:
+async def test_a_stale_edit_is_refused_with_the_diff_and_works_afterwards(context: ToolContext, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("one\ntwo\nthree\n")
     await run(Read(), context, file_path="a.txt")
@@ -95,14 +95,14 @@ async def test_a_large_difference_is_capped(context: ToolContext, tmp_path: Path
         assert len(text) < 5_000
 
 
-async def test_a_change_of_line_ends_alone_is_a_change(context: ToolContext, tmp_path: Path) -> None:
+async def test_a_change_of_line_endings_alone_is_a_change(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"one\ntwo\n")
     await run(Read(), context, file_path="a.txt")
     (tmp_path / "a.txt").write_bytes(b"one\r\ntwo\r\n")
     assert (await edit(context, "a.txt", "one", "1")).is_error
 
 
-async def test_what_is_written_meanwhile_wins_over_the_edit(
+async def test_a_concurrent_write_takes_precedence_over_the_edit(
     context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.txt"
@@ -149,7 +149,7 @@ async def test_a_file_system_without_links_gets_new_files_too(
     assert (tmp_path / "new.txt").read_text() == "mine\n"
 
 
-async def test_writing_what_is_there_already_touches_nothing(context: ToolContext, tmp_path: Path) -> None:
+async def test_writing_identical_content_touches_nothing(context: ToolContext, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("same\n")
     await run(Read(), context, file_path="a.txt")
@@ -160,7 +160,7 @@ async def test_writing_what_is_there_already_touches_nothing(context: ToolContex
     assert path.stat().st_mtime_ns == before.st_mtime_ns
 
 
-def test_what_is_kept_of_files_is_bounded() -> None:
+def test_the_file_cache_is_bounded() -> None:
     cache = ReadCache()
     size = LARGEST_KEPT - 1
     for number in range(100):
@@ -225,7 +225,7 @@ async def test_hard_links_stay_together_through_an_edit(context: ToolContext, tm
     assert names_in(tmp_path) == ["a.txt", "b.txt"]
 
 
-async def test_a_binary_is_not_replaced_by_text_and_it_is_said_how_it_could(
+async def test_a_binary_is_not_replaced_by_text_and_the_error_explains_how(
     context: ToolContext, tmp_path: Path
 ) -> None:
     (tmp_path / "a.bin").write_bytes(b"\x1f\x8b" + bytes(100))
@@ -234,7 +234,7 @@ async def test_a_binary_is_not_replaced_by_text_and_it_is_said_how_it_could(
     assert "remove it with a command first" in text_of(output)
 
 
-async def test_a_name_as_long_as_names_may_be_can_be_written(context: ToolContext, tmp_path: Path) -> None:
+async def test_a_file_name_of_maximum_length_can_be_written(context: ToolContext, tmp_path: Path) -> None:
     name = "\N{GRINNING FACE}" * 63
     output = await run(Write(), context, file_path=name, content="x")
     assert not output.is_error, text_of(output)
@@ -252,7 +252,7 @@ async def test_several_edits_are_made_in_order(context: ToolContext, tmp_path: P
     assert output.display["language"] == "python"
 
 
-async def test_one_edit_that_fails_fails_all_and_is_named(context: ToolContext, tmp_path: Path) -> None:
+async def test_one_failing_edit_fails_all_and_is_named(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("a = 1\nb = 2\n")
     await run(Read(), context, file_path="a.py")
     edits = [{"old_string": "a = 1", "new_string": "c = 3"}, {"old_string": "a = 1", "new_string": "x"}]
@@ -264,7 +264,7 @@ async def test_one_edit_that_fails_fails_all_and_is_named(context: ToolContext, 
     assert str(equal).startswith("Edit 3 of 3")
 
 
-async def test_an_empty_old_string_makes_a_file_and_overwrites_none(context: ToolContext, tmp_path: Path) -> None:
+async def test_an_empty_old_string_creates_a_file_and_overwrites_none(context: ToolContext, tmp_path: Path) -> None:
     assert not (await edit(context, "new.txt", "", "one\n")).is_error
     assert (tmp_path / "new.txt").read_text() == "one\n"
     assert "is empty, but new.txt is not" in text_of(await edit(context, "new.txt", "", "two\n"))
@@ -275,7 +275,7 @@ async def test_an_empty_old_string_makes_a_file_and_overwrites_none(context: Too
     assert (tmp_path / "many.txt").read_text() == "c\nb\n"
 
 
-async def test_two_tools_on_one_file_at_once_both_count(context: ToolContext, tmp_path: Path) -> None:
+async def test_parallel_edits_of_one_file_are_both_applied(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     (tmp_path / "link.txt").symlink_to("a.txt")
     await run(Read(), context, file_path="a.txt")
@@ -284,7 +284,7 @@ async def test_two_tools_on_one_file_at_once_both_count(context: ToolContext, tm
     assert (tmp_path / "a.txt").read_text() == "1\n2\n"
 
 
-async def test_mixed_line_ends_survive_a_write(context: ToolContext, tmp_path: Path) -> None:
+async def test_mixed_line_endings_survive_a_write(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"a\r\nb\nc\r\n")
     await run(Read(), context, file_path="a.txt")
     await run(Write(), context, file_path="a.txt", content="a\nb\nnew\nc\n")
@@ -338,7 +338,7 @@ async def test_the_question_shows_the_change_that_a_yes_makes(context: ToolConte
     assert desk.asked[1].display == new.output.display
 
 
-async def test_nobody_is_asked_about_what_can_only_fail(context: ToolContext, tmp_path: Path) -> None:
+async def test_no_question_is_asked_about_an_edit_that_must_fail(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("a = 1\n")
     desk = Desk(context)
     unread = await desk.call("Edit", file_path="a.py", old_string="a = 1", new_string="a = 2")
@@ -363,7 +363,7 @@ async def test_a_change_during_the_question_is_noticed(context: ToolContext, tmp
 
 
 @pytest.mark.parametrize("tool", ["Edit", "Write"])
-async def test_a_link_turned_during_the_question_is_not_followed(
+async def test_a_link_changed_during_the_question_is_not_followed(
     tool: str, context: ToolContext, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     outside = tmp_path_factory.mktemp("outside") / "precious.txt"
@@ -420,7 +420,7 @@ async def test_a_link_planted_at_the_last_moment_is_not_followed(
     assert (tmp_path / "moved/a.txt").read_text() == "one\n"
 
 
-async def test_a_link_that_was_asked_about_is_written_through(
+async def test_an_approved_link_is_written_through(
     context: ToolContext, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     outside = tmp_path_factory.mktemp("outside") / "target.txt"
@@ -453,7 +453,7 @@ async def test_an_answer_that_changes_the_path_is_a_decision_about_that_path(
     assert names_in(tmp_path) == ["b.txt"]
 
 
-async def test_a_stale_edit_is_refused_without_a_question_and_the_next_one_asked_about(
+async def test_a_stale_edit_is_refused_without_a_question_and_the_next_one_asks(
     context: ToolContext, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.py"
@@ -470,7 +470,7 @@ async def test_a_stale_edit_is_refused_without_a_question_and_the_next_one_asked
 
 
 @pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES])
-async def test_a_folder_that_takes_no_files_is_an_error(
+async def test_a_folder_without_write_permission_is_an_error(
     code: int, context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.txt").write_text("old\n")
@@ -523,19 +523,17 @@ async def test_a_failure_half_way_through_a_hard_linked_file_puts_it_back(
     assert names_in(tmp_path) == ["a.txt", "b.txt"]
 
 
-async def test_what_is_shown_of_a_change_is_defused_and_says_when_it_is_cut(
-    context: ToolContext, tmp_path: Path
-) -> None:
+async def test_a_preview_is_escaped_and_marked_when_truncated(context: ToolContext, tmp_path: Path) -> None:
     output = await run(Write(), context, file_path="a.txt", content="\x1b]0;title\x07\n" + "line\n" * 30_000)
     assert "\x1b" not in output.display["diff"]
     assert output.display["truncated"]
     assert output.display["added"] == 30_001
 
 
-async def test_somebody_who_keeps_swapping_a_folder_for_a_link_never_gets_a_file_outside(
+async def test_swapping_a_folder_for_a_link_never_writes_outside(
     context: ToolContext, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The race itself, not a staged moment of it: whatever the timing, a write lands inside or is refused."""
+    """The real race: with any timing a write lands inside or is refused."""
     outside = tmp_path_factory.mktemp("outside")
     folder, parked = tmp_path / "sub", tmp_path / "parked"
     folder.mkdir()
@@ -543,7 +541,7 @@ async def test_somebody_who_keeps_swapping_a_folder_for_a_link_never_gets_a_file
 
     def swap() -> None:
         while not done.is_set():
-            # A write may make the folder anew while it is away; then this round of swapping fails half way.
+            # A write may create the folder again while it is moved away; then this round of swapping fails half way.
             for step in (
                 lambda: folder.rename(parked),
                 lambda: folder.symlink_to(outside),
@@ -571,14 +569,12 @@ async def test_somebody_who_keeps_swapping_a_folder_for_a_link_never_gets_a_file
     assert any(not output.is_error for output in outputs)
 
 
-async def test_letters_that_hide_or_turn_others_are_seen_in_the_diff(context: ToolContext) -> None:
+async def test_invisible_and_bidirectional_characters_are_visible_in_the_diff(context: ToolContext) -> None:
     output = await run(Write(), context, file_path="a.py", content="if x: # \u202e } \u2066 begin\u200b\n")
     assert "+if x: # <U+202E> } <U+2066> begin<U+200B>" in output.display["diff"]
 
 
-async def test_the_preview_of_a_change_through_a_link_names_what_is_written(
-    context: ToolContext, tmp_path: Path
-) -> None:
+async def test_the_preview_of_a_change_through_a_link_names_the_target(context: ToolContext, tmp_path: Path) -> None:
     hidden = tmp_path / "elsewhere.txt"
     hidden.write_text("a\n")
     link = context.cwd / "notes.txt"

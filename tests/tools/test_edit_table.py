@@ -18,6 +18,6 @@ async def test_an_edit_is_exact_to_the_byte(case: Case, tmp_path: Path) -> None:
     assert exact(case, found, output), (text_of(output), found[:300])
 
 
-def test_the_table_is_long_enough_and_every_name_is_its_own() -> None:
+def test_the_table_is_long_enough_and_its_names_are_unique() -> None:
     assert len(CASES) >= 40
     assert len({case.name for case in CASES}) == len(CASES)

@@ -1,4 +1,4 @@
-"""Bytes to text and back: which encoding is seen, and that nothing is ever lost on the way."""
+"""Bytes to text and back: which encoding is detected, and that nothing is lost."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ KOREAN = "이것은 인코딩을 확인하기 위한 한국어 파일입니다. 
         (KOREAN.encode("euc_kr"), "euc_kr"),
     ],
 )
-def test_the_encoding_is_seen(data: bytes, encoding: str) -> None:
+def test_the_encoding_is_detected(data: bytes, encoding: str) -> None:
     decoded = decode(data)
     assert decoded is not None
     assert decoded.encoding == encoding
@@ -59,18 +59,18 @@ def test_the_encoding_is_seen(data: bytes, encoding: str) -> None:
         b"\x81\x8d undefined in Windows-1252 \x9d",
     ],
 )
-def test_what_is_no_text_is_not_taken_for_text(data: bytes) -> None:
+def test_binary_data_is_not_mistaken_for_text(data: bytes) -> None:
     assert decode(data) is None
 
 
 @pytest.mark.parametrize("text", ["naïve façade, où êtes-vous, Größe, señor\n", "¡ÄÖÜß!\n", "Ærøskøbing på Ærø\n" * 50])
-def test_western_text_is_never_taken_for_chinese(text: str) -> None:
+def test_western_text_is_never_mistaken_for_chinese(text: str) -> None:
     decoded = decode(text.encode("latin-1"))
     assert decoded is not None
     assert (decoded.encoding, decoded.text) == ("latin-1", text)
 
 
-def test_a_few_bad_bytes_do_not_make_a_text_foreign() -> None:
+def test_a_few_bad_bytes_do_not_change_the_detected_encoding() -> None:
     data = "Grüße, schöne Straße, äöü\n".encode() + b"bad: \xff\xfe\n"
     decoded = decode(data)
     assert decoded is not None
@@ -79,7 +79,7 @@ def test_a_few_bad_bytes_do_not_make_a_text_foreign() -> None:
     assert decoded.encode(decoded.text.replace("bad", "worse")) == data.replace(b"bad", b"worse")
 
 
-def test_line_ends_are_told_apart() -> None:
+def test_line_endings_are_distinguished() -> None:
     kinds = {"a\nb\n": "\n", "a\r\nb\r\n": "\r\n", "a\rb\r": "\r", "a\nb\r\n": None, "a": None}
     for text, newline in kinds.items():
         decoded = decode(text.encode())
@@ -89,7 +89,7 @@ def test_line_ends_are_told_apart() -> None:
 
 @thoroughly
 @given(st.binary(max_size=200))
-def test_whatever_is_text_comes_back_byte_for_byte(data: bytes) -> None:
+def test_any_text_comes_back_byte_for_byte(data: bytes) -> None:
     decoded = decode(data)
     if decoded is not None:
         assert decoded.encode(decoded.text) == data

@@ -36,7 +36,7 @@ HARMLESS = """
 
 
 @pytest.mark.parametrize("name", HARMLESS.split())
-def test_what_builds_and_tools_need_passes(name: str) -> None:
+def test_variables_needed_by_builds_and_tools_are_passed(name: str) -> None:
     assert child_environment({name: "x"})[name] == "x"
 
 
@@ -87,7 +87,7 @@ def test_a_value_that_looks_like_a_secret_never_passes_under_a_harmless_name(val
         ("PIP_INDEX_URL", "https://me:sec/ret@pypi.example/simple", None),
     ],
 )
-def test_credentials_inside_of_addresses_are_taken_out(name: str, value: str, passed: str | None) -> None:
+def test_credentials_in_urls_are_removed(name: str, value: str, passed: str | None) -> None:
     assert child_environment({name: value}).get(name) == passed
 
 
@@ -102,11 +102,11 @@ def test_credentials_inside_of_addresses_are_taken_out(name: str, value: str, pa
         "rs=0:di=01;34:*.token=01;31",
     ],
 )
-def test_options_that_set_no_secret_pass(value: str) -> None:
+def test_options_without_secrets_are_passed(value: str) -> None:
     assert child_environment({"MAVEN_OPTS": value})["MAVEN_OPTS"] == value
 
 
-def test_a_full_name_in_the_settings_passes_whatever_it_holds() -> None:
+def test_a_variable_named_in_the_settings_is_passed_with_any_value() -> None:
     passed = PassedVariables.from_settings(["GH_TOKEN", "MYAPP_*"], ["FLAVOUR", "SERVICE_TOKEN"])
     environ = {
         "GH_TOKEN": TOKEN,
@@ -126,7 +126,7 @@ def test_a_full_name_in_the_settings_passes_whatever_it_holds() -> None:
     assert child_environment(kept, passed) == kept
 
 
-def test_code_that_a_shell_would_run_unasked_passes_not_even_by_name() -> None:
+def test_variables_that_make_a_shell_run_code_are_never_passed() -> None:
     environ = {"BASH_ENV": "/x", "LD_PRELOAD": "/x.so", "LD_LIBRARY_PATH": "/opt/lib"}
     kept = child_environment(environ, PassedVariables(names=frozenset(environ)))
     assert environ.keys() & kept.keys() == {"LD_LIBRARY_PATH"}

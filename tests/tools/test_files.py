@@ -44,7 +44,7 @@ async def test_lines_are_numbered(context: ToolContext, tmp_path: Path) -> None:
     assert output.summary == "4 lines"
 
 
-async def test_offset_and_limit_show_a_part_and_say_so(context: ToolContext, tmp_path: Path) -> None:
+async def test_offset_and_limit_show_a_part_with_a_note(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("".join(f"line {number}\n" for number in range(1, 11)))
     output = await run(Read(), context, file_path="a.txt", offset=3, limit=2)
     assert text_of(output) == "3\tline 3\n4\tline 4\n\n[Partial: lines 3–4 of 10. Continue with offset 5.]"
@@ -65,14 +65,14 @@ async def test_wide_files_are_cut_before_they_fill_the_conversation(context: Too
     assert "Continue with offset" in text
 
 
-async def test_a_long_line_is_cut_and_that_is_said(context: ToolContext, tmp_path: Path) -> None:
+async def test_a_long_line_is_cut_with_a_note(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("z" * 5000)
     text = text_of(await run(Read(), context, file_path="a.txt"))
     assert "3,000 more characters" in text
     assert "cut at 2,000 characters" in text
 
 
-async def test_what_is_what(context: ToolContext, tmp_path: Path) -> None:
+async def test_file_kinds_are_recognised(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "empty").write_text("")
     (tmp_path / "binary").write_bytes(bytes(range(256)) * 10)
@@ -124,7 +124,7 @@ async def test_a_file_too_large_to_load_is_streamed_by_offset(
     assert "past its end" in text_of(await run(Read(), context, file_path="big.txt", offset=5000))
 
 
-async def test_a_home_path_is_understood(tmp_path: Path) -> None:
+async def test_a_home_path_is_expanded(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x")
     context = context_in(tmp_path / "elsewhere", environ={"HOME": str(tmp_path)})
     assert text_of(await run(Read(), context, file_path="~/a.txt")) == "1\tx"
@@ -133,7 +133,7 @@ async def test_a_home_path_is_understood(tmp_path: Path) -> None:
 # ----------------------------------------------------------------------------------------------------------- Write
 
 
-async def test_a_new_file_and_its_folders_are_made(context: ToolContext, tmp_path: Path) -> None:
+async def test_a_new_file_is_created_with_its_folders(context: ToolContext, tmp_path: Path) -> None:
     output = await run(Write(), context, file_path="a/b/c.txt", content="one\ntwo\n")
     assert (tmp_path / "a/b/c.txt").read_text() == "one\ntwo\n"
     assert text_of(output) == "Created a/b/c.txt (2 lines)."
@@ -180,7 +180,7 @@ async def test_a_change_in_the_same_second_is_noticed_by_content(context: ToolCo
     assert path.read_text() == "two"
 
 
-async def test_mode_line_ends_and_mark_of_an_existing_file_are_kept(context: ToolContext, tmp_path: Path) -> None:
+async def test_mode_line_endings_and_byte_order_mark_are_kept(context: ToolContext, tmp_path: Path) -> None:
     path = tmp_path / "a.sh"
     path.write_bytes(codecs.BOM_UTF8 + b"a\r\nb\r\n")
     path.chmod(0o750)
@@ -218,7 +218,7 @@ async def test_a_read_only_file_is_an_error_and_untouched(context: ToolContext, 
     assert path.read_text() == "old"
 
 
-async def test_a_disk_that_fails_leaves_the_original_and_no_rubbish(
+async def test_a_disk_failure_leaves_the_original_and_no_temporary_files(
     context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.txt").write_text("old")
@@ -291,7 +291,7 @@ async def test_a_miss_shows_the_nearest_lines(context: ToolContext, tmp_path: Pa
         (b"no newline", "no", "still no", b"still no newline"),
     ],
 )
-async def test_encoding_and_line_ends_survive_an_edit(
+async def test_encoding_and_line_endings_survive_an_edit(
     before: bytes, old: str, new: str, after: bytes, context: ToolContext, tmp_path: Path
 ) -> None:
     (tmp_path / "a.txt").write_bytes(before)
@@ -307,7 +307,7 @@ async def test_characters_that_the_encoding_lacks_are_refused(context: ToolConte
     assert (tmp_path / "a.txt").read_bytes() == b"caf\xe9"
 
 
-async def test_what_cannot_be_decoded_is_not_edited(context: ToolContext, tmp_path: Path) -> None:
+async def test_an_undecodable_file_is_not_edited(context: ToolContext, tmp_path: Path) -> None:
     data = b"a\x81\x00b"
     (tmp_path / "a.bin").write_bytes(data)
     context.read_cache.note(os.path.realpath(tmp_path / "a.bin"), data)

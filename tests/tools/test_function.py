@@ -87,7 +87,7 @@ async def test_objects_become_dataclasses(tmp_path: Path) -> None:
     assert text_of(await run(describe, context_in(tmp_path), **given)) == "n 1 2.0 True a 5 {'k': 1} None 3"
 
 
-async def test_results_of_any_kind(tmp_path: Path) -> None:
+async def test_results_of_any_type_are_converted(tmp_path: Path) -> None:
     context = context_in(tmp_path)
     results: list[tuple[Any, str]] = [
         ("text", "text"),
@@ -149,7 +149,7 @@ async def test_an_abort_ends_an_async_function(tmp_path: Path) -> None:
     assert "was stopped" in text_of(await task)
 
 
-def test_only_a_safe_function_is_not_asked_about(tmp_path: Path) -> None:
+def test_only_a_safe_function_runs_without_a_question(tmp_path: Path) -> None:
     context = context_in(tmp_path)
     safe = tool(safe=True, name="look")(_returning(1))
     assert safe.is_safe({})
@@ -166,7 +166,7 @@ def test_a_decorated_function_can_still_be_called() -> None:
     assert add(1, 2) == 3
 
 
-def test_what_has_no_json_form_is_refused_at_once() -> None:
+def test_a_type_without_a_json_form_is_refused_at_once() -> None:
     with pytest.raises(TypeError, match="no JSON form"):
 
         @tool

@@ -1,4 +1,4 @@
-"""Whatever a model asks of a tool, and whatever it meets there: the event loop goes on, and an abort ends it."""
+"""Any tool with hostile input: the event loop keeps running, and an abort ends the call."""
 
 from __future__ import annotations
 

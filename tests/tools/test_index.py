@@ -1,4 +1,4 @@
-"""Finding files by name while it is typed."""
+"""Finding files by name while the user types."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def naive(paths: list[str], query: str) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_in_a_small_tree_the_order_is_that_of_judging_every_path(seed: int) -> None:
+def test_in_a_small_tree_the_order_equals_scoring_every_path(seed: int) -> None:
     paths = sorted(with_folders(random.Random(seed).sample(synthetic_paths(3_000), 150)))[:200]
     index = PathIndex(paths)
     for query in (*QUERIES, "e", "s/", "vie", "Src", "V3"):
@@ -33,7 +33,7 @@ def test_in_a_small_tree_the_order_is_that_of_judging_every_path(seed: int) -> N
             assert [(match.score, match.path) for match in found] == naive(paths, query[:end])
 
 
-def test_in_a_large_tree_every_match_is_one_and_the_best_is_among_them() -> None:
+def test_in_a_large_tree_all_results_match_and_include_the_best() -> None:
     paths = sorted(with_folders([*synthetic_paths(20_000), "agent/engine.py", "src/unusual_place/Zebra.tsx"]))
     index = PathIndex(paths)
     for query in QUERIES:
@@ -50,7 +50,7 @@ def test_in_a_large_tree_every_match_is_one_and_the_best_is_among_them() -> None
 
 
 @pytest.mark.parametrize("query", ["en", "agtool", "billing/order"])
-def test_what_came_before_does_not_change_what_is_found(query: str) -> None:
+def test_earlier_queries_do_not_change_the_results(query: str) -> None:
     paths = synthetic_paths(5_000)
     typed, pasted = PathIndex(paths), PathIndex(paths)
     for end in range(1, len(query)):
@@ -99,7 +99,7 @@ async def test_the_files_of_a_folder_are_listed_without_ignored_and_hidden_ones(
     await index.aclose()
 
 
-async def test_a_conversation_hands_out_an_index_of_its_folder(tmp_path: Path) -> None:
+async def test_a_session_provides_an_index_of_its_folder(tmp_path: Path) -> None:
     (tmp_path / "notes.md").touch()
     options = Options(cwd=tmp_path, environ={"HOME": str(tmp_path)}, provider=provider_for("hi"), persist=False)
     async with build_engine(options) as engine:

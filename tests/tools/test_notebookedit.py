@@ -79,7 +79,7 @@ async def test_replacing_a_source_changes_that_cell_alone(context: ToolContext) 
     assert output.display["cell"] == "intro"
 
 
-async def test_a_new_source_of_code_clears_what_the_old_one_printed(context: ToolContext) -> None:
+async def test_a_new_code_source_clears_the_old_output(context: ToolContext) -> None:
     output = await change(context, NOTEBOOK, cell_id="work", new_source="print(2)")
     assert "cleared its outputs" in text_of(output)
     cell = json.loads(written(context))["cells"][1]
@@ -105,7 +105,7 @@ async def test_a_cell_is_inserted_after_another_or_at_the_top(context: ToolConte
     assert json.loads(written(context))["cells"][-1]["source"] == ["end"]
 
 
-async def test_what_is_inserted_and_deleted_again_leaves_no_trace(context: ToolContext) -> None:
+async def test_inserting_and_deleting_a_cell_leaves_the_file_unchanged(context: ToolContext) -> None:
     for after in (None, "intro", "work"):
         place = {"cell_id": after} if after else {}
         output = await change(context, NOTEBOOK, edit_mode="insert", cell_type="markdown", new_source="x", **place)
@@ -115,7 +115,7 @@ async def test_what_is_inserted_and_deleted_again_leaves_no_trace(context: ToolC
         assert written(context) == NOTEBOOK, after
 
 
-async def test_the_last_cell_may_go_and_a_first_one_come(context: ToolContext) -> None:
+async def test_the_last_cell_may_be_deleted_and_a_first_one_inserted(context: ToolContext) -> None:
     await change(context, NOTEBOOK, edit_mode="delete", cell_id="intro")
     await change(context, edit_mode="delete", cell_id="work")
     assert json.loads(written(context))["cells"] == []
@@ -141,7 +141,7 @@ async def test_the_style_of_a_file_is_kept(dump: dict[str, Any], context: ToolCo
     assert written(context) == json.dumps(changed, **dump)
 
 
-async def test_line_ends_of_a_notebook_are_kept(context: ToolContext) -> None:
+async def test_line_endings_of_a_notebook_are_kept(context: ToolContext) -> None:
     await change(context, NOTEBOOK.replace("\n", "\r\n"), cell_id="intro", new_source="# Neu")
     assert written(context).count("\n") == written(context).count("\r\n")
 
@@ -156,7 +156,7 @@ async def test_a_type_may_change_with_the_source(context: ToolContext) -> None:
     assert json.loads(written(context))["cells"][1]["outputs"] == []
 
 
-async def test_cells_without_ids_go_by_their_place(context: ToolContext) -> None:
+async def test_cells_without_ids_are_addressed_by_position(context: ToolContext) -> None:
     old = json.loads(NOTEBOOK)
     for cell in old["cells"]:
         del cell["id"]
@@ -173,7 +173,7 @@ async def _read(context: ToolContext, content: str) -> Output:
     return await run(Read(), context, file_path="a.ipynb")
 
 
-async def test_what_cannot_be_is_said(context: ToolContext) -> None:
+async def test_impossible_edits_are_explained(context: ToolContext) -> None:
     unknown = await change(context, NOTEBOOK, cell_id="nope", new_source="x")
     assert "has no cell 'nope'. Its cells are: intro, work." in text_of(unknown)
     assert "is not a notebook" in text_of(await change(context, '{"cells": 1}', cell_id="a", new_source="x"))

@@ -79,9 +79,7 @@ async def test_a_picture_that_fits_is_sent_as_it_is_whatever_its_name(
 
 
 @pytest.mark.parametrize("format", ["PNG", "JPEG", "WEBP", "GIF", "BMP"])
-async def test_a_large_picture_is_made_smaller_and_says_by_how_much(
-    format: str, context: ToolContext, tmp_path: Path
-) -> None:
+async def test_a_large_picture_is_scaled_down_with_a_note(format: str, context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(picture((3136, 1000), format))
     output = await run(Read(), context, file_path="a.png")
     assert shown(output).size == (1568, 500)
@@ -93,7 +91,7 @@ async def test_a_picture_of_noise_gets_small_enough(context: ToolContext, tmp_pa
     assert max(shown(await run(Read(), context, file_path="a.png")).size) <= 1568
 
 
-async def test_a_turned_photo_is_shown_upright(context: ToolContext, tmp_path: Path) -> None:
+async def test_a_rotated_photo_is_shown_upright(context: ToolContext, tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     (tmp_path / "a.jpg").write_bytes(picture((2000, 1000), "JPEG", exif=exif))
@@ -227,21 +225,21 @@ async def test_an_abort_ends_the_reading_of_a_pdf(context: ToolContext, tmp_path
     assert output.summary == "interrupted"
 
 
-async def test_a_text_about_pdfs_is_a_text(context: ToolContext, tmp_path: Path) -> None:
+async def test_a_text_that_mentions_pdf_is_still_text(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text('MAGIC = b"%PDF-"\n')
     assert text_of(await run(Read(), context, file_path="a.py")) == '1\tMAGIC = b"%PDF-"'
     (tmp_path / "a.pdf").write_bytes(b"\r\n" + pdf_of("After a blank line, some text"))
     assert "After a blank line" in text_of(await run(Read(), context, file_path="a.pdf"))
 
 
-async def test_pages_of_what_is_no_pdf_are_said_to_be_ignored(context: ToolContext, tmp_path: Path) -> None:
+async def test_a_page_range_for_another_format_is_ignored_with_a_note(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     text = text_of(await run(Read(), context, file_path="a.txt", pages="2"))
     assert text.startswith("1\tone\n2\ttwo\n\n[This is not a PDF, so pages was ignored.")
     assert "ignored" not in text_of(await run(Read(), context, file_path="a.txt"))
 
 
-async def test_people_see_what_is_hidden_in_a_text_and_the_model_gets_it_as_it_is(
+async def test_the_user_sees_invisible_characters_and_the_model_gets_the_original_text(
     context: ToolContext, tmp_path: Path
 ) -> None:
     (tmp_path / "a.txt").write_text("if x: # \u202e } begin\u200b ä\n")
@@ -254,7 +252,7 @@ async def test_people_see_what_is_hidden_in_a_text_and_the_model_gets_it_as_it_i
     assert found.display["rows"][0]["text"] == spelled
 
 
-async def test_people_see_what_is_hidden_in_names_and_notebooks(context: ToolContext, tmp_path: Path) -> None:
+async def test_the_user_sees_invisible_characters_in_names_and_notebooks(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "b\u202e.py").touch()
     found = await run(Glob(), context, pattern="*.py")
     assert hits_of(found) == "b\u202e.py"
@@ -267,7 +265,7 @@ async def test_people_see_what_is_hidden_in_names_and_notebooks(context: ToolCon
     assert "x = 1 # <U+2066><U+200B>" in shown.display["text"]
 
 
-def test_ranges_of_pages() -> None:
+def test_page_ranges_are_parsed() -> None:
     good = {"3": (3, 3), "1-5": (1, 5), " 2 – 4 ": (2, 4), "7-": (7, 26), "1-20": (1, 20)}
     assert {given: page_range(given) for given in good} == {given: PageRange(*pages) for given, pages in good.items()}
     for given in ("0", "x", "5-1", "1-21", "1,3", ""):
@@ -333,7 +331,7 @@ async def test_huge_outputs_and_many_pictures_are_capped(context: ToolContext, t
     assert all(block.text for block in output.content if isinstance(block, TextBlock))
 
 
-async def test_what_only_claims_to_be_a_notebook_is_shown_as_text(context: ToolContext, tmp_path: Path) -> None:
+async def test_an_invalid_notebook_is_shown_as_text(context: ToolContext, tmp_path: Path) -> None:
     for content in ("{broken", "[]", '{"cells": 3}', '{"cells": [1]}'):
         (tmp_path / "a.ipynb").write_text(content)
         assert text_of(await run(Read(), context, file_path="a.ipynb")) == f"1\t{content}"
@@ -342,7 +340,7 @@ async def test_what_only_claims_to_be_a_notebook_is_shown_as_text(context: ToolC
 # ----------------------------------------------------------------------------------------------- something else
 
 
-async def test_binaries_are_named_for_what_they_are(context: ToolContext, tmp_path: Path) -> None:
+async def test_binary_formats_are_named(context: ToolContext, tmp_path: Path) -> None:
     database = sqlite3.connect(tmp_path / "db")
     database.execute("create table t (x)")
     database.commit()
@@ -379,7 +377,7 @@ async def test_sockets_and_pipes_are_refused_without_waiting(context: ToolContex
         listener.close()
 
 
-async def test_a_file_that_becomes_a_pipe_after_the_look_is_not_waited_for(
+async def test_a_file_that_becomes_a_pipe_after_the_check_is_not_waited_for(
     context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a").write_text("x")
@@ -395,7 +393,7 @@ async def test_a_file_that_becomes_a_pipe_after_the_look_is_not_waited_for(
     assert "not a regular file any more" in text_of(await run(Read(), context, file_path="a"))
 
 
-async def test_a_folder_says_what_is_in_it_but_for_what_is_hidden(tmp_path: Path) -> None:
+async def test_a_folder_is_listed_without_hidden_files(tmp_path: Path) -> None:
     context = context_in(tmp_path, hides=lambda path: path.endswith("secret.txt"))
     (tmp_path / "sub/deeper").mkdir(parents=True)
     for name in ("b.txt", "a.txt", "secret.txt"):
@@ -407,7 +405,7 @@ async def test_a_folder_says_what_is_in_it_but_for_what_is_hidden(tmp_path: Path
     assert "\x1b" not in text_of(await run(Read(), context, file_path="sub/deeper"))
 
 
-async def test_a_name_with_a_space_that_is_none_is_spelled_out(context: ToolContext, tmp_path: Path) -> None:
+async def test_an_unusual_space_in_a_name_is_spelled_out(context: ToolContext, tmp_path: Path) -> None:
     name = "Screenshot 10.12\u202fAM.png"
     (tmp_path / name).write_bytes(picture())
     text = text_of(await run(Read(), context, file_path="Screenshot 10.12 AM.png"))
@@ -415,12 +413,12 @@ async def test_a_name_with_a_space_that_is_none_is_spelled_out(context: ToolCont
     assert not (await run(Read(), context, file_path=name)).is_error
 
 
-async def test_a_missing_folder_is_said_to_be_missing(context: ToolContext) -> None:
+async def test_a_missing_folder_is_reported(context: ToolContext) -> None:
     text = text_of(await run(Read(), context, file_path="no/such/file.txt"))
     assert "does not exist. Neither does its folder, no/such." in text
 
 
-async def test_the_result_tells_programs_and_people_what_was_read(context: ToolContext, tmp_path: Path) -> None:
+async def test_the_result_describes_the_read_for_programs_and_users(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("a = 1\nb = 2\nc = 3\n")
     output = await run(Read(), context, file_path="a.py", offset=2, limit=1)
     assert output.summary == "1 of 3 lines"
@@ -454,7 +452,7 @@ async def test_a_gigabyte_is_read_by_offset_in_little_memory(context: ToolContex
     assert peak < 20 << 20
 
 
-async def test_an_abort_stops_the_walk_through_a_large_file(
+async def test_an_abort_stops_reading_a_large_file(
     context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(read, "LARGEST_LOADED", 1_000)
@@ -466,7 +464,7 @@ async def test_an_abort_stops_the_walk_through_a_large_file(
     assert output.summary == "interrupted"
 
 
-async def test_a_consumer_that_goes_away_stops_the_walk_too(
+async def test_a_consumer_that_leaves_stops_reading_too(
     context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(read, "LARGEST_LOADED", 1_000)
@@ -490,7 +488,7 @@ async def test_a_consumer_that_goes_away_stops_the_walk_too(
 
 
 @pytest.mark.parametrize("offset", [1, 2, 3, 4, 5])
-async def test_lines_are_counted_alike_however_the_file_is_read(
+async def test_line_numbers_do_not_depend_on_how_the_file_is_read(
     offset: int, context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.txt").write_bytes(b"one\r\ntwo\n\nfour with no end")

@@ -32,7 +32,7 @@ def test_schemas_are_the_same_bytes_in_every_process() -> None:
     assert registry.schemas() is registry.schemas()
 
 
-def test_descriptions_are_there_and_short() -> None:
+def test_every_tool_has_a_short_description() -> None:
     descriptions = [tool.description for tool in builtin_tools()]
     assert all(descriptions)
     # About four characters a token.
@@ -59,7 +59,7 @@ def test_aliases_and_near_names() -> None:
     assert registry.near("qqqqqq") == []
 
 
-def test_selecting_and_leaving_out() -> None:
+def test_tools_can_be_selected_and_excluded() -> None:
     registry = Registry(builtin_tools())
     assert registry.selected(["Bash", "Read", "Read"]).names == ("Read", "Bash")
     assert registry.selected([]).names == ()
@@ -76,12 +76,12 @@ def test_names_that_the_api_refuses_are_refused_here(name: str) -> None:
         Registry([function])
 
 
-def test_two_tools_of_one_name_are_refused() -> None:
+def test_two_tools_with_one_name_are_refused() -> None:
     with pytest.raises(UsageError, match="Two tools"):
         Registry([*builtin_tools(), named("Read")])
 
 
-def test_an_unknown_tool_is_answered_with_what_to_use_instead() -> None:
+def test_an_unknown_tool_is_answered_with_a_suggestion() -> None:
     registry = Registry(builtin_tools())
     assert registry.hint("LS") == "Use Glob or Bash instead."
     assert registry.hint("Raed") == "Did you mean Read?"

@@ -49,11 +49,11 @@ SCHEMA: dict[str, Any] = {
         ({"file_path": "a", "typo": 1}, [f"typo: unknown; known are {', '.join(SCHEMA['properties'])}"]),
     ],
 )
-def test_problems_are_said_in_words(value: Any, expected: list[str]) -> None:
+def test_problems_are_described_in_words(value: Any, expected: list[str]) -> None:
     assert problems(SCHEMA, value) == expected
 
 
-def test_harmless_slips_are_put_right_in_a_copy() -> None:
+def test_harmless_mistakes_are_corrected_in_a_copy() -> None:
     value = {
         "file_path": "5",
         "limit": "5",
@@ -71,7 +71,7 @@ def test_harmless_slips_are_put_right_in_a_copy() -> None:
 
 
 @pytest.mark.parametrize("value", ["five", "5.5", "", "1e9", "0x10", "9" * 30])
-def test_what_is_not_clearly_a_number_stays_as_it_is(value: str) -> None:
+def test_text_that_is_not_clearly_a_number_stays_unchanged(value: str) -> None:
     assert coerce({"type": "integer"}, value) == value
 
 
@@ -79,11 +79,11 @@ def test_a_whole_float_is_an_integer() -> None:
     assert checked(SCHEMA, {"file_path": "a", "limit": 5.0}) == ({"file_path": "a", "limit": 5}, [])
 
 
-def test_unknown_keywords_make_nothing_wrong() -> None:
+def test_unknown_keywords_are_ignored() -> None:
     assert problems({"type": "object", "$ref": "#/x", "patternProperties": {}}, {"a": 1}) == []
 
 
-def test_the_built_in_schemas_stay_inside_what_is_understood() -> None:
+def test_the_built_in_schemas_use_supported_keywords_only() -> None:
     known = {"type", "properties", "required", "additionalProperties", "description", "enum", "minimum", "maximum"}
     known |= {"minLength", "maxLength", "items", "minItems", "maxItems"}
 

@@ -63,7 +63,7 @@ async def test_an_absolute_pattern_and_a_path_are_understood(context: ToolContex
     assert need.target == str(context.cwd.parent.parent / "x")
 
 
-async def test_no_files_and_no_folder_are_said(context: ToolContext) -> None:
+async def test_missing_files_and_folders_are_reported(context: ToolContext) -> None:
     assert hits_of(await run(Glob(), context, pattern="*.nothing")) == f"No files match **/*.nothing.{IGNORED}"
     assert (await run(Glob(), context, pattern="*", path="missing")).is_error
 
@@ -139,7 +139,7 @@ async def test_a_wrong_pattern_and_a_missing_path_are_errors(context: ToolContex
     assert "does not exist" in hits_of(await run(Grep(), context, pattern="x", path="missing"))
 
 
-async def test_settings_of_the_users_own_ripgrep_do_not_count(context: ToolContext, tmp_path: Path) -> None:
+async def test_the_users_ripgrep_configuration_is_ignored(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "rc").write_text("--files-without-match\n")
     changed = context_in(tmp_path, environ={**os.environ, "RIPGREP_CONFIG_PATH": str(tmp_path / "rc")})
     assert "src/new.py" in hits_of(await run(Grep(), changed, pattern="needle")).splitlines()
@@ -205,7 +205,7 @@ async def test_hidden_files_do_not_show_up_in_a_search(mode: str, tmp_path: Path
 # ------------------------------------------------------------------------------------------------- which, how many
 
 
-async def test_a_glob_does_not_bring_back_what_is_ignored(context: ToolContext) -> None:
+async def test_a_glob_does_not_include_ignored_files(context: ToolContext) -> None:
     found = hits_of(await run(Grep(), context, pattern="needle", glob="*.py")).splitlines()
     assert found == [".hidden.py", "a b.py", "src/deep/old.py", "src/new.py"]
 
@@ -230,7 +230,7 @@ async def test_a_glob_and_a_type_both_have_to_match(context: ToolContext) -> Non
     assert hits_of(await run(Grep(), context, pattern="needle", glob="new.*", type="py")) == "src/new.py"
 
 
-async def test_how_many_more_there_are_is_said(context: ToolContext, tmp_path: Path) -> None:
+async def test_the_number_of_further_results_is_reported(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "many.txt").write_text("hit\n" * 1000)
     output = await run(Grep(), context, pattern="hit", output_mode="content", head_limit=10, offset=5)
     lines = hits_of(output).splitlines()
@@ -245,7 +245,7 @@ async def test_counts_have_a_total(context: ToolContext) -> None:
     assert output.display["rows"] == [{"path": "src/deep/old.py", "count": 2}, {"path": "src/new.py", "count": 2}]
 
 
-async def test_matches_come_as_a_table_for_people(context: ToolContext) -> None:
+async def test_matches_are_shown_to_the_user_as_a_table(context: ToolContext) -> None:
     output = await run(Grep(), context, pattern="needle", path="src/new.py", output_mode="content", dash_B=1)
     assert output.display["rows"] == [
         {"path": "src/new.py", "line": 1, "text": "import os", "match": False},
@@ -261,14 +261,14 @@ async def test_long_lines_are_cut_with_a_mark(context: ToolContext, tmp_path: Pa
     assert "omitted end of long line" in text
 
 
-async def test_a_match_in_a_binary_file_is_said_and_not_shown(context: ToolContext, tmp_path: Path) -> None:
+async def test_a_match_in_a_binary_file_is_reported_and_not_shown(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "data.bin").write_bytes(b"\0\1hit\n")
     text = hits_of(await run(Grep(), context, pattern="hit", path="data.bin", output_mode="content"))
     assert text.startswith("data.bin:\nbinary file matches")
     assert "\0" not in text
 
 
-async def test_what_is_hidden_leaves_no_marks_behind(context: ToolContext, tmp_path: Path) -> None:
+async def test_hidden_files_leave_no_trace_in_results(context: ToolContext, tmp_path: Path) -> None:
     hiding = context_in(tmp_path, hides=lambda path: "deep" in path or path.endswith("a b.py"))
     text = hits_of(await run(Grep(), hiding, pattern="needle", output_mode="content", dash_A=1))
     assert text.splitlines() == [

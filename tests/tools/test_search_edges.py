@@ -1,4 +1,4 @@
-"""Glob and Grep where it is easy to miss something: long lines, line breaks in names and patterns, what is ignored."""
+"""Edge cases of Glob and Grep: long lines, line breaks in names and patterns, ignored files."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ def first_of(text: str) -> str:
 
 
 @pytest.mark.parametrize("filler", ["x", "ä"])
-async def test_of_a_long_line_the_part_around_the_match_is_shown(
-    filler: str, context: ToolContext, tmp_path: Path
-) -> None:
+async def test_a_long_line_is_shown_around_its_match(filler: str, context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "long.js").write_text(f"first\n{filler * 100_000}NEEDLE{'y' * 10_000}\nlast\n")
     text = hits_of(await run(Grep(), context, pattern="NEEDLE", output_mode="content", dash_C=1))
     before, line, after = first_of(text).splitlines()
@@ -53,9 +51,7 @@ async def test_a_long_line_that_matches_early_is_shown_from_its_beginning(contex
 
 
 @pytest.mark.parametrize("pattern", ["one\\ntwo", "one\ntwo", r"one\\?\ntwo"])
-async def test_a_line_break_in_a_pattern_switches_multiline_on(
-    pattern: str, context: ToolContext, tmp_path: Path
-) -> None:
+async def test_a_line_break_in_a_pattern_enables_multiline(pattern: str, context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     text = hits_of(await run(Grep(), context, pattern=pattern))
     assert first_of(text) == "a.txt"
@@ -63,7 +59,7 @@ async def test_a_line_break_in_a_pattern_switches_multiline_on(
 
 
 @pytest.mark.parametrize("pattern", [r"one[^\n]*", r"C:\\new", "one"])
-async def test_other_patterns_do_not_switch_multiline_on(pattern: str, context: ToolContext, tmp_path: Path) -> None:
+async def test_other_patterns_do_not_enable_multiline(pattern: str, context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one C:\\new\ntwo\n")
     text = hits_of(await run(Grep(), context, pattern=pattern))
     assert first_of(text) == "a.txt"
@@ -91,7 +87,7 @@ async def test_a_hidden_name_with_a_line_break_stays_hidden(mode: str, context: 
     assert first_of(hits_of(await run(Grep(), hiding, pattern="hit", output_mode=mode))) == "No matches."
 
 
-async def test_that_ignored_files_were_not_looked_at_is_said_where_there_are_ignore_files(
+async def test_a_note_about_ignored_files_is_shown_where_there_are_ignore_files(
     context: ToolContext, tmp_path: Path
 ) -> None:
     (tmp_path / ".git").mkdir()

@@ -23,7 +23,7 @@ async def test_a_bash_in_a_working_directory_is_never_the_shell(tmp_path: Path) 
         assert text_of(await run(Bash(), context, command="echo real")) == "real"
 
 
-async def test_who_works_in_the_root_of_all_still_has_the_systems_bash(tmp_path: Path) -> None:
+async def test_the_system_bash_is_used_when_the_project_is_the_root_folder(tmp_path: Path) -> None:
     if not any(Path(folder, "bash").exists() for folder in ("/bin", "/usr/bin")):
         pytest.skip("bash is not installed where systems have it")
     context = context_in(tmp_path, working_dirs=(Path("/"),))

@@ -29,19 +29,19 @@ async def answered(tool: StructuredOutput, value: Any, folder: Path) -> Output:
         ({"n": 1, "m": "c"}, "/m: must be one of a, b"),
     ],
 )
-async def test_a_wrong_object_is_told_what_is_wrong(value: Any, expected: str, tmp_path: Path) -> None:
+async def test_an_invalid_object_is_answered_with_its_errors(value: Any, expected: str, tmp_path: Path) -> None:
     output = await answered(StructuredOutput(SCHEMA), value, tmp_path)
     assert output.is_error
     assert output.final is None
     assert text_of(output) == f"Output does not match required schema: {expected}"
 
 
-async def test_a_right_object_ends_the_submission(tmp_path: Path) -> None:
+async def test_a_valid_object_ends_the_submission(tmp_path: Path) -> None:
     output = await answered(StructuredOutput(SCHEMA), {"n": 1}, tmp_path)
     assert (output.is_error, output.final, output.structured) == (False, {"n": 1}, {"n": 1})
 
 
-async def test_a_schema_that_is_no_object_travels_inside_one(tmp_path: Path) -> None:
+async def test_a_schema_that_is_no_object_is_wrapped_in_one(tmp_path: Path) -> None:
     tool = StructuredOutput({"type": "array", "items": {"type": "integer"}})
     assert tool.input_schema["type"] == "object"
     assert (await answered(tool, {"value": [1, 2]}, tmp_path)).final == [1, 2]
@@ -54,7 +54,7 @@ async def test_many_errors_are_counted(tmp_path: Path) -> None:
     assert text_of(output).endswith("and 4 more")
 
 
-def test_a_schema_can_be_wrong_itself() -> None:
+def test_an_invalid_schema_is_refused() -> None:
     assert schema_problem(SCHEMA) is None
     assert schema_problem([]) == "A JSON schema must be an object."
     assert "Not a JSON schema" in str(schema_problem({"type": "nonsense"}))

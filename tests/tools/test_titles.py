@@ -1,4 +1,4 @@
-"""What people read about a call."""
+"""The titles of calls that the user sees."""
 
 from __future__ import annotations
 
@@ -33,6 +33,6 @@ def test_a_command_is_shown_as_it_will_run() -> None:
     assert title_of(Bash(), {"command": command}, ROOT) == f"Bash {command}"
 
 
-def test_input_that_makes_no_sense_has_a_title_too() -> None:
+def test_invalid_input_has_a_title_too() -> None:
     assert title_of(Read(), {"file_path": 3}, ROOT) == "Read 3"
     assert title_of(Grep(), {"pattern": "x", "path": "/home/me/project/src"}, ROOT).endswith("in src")

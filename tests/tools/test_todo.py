@@ -1,4 +1,4 @@
-"""The task list: what the model writes, what people see, and how it is found again."""
+"""The task list: what the model writes, what the user sees, and how it is found again."""
 
 from __future__ import annotations
 
@@ -44,9 +44,7 @@ async def test_the_whole_list_comes_back_in_every_form(tmp_path: Path) -> None:
         ([], "The task list is kept."),
     ],
 )
-async def test_it_says_when_the_list_is_not_as_it_should_be_and_takes_it(
-    tmp_path: Path, statuses: list[str], says: str
-) -> None:
+async def test_an_unusual_list_is_accepted_with_a_note(tmp_path: Path, statuses: list[str], says: str) -> None:
     output = await run(TodoWrite(), context_in(tmp_path), todos=[todo(f"t{n}", s) for n, s in enumerate(statuses)])
     assert says in text_of(output)
     assert not output.is_error
@@ -65,12 +63,12 @@ async def test_it_says_when_the_list_is_not_as_it_should_be_and_takes_it(
         ({"todos": [todo("x")] * 101}, "at most 100"),
     ],
 )
-def test_a_wrong_list_is_refused_in_words(given: Json, wrong: str) -> None:
+def test_an_invalid_list_is_refused_with_an_explanation(given: Json, wrong: str) -> None:
     _fitted, problems = checked(TodoWrite.input_schema, given)
     assert wrong in "; ".join(problems)
 
 
-async def test_text_for_people_is_one_plain_line(tmp_path: Path) -> None:
+async def test_display_text_is_one_plain_line(tmp_path: Path) -> None:
     output = await run(TodoWrite(), context_in(tmp_path), todos=[todo("a\x1b]0;x\x07\nb", "in_progress")])
     assert output.todos is not None
     assert output.todos[0]["content"] == "a b"
@@ -100,7 +98,7 @@ def conversation(*calls: tuple[str, Any, bool]) -> list[Message]:
     return messages
 
 
-def test_the_last_good_list_of_a_conversation_is_the_list() -> None:
+def test_the_last_valid_list_of_a_conversation_counts() -> None:
     first, second = {"todos": [todo("one")]}, {"todos": [todo("two", "completed")]}
     names = lambda messages: [item["content"] for item in todos_from(messages)]  # noqa: E731
     assert names([]) == []

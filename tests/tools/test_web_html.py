@@ -70,7 +70,7 @@ def test_the_title_and_the_base_are_found() -> None:
     assert to_markdown(source, BASE) == {"title": "A & B", "markdown": "[y](https://cdn.example.org/x/y)"}
 
 
-def test_navigation_goes_unless_there_is_nothing_else() -> None:
+def test_navigation_is_removed_unless_there_is_nothing_else() -> None:
     nav = "<nav><a href=/a>Menu</a></nav><footer>Imprint</footer><div role=navigation>More</div>"
     text = "<p>" + "Real text. " * 40
     assert "Menu" not in markdown(nav + text)
@@ -119,7 +119,7 @@ async def test_an_abort_ends_the_conversion() -> None:
 
 
 @given(st.text(alphabet="<>/!-\"'= abpliuldtrhscn&;#[]?\n", max_size=300))
-def test_no_text_makes_it_fail(source: str) -> None:
+def test_any_text_can_be_converted(source: str) -> None:
     assert isinstance(markdown(source), str)
 
 
@@ -157,7 +157,7 @@ async def test_the_encoding_is_found(body: bytes, content_type: str) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_page_may_say_its_encoding_itself() -> None:
+async def test_a_page_may_declare_its_encoding() -> None:
     page = "<html><head><meta charset='Shift_JIS'></head><p>日本語".encode("cp932")
     assert await text_of(page, "text/html") == "日本語"
     page = "<html><meta http-equiv=Content-Type content='text/html; charset=gb2312'><p>中文".encode("gb18030")
@@ -184,7 +184,7 @@ async def test_a_character_that_was_cut_in_two_does_not_change_the_encoding() ->
         (b"x", "video/mp4", "a video (video/mp4)"),
     ],
 )
-async def test_what_is_no_text_is_named(body: bytes, content_type: str, what: str) -> None:
+async def test_binary_content_is_named(body: bytes, content_type: str, what: str) -> None:
     assert await read_page(body, content_type) == Binary(what)
 
 
@@ -199,7 +199,7 @@ async def test_text_kinds_stay_as_they_are_and_html_is_found_without_a_header() 
 
 
 @pytest.mark.anyio
-async def test_a_long_page_is_cut_and_control_sequences_go() -> None:
+async def test_a_long_page_is_cut_and_control_sequences_are_removed() -> None:
     page = await read_page(b"x" * (MOST_CHARACTERS + 5), "text/plain")
     assert isinstance(page, PageText)
     assert (len(page.text), page.cut) == (MOST_CHARACTERS, 5)

@@ -1,4 +1,4 @@
-"""What is asked before anything is fetched: the real policy and the real tools in an engine, a site on the loopback."""
+"""Approval before a fetch: the real policy and tools in an engine, and a site on the loopback."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def fetch(url: str) -> Json:
         ({"interactive": False, "allowed_tools": ("WebFetch",)}, False, False),
     ],
 )
-async def test_an_address_of_ones_own_network_asks_unless_a_rule_names_it(
+async def test_a_private_network_address_asks_unless_a_rule_names_it(
     tmp_path: Path, options: dict[str, Any], asks: bool, fetches: bool
 ) -> None:
     async with Website({"/": Says(b"<p>inside")}) as site:
@@ -76,7 +76,7 @@ async def test_an_address_of_ones_own_network_asks_unless_a_rule_names_it(
     assert bool(only(events, ev.PermissionRequested)) is asks
 
 
-async def test_the_dialog_shows_where_it_goes_and_the_rule_it_offers_is_enough(tmp_path: Path) -> None:
+async def test_the_dialog_shows_the_address_and_its_offered_rule_is_sufficient(tmp_path: Path) -> None:
     async with Website({"/": Says(b"<p>one"), "/2": Says(b"<p>two")}) as site:
         replies: list[Json | str] = [
             fetch(f"http://0x7f.1:{site.port}/"),

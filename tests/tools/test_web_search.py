@@ -54,7 +54,7 @@ async def search(tmp_path: Path, *replies: SmallReply, **input: Any) -> tuple[An
     return output, searcher
 
 
-async def test_what_was_found_comes_with_its_sources(tmp_path: Path) -> None:
+async def test_results_have_their_sources(tmp_path: Path) -> None:
     cited = TextBlock("It is out.", ({"url": "https://b.example/", "title": "B"},))
     blocks = (*searched("https://a.example/", "https://b.example/"), cited)
     output, searcher = await search(tmp_path, SmallReply("It is out.", blocks=blocks))
@@ -76,7 +76,7 @@ async def test_domains_are_passed_on_without_a_scheme(tmp_path: Path) -> None:
     assert "blocked_domains" not in searcher.tools[0]
 
 
-def test_both_lists_are_refused(tmp_path: Path) -> None:
+def test_allowed_and_blocked_domains_together_are_refused(tmp_path: Path) -> None:
     given = {"query": "x y", "allowed_domains": ["a.com"], "blocked_domains": ["b.com"]}
     assert WebSearch().check(given, context_in(tmp_path)) == "Give allowed_domains or blocked_domains, not both."
     assert WebSearch().check({"query": "  "}, context_in(tmp_path)) == "The query is empty."
@@ -104,19 +104,19 @@ async def test_an_older_version_of_the_tool_is_tried_when_the_endpoint_does_not_
         ([SmallReply("", blocks=searched(error="brand_new_code"))], "brand_new_code"),
     ],
 )
-async def test_what_went_wrong_is_said(tmp_path: Path, replies: list[SmallReply], says: str) -> None:
+async def test_search_errors_are_reported(tmp_path: Path, replies: list[SmallReply], says: str) -> None:
     output, _searcher = await search(tmp_path, *replies)
     assert output.is_error
     assert says in text_of(output)
 
 
-async def test_finding_nothing_is_no_error(tmp_path: Path) -> None:
+async def test_an_empty_result_is_no_error(tmp_path: Path) -> None:
     output, _searcher = await search(tmp_path, SmallReply("Sorry.", blocks=searched()))
     assert text_of(output) == "Nothing was found for 'python 3.15'."
     assert not output.is_error
 
 
-async def test_without_a_model_it_says_so_and_an_abort_ends_it(tmp_path: Path) -> None:
+async def test_a_missing_model_is_reported_and_an_abort_ends_the_search(tmp_path: Path) -> None:
     output = await run(WebSearch(), context_in(tmp_path), query="xx")
     assert output.is_error
     controller = AbortController()
@@ -189,7 +189,7 @@ async def test_a_search_is_a_request_of_its_own_whose_cost_is_counted(tmp_path: 
     assert reported[1].cost_usd > 0.01, "a search has a price of its own"
 
 
-async def test_a_paused_search_goes_on_with_what_it_has(tmp_path: Path) -> None:
+async def test_a_paused_search_is_continued(tmp_path: Path) -> None:
     events, bodies = await engine_events(
         tmp_path,
         reply(call("WebSearch", query="what is new")),
@@ -208,7 +208,7 @@ def _shifted(step: Json) -> Json:
     return event({**step["event"], "index": step["event"]["index"] + 1})
 
 
-async def test_an_endpoint_without_search_is_said_to_have_none(tmp_path: Path) -> None:
+async def test_an_endpoint_without_search_is_reported(tmp_path: Path) -> None:
     refusal = fails(400, "tools.0: Input tag 'web_search' found using 'type' does not match", repeat=3)
     events, bodies = await engine_events(tmp_path, reply(call("WebSearch", query="xx")), refusal, reply(say("Well.")))
     (finished,) = only(events, ev.ToolFinished)

@@ -1,4 +1,4 @@
-"""A tiny app to try one dialog in: over a transcript and a box that has the focus, with a clock that stands still."""
+"""A tiny app to try one dialog in: over a transcript and a focused box, with a stopped clock."""
 
 from __future__ import annotations
 

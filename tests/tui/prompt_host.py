@@ -1,4 +1,4 @@
-"""A tiny app to try the prompt box in: a transcript above it, a status line below, and everything it says kept."""
+"""A tiny app to try the prompt box in, with a transcript and a status line; it records all messages of the box."""
 
 from __future__ import annotations
 

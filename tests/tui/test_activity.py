@@ -1,4 +1,4 @@
-"""The line that says what goes on: its words at every width, and that it rests when nothing does."""
+"""The activity line: its text at every width, and no timer while idle."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def text(activity: Activity, now: float = 112.0, width: int = 80, todo: str = ""
         (0, ""),
     ],
 )
-def test_the_text_stays_and_details_leave_a_narrow_row(width: int, shown: str) -> None:
+def test_a_narrow_row_keeps_the_text_and_drops_details(width: int, shown: str) -> None:
     assert text(WORKING, width=width) == shown
 
 
@@ -54,7 +54,7 @@ def test_a_wait_counts_down_to_its_end() -> None:
     assert "next in 4 s" in text(RETRYING, 112.0, width=40)
 
 
-def test_what_is_being_done_of_a_list_is_shown_where_there_is_room() -> None:
+def test_the_current_task_is_shown_where_there_is_room() -> None:
     assert text(WORKING, todo="3/7 Fix the parser") == (
         "Bash: pytest -q · 3/7 Fix the parser · 12 s · ↓ 1.2k tokens · Esc stops"
     )
@@ -75,7 +75,7 @@ def test_every_phase_has_a_word_of_its_own(phase: str) -> None:
     assert text(Activity(phase=phase)).strip()  # type: ignore[arg-type]
 
 
-def test_nothing_is_said_when_nothing_goes_on() -> None:
+def test_the_row_is_empty_when_idle() -> None:
     assert text(Activity(text="left over", began=5)) == ""
 
 
@@ -133,7 +133,7 @@ def timers(app: Host) -> int:
     return len([timer for timer in app.activity._timers if timer._task is not None and not timer._task.done()])
 
 
-def test_it_takes_one_row_always_and_a_timer_only_while_something_goes_on() -> None:
+def test_it_always_takes_one_row_and_a_timer_only_during_activity() -> None:
     app = Host()
 
     async def run() -> None:
@@ -155,7 +155,7 @@ def test_it_takes_one_row_always_and_a_timer_only_while_something_goes_on() -> N
     asyncio.run(run())
 
 
-def test_ticks_move_the_sign_and_count_the_time() -> None:
+def test_ticks_animate_the_sign_and_count_the_time() -> None:
     app = Host()
 
     async def run() -> None:
@@ -193,7 +193,7 @@ def test_with_reduced_motion_nothing_moves_but_the_time() -> None:
     asyncio.run(run())
 
 
-def test_counting_tokens_waits_for_a_tick_and_other_words_do_not() -> None:
+def test_token_counts_wait_for_a_tick_and_other_text_does_not() -> None:
     app = Host()
 
     async def run() -> None:
@@ -228,7 +228,7 @@ def test_waiting_for_the_user_shows_a_still_question_mark() -> None:
     asyncio.run(run())
 
 
-def test_what_was_shown_before_it_was_on_the_screen_is_there_when_it_is() -> None:
+def test_activity_set_before_mounting_is_shown_after_mounting() -> None:
     app = Host()
     app.activity.show(WORKING)
 

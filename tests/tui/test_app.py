@@ -1,4 +1,4 @@
-"""The whole app with a real engine on a script, headless: what stands on the screen at every size, and what keys do."""
+"""The whole app with a real engine on a script, headless: the screen at every size, and what keys do."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_esc_in_a_question_interrupts_and_the_next_prompt_works(tmp_path: Path) 
     assert (desk.project / "parser.py").read_text() == PARSER
 
 
-def test_esc_while_it_streams_says_so_before_the_next_frame(tmp_path: Path) -> None:
+def test_esc_during_a_stream_is_confirmed_before_the_next_frame(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         await sends(pilot, app, "go")
         await until(pilot, lambda: "on and" in app.chat.transcript.source_text())
@@ -173,7 +173,7 @@ def test_esc_while_it_streams_says_so_before_the_next_frame(tmp_path: Path) -> N
     Desk(tmp_path, reply(say("on and on and on", chunk=3), pause(30))).play(script)
 
 
-def test_prompts_queue_above_the_box_and_up_takes_one_back(tmp_path: Path) -> None:
+def test_prompts_queue_above_the_box_and_up_withdraws_one(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         await sends(pilot, app, "go")
         await until(pilot, lambda: app.chat.session.busy)
@@ -221,7 +221,7 @@ def test_every_dialog_opens_and_closes_with_esc_without_a_trace(tmp_path: Path, 
     assert not (tmp_path / ".config").exists()
 
 
-def test_a_theme_is_put_on_and_kept(tmp_path: Path) -> None:
+def test_a_theme_is_applied_and_saved(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         await sends(pilot, app, "/theme nord")
         await until(pilot, lambda: app.theme == "nord")
@@ -277,7 +277,7 @@ def test_commands_work_while_the_app_is_still_starting(tmp_path: Path, line: str
     asyncio.run(run())
 
 
-def test_the_terminal_below_the_least_size_says_so_and_comes_back(tmp_path: Path) -> None:
+def test_a_terminal_below_the_minimum_size_is_reported_and_recovers(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         await pilot.resize_terminal(19, 4)
         await pilot.pause()

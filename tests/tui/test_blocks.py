@@ -53,10 +53,10 @@ def numbered(count: int, word: str = "line") -> str:
     return "\n".join(f"{word} {number}" for number in range(1, count + 1))
 
 
-# ------------------------------------------------------------------------------------------------------- the person
+# --------------------------------------------------------------------------------------------------------- the user
 
 
-def test_a_prompt_has_a_mark_and_hangs_under_it() -> None:
+def test_a_prompt_has_a_mark_and_a_hanging_indent() -> None:
     assert shown(PromptItem(id="p", text="find the bug and fix it"), 20) == "❯ find the bug and\n  fix it"
 
 
@@ -77,7 +77,7 @@ def test_one_line_too_many_is_shown_and_not_folded() -> None:
 
 
 @pytest.mark.parametrize(("text", "start"), [("/cost now", "/cost"), ("!ls -la", "!")])
-def test_commands_and_shell_lines_are_told_apart_by_their_beginning(text: str, start: str) -> None:
+def test_commands_and_shell_lines_are_distinguished_by_their_prefix(text: str, start: str) -> None:
     line = make_block(PromptItem(id="p", text=text)).layout(60, PALETTE)[0]
     assert line.text == text
     assert [segment.text for segment in line.strip][1] == start
@@ -94,7 +94,7 @@ def test_pictures_are_counted_unless_the_text_names_them() -> None:
     assert shown(PromptItem(id="p", text="", images=1)) == "❯ + 1 picture"
 
 
-def test_copying_a_prompt_gives_what_was_typed() -> None:
+def test_copying_a_prompt_gives_the_typed_text() -> None:
     text = "one\n\n\tindented  with blanks and long enough to be wrapped twice at this width"
     assert copied(make_block(PromptItem(id="p", text=text)).layout(24, PALETTE)) == text + "\n"
 
@@ -102,7 +102,7 @@ def test_copying_a_prompt_gives_what_was_typed() -> None:
 # --------------------------------------------------------------------------------------------------------- thinking
 
 
-def test_thinking_shows_its_end_while_it_goes_on_and_one_line_after() -> None:
+def test_thinking_shows_its_end_while_streaming_and_one_line_afterwards() -> None:
     block = make_block(ThinkingItem(id="t", text="line 0\n"))
     block.grow(numbered(20))
     assert screen(block) == "▾ Thinking…\n" + "\n".join(f"  line {number}" for number in range(15, 21))
@@ -112,7 +112,7 @@ def test_thinking_shows_its_end_while_it_goes_on_and_one_line_after() -> None:
     assert screen(block) == "▾ Thought for 4 s\n  all of it"
 
 
-def test_thinking_that_was_interrupted_keeps_what_was_seen() -> None:
+def test_interrupted_thinking_keeps_the_visible_text() -> None:
     block = make_block(ThinkingItem(id="t"))
     block.grow("half a thought")
     block.replace(ThinkingItem(id="t", seconds=130))
@@ -150,11 +150,11 @@ def test_hidden_thinking_cannot_be_opened() -> None:
         (tool("Tasks: 1 of 3 done", name="TodoWrite", summary="1 of 3 done"), "✓ Tasks: 1 of 3 done"),
     ],
 )
-def test_the_header_says_by_sign_and_word_how_it_went(item: ToolItem, header: str) -> None:
+def test_the_header_shows_the_outcome_by_sign_and_word(item: ToolItem, header: str) -> None:
     assert shown(item) == header
 
 
-def test_the_time_of_a_running_call_goes_on_with_the_ticks() -> None:
+def test_the_time_of_a_running_call_advances_with_ticks() -> None:
     block = make_block(tool("Bash make", status="running", began=100.0))
     assert not block.tick(100.4)
     assert block.tick(101.2)
@@ -164,7 +164,7 @@ def test_the_time_of_a_running_call_goes_on_with_the_ticks() -> None:
     assert screen(block) == "● Bash make · 1 min 15 s"
 
 
-def test_a_long_title_is_cut_so_that_what_follows_it_is_seen_and_opens() -> None:
+def test_a_long_title_is_cut_so_that_the_rest_is_visible_and_can_be_opened() -> None:
     block = make_block(tool("Bash " + "echo long " * 20, summary="exit code 1", status="failed"))
     assert screen(block, 40) == "✗ Bash echo long echo long echo long\n  echo long echo long… · exit code 1"
     assert block.foldable
@@ -193,7 +193,7 @@ def test_live_output_shows_its_end_and_how_much_is_above() -> None:
     assert screen(block).split("\n")[-2:] == ["  │ line 31 and more", "  │ line 32"]
 
 
-def test_output_without_end_takes_no_more_memory_than_is_kept() -> None:
+def test_endless_output_uses_bounded_memory() -> None:
     block = make_block(tool("Bash yes", status="running"))
     chunk = "y\n" * 50_000
     for _ in range(100):
@@ -202,7 +202,7 @@ def test_output_without_end_takes_no_more_memory_than_is_kept() -> None:
     assert "… 4,999,992 more lines above" in screen(block)
 
 
-def test_an_interrupted_call_keeps_what_it_had_written() -> None:
+def test_an_interrupted_call_keeps_its_output() -> None:
     block = make_block(tool("Bash make", status="running"))
     block.grow("half\n")
     block.replace(tool("Bash make", status="interrupted", output="<tool_use_error>Interrupted.</tool_use_error>"))
@@ -230,7 +230,7 @@ def test_other_tools_show_the_beginning_of_their_text() -> None:
     assert text.endswith("… 44 more lines · Ctrl+O")
 
 
-def test_reading_says_how_much_and_shows_it_when_opened() -> None:
+def test_a_read_shows_its_size_and_its_text_when_opened() -> None:
     display = {"kind": "code", "text": "import os\n\nx = 1", "start": 9, "path": "a.py", "language": "python"}
     item = tool("Read a.py", display, summary="3 lines")
     assert shown(item) == "✓ Read a.py · 3 lines"
@@ -238,12 +238,12 @@ def test_reading_says_how_much_and_shows_it_when_opened() -> None:
     assert make_block(item).source == "Read a.py\n3 lines\nimport os\n\nx = 1"
 
 
-def test_why_a_call_failed_is_seen() -> None:
+def test_the_reason_of_a_failed_call_is_visible() -> None:
     item = tool("Read a.py", status="failed", summary="not found", output="a.py does not exist.\nLook with Glob.")
     assert shown(item) == "✗ Read a.py · not found\n  │ a.py does not exist.\n  │ Look with Glob."
 
 
-def test_a_reason_is_said_once_and_without_the_wrapping_for_the_model() -> None:
+def test_a_reason_is_shown_once_without_the_wrapper_for_the_model() -> None:
     said = "The command is empty."
     wrapped = f"<tool_use_error>{said}</tool_use_error>"
     assert shown(tool("Bash x", status="failed", summary=said, output=wrapped)) == f"✗ Bash x · {said}"
@@ -260,7 +260,7 @@ def test_a_command_that_went_to_the_background_does_not_look_done() -> None:
     assert shown(item) == "& Bash serve · in the background as bash_1"
 
 
-def test_matches_stand_under_their_file_and_fold() -> None:
+def test_matches_are_grouped_by_file_and_folded() -> None:
     found = [{"path": "a.py", "line": number, "text": f"match {number}", "match": True} for number in (8, 9, 10)]
     others = [{"path": "b.py", "line": 1, "text": "around", "match": False}] * 7
     assert shown(tool("Grep match", {"kind": "matches", "rows": found + others}, summary="10 matches")) == (
@@ -273,7 +273,7 @@ def test_matches_stand_under_their_file_and_fold() -> None:
     )
 
 
-def test_matches_by_file_and_by_count_are_one_a_row() -> None:
+def test_matches_by_file_and_by_count_take_one_row_each() -> None:
     assert shown(tool("Glob *", {"kind": "matches", "rows": [{"path": "a"}, {"path": "b", "count": 3}]})) == (
         "✓ Glob *\n  │ a\n  │ b  3"
     )
@@ -335,7 +335,7 @@ def test_commands_pages_and_searches_have_their_own_look() -> None:
     assert shown(tool("Search it", search)) == "✓ Search it\n  │ Textual  https://a.b\n  │ https://c.d"
 
 
-def test_what_is_folded_can_be_searched() -> None:
+def test_folded_text_can_be_searched() -> None:
     found = [{"path": "a.py", "line": 1, "text": "needle"}]
     assert make_block(tool("Grep x", {"kind": "matches", "rows": found})).source == "Grep x\na.py\nneedle"
     both = {"kind": "matches", "rows": found, "text": "a.py:1:needle"}
@@ -355,7 +355,7 @@ def test_pictures_and_modes_need_no_more_than_their_summary() -> None:
     assert shown(mode) == "✓ Plan before working · plan mode is on"
 
 
-def test_a_kind_that_is_not_known_is_shown_as_text() -> None:
+def test_an_unknown_kind_is_shown_as_text() -> None:
     assert shown(tool("New x", {"kind": "chart", "text": "a chart"})) == "✓ New x\n  │ a chart"
     assert shown(tool("New x", {"kind": "chart", "bars": 2})) == '✓ New x\n  │ {\n  │   "bars": 2\n  │ }'
 
@@ -363,13 +363,13 @@ def test_a_kind_that_is_not_known_is_shown_as_text() -> None:
 # -------------------------------------------------------------------------------------------------------- quiet lines
 
 
-def test_notices_have_a_sign_each_and_hang_under_it() -> None:
+def test_notices_have_a_sign_and_a_hanging_indent() -> None:
     assert shown(NoticeItem(id="n", text="A hook told the model: go on"), 20) == "· A hook told the\n  model: go on"
     assert shown(NoticeItem(id="n", text="529 overloaded", level="warning")) == "! 529 overloaded"
     assert shown(NoticeItem(id="n", text="disk full", level="error")) == "✗ disk full"
 
 
-def test_the_end_says_how_it_went_and_lists_errors() -> None:
+def test_the_final_line_gives_the_outcome_and_lists_errors() -> None:
     assert shown(EndItem(id="e", text="12 s · 3 turns")) == "✓ 12 s · 3 turns"
     assert shown(EndItem(id="e", text="Interrupted.", level="warning")) == "■ Interrupted."
     failed = EndItem(id="e", text="Refused.", level="error", errors=("too long", "send less"))
@@ -404,7 +404,7 @@ def test_output_with_a_title_is_folded_under_it() -> None:
     assert shown(item, expanded=True) == "▾ Summary of what came before\n  body"
 
 
-def test_the_welcome_is_calm_at_every_width() -> None:
+def test_the_welcome_text_fits_every_width() -> None:
     item = WelcomeItem(id="w", version="1.2", lines=("claude · high · ~/demo", "/ commands · ? keys"))
     assert shown(item, 40) == ("╭───╮  agentcli 1.2\n│ ❯ │  claude · high · ~/demo\n╰───╯  / commands · ? keys")
     assert shown(item, 36).split("\n")[1:] == ["│ ❯ │  claude · high · ~/demo", "╰───╯  / commands · ? keys"]
@@ -523,7 +523,7 @@ LONG = {
         lambda text: tool("Grep x", {"kind": "matches", "rows": [{"path": "a", "line": 1, "text": text}] * 9}),
     ],
 )
-def test_folded_blocks_look_only_at_what_they_show(make: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folded_blocks_process_only_the_visible_part(make: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     read = 0
     real = rows.wrap
 

@@ -49,7 +49,7 @@ def test_worktrees_subfolders_and_detached_heads_have_their_own_branch(repositor
     assert branch_of(repository) == "", "references in another form"
 
 
-def test_a_checkout_by_a_command_shows_when_the_command_has_ended(
+def test_a_checkout_by_a_command_is_shown_when_the_command_has_ended(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(branch, "LOOK_SECONDS", 3_600.0)
@@ -64,7 +64,7 @@ def test_a_checkout_by_a_command_shows_when_the_command_has_ended(
     Desk(tmp_path, reply(call("Bash", command="git status"))).play(script, (120, 40))
 
 
-def test_a_checkout_in_another_terminal_shows_within_a_moment(
+def test_a_checkout_in_another_terminal_is_shown_soon(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(branch, "LOOK_SECONDS", 0.05)
@@ -77,7 +77,7 @@ def test_a_checkout_in_another_terminal_shows_within_a_moment(
     Desk(tmp_path).play(script, (120, 40))
 
 
-def test_the_branch_of_another_conversation_takes_the_place_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_branch_of_a_newly_opened_session_replaces_the_old_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(branch, "LOOK_SECONDS", 3_600.0)
     shown: list[str] = []
 
@@ -103,7 +103,7 @@ def test_the_branch_of_another_conversation_takes_the_place_of_the_first(monkeyp
     asyncio.run(run())
 
 
-def test_a_checkout_after_clear_shows(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkout_after_clear_is_shown(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(branch, "LOOK_SECONDS", 0.05)
 
     async def script(pilot: Pilot[int], app: AgentApp) -> None:

@@ -1,4 +1,4 @@
-"""An answer that comes in one go: shown bit by bit, so that nothing else waits for it, and whole in the end."""
+"""An answer that arrives at once is shown bit by bit, so that nothing else waits, and completely in the end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def shown(block: AnswerBlock) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [AT_ONCE - 1, AT_ONCE, AT_ONCE + 1, len(LONG)])
-def test_in_the_end_it_looks_as_if_it_had_come_at_once(size: int) -> None:
+def test_the_final_layout_equals_laying_out_at_once(size: int) -> None:
     warm_up()
     text = LONG[:size]
     whole = AnswerBlock(AnswerItem(id="a", text=text, done=True))
@@ -55,7 +55,7 @@ def test_in_the_end_it_looks_as_if_it_had_come_at_once(size: int) -> None:
     assert block.source == text.strip("\n")
 
 
-def test_another_width_or_a_dropped_layout_takes_in_everything() -> None:
+def test_a_new_width_or_a_dropped_layout_includes_all_pending_text() -> None:
     block = AnswerBlock(AnswerItem(id="a"))
     block.layout(60, PALETTE)
     block.grow(LONG)
@@ -96,7 +96,7 @@ def test_the_transcript_continues_until_everything_is_shown() -> None:
     asyncio.run(run())
 
 
-def test_what_is_not_in_view_is_measured_whole() -> None:
+def test_blocks_out_of_view_are_measured_completely() -> None:
     async def run() -> None:
         app = Host()
         async with app.run_test(size=(60, 12)):

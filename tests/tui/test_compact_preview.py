@@ -1,4 +1,4 @@
-"""What a compaction would do is shown first: read, changed, accepted or not; on the dialog, the session and the app."""
+"""The preview of a compaction: read, edited, accepted or not; in the dialog, the session and the app."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def dialog(event: CompactionProposed = PROPOSED) -> CompactPreview:
 # ----------------------------------------------------------------------------------------------------------- dialog
 
 
-def test_what_stays_what_goes_the_summary_and_the_prices_are_shown() -> None:
+def test_kept_and_removed_content_summary_and_prices_are_shown() -> None:
     text = look(dialog(), (100, 30))
     assert text.startswith("─── Replace the conversation with this summary? ──")
     assert "48.2k → 6.1k tokens" in text
@@ -93,12 +93,12 @@ def test_enter_accepts_and_esc_leaves_the_conversation_as_it_was() -> None:
     assert others == [Answer("deny")] * 3
 
 
-def test_prices_that_are_not_known_are_said() -> None:
+def test_unknown_prices_are_shown_as_unknown() -> None:
     unknown = replace(PROPOSED, cost_usd=None, turn_usd_before=None, turn_usd_after=None)
     assert " Price  the price of the summary is unknown\n" in look(dialog(unknown), (100, 30))
 
 
-def test_a_summary_that_was_changed_is_the_answer() -> None:
+def test_an_edited_summary_is_the_answer() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await press(pilot, "e")
         area = host.screen.query_one(TextArea)
@@ -116,7 +116,7 @@ def test_a_summary_that_was_changed_is_the_answer() -> None:
     assert host.answer == Answer("allow", updated_input={"summary": "My own words."})
 
 
-def test_an_emptied_summary_cannot_be_accepted_and_edits_can_be_taken_back() -> None:
+def test_an_empty_summary_cannot_be_accepted_and_edits_can_be_undone() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await press(pilot, "e")
         host.screen.query_one(TextArea).load_text(" \n")
@@ -129,7 +129,7 @@ def test_an_emptied_summary_cannot_be_accepted_and_edits_can_be_taken_back() -> 
     assert play(dialog(), script).answer == Answer("allow")
 
 
-def test_ctrl_g_edits_the_summary_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_g_opens_the_summary_in_the_editor(monkeypatch: pytest.MonkeyPatch) -> None:
     async def write(_app: App[Any], text: str, *_rest: Any) -> external.Written:
         return external.Written(text + "And more.\x1b[2J")
 
@@ -146,7 +146,7 @@ def test_a_hostile_summary_does_nothing_to_the_screen_and_many_files_are_counted
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (40, 10), (20, 5)])
-def test_at_every_size_the_choices_are_in_sight(size: tuple[int, int]) -> None:
+def test_the_choices_are_visible_at_every_size(size: tuple[int, int]) -> None:
     long = replace(PROPOSED, summary="word " * 3_000)
     rows = look(dialog(long), size).split("\n")
     assert len(rows) <= size[1]
@@ -169,7 +169,7 @@ class Desk(test_session.Desk):
 
 
 @played
-async def test_a_proposal_waits_for_the_answer_and_is_carried_out() -> None:
+async def test_a_proposal_waits_for_the_answer_and_is_then_applied() -> None:
     async with Desk("A summary.", "On.") as desk:
         request_id = await desk.compacting()
         assert desk.session.presenter.activity.phase == "waiting"
@@ -179,7 +179,7 @@ async def test_a_proposal_waits_for_the_answer_and_is_carried_out() -> None:
 
 
 @played
-async def test_a_cancelled_proposal_is_said_once_and_changes_nothing() -> None:
+async def test_a_cancelled_proposal_is_reported_once_and_changes_nothing() -> None:
     async with Desk("A summary.") as desk:
         request_id = await desk.compacting()
         before = desk.bench.engine.messages
@@ -190,7 +190,7 @@ async def test_a_cancelled_proposal_is_said_once_and_changes_nothing() -> None:
 
 
 @played
-async def test_an_interruption_takes_the_dialog_away() -> None:
+async def test_an_interruption_closes_the_dialog() -> None:
     async with Desk("A summary.") as desk:
         request_id = await desk.compacting()
         assert desk.session.interrupt()
@@ -201,7 +201,7 @@ async def test_an_interruption_takes_the_dialog_away() -> None:
 # -------------------------------------------------------------------------------------------------------------- app
 
 
-def test_compact_on_the_screen_is_looked_at_accepted_and_undone(tmp_path: Path) -> None:
+def test_in_the_app_a_compaction_is_reviewed_accepted_and_undone(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         await test_app.sends(pilot, app, "tell")
         await test_app.idle(pilot, app)

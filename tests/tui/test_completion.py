@@ -1,4 +1,4 @@
-"""What can be completed where, with what, and how the menu says it."""
+"""What can be completed where, and how the menu shows it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from agentcli.tui.prompt.popup import shown
         ("@" + "x" * 300, None),
     ],
 )
-def test_what_stands_before_the_cursor_says_what_can_be_completed(typed: str, target: Target | None) -> None:
+def test_the_text_before_the_cursor_decides_what_is_completed(typed: str, target: Target | None) -> None:
     assert target_at(typed + "|rest", len(typed), first_line=True) == target
 
 
@@ -64,7 +64,7 @@ def test_paths_with_blanks_are_quoted() -> None:
     assert mention_of('a"b c') == '@"ab c" '
 
 
-def test_a_folder_goes_on_and_a_file_is_the_end() -> None:
+def test_a_completed_folder_continues_and_a_file_ends_the_completion() -> None:
     menu = file_menu(Target("file", "s", 0), [FileHit("src/", True, (0,)), FileHit("s.py", False, (0,))])
     assert [(one.insert, one.then) for one in menu.candidates] == [("@src/", "go on"), ("@s.py ", "stay")]
 
@@ -79,14 +79,14 @@ def test_commands_that_need_an_argument_are_not_run_without() -> None:
     ]
 
 
-def test_the_menu_of_commands_is_the_registry_with_what_matched_marked() -> None:
+def test_the_menu_of_commands_is_the_registry_with_matches_marked() -> None:
     menu = command_menu(Target("command", "sta", 0), registered_commands)
     first = menu.candidates[0]
     assert (first.label, first.positions) == ("/status", (1, 2, 3))
     assert first.detail
 
 
-def test_arguments_are_helped_with_and_offered() -> None:
+def test_arguments_have_help_and_completions() -> None:
     levels = [("low", "quick"), ("high", "slow"), ("max", "")]
     menu = argument_menu(Target("argument", "", 8, "effort"), registered_commands, lambda _name: levels)
     assert menu is not None
@@ -100,7 +100,7 @@ def test_arguments_are_helped_with_and_offered() -> None:
     assert argument_menu(Target("argument", "", 8, "status"), registered_commands, lambda _name: []) is None
 
 
-def test_everything_hidden_in_a_name_is_shown_one_for_one() -> None:
+def test_every_invisible_character_in_a_name_is_shown_as_one_symbol() -> None:
     hostile = "a\x1b[2J\x07\u202e\u200b\u2066\ufeff\ue000\n\tb\ud800"
     seen = shown(hostile)
     assert len(seen) == len(hostile)
@@ -172,7 +172,7 @@ def executable(path: Path) -> Path:
     return path
 
 
-def test_the_editor_is_the_configured_one_else_a_usual_one(tmp_path: Path) -> None:
+def test_the_editor_is_the_configured_one_or_a_common_one(tmp_path: Path) -> None:
     nano, mine = executable(tmp_path / "bin/nano"), executable(tmp_path / "bin/mine")
     path, cwd = {"PATH": str(tmp_path / "bin")}, tmp_path / "work"
     assert editor_command({**path, "VISUAL": "mine --wait 'a b'", "EDITOR": "nano"}, cwd) == [

@@ -103,7 +103,7 @@ async def test_a_whole_frame_is_what_textual_would_paint(app: Host) -> None:
 
 
 @on_screen
-async def test_any_change_leads_to_the_picture_that_textual_would_paint(app: Host) -> None:
+async def test_any_change_gives_the_frame_that_textual_would_paint(app: Host) -> None:
     compositor = app.screen._compositor
     assert isinstance(compositor, QuickCompositor)
     random_of = random.Random(7)
@@ -130,7 +130,7 @@ async def test_any_change_leads_to_the_picture_that_textual_would_paint(app: Hos
 
 
 @on_screen
-async def test_what_is_written_begins_with_a_move_and_stays_within_the_change(app: Host) -> None:
+async def test_output_begins_with_a_cursor_move_and_stays_within_the_change(app: Host) -> None:
     compositor = app.screen._compositor
     compositor._dirty_regions.clear()
     compositor._dirty_regions.add(Region(0, 10, 5, 1))

@@ -1,4 +1,4 @@
-"""Questions of agentcli's own in the app: a change of model is confirmed, also beside work; the budget is raised."""
+"""agentcli's own questions in the app: confirming a model change, even during work, and raising the budget."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ def asked(**display: str) -> PermissionRequested:
 
 
 def dialog(**display: str) -> ConfirmDialog:
-    # As of the clock of the tests nobody has typed for long.
+    # By the tests' clock the user has not typed for a long time.
     return ConfirmDialog(asked(**display), Palette(), clock=iter(range(10_000)).__next__)  # type: ignore[arg-type]
 
 
-def test_enter_does_it_and_esc_leaves_it_without_stopping_anything() -> None:
+def test_enter_confirms_and_esc_cancels_without_stopping_anything() -> None:
     answers = replies(dialog, "enter", "escape", "y", "n", "down enter")
     assert answers == [Answer("allow"), Answer("deny"), Answer("allow"), Answer("deny"), Answer("deny")]
 
 
-def test_it_says_what_changes_and_what_that_costs() -> None:
+def test_the_question_shows_the_change_and_its_cost() -> None:
     text = "This re-bills 40k tokens, about $0.20, once: the cached context cannot be reused."
     seen = look(dialog(text=text, yes="Change it", no="Do not change it"))
     assert "Change the model to claude-opus-5-5?" in seen
@@ -81,7 +81,7 @@ async def test_a_typed_change_waits_for_the_answer() -> None:
 
 
 @played
-async def test_beside_work_it_is_asked_too_and_a_no_does_not_stop_the_work() -> None:
+async def test_a_question_is_asked_during_work_too_and_a_no_does_not_stop_the_work() -> None:
     async with desk(reply("Long", pause(60), " answer."), "Next.") as d:
         d.send("hi")
         await d.idle()
@@ -96,7 +96,7 @@ async def test_beside_work_it_is_asked_too_and_a_no_does_not_stop_the_work() -> 
 
 
 @played
-async def test_a_question_beside_work_outlives_the_work() -> None:
+async def test_a_question_during_work_stays_open_after_the_work() -> None:
     async with desk(reply("Long", pause(60), " answer."), "Next.") as d:
         d.send("hi")
         await d.idle()
@@ -126,7 +126,7 @@ async def test_the_status_line_follows_the_cache_as_it_goes_cold() -> None:
 
 
 @played
-async def test_at_the_budget_the_session_asks_and_goes_on() -> None:
+async def test_at_the_budget_the_session_asks_and_continues() -> None:
     dear = reply(call("Look"), usage={"input_tokens": 100_000})
     async with Desk(dear, "Done.", tools=[FakeTool()], interactive=True,
                     bounds=Bounds(max_budget_usd=0.15)) as d:  # fmt: skip
@@ -143,7 +143,7 @@ async def test_at_the_budget_the_session_asks_and_goes_on() -> None:
 
 
 @played
-async def test_a_budget_typed_while_work_goes_on_holds_at_once() -> None:
+async def test_a_budget_set_during_work_applies_at_once() -> None:
     async with desk(reply("Long", pause(60), " answer.")) as d:
         d.send("hi")
         await d.idle()
@@ -158,7 +158,7 @@ async def test_a_budget_typed_while_work_goes_on_holds_at_once() -> None:
 # -------------------------------------------------------------------------------------------------- in the whole app
 
 
-def test_the_app_asks_at_the_budget_and_goes_on(tmp_path: Path) -> None:
+def test_the_app_asks_at_the_budget_and_continues(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         await test_app.sends(pilot, app, "look around")
         await test_app.until(pilot, lambda: "The budget of $0.15 is spent ($0.20)." in test_app.shown(app))

@@ -1,4 +1,4 @@
-"""What can be done to the context on its page: pin, drop with the price said first, bring back, read."""
+"""Actions on the context page: pin, drop after showing the price, restore, read."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_p_pins_and_unpins_and_a_sign_shows_it() -> None:
     assert "◆" not in seen
 
 
-def test_with_a_pinned_item_every_row_still_says_whether_it_is_cached() -> None:
+def test_with_a_pinned_item_every_row_still_shows_its_cache_state() -> None:
     context = Context()
     context.pinned.add("r:0")
     seen = look(page(context), size=(80, 24))
@@ -93,13 +93,13 @@ def test_with_a_pinned_item_every_row_still_says_whether_it_is_cached() -> None:
     assert "…" not in seen
 
 
-def test_pinning_twice_fast_is_as_slowly() -> None:
+def test_pinning_twice_quickly_has_the_same_effect_as_slowly() -> None:
     context = Context()
     look(page(context), "p", "p", PAUSE)
     assert context.pinned == set()
 
 
-def test_d_says_the_price_in_one_line_and_enter_confirms() -> None:
+def test_d_shows_the_price_in_one_line_and_enter_confirms() -> None:
     context = Context()
     asked = look(page(context), "d", size=(120, 30))
     assert f"Drop it with its call? That {SAVES}." in asked
@@ -114,7 +114,7 @@ def test_d_says_the_price_in_one_line_and_enter_confirms() -> None:
     assert "3k of 20k tokens" in seen
 
 
-def test_on_a_small_screen_the_question_has_the_room_and_its_price_is_read_before_enter() -> None:
+def test_on_a_small_screen_the_question_and_its_price_are_visible_before_enter() -> None:
     seen = look(page(Context()), "d", size=(40, 10))
     assert f"Drop it with its call? That {SAVES}." in " ".join(seen.split())
     assert seen.splitlines()[-1].endswith("Enter drop it")
@@ -130,14 +130,14 @@ def test_esc_or_moving_on_keeps_the_item_and_the_page() -> None:
     assert answer(page(context), "d", "up") is UNANSWERED
 
 
-def test_what_cannot_be_dropped_says_why_under_the_list() -> None:
+def test_an_item_that_cannot_be_dropped_shows_the_reason_below_the_list() -> None:
     context = Context()
     context.pinned.add("r:0")
     assert "It is pinned. Unpin it first." in look(page(context), "d")
     assert SYSTEM in look(page(context), "down", "d")
 
 
-def test_u_brings_a_dropped_item_back() -> None:
+def test_u_restores_a_dropped_item() -> None:
     context = Context()
     context.left_out |= {"r:0", "c:0"}
     seen = look(page(context), "end", "u", PAUSE, size=(120, 30))
@@ -146,7 +146,7 @@ def test_u_brings_a_dropped_item_back() -> None:
     assert "Left out" not in seen
 
 
-def test_enter_shows_the_text_of_an_item_also_of_a_dropped_one_and_safely() -> None:
+def test_enter_shows_the_escaped_text_of_an_item_even_of_a_dropped_one() -> None:
     context = Context()
     context.left_out |= {"r:0", "c:0"}
     for keys, what in ((("enter",), "All of system"), (("end", "enter"), "All of r:0")):
@@ -155,13 +155,13 @@ def test_enter_shows_the_text_of_an_item_also_of_a_dropped_one_and_safely() -> N
         assert "\x1b" not in seen
 
 
-def test_without_anybody_to_do_it_the_page_is_only_to_look_at() -> None:
+def test_without_a_handler_the_page_is_read_only() -> None:
     seen = look(ContextPage(ITEMS, 20_000, 16_000), "p", "d", "u", "enter")
     assert "drop" not in seen
     assert "pin" not in seen
 
 
-def test_in_the_app_an_item_is_dropped_and_the_status_line_knows(tmp_path: Path) -> None:
+def test_in_the_app_dropping_an_item_updates_the_status_line(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         for prompt in ("tell", "and now?"):
             await test_app.sends(pilot, app, prompt)

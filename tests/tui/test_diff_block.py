@@ -42,7 +42,7 @@ def words(text: str, spans: list[tuple[int, int]]) -> list[str]:
     return [text[start:end] for start, end in spans]
 
 
-def test_one_column_has_numbers_and_signs_and_tells_where_lines_are_left_out() -> None:
+def test_one_column_has_numbers_signs_and_marks_for_omitted_lines() -> None:
     assert screen(diff.unified(DIFF, 60, PALETTE)) == (
         "  1   def head(text, end):\n"
         "  2 -     return text[0:end - 1]\n"
@@ -56,7 +56,7 @@ def test_one_column_has_numbers_and_signs_and_tells_where_lines_are_left_out() -
     )
 
 
-def test_side_by_side_puts_a_line_beside_what_it_became() -> None:
+def test_side_by_side_puts_a_line_beside_its_replacement() -> None:
     assert screen(diff.side_by_side(DIFF, 70, PALETTE)) == (
         "  1   def head(text, end):        │   1   def head(text, end):\n"
         "                                  │   2 +     # The end is exclusive.\n"
@@ -109,7 +109,7 @@ def test_changed_words_with_a_blank_between_them_are_one_stretch() -> None:
     assert (words(old, before), words(new, after)) == (["end"], ["flush now"])
 
 
-def test_lines_are_paired_by_likeness_and_the_rest_shares_rows() -> None:
+def test_lines_are_paired_by_similarity_and_the_rest_shares_rows() -> None:
     old = ["alpha = compute(1)", "gamma = other(3)"]
     new = ["# a new comment", "alpha = compute(2)", "gamma = other(4)", "last"]
     assert pairs(old, new, [0, 1], [2, 3, 4, 5]) == [(None, 2), (0, 3), (1, 4), (None, 5)]
@@ -146,7 +146,7 @@ def test_notes_have_no_number_and_no_sign() -> None:
     assert screen(diff.unified(text, 60, PALETTE)) == expected
 
 
-def test_a_note_between_old_and_new_does_not_tear_them_apart() -> None:
+def test_a_note_between_old_and_new_lines_does_not_separate_them() -> None:
     rows = screen(diff.side_by_side("@@ -1,1 +1,1 @@\n-value = 1\n\\ No newline\n+value = 2", 60, PALETTE))
     assert rows == "1 - value = 1                │ 1 + value = 2\n    No newline"
 
@@ -154,7 +154,7 @@ def test_a_note_between_old_and_new_does_not_tear_them_apart() -> None:
 @pytest.mark.parametrize(
     "text", ["", "\n", "@@", "@@ -1 +1 @@", "@@ -x,y +z @@\n+a", "+a\n-b\n c\nd", "--- a\n+++ b", "\\"]
 )
-def test_text_that_is_hardly_a_diff_is_shown_all_the_same(text: str) -> None:
+def test_text_that_is_barely_a_diff_is_still_shown(text: str) -> None:
     for width in (1, 2, 5, 20, 200):
         diff.unified(text, width, PALETTE)
         diff.side_by_side(text, width, PALETTE)
@@ -201,7 +201,7 @@ def _is_note(line: BlockLine) -> bool:
 
 
 @given(st.text(st.sampled_from("@-+ \\\n1,2ab\x1b\u202e\ud800")), st.integers(1, 120))
-def test_no_text_breaks_it_and_nothing_a_terminal_obeys_gets_through(text: str, width: int) -> None:
+def test_any_text_is_shown_without_control_sequences(text: str, width: int) -> None:
     for lines in (diff.unified(text, width, PALETTE), diff.side_by_side(text, width, PALETTE)):
         for line in lines:
             assert line.strip.cell_length <= width

@@ -141,7 +141,7 @@ def test_wide_screens_show_old_and_new_side_by_side_and_v_changes_it() -> None:
     assert "│" in look(page(), PAUSE, "v", size=(80, 30))
 
 
-def test_f_and_h_go_through_files_and_hunks_and_back() -> None:
+def test_f_and_h_step_through_files_and_hunks_both_ways() -> None:
     where = []
 
     async def steps(host: Host, pilot: Pilot[None]) -> None:
@@ -202,7 +202,7 @@ def test_c_copies_the_diff_of_the_file_and_capital_c_everything_as_git_wrote_it(
     assert source.copied == [PATCH[: PATCH.index("diff --git a/old.txt")], PATCH]
 
 
-def test_untrusted_text_is_neither_obeyed_nor_taken_for_markup() -> None:
+def test_untrusted_text_is_neither_interpreted_nor_treated_as_markup() -> None:
     text = (
         'diff --git "a/\\033[31mred.py" "b/\\033[31mred.py"\n--- "a/\\033[31mred.py"\n+++ "b/\\033[31mred.py"\n'
         "@@ -1 +1,2 @@\n-[bold]a[/bold]\n+\x1b]52;c;AAAA\x07b\u202e\n+\x9b2J[@click=app.quit]x[/]\n"
@@ -215,11 +215,11 @@ def test_untrusted_text_is_neither_obeyed_nor_taken_for_markup() -> None:
     assert "␛[31mred.py" in seen
 
 
-def test_every_size_works_and_leaves_with_escape() -> None:
+def test_every_size_works_and_escape_closes_it() -> None:
     play(page(), through_all_sizes)
 
 
-def test_without_colours_the_signs_say_what_changed() -> None:
+def test_without_colours_signs_show_the_changes() -> None:
     plain = Palette(colours=False)
     source = Source(session=PATCH)
     seen = look(source.page(palette=plain), PAUSE)
@@ -227,7 +227,7 @@ def test_without_colours_the_signs_say_what_changed() -> None:
     assert " 3 +     return text[0:end]" in seen
 
 
-def test_ten_thousand_lines_are_painted_only_where_they_are_looked_at() -> None:
+def test_only_visible_rows_of_ten_thousand_lines_are_painted() -> None:
     count = 10_000
     old = "".join(f"-old line {number}\n" for number in range(count))
     new = "".join(f"+new line {number}\n" for number in range(count))

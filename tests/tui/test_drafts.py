@@ -1,4 +1,4 @@
-"""Drafts that survive a crash, and the form in which drafts are kept."""
+"""Drafts that survive a crash, and their file format."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ def test_a_draft_has_a_form_that_json_can_hold_and_comes_back_whole() -> None:
 
 
 @pytest.mark.parametrize("data", [{}, {"text": 1}, {"text": "x", "pieces": []}, {"pieces": {}}])
-def test_what_is_no_draft_is_refused(data: dict[str, object]) -> None:
+def test_an_invalid_draft_is_refused(data: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="not a draft"):
         Draft.from_dict(data)
 
 
-def test_a_chip_twice_in_the_text_expands_twice_and_one_without_a_piece_stays() -> None:
+def test_a_repeated_chip_expands_twice_and_one_without_content_stays() -> None:
     other = "[Pasted #9: 3 lines]"
     draft = Draft(f"{CHIP}{CHIP}{other}", {CHIP: PastedPiece("ab")})
     assert draft.expanded() == f"abab{other}"
     assert Draft(f"{CHIP}", {CHIP: PastedPiece(f"{CHIP} inside")}).expanded() == f"{CHIP} inside"
 
 
-def test_chips_say_how_much_they_stand_for() -> None:
+def test_chips_show_the_size_of_their_content() -> None:
     assert pasted_chip(1, "a\n" * 120) == "[Pasted #1: 120 lines]"
     assert pasted_chip(2, "a\n" * 1_000 + "b") == "[Pasted #2: 1,001 lines]"
     assert pasted_chip(3, "x" * 2_500) == "[Pasted #3: 2,500 characters]"
@@ -85,7 +85,7 @@ def test_a_killed_process_leaves_its_draft_for_the_next_one(tmp_path: Path) -> N
     assert files(tmp_path / "d") == [".json", ".lock"], "and kept once"
 
 
-def test_a_found_draft_is_safe_even_if_not_taken(tmp_path: Path) -> None:
+def test_a_found_draft_is_kept_even_if_not_used(tmp_path: Path) -> None:
     crashed(tmp_path / "d", "precious")
 
     async def script(pilot: Pilot[None], host: Host) -> None:
@@ -98,7 +98,7 @@ def test_a_found_draft_is_safe_even_if_not_taken(tmp_path: Path) -> None:
     assert DraftStore(tmp_path / "d").load() == Draft("precious")
 
 
-def test_a_found_draft_that_is_sent_is_gone(tmp_path: Path) -> None:
+def test_a_found_draft_is_removed_when_sent(tmp_path: Path) -> None:
     crashed(tmp_path / "d", "precious")
 
     async def script(pilot: Pilot[None], host: Host) -> None:
@@ -111,7 +111,7 @@ def test_a_found_draft_that_is_sent_is_gone(tmp_path: Path) -> None:
     assert files(tmp_path / "d") == []
 
 
-def test_the_newest_of_several_is_given_first_and_old_ones_stay(tmp_path: Path) -> None:
+def test_the_newest_of_several_drafts_is_offered_first_and_old_ones_stay(tmp_path: Path) -> None:
     for number, text in enumerate(("old", "new", "ancient")):
         crashed(tmp_path, text)
         file = next(file for file in tmp_path.glob("*.json") if text in file.read_text())
@@ -130,7 +130,7 @@ def test_the_newest_of_several_is_given_first_and_old_ones_stay(tmp_path: Path) 
     asyncio.run(main())
 
 
-def test_the_draft_of_a_process_that_lives_is_its_own(tmp_path: Path) -> None:
+def test_the_draft_of_a_running_process_is_left_alone(tmp_path: Path) -> None:
     async def main() -> None:
         first, second = DraftStore(tmp_path), DraftStore(tmp_path)
         first.changed(lambda: Draft("mine"))
@@ -171,7 +171,7 @@ def test_it_is_written_a_moment_after_the_last_change_and_not_on_the_loop(tmp_pa
     asyncio.run(main())
 
 
-def test_a_late_write_does_not_bring_back_what_was_sent(tmp_path: Path) -> None:
+def test_a_late_write_does_not_restore_a_sent_prompt(tmp_path: Path) -> None:
     async def main() -> None:
         store = DraftStore(tmp_path)
         store.changed(lambda: FULL)
@@ -202,7 +202,7 @@ def test_a_key_that_was_pasted_into_the_box_is_not_written(tmp_path: Path) -> No
     asyncio.run(scenario())
 
 
-def test_an_emptied_box_leaves_nothing(tmp_path: Path) -> None:
+def test_an_emptied_box_leaves_no_draft(tmp_path: Path) -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "x")
         host.box._parts.drafts.flush()
@@ -213,7 +213,7 @@ def test_an_emptied_box_leaves_nothing(tmp_path: Path) -> None:
     assert files(tmp_path / "d") == []
 
 
-def test_what_is_in_the_box_at_the_end_is_kept_with_its_chips(tmp_path: Path) -> None:
+def test_text_in_the_box_at_exit_is_kept_with_its_chips(tmp_path: Path) -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await paste(pilot, "line\n" * 20)
         await press(pilot, "ctrl+r")
@@ -226,13 +226,13 @@ def test_what_is_in_the_box_at_the_end_is_kept_with_its_chips(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"draft": 1}', b'{"draft": {"text": 1}}', b"\xff\x00" * 99])
-def test_junk_in_the_folder_is_removed_and_not_told(tmp_path: Path, content: bytes) -> None:
+def test_junk_in_the_folder_is_removed_without_a_notice(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "1-ab.json").write_bytes(content)
     assert DraftStore(tmp_path).load() is None
     assert files(tmp_path) == []
 
 
-def test_a_disk_that_fails_is_told(tmp_path: Path) -> None:
+def test_a_disk_failure_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     async def main() -> None:

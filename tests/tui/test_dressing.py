@@ -1,4 +1,4 @@
-"""Which theme is on: by name, by the terminal's background, and what happens when it cannot be read."""
+"""Which theme is active: by name, by the terminal's background, and when a theme cannot be read."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def dressing(tmp_path: Path, setting: str = "auto", **environ: str) -> Dressing:
     return Dressing(theme_folders(tmp_path), setting, {**TERMINAL, **environ})
 
 
-def test_auto_follows_the_background_that_the_terminal_tells(tmp_path: Path) -> None:
+def test_auto_follows_the_background_that_the_terminal_reports(tmp_path: Path) -> None:
     found = dressing(tmp_path)
     assert found.theme.name == "dark"
     found.learn_background((250, 250, 250), light=True)
     assert found.theme.name == "light"
 
 
-def test_a_theme_by_name_stays_whatever_the_terminal_tells(tmp_path: Path) -> None:
+def test_a_named_theme_stays_whatever_the_terminal_reports(tmp_path: Path) -> None:
     found = dressing(tmp_path, "nord")
     found.learn_background((250, 250, 250), light=True)
     assert found.theme.name == "nord"
@@ -36,7 +36,7 @@ def test_a_light_theme_paints_its_own_background_where_the_terminal_may_be_dark(
     assert found.textual.background == "ansi_default"
 
 
-def test_a_broken_theme_is_told_and_the_usual_one_is_on(tmp_path: Path) -> None:
+def test_a_broken_theme_is_reported_and_the_default_one_is_used(tmp_path: Path) -> None:
     (tmp_path / "themes").mkdir()
     (tmp_path / "themes" / "mine.toml").write_text("name = 1")
     found = dressing(tmp_path, "mine")

@@ -1,4 +1,4 @@
-"""The driver in a real terminal: keys in, frames out, and the terminal is always put back in order."""
+"""The driver in a real terminal: keys in, frames out, and the terminal is always restored."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_keys_pastes_and_resizes_reach_the_app_and_garbage_does_not() -> None:
         assert_restored(program)
 
 
-def test_without_a_mouse_no_mouse_is_asked_for() -> None:
+def test_without_a_mouse_no_mouse_reporting_is_requested() -> None:
     with host(mouse=False) as program:
         program.until("ready")
         assert b"\x1b[?1000h" not in program.raw
@@ -196,19 +196,19 @@ def test_a_signal_ends_an_app_that_hangs_and_restores_the_terminal() -> None:
         assert_restored(program)
 
 
-def test_an_app_whose_terminal_is_gone_ends_in_order_and_soon(tmp_path: Path) -> None:
+def test_an_app_whose_terminal_is_gone_ends_soon_and_cleanly(tmp_path: Path) -> None:
     left = tmp_path / "left"
     with host(before=f"sys.argv.append({str(left)!r})") as program:
         program.until("ready")
         os.close(program.slave)
         os.close(program.fd)
         program.fd = program.slave = -1
-        # It is ended after two seconds if it does not end by itself.
+        # It is killed after two seconds if it does not end on its own.
         assert program.process.wait(timeout=10) == 128 + signal.SIGHUP
         assert left.exists()
 
 
-def test_a_crash_restores_the_terminal_before_it_is_told() -> None:
+def test_a_crash_restores_the_terminal_before_it_is_reported() -> None:
     with host() as program:
         program.until("ready")
         program.send("\x1bOR")
@@ -217,7 +217,7 @@ def test_a_crash_restores_the_terminal_before_it_is_told() -> None:
         assert_restored(program)
 
 
-def test_escape_ends_what_hangs_wherever_that_is_and_the_app_goes_on(tmp_path: Path) -> None:
+def test_escape_ends_a_hanging_handler_anywhere_and_the_app_continues(tmp_path: Path) -> None:
     log = tmp_path / "state" / "stuck.log"
     with host(
         before=f"sys.argv.append({str(log)!r}); from agentcli.tui.terminal import watchdog; watchdog.LIMIT = 0.3"
@@ -241,7 +241,7 @@ def stopped(process: subprocess.Popen[bytes]) -> bool:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
 @pytest.mark.parametrize("number", [signal.SIGTSTP, signal.SIGSTOP])
-def test_a_stopped_app_comes_back_as_it_was(number: signal.Signals) -> None:
+def test_a_suspended_app_is_restored(number: signal.Signals) -> None:
     with host() as program:
         program.until("ready")
         program.send("some text")
@@ -263,7 +263,7 @@ def test_a_stopped_app_comes_back_as_it_was(number: signal.Signals) -> None:
         assert_restored(program)
 
 
-def test_a_terminal_that_is_not_read_for_a_while_gets_the_last_state_and_not_the_history() -> None:
+def test_a_terminal_that_stops_reading_gets_only_the_latest_frame_later() -> None:
     with host(columns=100, rows=30) as program:
         program.until("ready")
         program.send("\x1bOS")
@@ -323,7 +323,7 @@ def test_keys_have_the_names_that_bindings_use(data: bytes, key: str, character:
     assert keys(data) == [(key, character)]
 
 
-def test_of_many_moves_of_the_mouse_the_last_is_told_but_every_click() -> None:
+def test_only_the_last_of_many_mouse_moves_is_delivered_but_every_click() -> None:
     moves = b"".join(b"\x1b[<35;%d;2M" % column for column in range(1, 50))
     found = messages(moves + b"\x1b[<0;49;2M\x1b[<32;50;2M\x1b[<32;51;2M\x1b[<0;51;2m\x1b[<64;1;1M\x1b[<64;1;1M")
     assert [(type(event).__name__, event.x) for event in found if isinstance(event, events.MouseEvent)] == [
@@ -351,5 +351,5 @@ def test_a_background_is_light_or_dark() -> None:
         ({"ESCDELAY": "0"}, 0.001),
     ],
 )
-def test_a_lone_escape_is_held_back_shortly(environ: dict[str, str], seconds: float) -> None:
+def test_a_lone_escape_is_delayed_briefly(environ: dict[str, str], seconds: float) -> None:
     assert escape_seconds(environ) == seconds

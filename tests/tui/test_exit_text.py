@@ -1,4 +1,4 @@
-"""The text that the app leaves behind: capped, wrapped, and nothing that a terminal would obey."""
+"""The text that the app leaves behind: capped, wrapped, and without control sequences."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_last_prompt_that_is_no_command_and_its_last_answer_are_kept() -> No
     assert "A notice" in whole
 
 
-def test_a_huge_answer_is_cut_and_says_so() -> None:
+def test_a_huge_answer_is_cut_with_a_note() -> None:
     rows = text([PromptItem(id="p", text="go"), AnswerItem(id="a", text="word\n\n" * 5_000, done=True)]).split("\n")
     assert len(rows) == MOST_ROWS["last"] + 1
     assert rows[-1].startswith("… ")

@@ -1,4 +1,4 @@
-"""When the status line is told how things stand: at once, not too often, and when the cache runs out by itself."""
+"""When the status line is updated: at once, not too often, and when the cache expires."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _facts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facts_module, "facts_of", facts_of)
 
 
-def test_many_changes_in_one_moment_are_shown_at_once_and_once_more() -> None:
+def test_many_simultaneous_changes_are_shown_at_once_and_one_more_time() -> None:
     async def main() -> None:
         shown: list[Facts] = []
         feed = FactsFeed(shown.append)
@@ -62,7 +62,7 @@ def test_many_changes_in_one_moment_are_shown_at_once_and_once_more() -> None:
     run_virtual(main)
 
 
-def test_a_cache_that_runs_out_is_shown_though_nothing_happens() -> None:
+def test_an_expiring_cache_is_shown_even_when_idle() -> None:
     async def main() -> None:
         shown: list[Facts] = []
         feed, engine = FactsFeed(shown.append), Engine(cold_at=300.0)
@@ -79,7 +79,7 @@ def test_a_cache_that_runs_out_is_shown_though_nothing_happens() -> None:
     run_virtual(main)
 
 
-def test_after_a_sleep_of_the_machine_it_is_shown_before_long() -> None:
+def test_after_the_machine_slept_the_status_is_updated_soon() -> None:
     async def main() -> None:
         shown: list[Facts] = []
         feed, engine = FactsFeed(shown.append), Engine(cold_at=300.0)
@@ -93,7 +93,7 @@ def test_after_a_sleep_of_the_machine_it_is_shown_before_long() -> None:
     run_virtual(main)
 
 
-def test_a_closed_feed_shows_nothing_more() -> None:
+def test_a_closed_feed_shows_no_further_updates() -> None:
     async def main() -> None:
         shown: list[Facts] = []
         feed = FactsFeed(shown.append)
@@ -107,7 +107,7 @@ def test_a_closed_feed_shows_nothing_more() -> None:
     run_virtual(main)
 
 
-def test_the_clock_never_goes_backwards() -> None:
+def test_the_clock_never_runs_backwards() -> None:
     clock = SystemClock()
     times = [clock.monotonic() for _look in range(100)]
     assert times == sorted(times)

@@ -1,4 +1,4 @@
-"""What a query means, where it is on painted rows, and what a selection of cells copies."""
+"""What a query means, where its matches are on painted rows, and what a selection of cells copies."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def spots(text: str, wanted: str, width: int = 20, gutter: str = "") -> list[tup
 # --------------------------------------------------------------------------------------------------------- search
 
 
-def test_case_counts_only_when_the_query_has_a_capital() -> None:
+def test_case_matters_only_when_the_query_has_a_capital() -> None:
     assert len(spots("Word word WORD", "word")) == 3
     assert len(spots("Word word WORD", "Word")) == 1
 
 
-def test_nothing_is_searched_for_nothing() -> None:
+def test_an_empty_query_finds_nothing() -> None:
     assert parse_query("") is None
     assert parse_query("  \n ") is None
 
@@ -71,7 +71,7 @@ def test_the_gutter_itself_is_not_found() -> None:
     assert spots("text", "│", gutter="│ ") == []
 
 
-def test_a_block_that_folds_says_when_more_matches_are_folded_away() -> None:
+def test_a_folded_block_reports_hidden_matches() -> None:
     block = Folding(NoticeItem(id="n", text="word\nword\nother"))
     assert hidden_in(block, query("word"), 1)
     assert not hidden_in(block, query("word"), 2)
@@ -79,13 +79,13 @@ def test_a_block_that_folds_says_when_more_matches_are_folded_away() -> None:
     assert not hidden_in(block, query("word"), 1)
 
 
-def test_an_answer_that_lacks_a_word_is_not_laid_out_for_the_search() -> None:
+def test_an_answer_without_the_word_is_not_laid_out_for_the_search() -> None:
     answer = Folding(AnswerItem(id="a", text="some **bold** words"))
     assert query("bold words").may_be_in(answer)
     assert not query("bolder words").may_be_in(answer)
 
 
-def test_stepping_goes_through_all_matches_and_around_the_ends() -> None:
+def test_stepping_visits_all_matches_and_wraps_around() -> None:
     stack = Stack()
     entries = [stack.add(Folding(NoticeItem(id=str(n), text=text))) for n, text in enumerate(["x x", "none", "x"])]
     search = TranscriptSearch(query("x"))
@@ -122,7 +122,7 @@ def test_cells_are_widened_to_whole_characters() -> None:
     assert snap("abcd", 1, 3) == (1, 3)
 
 
-def test_a_word_is_what_one_would_take_to_another_place() -> None:
+def test_a_word_includes_a_whole_path() -> None:
     assert word_at("see src/app.py:12, there", 8) == (4, 17)
     assert word_at("a (b)", 2) == (2, 3)
     assert word_at("a  b", 1) is None
@@ -156,7 +156,7 @@ def test_a_selection_over_blocks_has_blank_lines_where_gaps_were() -> None:
     assert copied(stack, selection) == "rst\n\nsec"
 
 
-def test_a_selection_that_begins_in_a_gap_or_in_the_gutter_begins_with_the_text() -> None:
+def test_a_selection_from_a_gap_or_the_gutter_begins_with_the_text() -> None:
     stack = Stack()
     entry_of(stack, "first")
     second = entry_of(stack, "second")
@@ -165,7 +165,7 @@ def test_a_selection_that_begins_in_a_gap_or_in_the_gutter_begins_with_the_text(
     assert copied(stack, select(second, 0, 0, 1)) == ""
 
 
-def test_blocks_far_away_give_their_source_instead_of_being_laid_out() -> None:
+def test_distant_blocks_give_their_source_without_being_laid_out() -> None:
     stack = Stack()
     entry_of(stack, "first\nlines").lines = None
     entry_of(stack, "second")
@@ -192,7 +192,7 @@ def test_a_row_is_moved_filled_and_cut() -> None:
     assert painted("", [(0, None, MARK)]) == "          "
 
 
-def test_highlights_go_over_what_is_there_and_never_cut_a_wide_character() -> None:
+def test_highlights_cover_existing_text_and_never_split_a_wide_character() -> None:
     assert painted("abcdef", [(1, 3, MARK)]) == "a[bc]def    "
     assert painted("abc", [(1, None, MARK)]) == "a[bc]       "
     assert painted("日本語", [(1, 3, MARK)]) == "[日本]語    "

@@ -1,4 +1,4 @@
-"""Answers that only want to cost time: each look at them costs a bounded piece of work."""
+"""Answers made to cost time: each frame does a bounded amount of work."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNITS = ["a b ", "~", "`", "*", "**a ", "[", "![[](", "> ", "- ", "|a", "<a ", "
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_a_line_without_end_is_laid_out_in_pieces(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_line_is_laid_out_in_pieces(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[int] = []
 
     class Counting(MarkdownDocument):
@@ -38,7 +38,7 @@ def test_a_line_without_end_is_laid_out_in_pieces(unit: str, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_the_plain_front_end_prints_a_line_without_end_in_pieces(unit: str) -> None:
+def test_plain_mode_prints_an_endless_line_in_pieces(unit: str) -> None:
     text = (unit * 60_000)[:60_000]
     cutter, renderer = MarkdownCutter(), Renderer(colours=False)
     parts = []

@@ -1,4 +1,4 @@
-"""Opening and folding everything leaves the line one looks at where it is, whichever end a block folds to."""
+"""Opening and folding everything keeps the top line in place, whichever end a block folds to."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_the_end_of_a_long_output_stays_at_the_top_when_all_of_it_is_opened_and_
     assert "more lines above" in top(conversation, view)
 
 
-def test_the_beginning_of_a_long_result_stays_too() -> None:
+def test_the_beginning_of_a_long_result_keeps_its_place_too() -> None:
     text = "\n".join(f"line {number}" for number in range(300))
     tool = ToolItem(id="t", name="Read", title="Read x", status="failed", output=text)
     conversation, view = made(tool, *(NoticeItem(id=f"n{number}", text="x") for number in range(30)))
@@ -91,7 +91,7 @@ def test_the_beginning_of_a_long_result_stays_too() -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_a_line_that_is_shown_both_ways_stays(seed: int) -> None:
+def test_a_line_visible_folded_and_unfolded_keeps_its_place(seed: int) -> None:
     rng = random.Random(seed)
     items = [
         AnswerItem(id=f"i{n}", text=f"{rng.randrange(4)} {rng.randrange(4)} {rng.randrange(1, 40)}") for n in range(20)
@@ -111,7 +111,7 @@ def test_a_line_that_is_shown_both_ways_stays(seed: int) -> None:
             assert after == before
 
 
-def test_nothing_to_fold_and_an_empty_conversation_are_survived() -> None:
+def test_nothing_to_fold_and_an_empty_conversation_are_handled() -> None:
     conversation, view = made()
     view.keep_line(conversation.toggle_details)
     assert conversation.details

@@ -1,4 +1,4 @@
-"""The view follows the end until somebody scrolls: whatever becomes taller or lower around it, and in which order."""
+"""The view follows the end until the user scrolls, through any order of size changes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def lines(count: int, first: int) -> list[Operation]:
     return [Add(NoticeItem(id=f"n{number}", text=f"line {number}")) for number in range(first, first + count)]
 
 
-def test_a_box_that_gets_lower_in_the_moment_something_comes_does_not_end_following() -> None:
+def test_a_box_that_shrinks_while_text_arrives_does_not_end_following() -> None:
     async def test(app: Host, pilot: Pilot[None]) -> None:
         app.box.styles.height = 4
         app.transcript.apply(lines(50, 0))
@@ -77,7 +77,7 @@ def test_a_box_that_gets_lower_in_the_moment_something_comes_does_not_end_follow
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_following_survives_any_order_of_heights_widths_and_news(seed: int) -> None:
+def test_following_survives_any_order_of_resizes_and_new_text(seed: int) -> None:
     rng = random.Random(seed)
 
     async def test(app: Host, pilot: Pilot[None]) -> None:
@@ -128,7 +128,7 @@ def test_the_top_row_stays_while_heights_change(seed: int) -> None:
     with_host(test)
 
 
-def test_a_taller_view_that_comes_to_the_end_follows_again() -> None:
+def test_a_taller_view_that_reaches_the_end_follows_again() -> None:
     async def test(app: Host, pilot: Pilot[None]) -> None:
         app.box.styles.height = 10
         app.transcript.apply(lines(50, 0))

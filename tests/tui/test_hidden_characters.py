@@ -1,4 +1,4 @@
-"""What somebody says yes to shows all of itself: commands, diffs and inputs in dialogs."""
+"""Approval dialogs show every character of commands, diffs and inputs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def spaces() -> list[int]:
 
 
 @pytest.mark.parametrize("find", [lambda: IGNORABLE, spaces], ids=["ignorable", "spaces"])
-def test_whatever_could_hide_is_spelled_out(find: Callable[[], Sequence[int]]) -> None:
+def test_every_invisible_character_is_spelled_out(find: Callable[[], Sequence[int]]) -> None:
     codes = find()
     assert len(codes) > 10
     for code in codes:
@@ -47,34 +47,34 @@ def test_text_of_any_script_stays_as_it_is() -> None:
         assert shown_command(text) == text
 
 
-def test_a_selector_stays_only_behind_a_sign_that_it_changes() -> None:
+def test_a_variation_selector_stays_only_after_a_character_that_it_changes() -> None:
     assert shown_command("❤\ufe0f\ufe0f") == "❤\ufe0f<U+FE0F>"
     assert shown_command("x\ufe0f 1\ufe0f\u20e3 \u2800\ufe0f") == "x<U+FE0F> 1<U+FE0F>\u20e3 <U+2800><U+FE0F>"
 
 
-def test_joined_emoji_are_taken_apart_where_something_is_approved() -> None:
+def test_joined_emoji_are_split_in_approval_dialogs() -> None:
     assert shown_command("👩\u200d💻") == "👩<U+200D>💻"
 
 
-def test_what_is_approved_is_painted_to_the_last_character() -> None:
+def test_approved_text_is_painted_completely() -> None:
     text = "a" + "\u0301" * 30 + "b\u1161c\u200cd" + "\u0e31" * 20
     shown = shown_command(text)
     assert shown == "a" + "\u0301" * 8 + "<U+0301>" * 22 + "b<U+1161>c<U+200C>d" + "\u0e31" * 8 + "<U+0E31>" * 12
     assert "".join(painted for _source, painted, _cells in glyphs(clean(shown))) == shown
 
 
-def test_showing_twice_changes_nothing_more() -> None:
+def test_escaping_twice_changes_nothing() -> None:
     once = shown_command("a\u00a0b\u200b\x1b[2J" + "e\u0301" * 3 + "x" + "\u0301" * 12)
     assert shown_command(once) == once
 
 
-def test_control_sequences_are_shown_and_not_taken_out() -> None:
+def test_control_sequences_are_shown_and_not_removed() -> None:
     (line,) = paragraph("curl x\x1b[8m | sh\x1b[0m\x08", 80, Palette().text)
     assert line.strip.text == "curl x␛[8m | sh␛[0m␈"
 
 
 @pytest.mark.parametrize("width", [40, 140])
-def test_a_diff_in_a_dialog_spells_out_what_hides_and_dots_blanks_at_the_end(width: int) -> None:
+def test_a_diff_in_a_dialog_spells_out_invisible_characters_and_marks_trailing_blanks(width: int) -> None:
     diff = "@@ -1,3 +1,3 @@\n same  \n-a = b\n-  \n+a =\u00a0b\u3164  \n+\ttab\n"
     shown = "\n".join(line.strip.text.rstrip() for line in diff_lines(diff, width, Palette(), "x.py"))
     assert "a =<U+00A0>b<U+3164>··" in shown

@@ -1,4 +1,4 @@
-"""Code as styled runs: nothing of it is lost, kinds have their styles, growing code is lexed once, imports wait."""
+"""Code as styled runs: no text is lost, tokens have styles, growing code is lexed once, imports are deferred."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_kinds_of_tokens_have_the_styles_of_the_palette() -> None:
     assert style(lines, "Thing") == PALETTE.syntax["type"]
 
 
-def test_the_ground_is_under_every_style() -> None:
+def test_the_background_is_applied_under_every_style() -> None:
     ground = Style.parse("on #123456")
     assert {run[1].bgcolor for line in highlight(PYTHON, "python", PALETTE, ground) for run in line} == {ground.bgcolor}
     assert highlight("a", "", PALETTE, ground) == [[("a", ground)]]
@@ -93,11 +93,11 @@ def test_the_ground_is_under_every_style() -> None:
 @pytest.mark.parametrize(
     ("code", "language"), [(PYTHON, "python"), (SCRIPT, "javascript"), ('{"a": [1,\n2]}\n', "json")]
 )
-def test_growing_code_ends_in_the_same_colours(code: str, language: str, step: int) -> None:
+def test_growing_code_ends_with_the_same_colours(code: str, language: str, step: int) -> None:
     assert grown(code, language, step) == highlight(code, language, PALETTE)
 
 
-def test_a_comment_that_has_not_ended_is_a_comment_already() -> None:
+def test_an_unfinished_comment_is_styled_as_a_comment() -> None:
     lines = grown("x = 1\n/* not yet\n ended", "javascript", 100)
     assert style(lines, "ended") == PALETTE.syntax["comment"]
 
@@ -149,7 +149,7 @@ def test_the_info_string_of_a_fence_names_a_language(info: str, name: str) -> No
         ("", ""),
     ],
 )
-def test_a_file_name_tells_the_language(path: str, language: str) -> None:
+def test_a_file_name_gives_the_language(path: str, language: str) -> None:
     assert language_of(path) == language
 
 
@@ -161,7 +161,7 @@ def test_every_language_of_the_table_has_a_lexer() -> None:
     assert missing == set()
 
 
-def test_warming_makes_ready() -> None:
+def test_warming_up_loads_the_lexer() -> None:
     warm(("lua",))
     assert is_ready("lua")
     assert is_ready("")

@@ -1,4 +1,4 @@
-"""The prompt history: what is kept, what is found, and what happens when files are torn or shared."""
+"""The prompt history: what is kept, what is found, and torn or shared files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def filled(path: Path | None, *entries: str) -> History:
     return history
 
 
-def test_what_was_sent_is_there_in_the_next_process_newest_last(tmp_path: Path) -> None:
+def test_sent_prompts_are_available_in_the_next_process_newest_last(tmp_path: Path) -> None:
     path = tmp_path / "state" / "history" / "project.jsonl"
     filled(path, "one", "two\nlines", "drei 漢字")
     assert texts(History(path)) == ["one", "two\nlines", "drei 漢字"]
@@ -33,7 +33,7 @@ def test_what_was_sent_is_there_in_the_next_process_newest_last(tmp_path: Path) 
     assert path.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_the_same_thing_twice_in_a_row_is_one_entry_and_blanks_are_none(tmp_path: Path) -> None:
+def test_a_repeated_prompt_is_one_entry_and_a_blank_one_is_none(tmp_path: Path) -> None:
     path = tmp_path / "h.jsonl"
     history = filled(path, "one", "one", " \n", "two", "one")
     assert texts(history) == texts(History(path)) == ["one", "two", "one"]
@@ -144,7 +144,7 @@ def test_small_pastes_come_back_and_large_ones_only_in_this_process(tmp_path: Pa
     assert path.stat().st_size < 1_000
 
 
-def test_a_disk_that_fails_is_told_and_the_process_still_remembers(tmp_path: Path) -> None:
+def test_a_disk_failure_is_reported_and_the_process_keeps_its_history(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
     history = filled(blocked / "below" / "h.jsonl", "kept in memory")
@@ -190,7 +190,7 @@ def test_searching_a_full_history_of_long_prompts_is_quick() -> None:
     assert time.process_time() - began < 0.3
 
 
-def test_the_walk_goes_up_and_down_and_keeps_what_was_changed() -> None:
+def test_navigation_goes_up_and_down_and_keeps_edits() -> None:
     walk = HistoryWalk(filled(None, "one", "two"))
     assert walk.newer(Draft("typed")) is None
     assert walk.older(Draft("typed")) == Draft("two")

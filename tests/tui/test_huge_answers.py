@@ -1,4 +1,4 @@
-"""Answers that are huge in one way or another: what is shown of them, and that no look at them does too much."""
+"""Huge answers: what is shown of them, and that no frame does too much work."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def shown(text: str, width: int = 80) -> list[str]:
     return [line.strip.text.rstrip() for line in render_markdown(text, width, Palette())]
 
 
-def test_a_table_of_thousands_of_columns_shows_the_first_and_says_how_many_more() -> None:
+def test_a_table_of_thousands_of_columns_shows_the_first_and_counts_the_rest() -> None:
     rows = shown(table(2_000, 2))
     assert rows[0] == "c0: v0.0"
     assert rows[59] == "c59: v0.59"
@@ -28,7 +28,7 @@ def test_a_table_of_thousands_of_columns_shows_the_first_and_says_how_many_more(
     assert shown(table(61, 1))[-1] == "… 1 more column"
 
 
-def test_a_table_with_as_many_columns_as_a_wide_screen_has_room_for_is_whole() -> None:
+def test_a_table_that_fits_a_wide_screen_shows_all_columns() -> None:
     assert not any("more column" in row for row in shown(table(60, 2)))
 
 
@@ -51,9 +51,7 @@ def streamed(text: str, step: int) -> list[str]:
 
 
 @pytest.mark.parametrize("name", HUGE)
-def test_a_huge_block_is_shown_whole_and_in_order_and_never_parsed_whole(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_huge_block_is_shown_completely_but_parsed_in_parts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[int] = []
 
     class Counted(MarkdownDocument):
@@ -77,11 +75,11 @@ def test_every_part_of_a_huge_table_has_its_header() -> None:
     assert not any("|" in row for row in rows)
 
 
-def test_a_huge_list_goes_on_as_a_list() -> None:
+def test_a_huge_list_continues_as_a_list() -> None:
     assert all(row.strip(" ◆")[0] in "•◦▪" for row in streamed(HUGE["nested"], 5_000))
 
 
-def test_definitions_of_links_are_known_however_many_there_are() -> None:
+def test_any_number_of_link_definitions_is_resolved() -> None:
     definitions = "".join(f"[name{number}]: https://example.com/{number}\n" for number in range(600))
     flow = Flow(80, Palette())
     flow.feed(definitions + "\n[name0] and [name599]\n")
@@ -89,7 +87,7 @@ def test_definitions_of_links_are_known_however_many_there_are() -> None:
     assert len(flow.references) == 600
 
 
-def test_long_code_in_a_list_is_not_torn_apart() -> None:
+def test_long_code_in_a_list_is_not_split() -> None:
     text = "1. Make a file:\n   ```\n" + "".join(f"   value {number}\n" for number in range(600)) + "   ```\n\nend\n"
     rows = streamed(text, 5_000)
     assert not any("```" in row for row in rows)

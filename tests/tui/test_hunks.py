@@ -1,4 +1,4 @@
-"""Merging some of a change's hunks, and the review in which a person picks them."""
+"""Applying some hunks of a change, and the review in which the user picks them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_all_hunks_make_the_new_text_and_none_the_old_one(pair: tuple[str, str])
 
 
 @given(texts(), st.data())
-def test_any_choice_of_hunks_changes_their_lines_and_no_others(pair: tuple[str, str], data: st.DataObject) -> None:
+def test_any_selection_of_hunks_changes_only_their_lines(pair: tuple[str, str], data: st.DataObject) -> None:
     old, new = pair
     hunks = split(old, new)
     accepted = {hunk.number for hunk in hunks if data.draw(st.booleans())}
@@ -75,7 +75,7 @@ def test_rejecting_the_rest_later_gives_the_same_as_rejecting_it_at_once(pair: t
 
 @given(texts(), st.data())
 def test_a_narrowed_edit_does_the_accepted_hunks_only(pair: tuple[str, str], data: st.DataObject) -> None:
-    """Whatever stands around the piece that is replaced, and however often; for the tool itself does it."""
+    """With any text around any number of replaced pieces, since the tool itself makes the change."""
     old, new = pair
     above, below = (data.draw(st.sampled_from(["", "top\n", "a\nb\n", "\nb"])) for _ in range(2))
     present = above + old + below
@@ -96,7 +96,7 @@ def test_a_narrowed_edit_does_the_accepted_hunks_only(pair: tuple[str, str], dat
     try:
         found = narrowed(name, input, present, hunks, accepted)
     except ValueError:
-        # There are choices that no edit can say, in texts that repeat themselves; the review then says so.
+        # In repetitive texts some choices cannot be expressed as an edit; the review then reports that.
         assert 0 < len(accepted) < len(hunks)
         return
     if accepted == {hunk.number for hunk in hunks}:
@@ -122,7 +122,7 @@ def test_no_line_is_shown_in_two_hunks(pair: tuple[str, str]) -> None:
 
 
 @given(texts())
-def test_the_hunks_are_the_lines_of_the_diff_that_was_asked_about(pair: tuple[str, str]) -> None:
+def test_the_hunks_have_the_lines_of_the_diff_in_the_question(pair: tuple[str, str]) -> None:
     # A lone carriage return is a line end only where there is no other.
     old, new = (text.replace("\r\n", "\n").replace("\r", "\r\n") for text in pair)
     asked_about = str(diff_display("f", old, new)["diff"])
@@ -211,7 +211,7 @@ def test_a_piece_without_a_line_end_changes_no_line_but_its_own() -> None:
     assert narrow("Edit", input, present, {1}) == {**input, "new_string": "two\nthree\nfour\nfive\n6"}
 
 
-def test_of_all_places_where_something_is_replaced_some_can_be_left() -> None:
+def test_some_of_several_replacements_can_be_rejected() -> None:
     present = "x = 1\n\n\n\nx = 1\n\n\n\nx = 1\n"
     input = {"file_path": "f", "old_string": "x", "new_string": "y", "replace_all": True}
     found = narrow("Edit", input, present, {1})
@@ -223,7 +223,7 @@ def test_a_write_of_a_new_file_is_one_hunk() -> None:
     assert len(split(*texts_of("Write", {"file_path": "f", "content": OLD}, ""))) == 1
 
 
-def test_an_edit_that_does_not_find_its_place_says_so() -> None:
+def test_an_edit_without_a_match_is_reported() -> None:
     for present, old in (("a\na\n", "a"), ("b", "a"), ("b", "")):
         with pytest.raises(ValueError, match=r"old_string is empty|not there as it was"):
             texts_of("Edit", {"old_string": old, "new_string": "c"}, present)
@@ -248,7 +248,7 @@ def test_edits_that_build_on_one_another_are_one_change_of_the_file_and_can_be_n
     assert narrow("MultiEdit", input, present, {0, 1, 2}) is input
 
 
-def test_what_is_no_text_in_the_file_is_never_put_into_an_input() -> None:
+def test_undecodable_bytes_of_the_file_never_enter_an_input() -> None:
     present = "a\n\udcff\nb\nc\nd\ne\n"
     input = {
         "file_path": "f",
@@ -258,7 +258,7 @@ def test_what_is_no_text_in_the_file_is_never_put_into_an_input() -> None:
     assert [edit["old_string"] for edit in found["edits"]] == ["e\n"]
 
 
-def test_the_model_is_told_what_was_rejected_and_nothing_when_nothing_was() -> None:
+def test_the_model_is_notified_of_rejected_hunks_only() -> None:
     hunks = split(OLD, NEW)
     assert verdict(hunks, {0, 1, 2}) == ""
     told = verdict(hunks, {0, 2})
@@ -269,13 +269,13 @@ def test_the_model_is_told_what_was_rejected_and_nothing_when_nothing_was() -> N
     assert verdict(hunks[:1], set()).startswith("I reviewed this change and rejected it.")
 
 
-def test_what_the_model_is_told_has_a_limit() -> None:
+def test_the_notice_to_the_model_has_a_limit() -> None:
     old = "".join(f"{number}\n" for number in range(10)) + "x" * 30_000 + "\n"
     new = old.replace("0\n", "zero\n", 1).replace("x", "y")
     assert len(verdict(split(old, new), {0})) < 9_000
 
 
-def test_very_long_texts_are_compared_in_time() -> None:
+def test_very_long_texts_are_compared_quickly() -> None:
     old = [f"row {number % 50}\n" for number in range(6_000)]
     new = [*old[:100], "first\n", *old[100:5_900], "last\n", *old[5_900:]]
     assert merge("".join(old), "".join(new), {hunk.number for hunk in split("".join(old), "".join(new))}) == "".join(
@@ -310,7 +310,7 @@ def answers(*scripts: str, of: Callable[[], HunkReview] = review) -> list[Any]:
     return replies(of, *scripts)
 
 
-def test_every_hunk_is_shown_with_what_becomes_of_it() -> None:
+def test_every_hunk_is_shown_with_its_state() -> None:
     assert look(review(), (50, 40), "n") == (
         "─── Which of these hunks? ───────────── src/a.py ─\n"
         "  1✗   2✓   3✓\n"
@@ -344,11 +344,11 @@ def test_every_hunk_is_shown_with_what_becomes_of_it() -> None:
     )
 
 
-def test_done_with_all_accepted_is_a_plain_yes_and_esc_no_answer() -> None:
+def test_accepting_all_hunks_is_a_plain_yes_and_esc_gives_no_answer() -> None:
     assert answers("end enter", "y y y end enter", "n k y end enter", "n n escape") == [Answer("allow")] * 3 + [None]
 
 
-def test_only_what_was_accepted_happens_and_the_model_is_told_of_the_rest() -> None:
+def test_only_accepted_hunks_are_applied_and_rejected_ones_are_reported_to_the_model() -> None:
     found = answers("y n y end enter", "j space end enter", "y d end enter", "n d up up up a end enter")
     wanted = [merge(OLD, NEW, {0, 2}), merge(OLD, NEW, {0, 2}), merge(OLD, NEW, {0})]
     assert [answer.updated_input for answer in found] == [*({**EDIT, "new_string": text} for text in wanted), None]
@@ -389,7 +389,7 @@ def test_a_write_of_a_new_file_is_all_or_nothing(tmp_path: Path) -> None:
     assert "  1 Apply the hunk" in look(review("Write", input), (80, 40))
 
 
-def test_a_file_that_cannot_be_compared_says_why_and_goes_back(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_compared_shows_the_reason_and_returns(tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(bytes(range(256)))
     for name in ("a.bin", "."):
         text = look(review("Write", {"file_path": str(tmp_path / name), "content": "x"}))
@@ -403,13 +403,13 @@ def test_a_file_that_has_changed_meanwhile_is_not_reviewed(folder: Path) -> None
     assert "cannot be shown in hunks: the text to replace is not there as it was" in look(review(), (120, 30))
 
 
-def test_the_file_is_the_one_that_the_tool_takes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_compared_file_is_the_one_that_the_tool_edits(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(folder / "src"))
     for path in ("~/a.py", "nowhere/../src/a.py"):
         assert "Apply all 3 hunks" in look(review(input={**EDIT, "file_path": path}))
 
 
-def test_a_click_on_a_hunk_turns_it_over() -> None:
+def test_a_click_on_a_hunk_toggles_it() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         top = host.screen.query_one("#sheet").region.y
         await pilot.click(offset=(8, top + 1))
@@ -419,7 +419,7 @@ def test_a_click_on_a_hunk_turns_it_over() -> None:
     play(review(), script)
 
 
-def test_many_hunks_and_small_screens_keep_the_current_one_in_sight(folder: Path) -> None:
+def test_the_current_hunk_stays_visible_with_many_hunks_and_small_screens(folder: Path) -> None:
     old = "".join(f"line {number}\n" for number in range(400))
     new = "".join(f"line {number}\n" if number % 10 else f"LINE {number}\n" for number in range(400))
     (folder / "a").write_text(old)

@@ -1,4 +1,4 @@
-"""Bytes of the terminal: keys, pastes and replies are told apart, and garbage is never typed."""
+"""Terminal input: keys, pastes and replies are distinguished, and garbage is never typed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def joined(found: list[Token]) -> list[Token]:
     return whole
 
 
-def test_text_is_text_with_its_control_keys() -> None:
+def test_text_and_control_keys_are_decoded() -> None:
     assert read("héllo 日本 👍🏽\r\x03\x7f".encode()) == [TypedText("héllo 日本 👍🏽\r\x03\x7f")]
 
 
@@ -95,13 +95,13 @@ def test_a_sequence_is_found_however_it_is_split(sequence: str) -> None:
     ]
 
 
-def test_keys_with_alt_are_sequences_of_two() -> None:
+def test_keys_with_alt_are_sequences_of_two_characters() -> None:
     expected = [Sequence("\x1bb"), Sequence("\x1b\r"), Sequence("\x1b\x7f"), Sequence("\x1bé")]
     assert read(b"\x1bb\x1b\r\x1b\x7f\x1b\xc3\xa9") == expected
 
 
 @pytest.mark.parametrize("key", ["\x1bO", "\x1b]", "\x1bP", "\x1b_"])
-def test_what_could_begin_a_string_is_a_key_with_alt_when_nothing_follows(key: str) -> None:
+def test_a_possible_string_start_is_an_alt_key_when_nothing_follows(key: str) -> None:
     source = InputFilter(ESCAPE_SECONDS)
     assert source.feed(key.encode(), 0.0) == []
     assert source.tick(AMBIGUOUS_SECONDS) == [Sequence(key)]
@@ -112,7 +112,7 @@ def test_what_could_begin_a_string_is_a_key_with_alt_when_nothing_follows(key: s
     "half",
     [b"\x1b[", b"\x1b[1;", b"\x1b[<35;1", b"\x1b[?2026;2$", b"\x1b]11;rgb:00", b"\x1bP1$r", b"\x1b[M a", b"\x1b_G"],
 )
-def test_a_half_sequence_is_waited_for_and_then_dropped(half: bytes) -> None:
+def test_an_incomplete_sequence_is_waited_for_and_then_dropped(half: bytes) -> None:
     source = InputFilter(ESCAPE_SECONDS)
     assert source.feed(half, 0.0) == []
     assert source.deadline == SEQUENCE_SECONDS
@@ -120,13 +120,13 @@ def test_a_half_sequence_is_waited_for_and_then_dropped(half: bytes) -> None:
     assert source.feed(b"ok", 1.0) == [TypedText("ok")]
 
 
-def test_a_half_sequence_gives_way_to_a_key() -> None:
+def test_an_incomplete_sequence_is_dropped_for_a_key() -> None:
     assert read(b"\x1b[12\x03") == [TypedText("\x03")]
     assert read(b"\x1b]11;rgb:\x03a") == [TypedText("\x03a")]
     assert read(b"\x1b[12\x1b[A") == [Sequence("\x1b[A")]
 
 
-def test_the_rest_of_a_sequence_that_comes_too_late_is_no_text() -> None:
+def test_the_late_rest_of_a_sequence_is_no_text() -> None:
     source = InputFilter(ESCAPE_SECONDS)
     source.feed(b"\x1b", 0.0)
     assert source.tick(ESCAPE_SECONDS) == [Escape()]
@@ -158,7 +158,7 @@ def test_the_rest_of_a_sequence_that_comes_too_late_is_no_text() -> None:
         (b"\x1b[1;2R", Sequence("\x1b[1;2R")),  # Shift+F3
     ],
 )
-def test_replies_of_the_terminal_are_known(data: bytes, token: Token) -> None:
+def test_replies_of_the_terminal_are_recognised(data: bytes, token: Token) -> None:
     for cut in range(1, len(data)):
         assert read(data[:cut], data[cut:]) == [token]
 
@@ -196,7 +196,7 @@ def test_the_end_of_a_paste_is_found_however_it_is_split() -> None:
     assert read(*(data[index : index + 1] for index in range(len(data)))) == [Pasted("日本"), TypedText("y")]
 
 
-def test_control_sequences_in_a_paste_are_taken_out() -> None:
+def test_control_sequences_in_a_paste_are_removed() -> None:
     assert read(b"\x1b[200~\x1b[31mred\x1b[0m\x00\x07 \x9b \xff\x1b]0;t\x07.\x1b[201~") == [
         Pasted("red \ufffd \ufffd.")
     ]
@@ -214,7 +214,7 @@ def test_a_paste_that_never_ends_is_delivered_after_a_pause() -> None:
     assert source.feed(b"\r", 3.0) == [TypedText("\r")]
 
 
-def test_the_rest_of_a_paste_that_paused_is_still_no_typing() -> None:
+def test_the_rest_of_a_paused_paste_is_not_treated_as_typing() -> None:
     source = InputFilter(ESCAPE_SECONDS)
     source.feed(b"\x1b[200~rm ", 0.0)
     source.tick(PASTE_SECONDS)
@@ -262,7 +262,7 @@ def test_no_input_raises_or_leaves_anything_waiting_for_ever(data: bytes, chance
 @given(
     st.lists(st.sampled_from(["a", "日", "\x1b[A", "\x1bOP", "\x1bb", "\x1b[<0;1;1M", "\r", "\x1b[97;5u"]), max_size=30)
 )
-def test_keys_come_out_as_they_went_in(keys: list[str]) -> None:
+def test_keys_are_decoded_as_sent(keys: list[str]) -> None:
     data = "".join(keys).encode()
     whole = read(data)
     assert "".join(token.text for token in whole if isinstance(token, TypedText | Sequence)) == "".join(keys)

@@ -1,4 +1,4 @@
-"""The prompt before the app: it looks right, loses nothing and leaves the terminal as it was."""
+"""The prompt before the app: it looks right, loses nothing and restores the terminal."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def text_of(typed: bytes) -> str:
     return "".join(line.characters)
 
 
-def test_the_box_stands_at_the_bottom() -> None:
+def test_the_box_is_at_the_bottom() -> None:
     assert painted(b"") == ("────────────────────── plan ──\n❯ Ask\n──────────────────────────────\nmodel · ~/project")
 
 
@@ -44,7 +44,7 @@ def test_a_low_window_has_no_lower_rule() -> None:
     assert painted(b"hi", 24, 10) == "──────────────── plan ──\n❯ hi\nmodel · ~/project"
 
 
-def test_what_is_typed_is_echoed_and_wraps() -> None:
+def test_typed_text_is_echoed_and_wraps() -> None:
     assert painted("日本語 and then some more text that wraps".encode()).splitlines()[1:-2] == [
         "❯ 日本語 and then some more te",
         "  xt that wraps",
@@ -97,15 +97,15 @@ def test_the_echo_edits_as_the_app_will(typed: str, text: str) -> None:
     ("typed", "code"),
     [(b"\x03", None), (b"\x03\x03", 130), (b"\x04\x04", 0), (b"\x03a\x03", None), (b"ab\x04\x04", None)],
 )
-def test_leaving_takes_the_same_key_twice(typed: bytes, code: int | None) -> None:
+def test_quitting_takes_the_same_key_twice(typed: bytes, code: int | None) -> None:
     assert EchoedLine().feed(typed) == code
 
 
-def test_leaving_is_announced() -> None:
+def test_quitting_is_announced() -> None:
     assert painted(b"abc\x03").splitlines()[-1] == "Press Ctrl+C again to quit"
 
 
-def test_a_paste_of_megabytes_is_not_drawn_whole_and_costs_little() -> None:
+def test_a_paste_of_megabytes_is_drawn_only_in_part_and_quickly() -> None:
     line, painter = EchoedLine(), Painter(LOOK)
     began = time.process_time()
     for piece in (b"\x1b[200~", *[b"pasted text \r" * 5000] * 80, b"\x1b[201~", b"x\x7f"):
@@ -126,7 +126,7 @@ def test_no_input_and_no_size_breaks_the_picture(typed: bytes, columns: int, row
 # ------------------------------------------------------------------------------------------------------------ look
 
 
-def test_a_look_comes_back_as_it_was_saved(tmp_path: Path) -> None:
+def test_a_saved_look_is_restored(tmp_path: Path) -> None:
     look = DEFAULT_LOOK | {"rule": "38;2;1;2;3", "status_text": "opus · 日本"}
     path = tmp_path / "cache" / "instant.json"
     save_look(str(path), look)
@@ -138,7 +138,7 @@ def test_a_look_comes_back_as_it_was_saved(tmp_path: Path) -> None:
     "content",
     [b"", b"[]", b"{", b"\xff\xfe", b"[" * 8000, b'"x"', b"null"],
 )
-def test_a_broken_look_is_the_usual_one(tmp_path: Path, content: bytes) -> None:
+def test_a_broken_saved_look_falls_back_to_the_default(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "instant.json"
     path.write_bytes(content)
     assert load_look(str(path)) == DEFAULT_LOOK
@@ -147,7 +147,7 @@ def test_a_broken_look_is_the_usual_one(tmp_path: Path, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("value", ["1m\x1b]0;x\x07", "1;", "x", "1;2;3\n", 5, None, ["1"], "1234", "5" * 400])
-def test_a_hostile_look_changes_nothing(tmp_path: Path, value: object) -> None:
+def test_a_hostile_saved_look_changes_nothing(tmp_path: Path, value: object) -> None:
     path = tmp_path / "instant.json"
     path.write_text(json.dumps({"rule": value, "unknown": "1"}))
     assert load_look(str(path)) == DEFAULT_LOOK
@@ -166,7 +166,7 @@ def test_without_colours_the_other_styles_stay(numbers: str, kept: str) -> None:
 # -------------------------------------------------------------------------------------------------- in a terminal
 
 
-def test_an_answer_that_comes_after_the_end_is_not_left_to_the_shell() -> None:
+def test_a_late_terminal_reply_is_not_left_to_the_shell() -> None:
     def answer(data: bytes) -> bytes:
         return b"\x1b]11;rgb:0/0/0\x07" if b"\x1b[?1049l" in data else b""
 
@@ -233,7 +233,7 @@ def test_all_bytes_are_handed_over_in_order_and_modes_stay_on() -> None:
         assert termios.tcgetattr(program.slave) == program.attributes_before
 
 
-def test_esc_alone_stays_a_key_of_its_own_whatever_is_typed_after_it() -> None:
+def test_esc_stays_a_separate_key_whatever_is_typed_after_it() -> None:
     body = (
         "import time\n"
         "while not started._raw.endswith(b'\\x1b[27u'): time.sleep(0.005)\n"
@@ -250,7 +250,7 @@ def test_esc_alone_stays_a_key_of_its_own_whatever_is_typed_after_it() -> None:
 
 
 @pytest.mark.parametrize(("key", "code"), [("\x03", 130), ("\x04", 0)])
-def test_leaving_before_the_app_is_there_restores_the_terminal(key: str, code: int) -> None:
+def test_quitting_before_the_app_starts_restores_the_terminal(key: str, code: int) -> None:
     with PtyProgram(PROGRAM.format(body="import time; time.sleep(30)")) as program:
         program.until("Ask")
         program.send(key)
@@ -262,7 +262,7 @@ def test_leaving_before_the_app_is_there_restores_the_terminal(key: str, code: i
         assert termios.tcgetattr(program.slave) == program.attributes_before
 
 
-def test_an_exception_while_the_app_is_imported_restores_the_terminal_and_is_told() -> None:
+def test_an_exception_during_import_restores_the_terminal_and_is_reported() -> None:
     with PtyProgram(PROGRAM.format(body="wait(); raise RuntimeError('boom')")) as program:
         program.until("Ask")
         program.send("!")
@@ -271,7 +271,7 @@ def test_an_exception_while_the_app_is_imported_restores_the_terminal_and_is_tol
         assert termios.tcgetattr(program.slave) == program.attributes_before
 
 
-def test_a_resize_draws_the_prompt_where_it_belongs_now() -> None:
+def test_a_resize_redraws_the_prompt_in_its_new_place() -> None:
     with PtyProgram(PROGRAM.format(body="import time; time.sleep(30)"), columns=40, rows=20) as program:
         program.until("Ask")
         program.send("text")

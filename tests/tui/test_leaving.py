@@ -100,7 +100,7 @@ DIALOGS: dict[str, Opens] = {
 
 
 @pytest.mark.parametrize("name", DIALOGS)
-def test_every_dialog_is_left_in_the_same_ways(tmp_path: Path, name: str) -> None:
+def test_every_dialog_is_closed_by_the_same_keys(tmp_path: Path, name: str) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         leaves: list[int] = []
         answers: list[Answer | None] = []
@@ -181,8 +181,8 @@ def test_closing_an_inner_sheet_keeps_the_outer_and_twice_quits(tmp_path: Path) 
     Desk(tmp_path).play(script, (100, 30))
 
 
-def test_no_kind_of_dialog_has_a_way_of_its_own_to_be_left() -> None:
-    """Whoever adds one inherits the rule, and it may close only with a refusal."""
+def test_no_kind_of_dialog_defines_its_own_closing_keys() -> None:
+    """A new dialog inherits the rule and may close only with a refusal."""
     for module in pkgutil.walk_packages(tui.__path__, f"{tui.__name__}."):
         importlib.import_module(module.name)
     kinds = {kind for base in (Dialog, Sheet) for kind in descendants(base)} - BASES

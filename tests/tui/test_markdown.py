@@ -1,4 +1,4 @@
-"""Markdown as lines: how each construct looks, what copying gives, and that growing ends as laying out at once does."""
+"""Markdown as lines: how each construct looks, what copying gives, and that growing equals laying out at once."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_an_answer_begins_with_a_quiet_mark_and_has_a_margin() -> None:
     assert [line.strip.text for line in answer("one two", 7)] == ["one two"]
 
 
-def test_meanings_have_their_styles() -> None:
+def test_each_kind_of_text_has_its_style() -> None:
     lines = render_markdown("# A\n\n## B\n\n### C\n\n**d** *e* ~~f~~ `g`", 40, PALETTE)
     assert styles(lines, "A").underline
     assert not styles(lines, "B").underline
@@ -243,7 +243,7 @@ def test_a_diff_is_coloured_by_line() -> None:
     assert styles(lines, "+new").color == PALETTE.syntax["added"].color
 
 
-def test_what_is_nested_too_deep_is_shown_as_it_is_written() -> None:
+def test_text_nested_too_deeply_is_shown_as_source() -> None:
     text = "> " * 60 + "deep down"
     assert "deep down" in look(text, 200)
     assert "deep" in look("- " * 60 + "deep", 200)
@@ -251,7 +251,7 @@ def test_what_is_nested_too_deep_is_shown_as_it_is_written() -> None:
 
 @pytest.mark.parametrize("sizes", [[1], [7], [3, 50, 1], [10_000]])
 @pytest.mark.parametrize("width", [6, 25, 80])
-def test_growing_ends_in_the_same_lines_as_laying_out_at_once(sizes: list[int], width: int) -> None:
+def test_growing_ends_with_the_same_lines_as_laying_out_at_once(sizes: list[int], width: int) -> None:
     assert facts(grown(SAMPLE, sizes, width)) == facts(answer(SAMPLE, width))
 
 
@@ -266,7 +266,7 @@ PIECES = st.sampled_from(_PIECES.split("§"))
 @given(
     st.lists(PIECES, max_size=25).map("".join), st.lists(st.integers(1, 30), min_size=1, max_size=5), st.integers(1, 40)
 )
-def test_growing_any_text_ends_in_the_same_lines(text: str, sizes: list[int], width: int) -> None:
+def test_growing_any_text_ends_with_the_same_lines(text: str, sizes: list[int], width: int) -> None:
     lines = grown(text, sizes, width)
     check(lines, width)
     assert [line.strip.text for line in lines] == [line.strip.text for line in answer(text, width)]
@@ -298,7 +298,7 @@ def test_any_text_keeps_the_width_and_is_free_of_control_characters(text: str, w
         ("- one\n- **tw", "• one\n• tw"),
     ],
 )
-def test_what_is_unfinished_looks_like_what_it_becomes(open_text: str, shown: str) -> None:
+def test_unfinished_text_looks_like_its_finished_form(open_text: str, shown: str) -> None:
     lines = answer(open_text, 60, done=False)
     assert "\n".join(line.strip.text[2:] for line in lines).rstrip() == shown
 
@@ -335,7 +335,7 @@ def test_an_open_fence_is_code_at_once_and_its_end_is_not_shown_as_code() -> Non
     ]
 
 
-def test_lines_that_are_finished_are_not_made_again() -> None:
+def test_finished_lines_are_not_laid_out_again() -> None:
     block = AnswerBlock(AnswerItem(id="a"))
     block.grow("First paragraph.\n\nSecond ")
     first = block.layout(40, PALETTE)[0]
@@ -346,7 +346,7 @@ def test_lines_that_are_finished_are_not_made_again() -> None:
     assert block.layout(40, PALETTE)[4] is code
 
 
-def test_an_interruption_keeps_what_was_seen() -> None:
+def test_an_interruption_keeps_the_visible_text() -> None:
     block = AnswerBlock(AnswerItem(id="a"))
     block.grow("half an ans")
     block.layout(40, PALETTE)
@@ -364,7 +364,7 @@ def test_another_width_another_palette_and_forgetting_lay_out_again() -> None:
     assert block.source == "one two three"
 
 
-def test_links_whose_targets_come_last_are_right_in_the_end() -> None:
+def test_links_whose_targets_come_last_are_resolved_at_the_end() -> None:
     text = "See [it][x].\n\nMore.\n\n[x]: https://example.org\n"
     assert grown(text, [4])[0].text == "See it (https://example.org)."
 
@@ -414,7 +414,7 @@ def test_a_language_that_is_not_loaded_is_not_waited_for(monkeypatch: pytest.Mon
     assert set(asked) == {("python",)}
 
 
-def test_an_answer_that_is_over_is_coloured_whether_or_not_its_languages_were_loaded(
+def test_a_finished_answer_is_coloured_whether_or_not_its_languages_were_loaded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("agentcli.tui.blocks.flow.is_ready", lambda language: not language)

@@ -1,4 +1,4 @@
-"""Keys of a burst act in the order they were pressed, and a key that takes long does not stop the others."""
+"""Keys of a burst act in the order they were pressed, and a slow key does not block the others."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_burst_of_text_and_other_keys_acts_in_order() -> None:
     run(act)
 
 
-def test_what_is_no_key_keeps_its_place_among_them() -> None:
+def test_other_events_keep_their_order_among_keys() -> None:
     async def act(app: Host, order: KeyOrder) -> None:
         for message in (*keys("a", "home"), events.Paste("pasted "), *keys("b", "f3")):
             order.post(message)
@@ -83,7 +83,7 @@ def test_what_is_no_key_keeps_its_place_among_them() -> None:
     run(act)
 
 
-def test_a_key_that_closes_a_dialog_does_not_hold_up_those_for_what_is_below() -> None:
+def test_a_key_that_closes_a_dialog_does_not_delay_keys_for_the_screen_below() -> None:
     class Dialog(ModalScreen[None]):
         BINDINGS: ClassVar = [("f8", "dismiss")]
 
@@ -104,7 +104,7 @@ def test_a_key_that_closes_a_dialog_does_not_hold_up_those_for_what_is_below() -
     run(act)
 
 
-def test_a_key_whose_action_takes_long_does_not_make_the_keyboard_dead() -> None:
+def test_a_slow_key_action_does_not_block_the_keyboard() -> None:
     async def act(app: Host, order: KeyOrder) -> None:
         text = app.query_one(TextArea)
         for key in keys("f2", "a", "b", "c"):

@@ -51,7 +51,7 @@ from tests.tui.test_agents import running
 # ---------------------------------------------------------------------------------------------------------------- text
 
 
-def test_a_text_page_is_as_high_as_its_text_and_scrolls_what_is_longer() -> None:
+def test_a_text_page_is_as_high_as_its_text_and_scrolls_a_longer_one() -> None:
     assert look(TextPage("Short", ["one", "two"]), size=(40, 24)) == (
         "─── Short ──────────────────────────────\n one\n two\n / search · Esc close"
     )
@@ -87,7 +87,7 @@ def test_escape_and_q_close_a_page() -> None:
     assert answer(TextPage("x", ["y"]), "q") is None
 
 
-def test_searching_in_a_page_marks_counts_and_goes_on() -> None:
+def test_searching_in_a_page_marks_counts_and_steps_on() -> None:
     lines = [f"line {number}" + (" Needle" if number % 50 == 30 else "") for number in range(200)]
 
     async def steps(host: Host, pilot: Pilot[None]) -> None:
@@ -109,7 +109,7 @@ def test_searching_in_a_page_marks_counts_and_goes_on() -> None:
     assert play(TextPage("Log", lines), steps).result is None
 
 
-def test_what_is_not_in_a_page_is_said_to_be_not_found() -> None:
+def test_a_search_without_matches_is_reported() -> None:
     assert "not found" in look(TextPage("Log", ["a"]), "/", *"zzz")
     assert "not found" in look(TextPage("Log", ["needle"]), "/", *"Needle")
 
@@ -186,7 +186,7 @@ def test_the_cost_page_is_a_table_with_a_sum() -> None:
     ).replace("3,461,789     123,456", "  123,456   3,461,789")
 
 
-def test_a_price_that_is_not_known_is_said_and_not_counted_as_nothing() -> None:
+def test_an_unknown_price_is_shown_and_not_counted_as_free() -> None:
     totals = USED.adding("my-model", Usage(1000, 10), None)
     wide, narrow = look(CostPage(totals), size=(100, 24)), look(CostPage(totals), size=(50, 30))
     assert "not known" in next(line for line in wide.splitlines() if "my-model" in line)
@@ -201,19 +201,19 @@ def test_a_narrow_cost_page_stacks_its_numbers() -> None:
     assert "   cache: wrote 123k · read 3.5M\n" in seen
 
 
-def test_what_the_cache_was_of_no_use_for_is_told_and_wraps_below_itself() -> None:
+def test_cache_misses_are_shown_and_wrapped_with_an_indent() -> None:
     notes = CostNotes(0.25, cold=True, lost="The prompt cache broke once: 60,124 tokens were billed again.")
     seen = look(CostPage(USED, notes=notes), size=(50, 30))
     assert " Next     about $0.25 for sending the next\n          request: the cache is cold\n" in seen
     assert " Lost     The prompt cache broke once: 60,124\n          tokens were billed again.\n" in seen
 
 
-def test_the_cost_page_goes_on_with_further_tables() -> None:
+def test_the_cost_page_has_further_tables() -> None:
     seen = look(CostPage(USED, details=lambda width: [f"results of  {width}\nRead            5"]), size=(100, 24))
     assert "\n\n results of  97\n Read            5\n" in seen
 
 
-def test_a_budget_and_a_resumed_session_are_told_beside_what_was_spent() -> None:
+def test_a_budget_and_earlier_costs_are_shown_beside_the_spending() -> None:
     notes = CostNotes(before="It had cost $1 before.", budget=5.0)
     totals = Totals().adding("m", Usage(input_tokens=10), 0.5)
     seen = look(CostPage(totals, Palette(), notes))
@@ -221,7 +221,7 @@ def test_a_budget_and_a_resumed_session_are_told_beside_what_was_spent() -> None
     assert "since it was resumed" not in look(CostPage(totals, Palette(), CostNotes()))
 
 
-def test_nothing_used_is_said() -> None:
+def test_an_empty_cost_page_has_a_message() -> None:
     assert "Nothing has been used yet." in look(CostPage(Totals()))
 
 
@@ -256,7 +256,7 @@ def test_with_colours_the_first_cell_of_each_kind_has_its_letter() -> None:
     assert "░ kept free          4k  20%" in seen
 
 
-def test_items_are_sorted_by_size_or_stand_in_their_order() -> None:
+def test_items_are_sorted_by_size_or_by_position() -> None:
     def order(seen: str) -> list[str]:
         return [
             line[5:19].strip()
@@ -271,13 +271,13 @@ def test_items_are_sorted_by_size_or_stand_in_their_order() -> None:
     assert order(look(ContextPage(ITEMS, 20_000, 0), "s")) == [item.label for item in ITEMS]
 
 
-def test_the_number_in_the_title_is_that_of_the_items() -> None:
+def test_the_number_in_the_title_equals_the_number_of_items() -> None:
     items = [ContextItem(f"i{number}", "answers", f"answer {number}", 100) for number in range(12)]
     assert "─ 12 items ─" in look(ContextPage(items, 20_000, 0)).splitlines()[0]
     assert "─ 1 of 12 items ─" in look(ContextPage(items, 20_000, 0), "/", *"11").splitlines()[0]
 
 
-def test_the_items_of_the_context_can_be_searched_and_letters_are_then_no_keys() -> None:
+def test_while_context_items_are_searched_letters_are_no_keys() -> None:
     seen = look(ContextPage(ITEMS, 20_000, 0), "/", *"syst")
     assert "1 of 4" in seen
     assert " ❯ S System prompt" in seen
@@ -286,7 +286,7 @@ def test_the_items_of_the_context_can_be_searched_and_letters_are_then_no_keys()
     assert answer(ContextPage(ITEMS, 20_000, 0), "enter") is UNANSWERED
 
 
-def test_every_kind_of_item_that_the_engine_knows_has_a_letter_of_its_own() -> None:
+def test_every_kind_of_item_has_its_own_letter() -> None:
     items = [ContextItem(name, name, f"an item of {name}", 1000) for name in get_args(Category)]
     seen = look(ContextPage(items, 20_000, 0), size=(100, 40))
     marks = {line[3] for line in seen.splitlines() if "an item of" in line}
@@ -296,14 +296,14 @@ def test_every_kind_of_item_that_the_engine_knows_has_a_letter_of_its_own() -> N
     assert "? strange" in look(ContextPage([strange], 20_000, 0))
 
 
-def test_a_context_beyond_its_window_and_an_empty_one_are_said() -> None:
+def test_a_context_beyond_its_window_and_an_empty_one_are_shown() -> None:
     full = [ContextItem(id="x", category="answers", label="much", tokens=30_000)]
     assert "! exceeds the context window" in look(ContextPage(full, 20_000, 16_000))
     assert "The context is empty" in look(ContextPage([], 20_000))
 
 
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=9), st.integers(1, 200))
-def test_the_cells_of_the_map_are_all_given_away_and_everything_has_one(amounts: list[int], cells: int) -> None:
+def test_all_cells_of_the_map_are_assigned_and_every_item_has_one(amounts: list[int], cells: int) -> None:
     counts = shared_out(amounts, cells)
     if cells >= len(amounts):
         assert sum(counts) == cells
@@ -333,7 +333,7 @@ def test_help_lists_keys_by_group_and_commands() -> None:
     )
 
 
-def test_long_keys_do_not_push_what_they_do_off_the_screen() -> None:
+def test_long_key_names_do_not_push_descriptions_off_the_screen() -> None:
     keys = [("Prompt", "Ctrl+Shift+Left, Alt+Shift+Left, Alt+B", f"moves {'a word ' * 8}left")]
     rows = look(HelpPage(COMMANDS, keys), size=(100, 24)).split("\n")
     assert f" ❯ Ctrl+Shift+Left, Alt+Shif…  moves {'a word ' * 8}left" in rows
@@ -384,7 +384,7 @@ def settings(**values: tuple[object, str]) -> Sequence[Setting]:
     return rows
 
 
-def test_settings_show_value_and_source_and_what_is_set_comes_first() -> None:
+def test_settings_show_value_and_source_with_changed_ones_first() -> None:
     page = SettingsPage(settings(model=("claude-opus-5-5", "settings.json")), FILES)
     seen = look(page, size=(100, 24)).splitlines()
     assert seen[2].split() == ["Set", "│", "model"]
@@ -392,14 +392,14 @@ def test_settings_show_value_and_source_and_what_is_set_comes_first() -> None:
     assert "│ From      settings.json" in "\n".join(seen)
 
 
-def test_a_choice_is_changed_by_choosing() -> None:
+def test_choosing_an_option_changes_the_setting() -> None:
     page = SettingsPage(settings(), FILES)
     assert answer(page, *"sandbox.mode", "enter", PAUSE, *"strict", "enter") == SettingChange(
         "sandbox.mode", "strict", "user"
     )
 
 
-def test_what_is_typed_before_the_next_screen_is_there_goes_to_it() -> None:
+def test_text_typed_before_the_next_screen_opens_goes_to_it() -> None:
     keys = (*"sandbox.mode", "enter", *"strict", PAUSE, "enter")
     assert answer(SettingsPage(settings(), FILES), *keys) == SettingChange("sandbox.mode", "strict", "user")
 
@@ -411,7 +411,7 @@ def test_tab_changes_where_a_value_is_saved() -> None:
     )
 
 
-def test_a_typed_value_must_fit() -> None:
+def test_a_typed_value_must_be_valid() -> None:
     assert answer(SettingsPage(settings(), FILES), *"maxRetries", "enter", PAUSE, "7", "enter") == SettingChange(
         "maxRetries", 7, "user"
     )
@@ -423,12 +423,12 @@ def test_a_typed_value_must_fit() -> None:
     )
 
 
-def test_a_value_can_be_taken_out_of_the_file() -> None:
+def test_a_value_can_be_removed_from_the_file() -> None:
     page = SettingsPage(settings(), FILES)
     assert answer(page, *"maxRetries", "enter", PAUSE, "end", "enter") == SettingChange("maxRetries", None, "user")
 
 
-def test_what_a_project_cannot_set_is_only_saved_for_the_user() -> None:
+def test_a_setting_closed_to_projects_is_saved_for_the_user_only() -> None:
     assert BY_NAME["baseUrl"].repository == "no"
     seen = look(SettingsPage(settings(), FILES), *"baseUrl", "enter")
     assert "Saved for all your projects" in seen
@@ -448,7 +448,7 @@ def test_what_a_project_cannot_set_is_only_saved_for_the_user() -> None:
         (settings(), {}, "effort", "Settings cannot be changed here."),
     ],
 )
-def test_what_cannot_be_changed_here_says_why(
+def test_a_setting_that_cannot_be_changed_shows_the_reason(
     rows: Sequence[Setting], files: dict[SettingScope, str], query: str, said: str
 ) -> None:
     assert said in " ".join(look(SettingsPage(rows, files), *query, "enter").split())
@@ -467,7 +467,7 @@ TASKS = [
 ]
 
 
-def test_background_commands_show_how_they_are_doing() -> None:
+def test_background_commands_show_their_state() -> None:
     assert look(TasksPage(TASKS, lambda _id: [])) == (
         "─── Background commands ────────────────────────────────────────────────────────\n"
         " ❯ ● npm run dev  bash_1  running    1 min 15 s\n"
@@ -500,7 +500,7 @@ def test_hooks_are_listed_by_event_found_by_typing_and_shown_whole() -> None:
     play(HooksPage(hooks), through_all_sizes)
 
 
-def test_k_stops_a_running_command_and_says_that_another_has_ended() -> None:
+def test_k_stops_a_running_command_and_reports_one_that_has_ended() -> None:
     assert answer(TasksPage(TASKS), "k") == ("stop", "bash_1")
     assert answer(TasksPage(TASKS), "down", "k") is UNANSWERED
     assert "bash_2 has ended already." in look(TasksPage(TASKS), "down", "k")
@@ -602,7 +602,7 @@ def test_the_page_of_an_agent_is_live_and_follows_its_end() -> None:
         lambda: TasksPage(TASKS, lambda _id: ["x"]),
     ],
 )
-def test_every_page_holds_at_every_size(page: Callable[[], Sheet[Any]]) -> None:
+def test_every_page_works_at_every_size(page: Callable[[], Sheet[Any]]) -> None:
     assert play(page(), through_all_sizes).result is None
 
 
@@ -631,7 +631,7 @@ def test_a_low_page_covers_the_whole_prompt_under_it() -> None:
         assert lines[-1].endswith("Esc back") or lines[-1].endswith("Esc close")
 
 
-def test_keys_are_called_what_is_on_them() -> None:
+def test_keys_have_the_names_printed_on_them() -> None:
     shown = {text: keys for _group, keys, text in help_rows({})}
     assert shown["Page up"] == "PgUp"
     assert shown["Page down"] == "PgDn"

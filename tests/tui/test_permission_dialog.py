@@ -66,7 +66,7 @@ def answers(*scripts: str, event: PermissionRequested = COMMAND) -> list[Answer 
 # -------------------------------------------------------------------------------------------------------- looks
 
 
-def test_whether_a_repetition_may_go_on_is_asked_in_its_own_words() -> None:
+def test_a_loop_question_has_its_own_wording() -> None:
     text = "Bash make: the same result 3 times in a row."
     event = asked("Loop guard", {}, reason="Yes lets it go on, no ends it.", display={"kind": "loop", "text": text})
     seen = look(dialog(event))
@@ -101,7 +101,7 @@ def test_a_command_is_shown_with_its_folder_its_parts_and_the_rules_that_always_
     )
 
 
-def test_nothing_is_said_twice_about_a_command_of_one_part() -> None:
+def test_nothing_is_repeated_for_a_command_of_one_part() -> None:
     event = asked(
         "Bash",
         {"command": "git push"},
@@ -163,7 +163,7 @@ def test_a_long_part_is_not_shown_in_full_again_where_it_is_judged() -> None:
     assert "   · printf ': needs approval because …: needs approval because it removes: allowed because x\n" in text
 
 
-def test_because_of_something_reads_as_a_sentence() -> None:
+def test_a_reason_reads_as_a_sentence() -> None:
     findings = [PartFinding("cat <<EOF", "the here-document cannot be checked", allowed=False).record()]
     event = asked(
         "Bash", {"command": "x"}, cause="the here-document cannot be checked", cause_listed=True, findings=findings
@@ -171,7 +171,7 @@ def test_because_of_something_reads_as_a_sentence() -> None:
     assert "\n Needs approval: the here-document cannot be checked\n" in look(dialog(event))
 
 
-def test_of_an_edit_it_is_not_said_that_it_needs_to_be_asked_about() -> None:
+def test_an_edit_shows_no_needs_approval_line() -> None:
     for reason, evident in (
         ("writing /srv/app/a.py needs the user's approval", True),
         ("writing /etc/x needs the user's approval; it is outside", False),
@@ -197,13 +197,13 @@ def said(runs: Runs) -> str:
     return "".join(text for text, _style in runs)
 
 
-def test_where_there_is_little_room_the_rule_leaves_out_its_keys_first() -> None:
+def test_with_little_room_key_hints_are_dropped_first() -> None:
     assert said(more_row(76, 110, 80, Palette())).startswith("─── ↑ 76 above · ↓ 110 more lines · PgUp PgDn ──")
     assert said(more_row(76, 110, 40, Palette())) == "─── ↑ 76 above · ↓ 110 more lines ──────"
     assert said(more_row(76, 110, 30, Palette())) == "─── ↑ 76 above · ↓ 110 more ──"
 
 
-def test_a_narrow_edit_is_one_column_and_the_choices_stay_in_sight() -> None:
+def test_a_narrow_edit_is_one_column_and_the_choices_stay_visible() -> None:
     assert look(dialog(EDIT, waiting=1), (40, 10)) == (
         "─── Make this change? ───────────── +1 ─\n"
         " src/a.py  +1 −1\n"
@@ -225,7 +225,7 @@ def test_a_wide_edit_is_shown_side_by_side() -> None:
     assert "│" in row
 
 
-def test_the_question_covers_only_what_it_needs_and_the_transcript_stays_above_it() -> None:
+def test_the_question_covers_only_the_rows_it_needs_and_the_transcript_stays_above() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         rows = [strip.text for strip in host.screen._compositor.render_strips()]
         assert len(rows) == 40
@@ -238,7 +238,7 @@ def test_the_question_covers_only_what_it_needs_and_the_transcript_stays_above_i
 
 
 @pytest.mark.parametrize("event", [COMMAND, EDIT], ids=["command", "edit"])
-def test_at_every_size_all_choices_are_in_sight(event: PermissionRequested) -> None:
+def test_all_choices_are_visible_at_every_size(event: PermissionRequested) -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         for width, height in ((120, 40), (80, 24), (40, 10)):
             await pilot.resize_terminal(width, height)
@@ -249,7 +249,7 @@ def test_at_every_size_all_choices_are_in_sight(event: PermissionRequested) -> N
     play(dialog(event), script)
 
 
-def test_below_the_smallest_size_the_marked_choice_is_in_sight() -> None:
+def test_below_the_minimum_size_the_marked_choice_is_visible() -> None:
     for size in ((30, 8), (20, 5), (10, 3), (3, 2), (1, 1)):
         seen = look(dialog(EDIT), size, "down down down down")
         assert "❯" in seen or size[0] < 10
@@ -281,7 +281,7 @@ def test_a_line_break_in_a_command_does_not_look_like_a_wrapped_line() -> None:
     assert "\n   eleven twelve\n 2 rm x··\n" in text
 
 
-def test_what_cannot_be_seen_is_spelled_out_and_nothing_is_obeyed() -> None:
+def test_invisible_characters_are_spelled_out_and_control_sequences_inert() -> None:
     evil = "echo a\u202eb\u200bc\x1b]0;title\x07\x9b31m\u2066d"
     event = asked(
         "Bash",
@@ -314,7 +314,7 @@ def test_a_tool_without_a_preview_shows_its_whole_input() -> None:
         assert row in text
 
 
-def test_an_address_is_shown_with_its_host_and_a_warning_for_ones_own_network() -> None:
+def test_an_address_is_shown_with_its_host_and_a_private_network_warning() -> None:
     display = {"kind": "fetch", "url": "http://10.0.0.1/a", "host": "10.0.0.1", "private": True, "prompt": "the title"}
     text = look(dialog(asked("WebFetch", {"url": "x", "prompt": "y"}, display=display)))
     assert "Fetch this address?" in text
@@ -323,7 +323,7 @@ def test_an_address_is_shown_with_its_host_and_a_warning_for_ones_own_network() 
     assert "to find out the title" in text
 
 
-def test_a_diff_that_was_cut_is_followed_by_all_that_would_be_written() -> None:
+def test_a_truncated_diff_is_followed_by_the_complete_new_text() -> None:
     display = {
         "kind": "diff",
         "path": "a",
@@ -339,7 +339,7 @@ def test_a_diff_that_was_cut_is_followed_by_all_that_would_be_written() -> None:
     assert "3 last line" in text
 
 
-def test_a_very_long_text_is_laid_out_beside_the_event_loop() -> None:
+def test_a_very_long_text_is_laid_out_off_the_event_loop() -> None:
     event = asked("mcp__x__y", {"text": "\n".join(f"row {number}" for number in range(12_000))})
 
     async def script(pilot: Pilot[None], host: Host) -> None:
@@ -362,7 +362,7 @@ def test_a_resize_repeats_the_layout() -> None:
     play(dialog(EDIT), script)
 
 
-def test_what_is_copied_is_the_command_and_not_how_it_was_wrapped() -> None:
+def test_copying_gives_the_command_without_wrapping() -> None:
     command = "echo " + "word " * 30 + "日本語 end"
     event = asked("Bash", {"command": command}, display={"kind": "command"})
 
@@ -379,7 +379,7 @@ def test_what_is_copied_is_the_command_and_not_how_it_was_wrapped() -> None:
     play(dialog(event), script, (50, 24))
 
 
-def test_a_change_of_line_ends_alone_is_said() -> None:
+def test_a_change_of_line_endings_alone_is_shown() -> None:
     event = asked("Write", {"file_path": "a", "content": "x"}, display={"kind": "diff", "path": "a", "diff": ""})
     assert "Only line endings would change" in look(dialog(event))
 
@@ -403,7 +403,7 @@ def test_arrows_never_change_where_a_rule_is_saved() -> None:
     assert answers("right 2", "left 2", "down right enter") == [Answer("allow", rules=rules, save_to="session")] * 3
 
 
-def test_the_place_is_shown_with_the_rules_and_in_the_choice() -> None:
+def test_the_target_file_is_shown_with_the_rules_and_in_the_choice() -> None:
     text = look(dialog(), (100, 24), keys="tab")
     assert "“Always” would save, in .agentcli/settings.local.json of this project, for you only:" in text
     assert "‹\u00a0this\u00a0project\u00a0›" in text
@@ -416,7 +416,7 @@ def test_marking_always_scrolls_to_the_rules() -> None:
     assert "+ Bash(two)" in text
 
 
-def test_always_is_not_offered_without_rules_and_the_reason_is_said() -> None:
+def test_always_is_not_offered_without_rules_and_the_reason_is_shown() -> None:
     event = asked("Bash", {"command": "x"}, display={"kind": "command"})
     assert "\n     Always: no rule can cover this call; you are asked each time" in look(dialog(event))
     assert answers("2", "a", "down enter", event=event) == [OPEN, OPEN, Answer("deny")]
@@ -426,12 +426,12 @@ def test_all_edits_can_be_allowed_from_now_on() -> None:
     assert answers("3", event=EDIT) == [Answer("allow", mode=PermissionMode.ACCEPT_EDITS)]
 
 
-def test_no_denies_and_can_say_what_to_do_instead() -> None:
+def test_no_denies_and_can_include_instructions() -> None:
     scripts = ("n", "up up enter", "4 enter", "4 u s e space m a k e enter")
     assert answers(*scripts) == [Answer("deny")] * 3 + [Answer("deny", message="use make")]
 
 
-def test_esc_leaves_the_line_for_typing_and_keeps_what_is_in_it_then_closes_without_an_answer() -> None:
+def test_esc_leaves_the_input_line_with_its_text_and_then_closes_without_an_answer() -> None:
     assert answers("4 a b escape | 4 c enter", "4 escape", "escape") == [Answer("deny", message="abc"), OPEN, None]
 
 
@@ -446,7 +446,7 @@ def test_a_click_chooses() -> None:
     play(dialog(), script)
 
 
-def test_the_wheel_scrolls_and_how_many_wait_may_change() -> None:
+def test_the_wheel_scrolls_and_the_number_of_waiting_questions_may_change() -> None:
     event = asked("Bash", {"command": "x\n" * 200}, display={"kind": "command"})
 
     async def script(pilot: Pilot[None], host: Host) -> None:
@@ -483,10 +483,10 @@ def test_text_in_the_body_can_be_found() -> None:
     assert play(dialog(event), script).answers == [None]
 
 
-# ------------------------------------------------------------------------------------- answers nobody has given
+# --------------------------------------------------------------------------------------- unintended answers
 
 
-def test_who_is_typing_when_it_comes_answers_nothing_and_loses_nothing() -> None:
+def test_typing_when_the_dialog_opens_neither_answers_nor_loses_text() -> None:
     clock = Clock()
 
     async def script(pilot: Pilot[None], host: Host) -> None:
@@ -508,7 +508,7 @@ def test_who_is_typing_when_it_comes_answers_nothing_and_loses_nothing() -> None
     play(PermissionDialog(COMMAND, Palette(), clock=clock), script)
 
 
-def test_once_the_pause_is_over_fast_keys_count() -> None:
+def test_after_the_input_delay_fast_keys_count() -> None:
     clock = Clock()
 
     async def script(pilot: Pilot[None], host: Host) -> None:
@@ -519,7 +519,7 @@ def test_once_the_pause_is_over_fast_keys_count() -> None:
     play(PermissionDialog(COMMAND, Palette(), clock=clock), script)
 
 
-def test_who_typed_a_moment_before_gets_a_longer_pause() -> None:
+def test_recent_typing_extends_the_input_delay() -> None:
     clock = Clock()
 
     async def script(pilot: Pilot[None], host: Host) -> None:
@@ -533,11 +533,11 @@ def test_who_typed_a_moment_before_gets_a_longer_pause() -> None:
     play(PermissionDialog(COMMAND, Palette(), clock=clock, typed=lambda: 99.5), script)
 
 
-def test_esc_is_never_held_back() -> None:
+def test_esc_is_never_delayed() -> None:
     assert play(PermissionDialog(COMMAND, Palette(), clock=Clock()), "escape").answers == [None]
 
 
-def test_what_is_pasted_goes_to_the_prompt() -> None:
+def test_pasted_text_goes_to_the_prompt() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         host.post_message(events.Paste("1\nyes"))
         await settled(pilot)
@@ -575,12 +575,12 @@ def test_hunks_can_be_reviewed_and_esc_comes_back_without_effect(tmp_path: Path)
     play(dialog(EDIT, cwd=tmp_path), script)
 
 
-def test_only_edits_offer_what_only_edits_have() -> None:
+def test_only_edits_offer_edit_choices() -> None:
     assert "hunk" not in look(dialog(COMMAND))
     assert "all edits" not in look(dialog(COMMAND))
 
 
-def test_keys_pressed_too_fast_after_the_answer_close_nothing_else() -> None:
+def test_keys_pressed_right_after_the_answer_close_nothing_else() -> None:
     clock = Clock()
 
     async def script(pilot: Pilot[None], host: Host) -> None:
@@ -593,7 +593,7 @@ def test_keys_pressed_too_fast_after_the_answer_close_nothing_else() -> None:
     assert play(PermissionDialog(COMMAND, Palette(), clock=clock), script).answer == Answer("allow")
 
 
-def test_a_sentence_in_the_prompt_is_gone_on_with_and_answers_nothing() -> None:
+def test_typing_continues_in_the_prompt_and_does_not_answer() -> None:
     clock = Clock()
     dialog = PermissionDialog(COMMAND, Palette(), clock=clock)
     dialog.unfinished = lambda: True

@@ -1,4 +1,4 @@
-"""Nothing is allowed before all of it was on the screen, and "always" saves what was chosen or typed."""
+"""Nothing is allowed before all of it was visible, and "always" saves the chosen or typed rule."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def answers(event: PermissionRequested, *scripts: str) -> list[Answer | str | No
     return replies(lambda: dialog(event), *scripts)
 
 
-def test_a_long_command_cannot_be_allowed_before_its_end_was_on_the_screen() -> None:
+def test_a_long_command_cannot_be_allowed_before_its_end_was_visible() -> None:
     assert answers(LONG, *ALLOWING) == [OPEN] * len(ALLOWING)
     assert answers(LONG, "end y", "end a") == [Answer("allow"), Answer("allow", rules=("Bash(echo *)",))]
     pages = " ".join(["pagedown"] * 6), " ".join(["space"] * 6), " ".join(["down"] * 50)
@@ -51,7 +51,7 @@ def test_a_long_command_can_always_be_denied() -> None:
     ]
 
 
-def test_what_is_missing_is_counted_and_a_refused_answer_changes_nothing() -> None:
+def test_unread_lines_are_counted_and_a_refused_answer_changes_nothing() -> None:
     before, after = look(dialog(LONG)), look(dialog(LONG), keys="y")
     assert "more lines: scroll to the end to allow" in before
     assert before == after
@@ -179,7 +179,7 @@ def test_a_rule_can_be_edited_and_is_described_again() -> None:
     assert "It does not match this call" in elsewhere
 
 
-def test_what_is_no_rule_is_explained_and_nothing_is_saved() -> None:
+def test_an_invalid_rule_is_explained_and_nothing_is_saved() -> None:
     text = look(dialog(PYTEST), keys="r | backspace | enter")
     assert "Not a permission rule" in text
     assert answers(PYTEST, "r | backspace | enter | escape | a") == [Answer("allow", rules=("Bash(pytest -q)",))]

@@ -18,7 +18,7 @@ def page() -> PermissionsPage:
     return PermissionsPage(ENTRIES, "default")
 
 
-def test_rules_stand_by_scope_with_what_they_cover_and_when_they_decided() -> None:
+def test_rules_are_grouped_by_scope_with_coverage_and_last_use() -> None:
     text = look(page())
     assert text.index("This session") < text.index("All your projects") < text.index("Command line")
     assert "Allow: make with any arguments" in text
@@ -38,7 +38,7 @@ def test_a_rule_is_removed_after_a_second_press() -> None:
     assert answer(page(), "d", "down", "d") is UNANSWERED
 
 
-def test_a_rule_of_a_flag_cannot_be_changed_here() -> None:
+def test_a_rule_from_a_flag_cannot_be_changed_here() -> None:
     assert "change it there" in look(page(), "end", "enter")
     assert "remove it there" in look(page(), "end", "d")
 
@@ -48,7 +48,7 @@ def test_a_rule_is_edited_in_place() -> None:
     assert answer(page(), *keys) == "edit allow 'Bash(make *)' 'Bash(make x)' --scope session"
 
 
-def test_a_new_rule_is_typed_its_behaviour_chosen_and_its_scope_turned() -> None:
+def test_a_new_rule_is_added_with_behaviour_and_scope() -> None:
     typed = ("a", PAUSE, *"Bash(ls)", PAUSE)
     assert answer(page(), *typed, "enter") == "add allow 'Bash(ls)' --scope session"
     assert answer(page(), *typed, "tab", "down", "down", "enter") == "add deny 'Bash(ls)' --scope local"

@@ -1,4 +1,4 @@
-"""The list to choose from that all pickers are, and finding in it."""
+"""The list that all pickers use, and searching in it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_letters_in_order_find_a_label_and_the_best_comes_first() -> None:
     assert find(entries_of(rows), "dia")[0].label_places == (0, 1, 2)
 
 
-def test_every_word_of_a_query_must_be_found_in_the_label_or_as_it_stands_in_the_detail() -> None:
+def test_every_query_word_must_match_the_label_or_literally_the_detail() -> None:
     rows = [Row(1, "fix parser", "main branch"), Row(2, "fix parser", "other"), Row(3, "main")]
     found = find(entries_of(rows), "pars main")
     assert [each.entry.row.value for each in found] == [1]
@@ -79,7 +79,7 @@ def test_a_group_is_found_by_its_name() -> None:
     assert labels(find(entries_of(rows), "view")) == ["PgUp"]
 
 
-def test_letters_strewn_over_a_sentence_do_not_count_as_found() -> None:
+def test_letters_scattered_over_a_sentence_do_not_match() -> None:
     rows = [Row(1, "take every hour more effort, and rest"), Row(2, "the theme of it")]
     assert labels(find(entries_of(rows), "theme")) == ["the theme of it"]
 
@@ -89,7 +89,7 @@ def test_a_capital_letter_makes_a_query_exact() -> None:
     assert labels(find(entries_of(rows), "Rea")) == ["Read file"]
 
 
-def test_a_search_in_slices_finds_what_a_search_at_once_finds() -> None:
+def test_a_sliced_search_finds_the_same_as_a_complete_one() -> None:
     random.seed(7)
     entries = entries_of(Row(n, " ".join(random.choices(["alpha", "beta", "gamma"], k=4))) for n in range(5000))
     search = RowSearch(entries, "alp gam")
@@ -104,7 +104,7 @@ def test_a_search_in_slices_finds_what_a_search_at_once_finds() -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_what_is_shown_is_one_row_that_no_terminal_obeys(text: str) -> None:
+def test_a_label_is_one_row_without_control_characters(text: str) -> None:
     shown = safe(text)
     assert not any(ord(char) < 32 or 0x7F <= ord(char) < 0xA0 or 0xD800 <= ord(char) < 0xE000 for char in shown)
     assert not any(char in shown for char in "\u202e\u2066\u2028")
@@ -120,7 +120,7 @@ def test_a_painted_row_is_exactly_as_wide_as_asked(text: str, width: int) -> Non
     assert cell_len(cut(safe(text), width)) <= width
 
 
-def test_marks_never_go_through_a_glyph() -> None:
+def test_marks_never_split_a_glyph() -> None:
     text = safe("a👩‍💻b")
     runs = marked(text, [1], PLAIN, Style(bold=True))
     assert [part for part, _style in runs] == ["a", "👩‍💻", "b"]
@@ -133,7 +133,7 @@ def test_cut_text_ends_in_an_ellipsis_but_not_between_columns() -> None:
     assert width_of(cut_runs([("abc", PLAIN), ("def", PLAIN)], 4)) == 4
 
 
-def test_wrapped_rows_say_that_there_is_more() -> None:
+def test_wrapped_rows_show_that_there_is_more() -> None:
     rows = wrapped([("one two three four five six", PLAIN)], 9, 2)
     assert ["".join(text for text, _style in row) for row in rows] == ["one two", "three…"] or len(rows) == 2
     assert "".join(text for text, _style in rows[-1]).endswith("…")
@@ -152,7 +152,7 @@ def test_the_keys_row_never_loses_escape() -> None:
 # ------------------------------------------------------------------------------------------------------------- screen
 
 
-def test_a_picker_stands_at_the_bottom_and_the_rest_of_the_screen_stays_visible() -> None:
+def test_a_picker_is_at_the_bottom_and_the_rest_of_the_screen_stays_visible() -> None:
     async def steps(host: Host, pilot: Pilot[None]) -> None:
         lines = host.lines()
         assert lines[0].startswith("above 0")
@@ -212,12 +212,12 @@ def test_keys_move_the_cursor() -> None:
     assert play(Picker("Fruit", fruit()), steps).result == 1
 
 
-def test_the_cursor_begins_at_what_is_in_force_and_goes_back_there_when_a_query_is_taken_back() -> None:
+def test_the_cursor_starts_at_the_current_value_and_returns_there_when_the_query_is_cleared() -> None:
     assert answer(Picker("Fruit", fruit(), start=3), "enter") == 3
     assert answer(Picker("Fruit", fruit()), *"fig", "backspace", "backspace", "backspace", "enter") == 5
 
 
-def test_a_row_that_cannot_be_chosen_says_why() -> None:
+def test_a_row_that_cannot_be_chosen_shows_the_reason() -> None:
     rows = [Row(1, "low"), Row(2, "max", "all it can do", disabled="the model has no such level")]
     seen = look(Picker("Effort", rows), "down", "enter")
     assert "max  the model has no such level" in seen
@@ -225,13 +225,13 @@ def test_a_row_that_cannot_be_chosen_says_why() -> None:
     assert answer(Picker("Effort", rows), "down", "enter") is UNANSWERED
 
 
-def test_when_nothing_fits_that_is_said_and_enter_does_nothing() -> None:
+def test_without_matches_a_message_is_shown_and_enter_does_nothing() -> None:
     assert "No match for “zzz”." in look(Picker("Fruit", fruit()), *"zzz")
     assert answer(Picker("Fruit", fruit()), *"zzz", "enter") is UNANSWERED
     assert "There is nothing to choose from." in look(Picker[int]("Fruit", []))
 
 
-def test_groups_have_names_that_go_while_something_is_searched_for() -> None:
+def test_group_names_are_hidden_during_a_search() -> None:
     rows = [Row(1, "dark", group="Dark"), Row(2, "nord", group="Dark"), Row(3, "light", group="Light")]
     assert " Dark\n ❯ dark\n   nord\n Light\n   light" in look(Picker("Theme", rows))
     seen = look(Picker("Theme", rows), "n")
@@ -239,7 +239,7 @@ def test_groups_have_names_that_go_while_something_is_searched_for() -> None:
     assert " ❯ nord" in seen
 
 
-def test_a_preview_stands_beside_the_list_where_there_is_room() -> None:
+def test_a_preview_is_beside_the_list_where_there_is_room() -> None:
     def preview(row: Row[int]) -> list[str]:
         return [f"about {row.label}", "\x1b[31mred\x1b[0m"]
 
@@ -294,7 +294,7 @@ def test_hostile_rows_are_inert_at_every_size(size: tuple[int, int]) -> None:
     play(Picker("Hostile \x1b[2J[b]title", rows, preview=lambda row: [row.label]), steps, size)
 
 
-def test_markup_in_rows_is_shown_as_it_is() -> None:
+def test_markup_in_rows_is_shown_literally() -> None:
     assert "[bold]no[/bold]" in look(Picker("x", [Row(1, "[bold]no[/bold]")]))
 
 
@@ -324,7 +324,7 @@ def test_without_colours_found_letters_and_the_cursor_can_still_be_seen() -> Non
     play(Picker("Fruit", fruit(), plain), steps)
 
 
-def test_ten_thousand_rows_are_searched_without_holding_up_the_keys() -> None:
+def test_ten_thousand_rows_are_searched_without_delaying_keys() -> None:
     random.seed(1)
     words = ["fix", "the", "parser", "bug", "in", "session", "loading", "tests", "for", "width", "of", "tables"]
     rows = [Row(number, " ".join(random.choices(words, k=8)), "2 h ago") for number in range(10_000)]
@@ -342,7 +342,7 @@ def test_keys_count_in_the_order_in_which_they_were_pressed_however_fast() -> No
     assert answer(Picker("Many", rows), "down", *"row", "enter") == 0
 
 
-def test_the_line_for_searching_is_edited_like_other_lines() -> None:
+def test_the_search_line_is_edited_like_other_lines() -> None:
     line = LineEdit(20)
     for key in ("f", "o", "o", "space", "b", "a", "r", "ctrl+a", "X", "right", "ctrl+e", "left", "backspace"):
         line.press(key, {"space": " "}.get(key, key if len(key) == 1 else None))
@@ -367,7 +367,7 @@ def test_the_line_for_searching_is_edited_like_other_lines() -> None:
 
 
 @pytest.mark.parametrize("width", [1, 2, 5, 12])
-def test_the_cursor_of_a_long_line_stays_in_sight(width: int) -> None:
+def test_the_cursor_of_a_long_line_stays_visible(width: int) -> None:
     for text in ("a long line of text", "日本語のテキスト", "👩‍💻👩‍💻👩‍💻"):
         line = LineEdit()
         line.insert(text)

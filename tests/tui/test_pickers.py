@@ -27,7 +27,7 @@ from tests.tui.sheet_host import UNANSWERED, Host, answer, look, play, press, th
 # -------------------------------------------------------------------------------------------------------------- models
 
 
-def test_the_model_picker_shows_windows_prices_and_what_is_in_force() -> None:
+def test_the_model_picker_shows_windows_prices_and_the_current_model() -> None:
     seen = look(ModelPicker(Catalog(), "opus", 123_456), size=(80, 40))
     assert " ❯ ● claude-opus-5-5      1M  $4.00 in / $20.00 out   effort low–max    opus\n" in seen
     assert "     claude-haiku-4-5   200k  $1.00 in / $5.00 out    no effort levels\n" in seen
@@ -35,7 +35,7 @@ def test_the_model_picker_shows_windows_prices_and_what_is_in_force() -> None:
     assert "Active now." in seen
 
 
-def test_a_change_of_model_shows_what_is_billed_again() -> None:
+def test_a_change_of_model_shows_the_tokens_billed_again() -> None:
     prices = {"claude-sonnet-5-5": ChangePrice(123_456, 0.309)}
     picker = ModelPicker(Catalog(), "opus", 123_456, price_of_change=lambda model: prices[model])
     seen = look(picker, "down", size=(120, 40))
@@ -57,7 +57,7 @@ def test_the_model_picker_returns_an_id() -> None:
     assert answer(ModelPicker(Catalog(), "opus"), "down", "escape") is None
 
 
-def test_any_name_can_be_typed_and_is_said_to_be_unknown() -> None:
+def test_any_name_can_be_typed_and_is_marked_as_unknown() -> None:
     assert answer(ModelPicker(Catalog(), "opus"), *"my-llama", "enter") == "my-llama"
     assert "its context window and price are unknown" in look(ModelPicker(Catalog(), "opus"), *"my-llama")
 
@@ -66,7 +66,7 @@ def test_a_short_name_finds_its_model_and_not_itself() -> None:
     assert answer(ModelPicker(Catalog(), "haiku"), *"opus", "enter").startswith("claude-opus")
 
 
-def test_a_model_in_force_that_is_not_listed_is_listed() -> None:
+def test_the_current_model_is_listed_even_if_unknown() -> None:
     seen = look(ModelPicker(Catalog(), "strange/model"), size=(80, 40))
     assert " ❯ ● strange/model" in seen
     assert "not in the list" in seen
@@ -75,7 +75,7 @@ def test_a_model_in_force_that_is_not_listed_is_listed() -> None:
 # -------------------------------------------------------------------------------------------------------------- effort
 
 
-def test_a_change_costs_nothing_while_nothing_is_cached_but_a_small_window_is_still_warned_of() -> None:
+def test_without_a_cache_a_change_is_free_but_a_small_window_still_has_a_warning() -> None:
     picker = ModelPicker(Catalog(), "opus", 123_456)
     assert "Nothing is cached, so a change costs nothing." in look(picker, "down", size=(120, 40))
     large = ModelPicker(Catalog(), "opus", 3_000_000)
@@ -114,7 +114,7 @@ def test_a_level_that_the_model_lacks_cannot_be_chosen() -> None:
     assert "claude-haiku-4-5 does not support effort levels" in look(EffortPicker(info, "auto"))
 
 
-def test_an_unknown_price_is_said_and_not_called_nothing() -> None:
+def test_an_unknown_price_is_shown_and_not_called_free() -> None:
     seen = look(EffortPicker(Catalog().get("opus"), "auto", lambda _level: ChangePrice(5000, None)), "down")
     assert "the price is unknown" in " ".join(seen.split())
     assert "$" not in seen
@@ -137,25 +137,25 @@ def test_the_mode_picker_explains_every_mode_and_marks_the_dangerous_one() -> No
 THEMES = [("dark", "calm", True), ("paper", "bright", False), ("nord", "arctic", True)]
 
 
-def test_themes_are_tried_on_while_the_cursor_moves() -> None:
+def test_themes_are_previewed_while_the_cursor_moves() -> None:
     tried: list[str] = []
     assert answer(ThemePicker(THEMES, "dark", tried.append), "down", "down", "enter") == "paper"
     assert tried == ["nord", "paper"]
 
 
-def test_escape_brings_the_old_theme_back() -> None:
+def test_escape_restores_the_old_theme() -> None:
     tried: list[str] = []
     assert answer(ThemePicker(THEMES, "dark", tried.append), "down", "escape") is None
     assert tried == ["nord", "dark"]
 
 
-def test_without_a_move_no_theme_is_touched() -> None:
+def test_without_a_cursor_move_no_theme_is_changed() -> None:
     tried: list[str] = []
     assert answer(ThemePicker(THEMES, "dark", tried.append), "escape") is None
     assert tried == []
 
 
-def test_a_query_that_fits_no_theme_brings_the_old_one_back() -> None:
+def test_a_query_without_matches_restores_the_old_theme() -> None:
     tried: list[str] = []
     answer(ThemePicker(THEMES, "dark", tried.append), *"nordzz")
     assert tried[0] == "nord"
@@ -201,7 +201,7 @@ def test_sessions_show_title_or_prompt_age_messages_and_where_they_were() -> Non
     assert session_rows([session(1)], NOW)[0].detail == "  1 h ago     1 msgs"
 
 
-def test_sessions_are_loaded_in_a_thread_while_that_is_said() -> None:
+def test_sessions_are_loaded_in_a_thread_with_a_message() -> None:
     go = threading.Event()
     threads: list[str] = []
 
@@ -243,7 +243,7 @@ async def loaded(host: Host, pilot: Pilot[None]) -> None:
     await pilot.pause()
 
 
-def test_no_sessions_and_unreadable_ones_are_said() -> None:
+def test_missing_and_unreadable_sessions_are_reported() -> None:
     async def none(host: Host, pilot: Pilot[None]) -> None:
         await loaded(host, pilot)
         assert "There are no sessions here yet." in host.shown
@@ -259,7 +259,7 @@ def test_no_sessions_and_unreadable_ones_are_said() -> None:
     play(SessionPicker(fail, now=lambda: NOW), denied)
 
 
-def test_the_last_lines_of_a_session_stand_beside_it_on_a_wide_screen() -> None:
+def test_a_wide_screen_shows_the_last_lines_of_a_session_beside_it() -> None:
     def last_lines(info: SessionInfo) -> list[str]:
         if info.session_id == "id-1":
             raise FileNotFoundError(2, "No such file or directory")
@@ -313,5 +313,5 @@ def test_a_preview_that_is_read_after_the_choice_is_dropped() -> None:
         lambda: SessionPicker(lambda: [session(1)], lambda _session: ["x"], now=lambda: NOW),
     ],
 )
-def test_every_picker_holds_at_every_size(picker: Callable[[], Picker[Any]]) -> None:
+def test_every_picker_works_at_every_size(picker: Callable[[], Picker[Any]]) -> None:
     assert play(picker(), through_all_sizes).result is None

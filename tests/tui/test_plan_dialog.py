@@ -1,4 +1,4 @@
-"""The dialog for a plan: approved as it is or as the person made it, or sent back with what to change."""
+"""The dialog for a plan: approved unchanged or edited, or returned with feedback."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def answers(*scripts: str, plan: str = PLAN) -> list[Any]:
     return replies(lambda: dialog(plan), *scripts)
 
 
-def test_the_plan_and_what_can_be_done_with_it_are_shown() -> None:
+def test_the_plan_and_its_choices_are_shown() -> None:
     text = look(dialog(), (70, 20))
     assert text.startswith("─── Go ahead with this plan? ──")
     assert "Steps" in text
@@ -51,7 +51,7 @@ def test_the_plan_and_what_can_be_done_with_it_are_shown() -> None:
     )
 
 
-def test_on_a_small_screen_all_choices_stay_in_sight() -> None:
+def test_on_a_small_screen_all_choices_stay_visible() -> None:
     rows = look(dialog("word " * 400), (40, 10)).split("\n")
     assert len(rows) == 10
     assert rows[-5:] == [
@@ -63,7 +63,7 @@ def test_on_a_small_screen_all_choices_stay_in_sight() -> None:
     ]
 
 
-def test_a_plan_is_approved_with_a_mode_for_its_edits_or_sent_back_with_what_to_change() -> None:
+def test_a_plan_is_approved_with_an_edit_mode_or_returned_with_feedback() -> None:
     assert answers("1", "2", "4 enter", "4 t e s t s enter", "escape") == [
         Answer("allow", mode=PermissionMode.ACCEPT_EDITS),
         Answer("allow", mode=PermissionMode.DEFAULT),
@@ -73,12 +73,12 @@ def test_a_plan_is_approved_with_a_mode_for_its_edits_or_sent_back_with_what_to_
     ]
 
 
-def test_an_edited_plan_is_what_is_approved() -> None:
+def test_the_edited_plan_is_approved() -> None:
     found = answers("3 | down down down down | T h e n enter r e s t | escape | 2")
     assert found == [Answer("allow", updated_input={"plan": PLAN + "Then\nrest"}, mode=PermissionMode.DEFAULT)]
 
 
-def test_an_edited_plan_is_shown_and_can_be_taken_back() -> None:
+def test_an_edited_plan_is_shown_and_can_be_reverted() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await press(pilot, "e | down down down down | N e w | escape")
         assert shown(host)[0].endswith(" edited by you ─")
@@ -91,7 +91,7 @@ def test_an_edited_plan_is_shown_and_can_be_taken_back() -> None:
     play(dialog(), script)
 
 
-def test_who_looks_into_the_editor_and_changes_nothing_finds_the_mark_where_it_was() -> None:
+def test_closing_the_editor_without_changes_keeps_the_marked_choice() -> None:
     assert "❯ 3 Edit the plan" in look(dialog(), keys="3 | escape")
     assert "❯ 3 Edit the plan" in look(dialog(), keys="down down enter | escape")
     assert "❯ 2 Yes, and ask" in look(dialog(), keys="3 | x | escape")

@@ -1,4 +1,4 @@
-"""Events become items: hostile text, taken-back replies, retries, whole random conversations and their replay."""
+"""Events become items: hostile text, withdrawn replies, retries, random conversations and their replay."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_text_that_comes_in_pieces_is_one_answer_without_control_sequences() -> 
     assert answer.text == "abcde"
 
 
-def test_every_field_that_people_see_is_free_of_control_sequences() -> None:
+def test_every_visible_field_is_free_of_control_sequences() -> None:
     use = ToolUseBlock("t", HOSTILE, {"x": HOSTILE})
     outcome = ToolResultBlock("t", (TextBlock(HOSTILE),), is_error=True)
     shown = presented(
@@ -114,7 +114,7 @@ def test_every_field_that_people_see_is_free_of_control_sequences() -> None:
     assert "[failed]" in shown.texts()[0]
 
 
-def test_a_reply_that_is_taken_back_leaves_nothing() -> None:
+def test_a_withdrawn_reply_leaves_nothing() -> None:
     shown = presented(
         ev.ThinkingStreamed(message_id="m", index=0, text="hm"),
         text("half", index=1),
@@ -185,11 +185,11 @@ def test_thinking_folds_with_the_seconds_it_took_and_blank_text_is_not_shown() -
         ),
     ],
 )
-def test_the_last_line_says_how_it_ended(changes: dict[str, Any], expected: str | None) -> None:
+def test_the_last_line_gives_the_outcome(changes: dict[str, Any], expected: str | None) -> None:
     assert [item.text for item in presented(result(**changes)).of(EndItem)] == ([] if expected is None else [expected])
 
 
-def test_what_a_command_says_is_output_and_its_summary_can_be_opened() -> None:
+def test_the_answer_of_a_command_is_output_with_a_summary_that_opens() -> None:
     summary = Message("user", (TextBlock("All of it"),), "s", Origin.SUMMARY)
     meta = {"trigger": "manual", "tokens_before": 84_000, "tokens_after": 6_000}
     shown = presented(
@@ -236,7 +236,7 @@ REPLIES = st.lists(st.one_of(STEPS.map(lambda steps: reply(*steps)), st.just(rep
 
 
 @given(REPLIES)
-def test_any_conversation_is_shown_without_a_contradiction_and_the_same_again_when_resumed(replies: list[Any]) -> None:
+def test_any_conversation_is_shown_consistently_and_identically_after_a_resume(replies: list[Any]) -> None:
     live, again = conversation(replies, 2)
     assert not [item for item in live.of(ToolItem) if item.status in ("writing", "waiting", "running")]
     kinds = (PromptItem, AnswerItem, ToolItem)

@@ -31,7 +31,7 @@ def test_enter_sends_and_empties_the_box() -> None:
     assert play(script).sent == [("hello there", False)]
 
 
-def test_what_is_typed_right_behind_enter_is_not_sent_with_it() -> None:
+def test_text_typed_right_after_enter_is_not_sent_with_it() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         for key in ("o", "n", "e", "enter", "t", "w", "o", "enter", "r", "e", "s", "t"):
             host.post_message(events.Key(key, None if key == "enter" else key))
@@ -53,7 +53,7 @@ def test_ctrl_enter_sends_now() -> None:
     assert play(script).sent == [("stop that", True), ("and that", True)]
 
 
-def test_all_the_ways_to_a_new_line() -> None:
+def test_all_keys_for_a_new_line() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "a")
         for key in ("shift+enter", "ctrl+j", "alt+enter"):
@@ -80,7 +80,7 @@ def test_blank_prompts_are_not_sent_and_blank_edges_go() -> None:
     assert play(script).sent == [("  kept", False)]
 
 
-def test_enter_again_on_an_empty_box_wants_what_is_queued_now() -> None:
+def test_a_second_enter_on_an_empty_box_sends_queued_prompts_now() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         host.box.set_queued(["later"])
         await press(pilot, "enter")
@@ -124,7 +124,7 @@ def test_a_question_mark_in_an_empty_box_asks_for_help_and_elsewhere_is_one() ->
     assert play(script).said == ["help"]
 
 
-def test_the_mark_says_what_the_line_is() -> None:
+def test_the_mark_shows_the_kind_of_line() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "!ls")
         assert "❯ !ls" in host.rows
@@ -153,7 +153,7 @@ def test_up_and_down_move_in_the_text_and_then_through_the_history() -> None:
     play(script, history=history("oldest", "middle\nrow", "newest"))
 
 
-def test_what_is_changed_on_the_way_through_the_history_stays() -> None:
+def test_edits_made_while_browsing_the_history_are_kept() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await press(pilot, "up")
         await write(pilot, " changed")
@@ -167,7 +167,7 @@ def test_what_is_changed_on_the_way_through_the_history_stays() -> None:
     play(script, history=history("first", "second"))
 
 
-def test_a_recalled_command_opens_no_menu_so_that_up_goes_on() -> None:
+def test_a_recalled_command_opens_no_menu_so_that_up_keeps_working() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await press(pilot, "up")
         assert host.text == "/help"
@@ -178,7 +178,7 @@ def test_a_recalled_command_opens_no_menu_so_that_up_goes_on() -> None:
     play(script, history=history("@file", "/help"))
 
 
-def test_up_takes_back_what_is_queued() -> None:
+def test_up_withdraws_a_queued_prompt() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         host.box.set_queued(["later"])
         await press(pilot, "up")
@@ -189,7 +189,7 @@ def test_up_takes_back_what_is_queued() -> None:
     assert play(script, history=history("old")).said == ["take back", "take back"]
 
 
-def test_history_search_lists_what_matches_and_enter_takes_it_into_the_box() -> None:
+def test_history_search_lists_matches_and_enter_puts_one_into_the_box() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "half a")
         await press(pilot, "ctrl+r")
@@ -214,7 +214,7 @@ def test_history_search_lists_what_matches_and_enter_takes_it_into_the_box() -> 
     play(script, history=history("the last one", "tests?", "other", "run the tests again"))
 
 
-def test_escape_leaves_the_search_with_what_was_typed_before() -> None:
+def test_escape_leaves_the_search_and_restores_the_text() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "half a")
         await press(pilot, "ctrl+r")
@@ -269,7 +269,7 @@ def test_tab_completes_a_command_and_shows_help_for_its_argument() -> None:
     assert host.sent == [("/effort high", False)]
 
 
-def test_a_command_typed_whole_runs_as_it_stands() -> None:
+def test_a_completely_typed_command_runs_as_typed() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "/effort ")
         await press(pilot, "enter")
@@ -282,7 +282,7 @@ def test_a_command_typed_whole_runs_as_it_stands() -> None:
     assert [text for text, _now in host.sent] == ["/effort", "/effort low", "/nonsense here"]
 
 
-def test_a_file_is_found_and_put_in_while_typing() -> None:
+def test_a_file_is_found_and_inserted_while_typing() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "see @eng")
         assert host.rows[-7:-3] == [
@@ -301,7 +301,7 @@ def test_a_file_is_found_and_put_in_while_typing() -> None:
     play(script, files=Files("src/engine.py", "docs/the english.md", "README"))
 
 
-def test_a_folder_stays_open_for_what_is_in_it() -> None:
+def test_a_completed_folder_keeps_the_menu_open() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "@sr")
         await press(pilot, "tab")
@@ -353,7 +353,7 @@ def test_an_at_sign_in_a_word_is_no_file() -> None:
     assert files.asked == []
 
 
-def test_a_click_in_the_menu_takes_the_entry() -> None:
+def test_a_click_in_the_menu_selects_the_entry() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "@")
         await pilot.pause()
@@ -378,7 +378,7 @@ def test_hostile_file_names_are_shown_with_everything_visible() -> None:
     play(script, files=Files("a\x1b]0;title\x07", "b\u202eexe.txt", "[red]c"))
 
 
-def test_queued_prompts_stand_above_the_box_and_the_rest_is_counted() -> None:
+def test_queued_prompts_are_above_the_box_and_the_rest_is_counted() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         host.box.set_queued(["first\x1b[2J one\nwith two lines"])
         await pilot.pause()
@@ -400,7 +400,7 @@ def test_queued_prompts_stand_above_the_box_and_the_rest_is_counted() -> None:
     play(script)
 
 
-def test_label_and_hint_say_what_is_in_force() -> None:
+def test_label_and_hint_show_the_current_state() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         host.box.set_label("[b]plan mode", "plan")
         host.box.busy(True)
@@ -467,7 +467,7 @@ def test_the_box_grows_with_the_text_up_to_a_third_of_the_screen() -> None:
     play(script, size=(60, 24))
 
 
-def test_typing_in_a_row_does_not_repeat_the_layout() -> None:
+def test_continuous_typing_does_not_repeat_the_layout() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "x")
         laid_out: list[bool] = []
@@ -480,7 +480,7 @@ def test_typing_in_a_row_does_not_repeat_the_layout() -> None:
     play(script)
 
 
-def test_keys_can_be_given_to_other_actions() -> None:
+def test_keys_can_be_bound_to_other_actions() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "one")
         await press(pilot, "enter")
@@ -515,7 +515,7 @@ def test_clear_and_load_can_be_undone() -> None:
     play(script)
 
 
-def test_what_was_sent_is_in_the_history_with_what_was_pasted(tmp_path: Path) -> None:
+def test_sent_prompts_are_in_the_history_with_their_pasted_text(tmp_path: Path) -> None:
     kept = History(tmp_path / "history.jsonl")
 
     async def script(pilot: Pilot[None], host: Host) -> None:

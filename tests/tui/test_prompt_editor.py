@@ -1,4 +1,4 @@
-"""The editor: whole characters, chips, cutting and yanking, undo, pastes, and a cursor that stands where it should."""
+"""The editor: whole characters, chips, cutting and yanking, undo, pastes, and the cursor's place."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_flags_in_a_row_are_passed_one_by_one() -> None:
     assert boundary_after(flags, 0) == 2
 
 
-def test_endless_clusters_are_not_looked_through() -> None:
+def test_endless_clusters_are_not_scanned_completely() -> None:
     text = "a" + "\u0301" * 100_000
     began = time.process_time()
     boundary_after(text, 0), boundary_before(text, len(text)), boundary_near(text, 50_000)
@@ -75,7 +75,7 @@ def test_left_right_and_backspace_work_on_whole_characters() -> None:
     ("text", "cell"),
     [("ab", 2), ("漢字", 4), (FAMILY, 2), ("e\u0301", 1), ("שלום", 4), ("❤️", 2), ("a\tb", 5)],
 )
-def test_the_cursor_is_painted_behind_what_was_typed(text: str, cell: int) -> None:
+def test_the_cursor_is_painted_after_the_typed_text(text: str, cell: int) -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         host.box.insert(text)
         await pilot.pause()
@@ -85,7 +85,7 @@ def test_the_cursor_is_painted_behind_what_was_typed(text: str, cell: int) -> No
     play(script)
 
 
-def test_the_cursor_covers_the_whole_character_that_it_stands_on() -> None:
+def test_the_cursor_covers_the_whole_character() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         host.box.insert(f"a{FAMILY}b")
         await press(pilot, "left", "left")
@@ -107,7 +107,7 @@ def test_wide_text_wraps_without_losing_cells() -> None:
     play(script, size=(30, 20))
 
 
-def test_tabs_are_as_wide_as_the_cursor_thinks_also_where_a_line_wraps() -> None:
+def test_tab_widths_agree_with_the_cursor_even_where_a_line_wraps() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await paste(pilot, "one\ttwo\t" + "word " * 8 + "\tend")
         for column in range(len(host.text), 0, -1):
@@ -243,7 +243,7 @@ def test_cutting_into_a_chip_takes_all_of_it_and_yanking_brings_it_back() -> Non
     play(script)
 
 
-def test_what_looks_like_a_chip_but_is_typed_is_text() -> None:
+def test_typed_text_that_looks_like_a_chip_is_text() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "[Pasted #1: 9 lines]")
         await press(pilot, "backspace", "enter")
@@ -251,7 +251,7 @@ def test_what_looks_like_a_chip_but_is_typed_is_text() -> None:
     assert play(script).sent == [("[Pasted #1: 9 lines", False)]
 
 
-def test_chips_of_another_draft_get_numbers_of_their_own() -> None:
+def test_chips_of_another_draft_get_new_numbers() -> None:
     label = "[Pasted #1: 20 lines]"
 
     async def script(pilot: Pilot[None], host: Host) -> None:
@@ -277,7 +277,7 @@ def test_a_small_paste_goes_in_as_it_is_and_never_sends() -> None:
     play(script)
 
 
-def test_nothing_that_a_terminal_obeys_comes_in_by_paste() -> None:
+def test_no_control_sequence_enters_by_paste() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await paste(pilot, "a\x1b[2Jb\x00c\x9b31md\x07 e\u202ef\ttab \ud800")
         assert host.text == "abcd e<U+202E>f\ttab \ufffd"
@@ -285,7 +285,7 @@ def test_nothing_that_a_terminal_obeys_comes_in_by_paste() -> None:
     play(script)
 
 
-def test_five_megabytes_are_a_chip_in_no_time_and_come_out_whole() -> None:
+def test_five_megabytes_become_a_chip_quickly_and_expand_completely() -> None:
     text = "some text of a log file, 42 characters long\n" * 120_000
 
     async def script(pilot: Pilot[None], host: Host) -> None:
@@ -300,7 +300,7 @@ def test_five_megabytes_are_a_chip_in_no_time_and_come_out_whole() -> None:
     assert host.drafts[0].content() == text + " and a question"
 
 
-def test_a_paste_in_the_search_is_part_of_what_is_looked_for() -> None:
+def test_a_paste_in_the_search_is_part_of_the_query() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await press(pilot, "ctrl+r")
         await paste(pilot, "two\nlines")
@@ -335,7 +335,7 @@ def test_paths_of_pictures_are_known_in_every_form_in_which_terminals_give_them(
         assert picture_paths(form, tmp_path) == [], form
 
 
-def test_a_dropped_picture_is_a_chip_and_goes_along_when_sent(tmp_path: Path) -> None:
+def test_a_dropped_picture_is_a_chip_and_is_sent_with_the_prompt(tmp_path: Path) -> None:
     file = tmp_path / "shot [x].png"
     file.write_bytes(png())
 
@@ -357,7 +357,7 @@ def test_a_dropped_picture_is_a_chip_and_goes_along_when_sent(tmp_path: Path) ->
     assert base64.b64decode(image.source["data"]) == png()
 
 
-def test_a_picture_that_cannot_be_read_is_told_and_becomes_words(tmp_path: Path) -> None:
+def test_an_unreadable_picture_is_reported_and_becomes_text(tmp_path: Path) -> None:
     file = tmp_path / "broken.png"
     file.write_bytes(b"not a picture")
 
@@ -397,11 +397,11 @@ def test_a_picture_on_the_clipboard_is_attached(tmp_path: Path) -> None:
     play(script, environ=environ, cwd=work)
 
 
-def test_without_a_clipboard_program_it_says_what_is_needed(tmp_path: Path) -> None:
+def test_a_missing_clipboard_program_is_reported_with_advice(tmp_path: Path) -> None:
     assert "wl-paste, xclip or pngpaste is needed" in read_clipboard({"PATH": str(tmp_path)}, tmp_path).problem
 
 
-def test_a_clipboard_program_that_lies_in_the_project_is_never_run(tmp_path: Path) -> None:
+def test_a_clipboard_program_in_the_project_is_never_run(tmp_path: Path) -> None:
     program(tmp_path / "bin", "wl-paste", f"touch {tmp_path}/ran; echo hi")
     environ = {"PATH": f"{tmp_path}/bin", "WAYLAND_DISPLAY": "wayland-0"}
     assert read_clipboard(environ, tmp_path).problem

@@ -1,4 +1,4 @@
-"""Writing in one's own editor, and a long random walk over all keys."""
+"""Writing in the user's own editor, and a long random walk over all keys."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def told(host: Host) -> list[str]:
     return [note.message for note in host._notifications]
 
 
-def test_the_editor_gets_the_text_privately_and_what_it_writes_is_in_the_box(tmp_path: Path) -> None:
+def test_the_editor_gets_a_private_file_and_its_text_is_in_the_box(tmp_path: Path) -> None:
     look = 'ls -ld "$1" "$(dirname "$1")" | cut -c1-10; echo "$1"'
     body = f'({look}) > {tmp_path}/seen; printf "%s" " more" >> "$1"'
 
@@ -62,7 +62,7 @@ def test_the_editor_gets_the_text_privately_and_what_it_writes_is_in_the_box(tmp
     assert not Path(path).parent.exists()
 
 
-def test_chips_and_control_characters_are_minded_in_what_the_editor_wrote(tmp_path: Path) -> None:
+def test_chips_and_control_characters_in_edited_text_are_handled(tmp_path: Path) -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await paste(pilot, "line\n" * 20)
         await edit_outside(pilot, host)
@@ -83,7 +83,7 @@ def test_chips_and_control_characters_are_minded_in_what_the_editor_wrote(tmp_pa
         ),
     ],
 )
-def test_an_editor_that_fails_is_told_and_the_text_stays(tmp_path: Path, body: str, reason: str) -> None:
+def test_a_failing_editor_is_reported_and_the_text_stays(tmp_path: Path, body: str, reason: str) -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "precious")
         await edit_outside(pilot, host)
@@ -93,7 +93,7 @@ def test_an_editor_that_fails_is_told_and_the_text_stays(tmp_path: Path, body: s
     play(script, environ=editor(tmp_path, body), cwd=work(tmp_path))
 
 
-def test_a_terminal_that_cannot_be_handed_over_is_told(tmp_path: Path) -> None:
+def test_a_terminal_that_cannot_be_handed_over_is_reported(tmp_path: Path) -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await press(pilot, "ctrl+g")
         await host.workers.wait_for_complete()
@@ -125,7 +125,7 @@ def check(host: Host) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_no_order_of_keys_breaks_anything(seed: int) -> None:
+def test_any_order_of_keys_is_handled(seed: int) -> None:
     chance = random.Random(seed)
     table = key_table()
     outside = ("external_editor", "paste_clipboard", "copy", "cut")

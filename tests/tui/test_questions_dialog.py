@@ -1,4 +1,4 @@
-"""The dialog for the model's questions: options, several of them, free text, a review, and what is sent."""
+"""The dialog for the model's questions: options, multiple picks, free text, a review, and the answer."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def answers(input: dict[str, Any], *scripts: str) -> list[Any]:
     return [reply.updated_input["answers"] for reply in found]
 
 
-def test_while_an_answer_of_ones_own_is_typed_what_it_should_be_like_can_still_be_read() -> None:
+def test_while_a_custom_answer_is_typed_its_hint_stays_visible() -> None:
     assert "Another amount like $5" in look(dialog(ONE, other="Another amount like $5"), keys="o")
     assert "Your answer" in look(dialog(ONE), keys="o")
 
 
-def test_a_page_shows_the_question_and_its_options_with_what_they_mean() -> None:
+def test_a_page_shows_the_question_and_its_options_with_descriptions() -> None:
     assert look(dialog(BOTH), (60, 20)) == (
         "─── Question 1 of 2 ────────────────────────────────────────\n"
         "  ○ Database   ○ Logging   → Send\n"
@@ -77,7 +77,7 @@ def test_a_page_shows_the_question_and_its_options_with_what_they_mean() -> None
     )
 
 
-def test_on_a_small_screen_all_options_stay_in_sight_and_their_meaning_can_be_scrolled_to() -> None:
+def test_on_a_small_screen_all_options_stay_visible_and_descriptions_can_be_scrolled() -> None:
     options = [{"label": name, "description": f"{name} has much to be said for it, and more."} for name in ("A", "B")]
     input = {"questions": [{**DATABASE, "options": options}, LOGGING]}
     assert look(dialog(input), (40, 10)) == (
@@ -132,7 +132,7 @@ def test_several_questions_are_reviewed_before_they_are_sent() -> None:
     play(dialog(BOTH), script)
 
 
-def test_picks_of_several_are_taken_back_by_picking_again_and_free_text_is_one_more() -> None:
+def test_multiple_picks_are_toggled_and_free_text_is_one_more() -> None:
     many = answers({"questions": [LOGGING]}, "1 2 1 space down space o t o o enter | right enter")
     assert many == [{"What should be logged?": ["Requests", "too"]}]
 
@@ -164,7 +164,7 @@ def test_the_tabs_can_be_clicked() -> None:
     play(dialog(BOTH), script)
 
 
-def test_esc_sends_nothing_and_in_the_line_for_typing_only_leaves_that() -> None:
+def test_esc_sends_nothing_and_in_the_input_line_only_leaves_it() -> None:
     assert replies(lambda: dialog(BOTH), "escape", "2 escape", "2 enter escape", "3 a escape") == [
         None,
         None,
@@ -195,7 +195,7 @@ def test_hostile_questions_are_only_text() -> None:
 
 
 @pytest.mark.anyio
-async def test_the_tool_takes_what_the_dialog_sends(tmp_path: Any) -> None:
+async def test_the_tool_accepts_the_answers_of_the_dialog(tmp_path: Any) -> None:
     input = {**BOTH, "answers": {"Which database should it use?": "SQLite", "What should be logged?": ["Errors", "x"]}}
     with AbortController() as controller:
         context = ToolContext(cwd=tmp_path, working_dirs=(tmp_path,))

@@ -206,7 +206,7 @@ def test_a_resumed_session_looks_as_it_did(tmp_path: Path) -> None:
 
 
 def test_shell_lines_beside_a_submission_are_shown_again(tmp_path: Path) -> None:
-    """One that ends while the model works, and one that outlives an interruption of the work."""
+    """One that ends while the model works, and one that continues after an interruption."""
     before: list[str] = []
     after: list[str] = []
     ids: list[str] = []

@@ -1,4 +1,4 @@
-"""A conversation that is gone on with: its end at once, what was before above it, everything in its place."""
+"""A resumed conversation: its end at once, earlier items above it, everything in its place."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def reply(ids: SequentialIds, block: Block) -> list[Event]:
 
 
 @pytest.mark.parametrize("window", [1, 300, 1_000, 1_777, 5_000, 20_000, 1_000_000])
-def test_the_end_of_a_file_is_the_end_of_the_conversation(tmp_path: Path, window: int) -> None:
+def test_the_end_of_a_file_gives_the_end_of_the_conversation(tmp_path: Path, window: int) -> None:
     path = write(tmp_path, 20)
     history = load_session(path).history
     end = load_end_of_history(path, window)
@@ -73,7 +73,7 @@ def test_the_end_of_a_file_is_the_end_of_the_conversation(tmp_path: Path, window
     assert len(end) == len(history) if window == 1_000_000 else len(end) < len(history)
 
 
-def test_an_end_that_is_not_whole_begins_with_a_prompt(tmp_path: Path) -> None:
+def test_a_partial_transcript_begins_with_a_prompt(tmp_path: Path) -> None:
     path = write(tmp_path, 20)
     first = load_end_of_history(path, 9_000)[0]
     assert isinstance(first, MessageAppended)
@@ -88,7 +88,7 @@ def test_junk_at_the_end_of_a_file_does_no_harm(tmp_path: Path) -> None:
     assert load_end_of_history(path) == whole
 
 
-def test_what_is_shown_first_is_the_end_of_what_is_shown_later(tmp_path: Path) -> None:
+def test_the_first_view_is_the_end_of_the_complete_one(tmp_path: Path) -> None:
     path = write(tmp_path, 30)
     items = end_of_session(tmp_path, tmp_path, path.stem)
     later = replayed(load_session(path).history, lambda name, given: f"{name} {given['file_path']}")
@@ -99,7 +99,7 @@ def test_what_is_shown_first_is_the_end_of_what_is_shown_later(tmp_path: Path) -
     assert end_of_session(tmp_path, tmp_path, "") == items
 
 
-def test_a_session_that_is_not_there_shows_nothing(tmp_path: Path) -> None:
+def test_a_missing_session_shows_nothing(tmp_path: Path) -> None:
     assert end_of_session(tmp_path, tmp_path, "") == []
     write(tmp_path, 2)
     assert end_of_session(tmp_path, tmp_path, "22222222-2222-4222-8222-222222222222") == []
@@ -120,7 +120,7 @@ def notices(first: int, count: int) -> tuple[Item, ...]:
     return tuple(NoticeItem(id=f"n{number}", text=f"notice {number}") for number in range(first, first + count))
 
 
-def test_thousands_of_items_come_above_in_slices_and_move_nothing_in_view() -> None:
+def test_thousands_of_earlier_items_are_added_in_slices_without_moving_the_view() -> None:
     async def run() -> None:
         app = Host()
         async with app.run_test(size=(40, 10)):
@@ -141,7 +141,7 @@ def test_thousands_of_items_come_above_in_slices_and_move_nothing_in_view() -> N
     asyncio.run(run())
 
 
-def test_whoever_asks_for_everything_gets_everything() -> None:
+def test_requesting_everything_loads_everything() -> None:
     async def run() -> None:
         app = Host()
         async with app.run_test(size=(40, 10)) as pilot:
@@ -159,7 +159,7 @@ def test_whoever_asks_for_everything_gets_everything() -> None:
     asyncio.run(run())
 
 
-def test_a_preview_gives_way_to_the_whole() -> None:
+def test_a_preview_is_replaced_by_the_whole_session() -> None:
     async def run() -> None:
         app = Host()
         async with app.run_test(size=(40, 10)):
@@ -171,7 +171,7 @@ def test_a_preview_gives_way_to_the_whole() -> None:
     asyncio.run(run())
 
 
-def test_places_grow_down_the_conversation_however_it_came_together() -> None:
+def test_positions_increase_down_the_conversation_however_it_was_loaded() -> None:
     random_of = random.Random(3)
     stack = Stack()
     first = 10_000

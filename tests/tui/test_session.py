@@ -58,7 +58,7 @@ class Desk:
 
 
 @played
-async def test_a_prompt_is_shown_at_once_and_everything_that_comes_of_it() -> None:
+async def test_a_prompt_is_shown_at_once_and_then_everything_that_follows() -> None:
     look = FakeTool("Look", steps=2)
     async with Desk(reply(think("hm"), "I look.", call("Look", what="here")), "Done.", tools=[look]) as desk:
         desk.send("go")
@@ -77,7 +77,7 @@ async def test_a_prompt_is_shown_at_once_and_everything_that_comes_of_it() -> No
 
 
 @played
-async def test_esc_says_so_in_the_same_moment_and_the_next_prompt_is_taken_at_once() -> None:
+async def test_esc_is_confirmed_at_once_and_the_next_prompt_is_accepted() -> None:
     async with Desk(reply(say("Hello, this goes on", chunk=2), pause(60), "and on"), "Second.") as desk:
         desk.send("go")
         await desk.until(lambda: bool(desk.shown.of(AnswerItem)))
@@ -93,7 +93,7 @@ async def test_esc_says_so_in_the_same_moment_and_the_next_prompt_is_taken_at_on
 
 
 @played
-async def test_a_tool_that_does_not_hear_the_abort_is_cut_off_and_work_goes_on() -> None:
+async def test_a_tool_that_ignores_the_abort_is_cancelled_and_work_continues() -> None:
     deaf = FakeTool("Deaf", safe=False, seconds=600, ignores_abort=True)
     async with Desk(reply(call("Deaf")), "Second.", tools=[deaf]) as desk:
         desk.send("go")
@@ -106,7 +106,7 @@ async def test_a_tool_that_does_not_hear_the_abort_is_cut_off_and_work_goes_on()
 
 
 @played
-async def test_what_is_sent_meanwhile_waits_and_joins_after_the_tools() -> None:
+async def test_a_prompt_sent_meanwhile_waits_and_joins_after_the_tools() -> None:
     slow = FakeTool("Slow", safe=False, seconds=5)
     async with Desk(reply(call("Slow")), "Both done.", tools=[slow]) as desk:
         desk.send("first")
@@ -133,7 +133,7 @@ async def test_an_unclaimed_prompt_becomes_its_own_submission() -> None:
 
 
 @played
-async def test_a_queued_prompt_can_be_taken_back_and_esc_gives_all_of_them_back() -> None:
+async def test_a_queued_prompt_can_be_withdrawn_and_esc_returns_all() -> None:
     async with Desk(reply(pause(60), "First.")) as desk:
         desk.send("first")
         await asyncio.sleep(1)
@@ -150,7 +150,7 @@ async def test_a_queued_prompt_can_be_taken_back_and_esc_gives_all_of_them_back(
 
 
 @played
-async def test_steering_stops_what_runs_without_an_interruption_message() -> None:
+async def test_steering_stops_the_running_work_without_an_interruption_message() -> None:
     async with Desk(reply(say("Going on and on", chunk=3), pause(60)), "Steered.") as desk:
         desk.send("first")
         await desk.until(lambda: bool(desk.shown.of(AnswerItem)))
@@ -162,7 +162,7 @@ async def test_steering_stops_what_runs_without_an_interruption_message() -> Non
 
 
 @played
-async def test_an_empty_enter_steers_with_what_is_queued() -> None:
+async def test_an_empty_enter_steers_with_the_queued_prompts() -> None:
     async with Desk(reply(pause(60)), "Steered.") as desk:
         desk.send("first")
         await asyncio.sleep(1)
@@ -190,7 +190,7 @@ async def test_questions_come_one_at_a_time_and_closing_one_stops_the_work() -> 
 
 
 @played
-async def test_esc_takes_an_open_question_away() -> None:
+async def test_esc_closes_an_open_question() -> None:
     change = FakeTool("Change", safe=False, need="write")
     rest = {"tools": [change], "mode": PermissionMode.DEFAULT, "interactive": True}
     async with Desk(reply(call("Change")), **rest) as desk:
@@ -213,7 +213,7 @@ async def test_esc_ends_the_wait_before_a_retry() -> None:
 
 
 @played
-async def test_commands_that_only_look_run_beside_the_work_and_others_wait_for_it() -> None:
+async def test_read_only_commands_run_beside_the_work_and_others_wait() -> None:
     async with Desk(reply(pause(5), "Done."), "Summary of it all.") as desk:
         desk.send("go")
         await asyncio.sleep(1)
@@ -227,7 +227,7 @@ async def test_commands_that_only_look_run_beside_the_work_and_others_wait_for_i
 
 
 @played
-async def test_what_is_sent_before_there_is_an_engine_begins_when_it_is_there() -> None:
+async def test_a_prompt_sent_before_the_engine_is_ready_starts_with_it() -> None:
     shown = Shown()
     session = TuiSession(shown, now=lambda: asyncio.get_running_loop().time())
     session.send(Draft("early"))
@@ -240,7 +240,7 @@ async def test_what_is_sent_before_there_is_an_engine_begins_when_it_is_there() 
 
 
 @played
-async def test_another_engine_takes_the_place_of_the_first() -> None:
+async def test_another_engine_replaces_the_first() -> None:
     async with Desk("One.") as desk:
         desk.send("go")
         await desk.idle()
@@ -252,7 +252,7 @@ async def test_another_engine_takes_the_place_of_the_first() -> None:
 
 
 @played
-async def test_esc_in_the_very_moment_of_sending_runs_nothing() -> None:
+async def test_esc_at_the_moment_of_sending_runs_nothing() -> None:
     look = FakeTool("Look")
     async with Desk(reply(call("Look")), "Never.", tools=[look]) as desk:
         desk.send("go")
@@ -263,7 +263,7 @@ async def test_esc_in_the_very_moment_of_sending_runs_nothing() -> None:
 
 
 @played
-async def test_a_prompt_that_begins_with_a_path_is_shown_once_and_joins_what_runs() -> None:
+async def test_a_prompt_that_begins_with_a_path_is_shown_once_and_joins_the_running_work() -> None:
     slow = FakeTool("Slow", safe=False, seconds=5)
     async with Desk(reply(call("Slow")), "Done.", tools=[slow]) as desk:
         desk.send("/tmp is full, why?")
@@ -275,7 +275,7 @@ async def test_a_prompt_that_begins_with_a_path_is_shown_once_and_joins_what_run
 
 
 @played
-async def test_what_is_sent_while_another_conversation_is_on_its_way_is_for_that_one() -> None:
+async def test_a_prompt_sent_while_a_session_opens_goes_to_that_session() -> None:
     async with Desk(reply(pause(60))) as desk:
         desk.send("go")
         await asyncio.sleep(1)
@@ -292,7 +292,7 @@ async def test_what_is_sent_while_another_conversation_is_on_its_way_is_for_that
 
 
 @played
-async def test_work_that_cannot_even_be_cancelled_is_told_with_what_to_do() -> None:
+async def test_work_that_cannot_be_cancelled_is_reported_with_advice() -> None:
     class Stubborn(FakeTool):
         async def run(self, input: Any, context: Any, signal: Any) -> Any:
             self.runs.append(input)
@@ -311,8 +311,8 @@ async def test_work_that_cannot_even_be_cancelled_is_told_with_what_to_do() -> N
 
 
 @played
-async def test_a_shell_line_beside_the_work_outlives_it_and_esc_ends_it() -> None:
-    """Esc stops the model's work first; the user's own command goes on until the next Esc."""
+async def test_a_shell_line_beside_the_work_continues_after_it_and_esc_ends_it() -> None:
+    """Esc stops the model's work first; the user's own command continues until the next Esc."""
     stopped: list[str] = []
 
     async def shell(_command: str) -> Any:

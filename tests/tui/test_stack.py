@@ -1,4 +1,4 @@
-"""Where blocks stand: order, gaps, rows, and places that outlive changes."""
+"""The stack of blocks: order, gaps, rows, and positions that survive changes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def known(stack: Stack, id: str) -> StackEntry:
     return entry
 
 
-def test_a_blank_row_stands_between_blocks_except_between_tools_and_between_notices() -> None:
+def test_blocks_are_separated_by_a_blank_row_except_tools_and_notices() -> None:
     notice = NoticeItem(id="n", text="x")
     assert gap(answer("a"), answer("b")) == 1
     assert gap(tool("a"), tool("b")) == 0
@@ -66,7 +66,7 @@ def test_rows_are_mapped_to_blocks_and_back() -> None:
     assert Stack().at(0) is None
 
 
-def test_what_belongs_to_a_call_stands_under_it_and_is_kept_together() -> None:
+def test_children_of_a_call_are_below_it_and_kept_together() -> None:
     stack = stacked(tool("one"), tool("two"), answer("end"))
     for id, parent in (("1a", "one"), ("2a", "two"), ("1b", "one"), ("1aa", "1a"), ("1c", "one")):
         stack.add(Bare(tool(id, parent)), rows=1)
@@ -75,11 +75,11 @@ def test_what_belongs_to_a_call_stands_under_it_and_is_kept_together() -> None:
     assert [entry.gap for entry in stack] == [0, 0, 0, 0, 0, 1, 0, 1]
 
 
-def test_a_block_without_its_parent_stands_alone() -> None:
+def test_a_block_without_its_parent_is_a_block_of_its_own() -> None:
     assert ids(stacked(answer("a"), answer("b", parent="gone"))) == ["a", "b"]
 
 
-def test_removing_a_call_removes_what_stands_under_it_and_closes_the_gap() -> None:
+def test_removing_a_call_removes_its_children_and_closes_the_gap() -> None:
     stack = stacked(tool("one"), answer("1a", "one"), tool("two"))
     assert stack.remove("nobody") == []
     assert [entry.block.item.id for entry in stack.remove("one")] == ["one", "1a"]
@@ -100,7 +100,7 @@ def test_a_block_without_rows_leaves_no_trace() -> None:
     assert stack.height == 4
 
 
-def test_places_grow_down_the_conversation_and_stay_when_blocks_come_between() -> None:
+def test_positions_increase_down_the_conversation_and_stay_when_blocks_are_inserted() -> None:
     stack = stacked(tool("one"), answer("two"))
     before = place(known(stack, "two"), 1)
     for number in range(5):
@@ -111,7 +111,7 @@ def test_places_grow_down_the_conversation_and_stay_when_blocks_come_between() -
     assert place(known(stack, "two"), 1) == before
 
 
-def test_places_are_right_after_any_changes() -> None:
+def test_positions_are_correct_after_any_changes() -> None:
     rng = random.Random(3)
     stack = Stack()
     for number in range(300):

@@ -65,21 +65,21 @@ def style_of(facts: Facts, text: str) -> object:
         (0, ""),
     ],
 )
-def test_what_matters_less_gives_way_in_a_narrow_row(width: int, shown: str) -> None:
+def test_less_important_parts_are_dropped_in_a_narrow_row(width: int, shown: str) -> None:
     assert line(FACTS, width) == shown
 
 
-def test_what_is_at_the_right_ends_at_the_right_margin() -> None:
+def test_right_aligned_text_ends_at_the_right_margin() -> None:
     assert cell_len(line(FACTS, 120)) == 118
     assert line(FACTS, 120).endswith("(main)")
 
 
-def test_at_the_start_nothing_is_made_up() -> None:
+def test_the_initial_status_claims_nothing() -> None:
     assert line(Facts(), 80).strip() == "default mode"
     assert line(Facts(model="claude-opus-5", context_tokens=12_345), 80).split(" · ")[-1] == "12.3k tokens"
 
 
-def test_that_nothing_is_asked_about_is_shown_at_every_width_and_stands_out() -> None:
+def test_bypass_mode_is_shown_prominently_at_every_width() -> None:
     bypass = replace(FACTS, mode="bypassPermissions", sandbox="off", is_sandboxed=False, tasks=3)
     for width in range(8, 160):
         assert "! bypass" in line(bypass, width)
@@ -93,7 +93,7 @@ def test_a_missing_sandbox_is_shown_and_a_working_one_is_not() -> None:
     assert "sandbox" not in line(replace(FACTS, sandbox="bubblewrap, network on"), 120)
 
 
-def test_costs_say_what_is_not_known() -> None:
+def test_costs_show_unknown_prices() -> None:
     assert "$0.42+?" in line(replace(FACTS, fully_priced=False), 120)
     assert "$?" in line(replace(FACTS, cost_usd=0, fully_priced=False), 120)
     assert "next ~$0.001" in line(replace(FACTS, next_cost_usd=0.001), 120)
@@ -180,7 +180,7 @@ def run(text: str, folder: Path, facts: Facts = FACTS) -> Ran:
     return command(text, folder).run(facts, threading.Event())
 
 
-def test_the_command_is_told_everything_and_its_first_line_is_shown(tmp_path: Path) -> None:
+def test_the_command_gets_all_status_data_and_its_first_line_is_shown(tmp_path: Path) -> None:
     ran = run("cat > told.json; pwd >&2; printf '\\nfirst\\nsecond\\n'", tmp_path)
     assert shown(ran) == "first"
     told = json.loads((tmp_path / "told.json").read_text())
@@ -197,7 +197,7 @@ def test_the_command_gets_only_the_environment_it_is_given(tmp_path: Path, monke
     assert shown(run('echo "key:$ANTHROPIC_API_KEY"', tmp_path)) == "key:"
 
 
-def test_colours_of_the_command_hold_and_nothing_else_does() -> None:
+def test_colours_of_the_command_are_kept_and_other_sequences_removed() -> None:
     runs = styled_line(
         "\x1b[1;31mred\x1b[0m \x1b]0;title\x07\x1b[2Jplain\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\\x1b[5A\x07\n"
     )
@@ -211,13 +211,13 @@ def test_colours_of_the_command_hold_and_nothing_else_does() -> None:
     assert "[bold]y[/bold]" in "".join(text for text, _style in torn)
 
 
-def test_a_command_that_says_nothing_or_cannot_start_leaves_a_reason(tmp_path: Path) -> None:
+def test_a_command_without_output_or_that_cannot_start_leaves_a_reason(tmp_path: Path) -> None:
     assert run("exit 3", tmp_path).problem == "statusLine: the command printed nothing (exit 3)"
     assert "did not start" in run("echo hi", tmp_path / "missing").problem
     assert "did not start" in run("echo \0", tmp_path).problem
 
 
-def test_a_command_that_hangs_is_ended_with_all_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hanging_command_is_killed_with_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentcli.tui.status.command.TIMEOUT_SECONDS", 0.2)
     ran = run("sleep 987 & sleep 988", tmp_path)
     assert "within" in ran.problem
@@ -229,7 +229,7 @@ def test_endless_output_costs_nothing(tmp_path: Path) -> None:
     assert set(shown(run("yes a | tr -d '\\n'", tmp_path))) == {"a"}
 
 
-def test_a_command_that_does_not_read_is_no_problem(tmp_path: Path) -> None:
+def test_a_command_that_does_not_read_its_input_is_no_problem(tmp_path: Path) -> None:
     assert shown(run("exec 0<&-; echo ok", tmp_path, replace(FACTS, branch="x" * 60_000))) == "ok"
 
 
@@ -316,7 +316,7 @@ def test_the_widget_shows_what_fits_and_follows_its_size() -> None:
     asyncio.run(run_app())
 
 
-def test_the_users_command_says_the_line_and_when_it_fails_the_usual_one_is_back(tmp_path: Path) -> None:
+def test_the_users_command_provides_the_line_and_a_failure_restores_the_default(tmp_path: Path) -> None:
     script = tmp_path / "say"
     script.write_text("echo my own line")
     app = Host(command("sh ./say", tmp_path))

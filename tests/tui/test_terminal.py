@@ -1,4 +1,4 @@
-"""What the terminal can do is read from the environment, and no text that goes into a sequence can leave it."""
+"""Terminal features are detected from the environment, and no text can break out of a sequence."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def terminal(**environ: str) -> Terminal:
         (XTERM | {"TERM_PROGRAM": "vscode"}, "vscode"),
     ],
 )
-def test_the_terminal_is_known_by_what_it_leaves_in_the_environment(environ: dict[str, str], name: str) -> None:
+def test_the_terminal_is_recognised_by_its_environment_variables(environ: dict[str, str], name: str) -> None:
     assert Terminal.from_environ(environ).name == name
 
 
-def test_ssh_tmux_and_screen_are_noticed() -> None:
+def test_ssh_tmux_and_screen_are_detected() -> None:
     assert terminal(SSH_CONNECTION="1 2 3 4").ssh
     assert terminal(TMUX="/tmp/tmux").tmux
     assert terminal(STY="1.pts").screen
@@ -72,7 +72,7 @@ def test_ssh_tmux_and_screen_are_noticed() -> None:
         ({"TERM": "tmux-256color", "KITTY_WINDOW_ID": "1", "TMUX": "x"}, "256"),
     ],
 )
-def test_the_number_of_colours(environ: dict[str, str], colours: str) -> None:
+def test_the_number_of_colours_is_detected(environ: dict[str, str], colours: str) -> None:
     assert Terminal.from_environ(environ).colours == colours
 
 
@@ -80,7 +80,7 @@ def test_the_number_of_colours(environ: dict[str, str], colours: str) -> None:
     ("value", "dark"),
     [("15;0", True), ("0;15", False), ("0;default;7", False), ("15;8", True), ("", None), ("15;default", None)],
 )
-def test_light_or_dark_by_the_variable_that_some_terminals_set(value: str, dark: bool | None) -> None:
+def test_light_or_dark_is_read_from_a_terminal_variable(value: str, dark: bool | None) -> None:
     assert terminal(COLORFGBG=value).dark is dark
 
 
@@ -93,7 +93,7 @@ def test_a_title_is_pushed_set_and_popped() -> None:
     assert push_title(nowhere) + title("x", nowhere) + pop_title(nowhere) == ""
 
 
-def test_progress_is_only_for_terminals_that_do_not_take_it_for_a_message() -> None:
+def test_progress_is_sent_only_to_terminals_that_support_it() -> None:
     assert progress(terminal(WT_SESSION="x"), busy=True) == "\x1b]9;4;3;0\x07"
     assert progress(terminal(), busy=True) == ""
     assert progress(terminal(TERM_PROGRAM="WezTerm", TERM_PROGRAM_VERSION="20240203-110809-5046fc22"), busy=True) == ""
@@ -114,11 +114,11 @@ def test_progress_is_only_for_terminals_that_do_not_take_it_for_a_message() -> N
         ({"VTE_VERSION": "7600", "TMUX": "x"}, "\x1bPtmux;\x1b\x1b]777;notify;agentcli;Done, ok\x07\x1b\\\x07"),
     ],
 )
-def test_a_notification_in_the_words_of_the_terminal(environ: dict[str, str], expected: str) -> None:
+def test_a_notification_uses_the_sequence_of_the_terminal(environ: dict[str, str], expected: str) -> None:
     assert notification(terminal(**environ), "agentcli", "Done; ok") == expected
 
 
-def test_the_clipboard_through_the_terminal() -> None:
+def test_copying_through_the_terminal_uses_its_clipboard_sequence() -> None:
     encoded = base64.b64encode("héllo".encode()).decode()
     plain = f"\x1b]52;c;{encoded}\x07"
     assert clipboard(terminal(), "héllo") == plain
@@ -127,7 +127,7 @@ def test_the_clipboard_through_the_terminal() -> None:
     assert clipboard(terminal(), "x" * LARGEST_CLIPBOARD) == ""
 
 
-def test_a_long_text_goes_through_screen_in_pieces_that_add_up() -> None:
+def test_a_long_text_passes_through_screen_in_pieces() -> None:
     text = "x" * 3000
     pieces = re.findall(r"\x1bP(.*?)\x1b\\", clipboard(terminal(STY="x"), text))
     assert max(map(len, pieces)) <= 240
@@ -168,14 +168,14 @@ def test_copying_over_ssh_goes_through_the_terminal(tmp_path: Path) -> None:
     assert written == "\x1b]52;c;YQ==\x07"
 
 
-def test_a_program_that_fails_leaves_it_to_the_terminal(tmp_path: Path) -> None:
+def test_a_failing_program_falls_back_to_the_terminal(tmp_path: Path) -> None:
     path = program(tmp_path, "xclip", "exit 1")
     said, written = copied("a", terminal(DISPLAY=":0", PATH=f"{tmp_path}:{path.split(':')[0]}"))
     assert said == "Copied 1 character through the terminal (OSC 52)."
     assert written
 
 
-def test_what_cannot_be_copied_is_said_with_what_to_do() -> None:
+def test_a_failed_copy_is_reported_with_advice() -> None:
     said, written = copied("x" * 100_000, terminal(SSH_TTY="x"))
     assert said == ("Not copied: 100,000 characters are too many for the terminal. Install wl-copy, xclip or xsel.")
     assert written == ""

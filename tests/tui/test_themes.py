@@ -1,4 +1,4 @@
-"""Themes: what is shipped can be read by everybody, what users write is checked, and Textual paints what was meant."""
+"""Themes: the built-in ones are readable, those of users are checked, and Textual paints the right colours."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def rgb(style: Style) -> tuple[Rgb, Rgb]:
 # ------------------------------------------------------------------------------------------------------ what we ship
 
 
-def test_there_are_the_themes_that_are_promised() -> None:
+def test_the_documented_themes_exist() -> None:
     promised = {
         "dark",
         "light",
@@ -109,7 +109,7 @@ def test_text_on_a_background_of_its_own_is_readable_there(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["colour-blind-dark", "colour-blind-light"])
-def test_what_was_added_and_removed_differs_for_those_who_do_not_tell_red_from_green(name: str) -> None:
+def test_additions_and_removals_differ_for_red_green_colour_blindness(name: str) -> None:
     """Without red and green as separate signals, blue against the rest is what is left."""
     palette = load_theme(name, OURS).palette()
     for one, other in (("added", "removed"), ("added_word", "removed_word")):
@@ -159,7 +159,7 @@ def test_a_light_theme_on_a_dark_terminal_brings_its_own_background() -> None:
     assert load_theme("ansi", OURS).textual(background=(255, 255, 255)).background == "ansi_default"
 
 
-def test_shades_follow_the_background_that_the_terminal_said() -> None:
+def test_shades_follow_the_reported_background() -> None:
     dark = load_theme("dark", OURS)
     on_black, on_blue = (dark.palette(background=ground).code_block for ground in ((0, 0, 0), (0, 0, 60)))
     assert rgb(on_blue)[1][2] > rgb(on_black)[1][2] + 40
@@ -175,7 +175,7 @@ def write(folder: Path, name: str, text: str) -> Path:
     return file
 
 
-def test_a_users_theme_may_be_three_lines_over_one_of_ours(tmp_path: Path) -> None:
+def test_a_users_theme_may_override_a_built_in_one_in_three_lines(tmp_path: Path) -> None:
     write(tmp_path, "mine", 'extends = "nord"\n[colors]\naccent = "#ff0000"\n[palette]\nuser = "italic accent"\n')
     theme = load_theme("mine", (tmp_path, *OURS))
     assert theme.name == "mine"
@@ -184,7 +184,7 @@ def test_a_users_theme_may_be_three_lines_over_one_of_ours(tmp_path: Path) -> No
     assert theme.palette().user == Style(italic=True, color=Colour((255, 0, 0)).rich)
 
 
-def test_a_users_theme_takes_the_place_of_ours_and_may_extend_it(tmp_path: Path) -> None:
+def test_a_users_theme_replaces_a_built_in_one_and_may_extend_it(tmp_path: Path) -> None:
     write(tmp_path, "dark", 'extends = "dark"\n[colors]\naccent = "#00ff00"\n')
     themes = load_themes((tmp_path, *OURS))
     assert themes["dark"].colours["accent"] == Colour((0, 255, 0))
@@ -215,7 +215,7 @@ def test_a_users_theme_takes_the_place_of_ours_and_may_extend_it(tmp_path: Path)
         ("#" * 70_000, "is larger than 64 KB"),
     ],
 )
-def test_what_is_wrong_with_a_theme_is_said_with_its_file_and_key(tmp_path: Path, text: str, said: str) -> None:
+def test_a_theme_error_names_the_file_and_the_key(tmp_path: Path, text: str, said: str) -> None:
     write(tmp_path, "bad", text)
     problems: list[str] = []
     themes = load_themes((tmp_path, *OURS), problems.append)
@@ -253,7 +253,7 @@ def test_themes_that_extend_one_another_without_end_are_refused(tmp_path: Path) 
         load_theme("one", (tmp_path, *OURS))
 
 
-def test_a_broken_theme_of_the_user_does_not_silently_become_ours(tmp_path: Path) -> None:
+def test_a_broken_user_theme_does_not_silently_become_a_built_in_one(tmp_path: Path) -> None:
     write(tmp_path, "nord", "dark = 3")
     themes = load_themes((tmp_path, *OURS))
     assert "nord" not in themes
@@ -265,7 +265,7 @@ def test_a_name_that_could_lead_elsewhere_is_refused(name: str) -> None:
         load_theme(name, OURS)
 
 
-def test_folders_that_are_not_there_are_no_problem(tmp_path: Path) -> None:
+def test_missing_folders_are_no_problem(tmp_path: Path) -> None:
     assert set(load_themes((tmp_path / "missing", *OURS))) == set(NAMES)
 
 
@@ -290,7 +290,7 @@ FULL = {"COLORTERM": "truecolor", "TERM": "xterm-256color"}
         ("auto", None, {**FULL, "NO_COLOR": ""}, "dark"),
     ],
 )
-def test_auto_goes_by_the_terminal(setting: str, light: bool | None, environ: dict[str, str], chosen: str) -> None:
+def test_auto_follows_the_terminal(setting: str, light: bool | None, environ: dict[str, str], chosen: str) -> None:
     assert choose_theme(setting, light, environ) == chosen
     assert chosen in NAMES
 
@@ -409,7 +409,7 @@ def test_without_colours_nothing_painted_has_any_and_the_chosen_row_is_still_mar
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_variable_that_textuals_widgets_name_is_there(name: str) -> None:
+def test_every_variable_of_textual_widgets_is_defined(name: str) -> None:
     """A missing one ends the app as soon as a rule names it. `ansi` themes lack some that the others get."""
     from textual.design import ColorSystem
 
@@ -417,7 +417,7 @@ def test_every_variable_that_textuals_widgets_name_is_there(name: str) -> None:
     assert set(ColorSystem("#112233").generate()) <= set(variables)
 
 
-def test_changing_between_themes_of_every_sort_changes_what_is_painted() -> None:
+def test_changing_between_any_themes_changes_the_painted_colours() -> None:
     themes = load_themes(OURS)
     app = Host(themes["dark"])
 
@@ -455,7 +455,7 @@ def test_a_changed_theme_of_the_same_name_is_repainted(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------------------- watching
 
 
-def test_a_change_in_the_users_folder_is_told(tmp_path: Path) -> None:
+def test_a_change_in_the_users_folder_is_reported(tmp_path: Path) -> None:
     async def run() -> None:
         changed = asyncio.Event()
         watching = asyncio.create_task(watch_themes(tmp_path, changed.set))
@@ -474,11 +474,11 @@ def test_a_change_in_the_users_folder_is_told(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_where_there_is_no_folder_nothing_is_watched(tmp_path: Path) -> None:
+def test_without_a_folder_nothing_is_watched(tmp_path: Path) -> None:
     asyncio.run(watch_themes(tmp_path / "missing", lambda: None))
 
 
-def test_an_installed_package_brings_its_themes_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installed_package_can_provide_themes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installed = tmp_path / "agentcli" / "data" / "themes"
     shutil.copytree(OURS[0], installed)
     monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""The transcript on a screen: following, staying, folding, searching, selecting, and what blocks may do wrong."""
+"""The transcript on a screen: following, staying, folding, searching, selecting, and failing blocks."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ async def drag(pilot: Pilot[None], start: tuple[int, int], end: tuple[int, int])
 
 
 @on_screen()
-async def test_blocks_stand_below_each_other_with_gaps_and_children_are_indented(app: Host, pilot: Pilot[None]) -> None:
+async def test_blocks_are_stacked_with_gaps_and_children_are_indented(app: Host, pilot: Pilot[None]) -> None:
     put(
         app,
         Add(PromptItem(id="p", text="hello")),
@@ -203,7 +203,7 @@ async def test_every_row_is_as_wide_as_the_screen_with_any_text(app: Host, pilot
 
 
 @on_screen(size=(1, 4))
-async def test_a_screen_of_one_cell_is_survived(app: Host, pilot: Pilot[None]) -> None:
+async def test_a_screen_of_one_cell_works(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(5))
     app.transcript.page_up()
     app.transcript.find("line")
@@ -213,9 +213,7 @@ async def test_a_screen_of_one_cell_is_survived(app: Host, pilot: Pilot[None]) -
 
 
 @on_screen()
-async def test_ids_that_are_not_known_are_ignored_and_known_ones_are_not_added_twice(
-    app: Host, pilot: Pilot[None]
-) -> None:
+async def test_unknown_ids_are_ignored_and_known_ones_are_not_added_twice(app: Host, pilot: Pilot[None]) -> None:
     nobody = NoticeItem(id="nobody", text="x")
     put(app, *notices(1), Grow("nobody", "x"), Replace(nobody), Remove("nobody"), *notices(1))
     assert app.rows()[:2] == ["> line 0", ""]
@@ -227,7 +225,7 @@ async def test_ids_that_are_not_known_are_ignored_and_known_ones_are_not_added_t
 
 
 @on_screen()
-async def test_what_a_block_does_wrong_is_one_line_and_the_others_are_shown(app: Host, pilot: Pilot[None]) -> None:
+async def test_a_failing_block_shows_one_line_and_the_others_are_shown(app: Host, pilot: Pilot[None]) -> None:
     logging.getLogger("agentcli").setLevel(logging.CRITICAL)
     try:
         put(app, *notices(1), Add(NoticeItem(id="bad", text="raise")), *notices(1, first=1))
@@ -241,7 +239,7 @@ async def test_what_a_block_does_wrong_is_one_line_and_the_others_are_shown(app:
 
 
 @on_screen()
-async def test_a_new_palette_repaints_what_is_shown(app: Host, pilot: Pilot[None]) -> None:
+async def test_a_new_palette_repaints_the_visible_rows(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(1))
     app.transcript.set_palette(Palette(text=Style(color="#ff0000")))
     app.transcript.frame()
@@ -251,7 +249,7 @@ async def test_a_new_palette_repaints_what_is_shown(app: Host, pilot: Pilot[None
 
 
 @on_screen()
-async def test_another_theme_is_taken_over(app: Host, pilot: Pilot[None]) -> None:
+async def test_another_theme_is_applied(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(1))
     backgrounds = []
     for theme in ("textual-dark", "textual-light"):
@@ -264,7 +262,7 @@ async def test_another_theme_is_taken_over(app: Host, pilot: Pilot[None]) -> Non
 
 
 @on_screen()
-async def test_sources_are_there_for_copying_and_export(app: Host, pilot: Pilot[None]) -> None:
+async def test_sources_are_available_for_copying_and_export(app: Host, pilot: Pilot[None]) -> None:
     put(
         app,
         Add(PromptItem(id="p", text="question")),
@@ -292,9 +290,7 @@ async def test_the_view_follows_the_end_while_it_grows(app: Host, pilot: Pilot[N
 
 
 @on_screen()
-async def test_scrolled_up_it_stays_while_the_end_grows_and_says_that_there_is_more(
-    app: Host, pilot: Pilot[None]
-) -> None:
+async def test_a_scrolled_up_view_stays_while_the_end_grows_and_shows_a_hint(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(20))
     app.transcript.scroll_rows(-4)
     before = app.rows()
@@ -309,7 +305,7 @@ async def test_scrolled_up_it_stays_while_the_end_grows_and_says_that_there_is_m
 
 
 @on_screen()
-async def test_blocks_above_that_change_leave_what_one_looks_at_in_its_place(app: Host, pilot: Pilot[None]) -> None:
+async def test_changing_blocks_above_do_not_move_the_view(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(30))
     app.transcript.scroll_rows(-4)
     before = app.rows()
@@ -320,7 +316,7 @@ async def test_blocks_above_that_change_leave_what_one_looks_at_in_its_place(app
 
 
 @on_screen()
-async def test_a_block_that_is_removed_under_ones_eyes_gives_way_to_the_next(app: Host, pilot: Pilot[None]) -> None:
+async def test_a_visible_block_that_is_removed_is_replaced_by_the_next(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(30))
     app.transcript.scroll_rows(-10)
     first = app.rows()[0]
@@ -329,7 +325,7 @@ async def test_a_block_that_is_removed_under_ones_eyes_gives_way_to_the_next(app
 
 
 @on_screen()
-async def test_at_the_end_it_follows_again_by_wheel_key_or_the_hint(app: Host, pilot: Pilot[None]) -> None:
+async def test_reaching_the_end_by_wheel_key_or_hint_follows_again(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(20))
     transcript = app.transcript
     transcript.home()
@@ -392,7 +388,7 @@ async def test_dragging_the_scrollbar_moves_the_view(app: Host, pilot: Pilot[Non
 
 
 @on_screen()
-async def test_a_short_conversation_stands_at_the_top_and_does_not_scroll(app: Host, pilot: Pilot[None]) -> None:
+async def test_a_short_conversation_is_at_the_top_and_does_not_scroll(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(2))
     app.transcript.scroll_rows(-3)
     app.transcript.scroll_rows(3)
@@ -405,7 +401,7 @@ async def test_a_short_conversation_stands_at_the_top_and_does_not_scroll(app: H
 
 
 @on_screen()
-async def test_operations_lay_nothing_out_and_a_frame_lays_out_what_is_in_view(app: Host, pilot: Pilot[None]) -> None:
+async def test_operations_lay_nothing_out_and_a_frame_lays_out_visible_blocks(app: Host, pilot: Pilot[None]) -> None:
     TextBlock.layouts = 0
     app.transcript.apply(notices(500))
     assert TextBlock.layouts == 0
@@ -487,7 +483,7 @@ async def test_another_width_lays_out_the_view_at_once_and_the_rest_in_slices(ap
 
 
 @on_screen()
-async def test_another_width_leaves_the_block_one_looks_at_at_the_top(app: Host, pilot: Pilot[None]) -> None:
+async def test_another_width_keeps_the_top_block_at_the_top(app: Host, pilot: Pilot[None]) -> None:
     put(app, *(Add(NoticeItem(id=f"n{n}", text=f"line {n} with words to wrap")) for n in range(60)))
     app.transcript.scroll_rows(-20)
     top = app.rows()[0]
@@ -520,7 +516,7 @@ async def test_lines_far_from_the_view_are_dropped_and_heights_are_kept(app: Hos
 
 
 @on_screen()
-async def test_nothing_beats_when_nothing_happens(app: Host, pilot: Pilot[None]) -> None:
+async def test_no_timer_runs_when_idle(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(40))
     async with asyncio.timeout(20):
         while not app.transcript.is_idle:
@@ -561,7 +557,7 @@ async def test_a_click_opens_a_folded_block_in_its_place_and_another_folds_it(ap
 
 
 @on_screen()
-async def test_details_open_and_fold_everything_and_the_view_stays(app: Host, pilot: Pilot[None]) -> None:
+async def test_the_details_key_opens_and_folds_everything_and_the_view_stays(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(20), folded("o"), *notices(20, first=20))
     app.transcript.scroll_rows(-6)
     before = app.rows()[0]
@@ -580,7 +576,7 @@ async def test_details_open_and_fold_everything_and_the_view_stays(app: Host, pi
 
 
 @on_screen()
-async def test_a_selection_copies_source_text_and_survives_what_streams_below(app: Host, pilot: Pilot[None]) -> None:
+async def test_a_selection_copies_source_text_and_survives_streaming_below(app: Host, pilot: Pilot[None]) -> None:
     text = "one two three four five six seven"
     put(app, Add(AnswerItem(id="a", text=text)), Add(AnswerItem(id="b", text="next")))
     await drag(pilot, (6, 0), (4, 3))
@@ -592,7 +588,7 @@ async def test_a_selection_copies_source_text_and_survives_what_streams_below(ap
 
 
 @on_screen()
-async def test_the_view_stands_still_while_something_is_selected(app: Host, pilot: Pilot[None]) -> None:
+async def test_the_view_does_not_move_during_a_selection(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(20))
     await drag(pilot, (2, 1), (7, 2))
     before = app.rows()
@@ -609,7 +605,7 @@ async def test_the_view_stands_still_while_something_is_selected(app: Host, pilo
 
 
 @on_screen()
-async def test_a_drag_goes_on_over_what_is_scrolled_into_view(app: Host, pilot: Pilot[None]) -> None:
+async def test_a_drag_continues_over_rows_scrolled_into_view(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(40))
     await pilot.mouse_down(Transcript, offset=(2, 4))
     await pilot.hover(Transcript, offset=(2, 3))
@@ -693,7 +689,7 @@ async def test_a_search_shows_the_nearest_match_above_and_steps_through_all(app:
 
 
 @on_screen()
-async def test_what_is_folded_away_is_found_and_opened(app: Host, pilot: Pilot[None]) -> None:
+async def test_folded_text_is_found_and_opened(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(5), folded("o", rows=40), *notices(30, first=5))
     assert app.transcript.find("o row 33") == 1
     await pilot.pause()
@@ -725,7 +721,7 @@ async def test_a_long_conversation_is_searched_in_slices_and_matches_that_come_l
 
 
 @on_screen()
-async def test_a_search_for_nothing_or_without_matches_leaves_the_view(app: Host, pilot: Pilot[None]) -> None:
+async def test_an_empty_search_or_one_without_matches_keeps_the_view(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(30))
     before = app.rows()
     assert app.transcript.find("") == 0
@@ -737,7 +733,7 @@ async def test_a_search_for_nothing_or_without_matches_leaves_the_view(app: Host
 
 
 @on_screen()
-async def test_the_current_match_is_not_carried_away_by_what_streams_in(app: Host, pilot: Pilot[None]) -> None:
+async def test_streaming_text_does_not_move_the_current_match(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(30))
     app.transcript.find("line 28")
     before = app.rows()
@@ -751,7 +747,7 @@ async def test_the_current_match_is_not_carried_away_by_what_streams_in(app: Hos
 
 
 def test_tests_read_the_transcript_through_its_public_names() -> None:
-    """What is private there may change without any test."""
+    """Private names may change without breaking a test."""
     names = ("transcript", "_conversation", "_finder", "_canvas")
     for path in Path(__file__).parents[1].rglob("*.py"):
         text = path.read_text("utf-8")

@@ -1,4 +1,4 @@
-"""The question whether a folder is trusted: everything it brings is shown, and Enter alone does not trust it."""
+"""The question whether to trust a folder: all its settings are shown, and Enter alone does not trust it."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_every_file_is_shown_whole_with_the_programs_it_would_start() -> None:
     )
 
 
-def test_each_choice_says_what_it_is_and_enter_alone_does_not_trust() -> None:
+def test_each_choice_has_its_keys_and_enter_alone_does_not_trust() -> None:
     scripts = ("1", "t", "up enter", "enter", "r", "3", "x", "escape")
     verdicts = ["trust", "trust", "trust", "restricted", "restricted", "exit", "exit", None]
     assert replies(lambda: dialog(state(PARTS[:2])), *scripts) == verdicts
@@ -93,7 +93,7 @@ def test_a_folder_with_a_file_that_cannot_be_shown_cannot_be_trusted() -> None:
     assert replies(dialog, "1 r", "t r", "up enter", "enter") == ["restricted", "restricted", "exit", "restricted"]
 
 
-def test_of_a_known_folder_what_changed_comes_first_and_is_told_from_the_rest() -> None:
+def test_in_a_known_folder_changed_files_come_first_and_are_marked() -> None:
     text = look(dialog(state(PARTS[:2], known=True, changed=(".mcp.json",))), (80, 50))
     assert "Changed settings: still trust it?" in text
     assert "1 file changed since you trusted it." in text
@@ -134,7 +134,7 @@ def test_hostile_content_is_only_text() -> None:
     assert "deep.json" in look(dialog(state(parts)), (100, 60))
 
 
-def test_it_shows_what_the_store_found_and_changes_nothing(tmp_path: Path) -> None:
+def test_it_shows_the_files_of_the_store_and_changes_nothing(tmp_path: Path) -> None:
     project = tmp_path / "project"
     (project / ".agentcli").mkdir(parents=True)
     (project / ".agentcli" / "settings.json").write_text(json.dumps(HOOKS))

@@ -21,14 +21,14 @@ def dialog(**display: object) -> UndoChoice:
     return UndoChoice(event, Palette(), clock=iter(range(10_000)).__next__)  # type: ignore[arg-type]
 
 
-def test_each_answer_is_a_key_and_closing_it_leaves_the_file() -> None:
+def test_each_answer_has_a_key_and_closing_leaves_the_file() -> None:
     keep, replace = (Answer("allow", updated_input={"choice": choice}) for choice in ("keep", "replace"))
     assert replies(dialog, "enter", "r", "l", "escape", "down enter") == [
         keep, replace, Answer("deny"), Answer("deny"), replace,
     ]  # fmt: skip
 
 
-def test_both_versions_are_shown_also_where_there_is_little_room() -> None:
+def test_both_versions_are_shown_even_with_little_room() -> None:
     for size in ((80, 24), (40, 10)):
         seen = look(dialog(), size)
         for text in ("you changed a.txt too", "Line 2, as it is now:", "- mine", "+ two", "❯ 1 Keep my lines"):

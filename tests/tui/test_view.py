@@ -1,4 +1,4 @@
-"""Which rows are in view, against a plain model: all rows of all blocks in one list, and a window on it."""
+"""Which rows are in view, compared with a plain model: all rows in one list, and a window on it."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_the_view_is_a_window_on_all_rows_whatever_happens(seed: int) -> None:
         assert len(shown) == min(view.height, len(rows))
 
 
-def test_scrolling_back_and_forth_by_any_steps_comes_back_to_the_same_rows() -> None:
+def test_scrolling_back_and_forth_returns_to_the_same_rows() -> None:
     conversation = TranscriptItems(RowsBlock, Palette())  # type: ignore[arg-type]
     conversation.apply([Add(AnswerItem(id=f"i{number}", text="x" * (number % 7))) for number in range(60)])
     conversation.set_width(80)
@@ -122,7 +122,7 @@ def test_scrolling_back_and_forth_by_any_steps_comes_back_to_the_same_rows() -> 
         assert in_view(conversation, view) == before
 
 
-def test_nothing_to_show_is_shown() -> None:
+def test_an_empty_stack_is_shown() -> None:
     conversation = TranscriptItems(RowsBlock, Palette())  # type: ignore[arg-type]
     view = Viewport(conversation)
     view.height = 5

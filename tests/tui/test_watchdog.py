@@ -1,4 +1,4 @@
-"""Esc gets through while a callback blocks the event loop."""
+"""Esc works while a callback blocks the event loop."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def swallow() -> None:
 
 
 @pytest.mark.parametrize("block", [spin, sleep, swallow])
-def test_escape_ends_what_blocks_the_loop_and_the_loop_goes_on(block: Callable[[], None]) -> None:
+def test_escape_interrupts_a_blocked_loop_and_the_loop_continues(block: Callable[[], None]) -> None:
     stacks: list[str] = []
     logged = threading.Event()
 
@@ -66,7 +66,7 @@ def test_escape_ends_what_blocks_the_loop_and_the_loop_goes_on(block: Callable[[
     assert f"in {block.__name__}" in stacks[0] or "in spin" in stacks[0]
 
 
-def test_a_callback_of_the_loop_is_ended_too() -> None:
+def test_a_blocking_callback_of_the_loop_is_interrupted_too() -> None:
     async def main() -> list[Any]:
         loop, problems = asyncio.get_running_loop(), []
         loop.set_exception_handler(lambda _loop, context: problems.append(context["exception"]))
@@ -82,7 +82,7 @@ def test_a_callback_of_the_loop_is_ended_too() -> None:
     assert [type(problem) for problem in asyncio.run(main())] == [Stuck]
 
 
-def test_escape_does_nothing_to_a_loop_that_answers() -> None:
+def test_escape_does_not_affect_a_responsive_loop() -> None:
     stacks: list[str] = []
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""The dialog that connects a model: what it shows at every size, what keys and pastes do, and that no key is seen."""
+"""The dialog that connects a model: its text at every size, its keys and pastes, and that no key is shown."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_it_reads_like_this() -> None:
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (40, 10)])
-def test_every_choice_and_the_line_for_the_key_are_there_at_every_size(size: tuple[int, int]) -> None:
+def test_every_choice_and_the_key_line_are_visible_at_every_size(size: tuple[int, int]) -> None:
     text = look(dialog(OLLAMA), size)
     for word in ("Paste an API key", "Use Ollama", "tour", "Not now"):
         assert word in text
@@ -123,7 +123,7 @@ def test_a_key_pasted_at_the_question_is_masked_and_does_not_get_into_the_prompt
     assert play(dialog(), script).answer.told == KEY
 
 
-def test_another_paste_is_the_prompts() -> None:
+def test_other_pasted_text_goes_to_the_prompt() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         pilot.app.post_message(events.Paste("def f():\n    return 1"))
         await settled(pilot)
@@ -133,7 +133,7 @@ def test_another_paste_is_the_prompts() -> None:
     play(dialog(), script)
 
 
-def test_a_wrong_key_is_told_the_line_is_emptied_and_stays() -> None:
+def test_a_wrong_key_is_reported_and_the_empty_line_stays_open() -> None:
     async def refuses(welcome: Welcome, work: Work) -> Welcome:
         return welcome.checked(KeyCheck("refused", "It does not accept this key (401)."))[0]
 
@@ -150,7 +150,7 @@ def test_a_wrong_key_is_told_the_line_is_emptied_and_stays() -> None:
     assert play(dialog(do=refuses), script).answer.outcome == "later"
 
 
-def test_work_that_takes_long_is_shown_and_esc_stops_it() -> None:
+def test_slow_work_is_shown_and_esc_stops_it() -> None:
     never, ended = asyncio.Event(), []
 
     async def waits(welcome: Welcome, work: Work) -> Welcome:
@@ -178,7 +178,7 @@ def test_work_that_takes_long_is_shown_and_esc_stops_it() -> None:
     play(dialog(do=waits), script)
 
 
-def test_servers_that_are_found_later_leave_the_mark_where_it_is() -> None:
+def test_servers_found_later_do_not_move_the_mark() -> None:
     looking = asyncio.Event()
 
     async def script(pilot: Pilot[None], host: Host) -> None:
@@ -201,7 +201,7 @@ def test_servers_that_are_found_later_leave_the_mark_where_it_is() -> None:
     asyncio.run(run())
 
 
-def test_what_is_typed_while_it_comes_up_goes_on_in_the_prompt() -> None:
+def test_text_typed_while_the_dialog_opens_goes_to_the_prompt() -> None:
     made = dialog(OLLAMA)
     made.guard.begin = lambda: None  # type: ignore[method-assign]
 

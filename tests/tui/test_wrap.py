@@ -1,4 +1,4 @@
-"""Text as cells: widths, wrapping, what copying gives back, and what can never be in a strip."""
+"""Text as cells: widths, wrapping, what copying gives, and what can never be in a strip."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_no_line_is_wider_than_asked_for_and_joining_gives_the_text_back(text: s
 
 
 @given(st.lists(TEXT, max_size=6), st.integers(1, 20), st.sampled_from(["", "• ", "世界 ", "12. "]))
-def test_runs_and_prefixes_change_nothing_about_that(texts: list[str], width: int, prefix: str) -> None:
+def test_runs_and_prefixes_keep_width_and_text(texts: list[str], width: int, prefix: str) -> None:
     runs: list[Run] = [(text, BOLD if number % 2 else PLAIN) for number, text in enumerate(texts)]
     # A surrogate pair that only joining would make is not one: it is cleaned before.
     text = "".join(clean(part) for part in texts)
@@ -77,7 +77,7 @@ def test_the_width_of_a_text_is_that_of_its_glyphs(text: str) -> None:
     assert cell_len("".join(shown for _source, shown, _width in found)) == width_of(text)
 
 
-def test_every_character_called_even_is_one_cell_of_its_own() -> None:
+def test_every_character_in_the_fast_path_takes_one_cell() -> None:
     even = [chr(code) for code in range(0x20, 0x30000) if EVEN(chr(code)) is None]
     assert len(even) > 1500
     assert {character for character in even if get_character_cell_size(character) != 1} == set()
@@ -118,7 +118,7 @@ def test_lines_look_like_this(text: str, width: int, expected: list[str]) -> Non
     assert painted(wrap([(text, PLAIN)], width)) == expected
 
 
-def test_a_prefix_stands_before_the_first_line_and_blanks_before_the_others() -> None:
+def test_the_first_line_has_the_prefix_and_the_others_blanks() -> None:
     lines = wrap([("one two three", PLAIN)], 9, [("• ", BOLD)])
     assert painted(lines) == ["• one two", "  three"]
     assert [(line.text, line.indent, line.joint) for line in lines] == [("one two", 2, " "), ("three", 2, "\n")]
@@ -142,7 +142,7 @@ def test_styles_follow_their_text_over_line_ends() -> None:
     ]
 
 
-def test_marks_without_end_are_not_painted_but_copied() -> None:
+def test_endless_combining_marks_are_copied_but_not_painted() -> None:
     text = "a" + "\u0301" * 500
     (line,) = wrap([(text, PLAIN)], 10)
     assert len(line.strip.text) < 20

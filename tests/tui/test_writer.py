@@ -1,4 +1,4 @@
-"""Output never holds up the app: a slow terminal misses frames and gets a whole one, a dead one is noticed."""
+"""Output never delays the app: a slow terminal misses frames and gets a whole one, a dead one is noticed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def pipe() -> Iterator[Pipe]:
             continue
 
 
-def test_what_is_written_comes_out_in_order(pipe: Pipe) -> None:
+def test_output_keeps_its_order(pipe: Pipe) -> None:
     pipe.writer.start()
     for text in ("a", FRAME, "日", "\ud800"):
         pipe.writer.write(text)
@@ -54,7 +54,7 @@ def test_what_is_written_comes_out_in_order(pipe: Pipe) -> None:
     assert pipe.writer.stop(5)
 
 
-def test_a_frame_leaves_together_with_the_marks_around_it(pipe: Pipe) -> None:
+def test_a_frame_is_written_together_with_its_sync_markers(pipe: Pipe) -> None:
     pipe.writer.start()
     pipe.writer.write(SYNC_BEGIN)
     pipe.writer.write(FRAME)
@@ -63,7 +63,7 @@ def test_a_frame_leaves_together_with_the_marks_around_it(pipe: Pipe) -> None:
     assert os.read(pipe.read_end, 4096) == whole
 
 
-def test_only_what_moves_the_cursor_first_is_a_frame() -> None:
+def test_only_output_that_begins_with_a_cursor_move_is_a_frame() -> None:
     assert is_frame("\x1b[12;40Hx")
     assert not any(map(is_frame, ("\x1b[?1049h", "\x1b]52;c;x\x07", "\x07", "x\x1b[1;1H", SYNC_BEGIN)))
 
@@ -92,7 +92,7 @@ def test_frames_beyond_a_quarter_of_a_megabyte_are_dropped_even_when_they_are_yo
     assert pipe.writer._dropped
 
 
-def test_a_terminal_that_is_gone_is_told_once_and_writing_goes_on_doing_nothing(pipe: Pipe) -> None:
+def test_a_lost_terminal_is_reported_once_and_later_writes_do_nothing(pipe: Pipe) -> None:
     os.close(pipe.read_end)
     pipe.writer.start()
     pipe.writer.write("x")
@@ -101,7 +101,7 @@ def test_a_terminal_that_is_gone_is_told_once_and_writing_goes_on_doing_nothing(
     assert pipe.writer.stop(5)
 
 
-def test_stopping_does_not_wait_for_a_terminal_that_takes_nothing(pipe: Pipe) -> None:
+def test_stopping_does_not_wait_for_a_blocked_terminal(pipe: Pipe) -> None:
     pipe.writer.start()
     pipe.writer.write("x" * 1_000_000)
     began = time.monotonic()
@@ -118,7 +118,7 @@ def test_stopping_does_not_wait_for_a_terminal_that_takes_nothing(pipe: Pipe) ->
     assert not pipe.writer.is_alive()
 
 
-def test_a_terminal_that_some_child_made_non_blocking_still_gets_everything(pipe: Pipe) -> None:
+def test_a_terminal_made_non_blocking_by_a_child_still_gets_everything(pipe: Pipe) -> None:
     os.set_blocking(pipe.write_end, False)
     pipe.writer.start()
     text = "x" * 300_000

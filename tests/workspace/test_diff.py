@@ -49,9 +49,7 @@ def code(file: FileDiff) -> list[str]:
     return [f"{line.sign}{line.text}" for hunk in file.hunks for line in hunk.lines if line.sign in ("+", "-")]
 
 
-async def test_the_session_shows_what_its_prompts_changed_and_nothing_that_the_user_changed(
-    project: Path, tmp_path: Path
-) -> None:
+async def test_the_session_shows_changes_of_its_prompts_and_none_of_the_user(project: Path, tmp_path: Path) -> None:
     async with working(tmp_path / "state", project) as work:
         async with work.submission():
             (project / "a.txt").write_text("one\nTWO\nthree\n")
@@ -65,7 +63,7 @@ async def test_the_session_shows_what_its_prompts_changed_and_nothing_that_the_u
         found = await work.history.diff("session", work.folders)
         last = await files_of(work, "prompt")
     files = parse_files(found.folders[0].text)
-    # The user's line came between: each stretch stands for itself, so that it is in none.
+    # The user's line came between two stretches, which are compared separately, so it is in neither.
     assert [(file.path, code(file)) for file in files] == [
         ("a.txt", ["-two", "+TWO"]),
         ("c.txt", ["+c", "+d"]),
@@ -74,7 +72,7 @@ async def test_the_session_shows_what_its_prompts_changed_and_nothing_that_the_u
     assert {path: code(file) for path, file in last.items()} == {"c.txt": ["+d"]}
 
 
-async def test_what_was_undone_or_changed_back_is_no_change(project: Path, tmp_path: Path) -> None:
+async def test_undone_or_reverted_changes_are_not_shown(project: Path, tmp_path: Path) -> None:
     async with working(tmp_path / "state", project) as work:
         async with work.submission():
             (project / "a.txt").write_text("else\n")
@@ -139,7 +137,7 @@ async def test_the_work_tree_against_head_has_every_kind_of_change(project: Path
     assert git(project, "status", "--porcelain") == status
 
 
-async def test_comparing_with_head_obeys_nothing_of_the_repository(project: Path, tmp_path: Path) -> None:
+async def test_comparing_with_head_runs_nothing_from_the_repository(project: Path, tmp_path: Path) -> None:
     committed(project)
     planted = tmp_path / "planted"
     script = project / ".git" / "evil.sh"
@@ -178,7 +176,7 @@ async def test_a_further_work_tree_and_a_folder_inside_of_it_are_compared_with_i
         assert set(await files_of(work, "all")) == {"a.txt", "inner/x.txt"}
 
 
-async def test_a_broken_index_is_made_again_from_head(project: Path, tmp_path: Path) -> None:
+async def test_a_broken_index_is_rebuilt_from_head(project: Path, tmp_path: Path) -> None:
     committed(project)
     (project / ".git" / "index").write_bytes(b"broken")
     (project / "a.txt").write_text("changed\n")

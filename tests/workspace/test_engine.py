@@ -1,4 +1,4 @@
-"""Undo through the engine: snapshots before calls that may write, the note to the model, and what it forgets."""
+"""Undo through the engine: snapshots before calls that may write, and the notice to the model."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def writes(text: str) -> Json:
     return reply(call("Write", file_path="new.txt", content=text))
 
 
-async def test_the_engine_undoes_what_tools_and_commands_did_and_the_model_is_told(project: Path) -> None:
+async def test_the_engine_undoes_changes_of_tools_and_commands_and_notifies_the_model(project: Path) -> None:
     before = state_of(project)
     replies: list[Json | str] = [
         reply(call("Read", file_path="a.txt")),
@@ -72,7 +72,7 @@ async def test_after_an_undo_a_file_has_to_be_read_again_before_it_is_edited(pro
     assert (project / "a.txt").read_text() == "one\n"
 
 
-async def test_a_resumed_session_can_undo_what_an_earlier_process_did(project: Path) -> None:
+async def test_a_resumed_session_can_undo_changes_of_an_earlier_process(project: Path) -> None:
     async with engine_on(project, writes("x"), "Done.") as engine:
         await collect(engine.submit("go"))
         session = engine.session_id
@@ -81,7 +81,7 @@ async def test_a_resumed_session_can_undo_what_an_earlier_process_did(project: P
     assert not (project / "new.txt").exists()
 
 
-async def test_a_fork_can_undo_what_came_before_it_and_leaves_the_other_session_as_it_was(project: Path) -> None:
+async def test_a_fork_can_undo_earlier_prompts_without_affecting_the_other_session(project: Path) -> None:
     async with engine_on(project, writes("x"), "Done.") as engine:
         await collect(engine.submit("go"))
         session = engine.session_id
@@ -142,7 +142,7 @@ async def test_a_conversation_that_changes_nothing_keeps_no_copies(project: Path
         ({"persist": False}, "this session is not saved"),
     ],
 )
-async def test_where_no_copies_are_kept_undo_says_why(project: Path, rest: dict[str, object], reason: str) -> None:
+async def test_without_copies_undo_reports_the_reason(project: Path, rest: dict[str, object], reason: str) -> None:
     async with engine_on(project, writes("x"), "Done.", **rest) as engine:
         result_of(await collect(engine.submit("go")))
         report = await engine.files.undo()

@@ -1,4 +1,4 @@
-"""What is known of commits: read from files, whatever these hold."""
+"""Commits are read from the files of the repository, whatever these contain."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_commit_is_found_on_a_branch_packed_detached_and_in_a_further_work_t
 @pytest.mark.parametrize(
     "head", ["", "ref: refs/../../secret", "ref: /etc/passwd", "ref: refs/heads/none", "ref: refs/a", "\0", "z" * 40]
 )
-def test_a_head_that_makes_no_sense_is_no_commit(tmp_path: Path, head: str) -> None:
+def test_an_invalid_head_is_no_commit(tmp_path: Path, head: str) -> None:
     (tmp_path / ".git" / "refs").mkdir(parents=True)
     (tmp_path / "secret").write_text(ONE)
     (tmp_path / ".git" / "refs" / "a").write_text("ref: refs/a")
@@ -66,7 +66,7 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_an_undo_says_that_commits_stay(project: Path, tmp_path: Path) -> None:
+async def test_an_undo_reports_that_commits_stay(project: Path, tmp_path: Path) -> None:
     first = git(project, "rev-parse", "HEAD")
     async with working(tmp_path / "state", project) as work:
         async with work.submission():
@@ -87,7 +87,7 @@ async def test_an_undo_says_that_commits_stay(project: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.anyio
-async def test_where_there_was_only_a_commit_undo_names_it(project: Path, tmp_path: Path) -> None:
+async def test_an_undo_of_only_a_commit_names_it(project: Path, tmp_path: Path) -> None:
     (project / "a.txt").write_text("mine\n")
     async with working(tmp_path / "state", project) as work:
         async with work.submission():

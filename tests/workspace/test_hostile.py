@@ -1,4 +1,4 @@
-"""A hostile repository: nothing of it runs because of a snapshot, and nothing of the user's own git is touched."""
+"""A hostile repository: a snapshot runs nothing from it and leaves the user's git untouched."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def armed(monkeypatch: pytest.MonkeyPatch, trap: Path, tmp_path: Path) -> None:
         monkeypatch.setenv(name, value)
 
 
-async def test_nothing_of_a_repository_runs_and_its_git_folder_stays_byte_for_byte(
+async def test_nothing_from_a_repository_runs_and_its_git_folder_is_unchanged(
     tmp_path: Path, trap: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = hostile(tmp_path / "project", trap)
@@ -140,7 +140,7 @@ async def test_the_users_own_settings_and_environment_do_not_reach_it(tmp_path: 
 
 
 async def test_a_repository_made_by_the_agent_cannot_run_anything_either(tmp_path: Path, trap: Path) -> None:
-    """What the agent plants in the middle of a submission is met by the snapshot at its end."""
+    """Files planted during a submission are present when the snapshot at its end is taken."""
     project = tmp_path / "project"
     (project / "lib").mkdir(parents=True)
     (project / "lib" / "a.txt").write_text("1")

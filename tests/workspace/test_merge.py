@@ -33,7 +33,7 @@ def test_changes_to_different_lines_are_both_kept(base: bytes, mine: bytes, othe
         assert found.content == merged
 
 
-def test_lines_that_both_changed_are_those_of_the_side_that_is_favoured() -> None:
+def test_lines_changed_on_both_sides_come_from_the_favoured_side() -> None:
     base, mine, other = b"1\nX\n3\nY\n5\n", b"1\nmine\n3\nY\nfive\n", b"1\n2\n3\n4\n5\n"
     kept = merge(base, mine, other)
     assert kept.content == b"1\nmine\n3\n4\nfive\n"
@@ -42,14 +42,14 @@ def test_lines_that_both_changed_are_those_of_the_side_that_is_favoured() -> Non
     assert (clash.line, clash.mine, clash.other) == (2, b"mine\n", b"2\n")
 
 
-def test_many_equal_lines_take_no_time() -> None:
+def test_many_equal_lines_are_merged_quickly() -> None:
     base = b"x\n" + b"\n" * 30_000 + b"y\n"
     mine = b"mine\n" + b"\n" * 30_001 + b"y\n"
     assert merge(base, mine, base).content == mine
 
 
 @pytest.mark.parametrize(("content", "expected"), [(b"", True), (b"a\n", True), (b"a\0b", False)])
-def test_what_has_a_zero_byte_is_no_text(content: bytes, expected: bool) -> None:
+def test_a_file_with_a_zero_byte_is_not_text(content: bytes, expected: bool) -> None:
     assert is_text(content) is expected
 
 

@@ -1,4 +1,4 @@
-"""Whatever happens to files in whatever order: undo gives the exact tree back, redo the other; edits since stay."""
+"""Any changes in any order: undo restores the exact tree, redo the other one, and later edits stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Old copies are thrown away, new ones never."""
+"""Old copies are deleted, new ones never."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-async def test_sessions_of_more_than_thirty_days_go_and_the_others_can_still_be_undone(
+async def test_sessions_older_than_thirty_days_are_pruned_and_others_can_still_be_undone(
     project: Path, tmp_path: Path
 ) -> None:
     state = tmp_path / "state"
@@ -68,7 +68,7 @@ async def test_snapshots_of_an_unused_folder_are_deleted(project: Path, tmp_path
     assert not place.exists()
 
 
-async def test_it_is_done_once_a_day_at_most(project: Path, tmp_path: Path) -> None:
+async def test_pruning_runs_at_most_once_a_day(project: Path, tmp_path: Path) -> None:
     state = tmp_path / "state"
     await changed(state, project, "old")
     (place,) = (state / "snapshots" / "folders").iterdir()

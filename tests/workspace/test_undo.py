@@ -1,4 +1,4 @@
-"""Undo and redo of what was done to files, with the real git."""
+"""Undo and redo of file changes, with the real git."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-async def test_everything_a_submission_did_is_put_back_and_done_again(project: Path, tmp_path: Path) -> None:
+async def test_all_changes_of_a_submission_are_undone_and_redone(project: Path, tmp_path: Path) -> None:
     before = state_of(project)
     async with working(tmp_path / "state", project) as work:
         async with work.submission():
@@ -92,7 +92,7 @@ async def test_each_undo_goes_one_submission_further_back_until_there_is_nothing
         assert file.read_text() == "version 0\n"
 
 
-async def test_a_submission_that_changed_nothing_is_passed_over(project: Path, tmp_path: Path) -> None:
+async def test_a_submission_without_changes_is_skipped(project: Path, tmp_path: Path) -> None:
     async with working(tmp_path / "state", project) as work:
         async with work.submission():
             (project / "script.sh").write_text("changed")
@@ -123,7 +123,7 @@ async def test_another_session_has_nothing_to_undo(project: Path, tmp_path: Path
     assert report.text == "Nothing to undo: no files were changed in this session."
 
 
-async def test_changes_and_diff_say_what_a_submission_did(project: Path, tmp_path: Path) -> None:
+async def test_changes_and_diff_describe_a_submission(project: Path, tmp_path: Path) -> None:
     async with working(tmp_path / "state", project) as work:
         async with work.submission():
             (project / "first.txt").write_text("one\n")
@@ -314,7 +314,7 @@ async def test_a_file_of_nine_megabytes_that_was_removed_comes_back(project: Pat
     assert (project / "mid.bin").read_bytes() == content
 
 
-async def test_files_that_come_back_are_told_apart_from_those_that_change_back(project: Path, tmp_path: Path) -> None:
+async def test_restored_files_are_distinguished_from_reverted_ones(project: Path, tmp_path: Path) -> None:
     async with working(tmp_path / "state", project) as work:
         async with work.submission():
             (project / "crlf.txt").unlink()
@@ -344,7 +344,7 @@ async def test_a_folder_with_too_many_files_is_reported_once_and_work_continues(
     assert "more than 3 files" in report.text
 
 
-async def test_without_git_the_work_goes_on_and_undo_says_why_it_cannot(project: Path, tmp_path: Path) -> None:
+async def test_without_git_work_continues_and_undo_reports_the_reason(project: Path, tmp_path: Path) -> None:
     async with working(tmp_path / "state", project, search_path_override="") as work:
         async with work.submission():
             (project / "src" / "app.py").write_text("2")
@@ -363,7 +363,7 @@ async def test_a_snapshot_that_takes_too_long_is_given_up(project: Path, tmp_pat
         assert "longer than" in (work.history.take_notice() or "")
 
 
-async def test_a_full_or_unwritable_state_folder_costs_the_undo_only(project: Path, tmp_path: Path) -> None:
+async def test_a_full_or_unwritable_state_folder_only_disables_undo(project: Path, tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file, not a folder")
     async with working(tmp_path / "state", project) as work:
         async with work.submission():
@@ -512,7 +512,7 @@ async def test_a_repository_inside_that_loses_its_git_folder_keeps_its_files(pro
     assert [Path(one.path).name for one in changes] == ["a.c"]
 
 
-async def test_a_repository_that_was_made_meanwhile_stays_and_is_named(project: Path, tmp_path: Path) -> None:
+async def test_a_repository_created_meanwhile_stays_and_is_named(project: Path, tmp_path: Path) -> None:
     async with working(tmp_path / "state", project) as work:
         async with work.submission():
             (project / "src" / "app.py").write_text("2")
@@ -538,9 +538,7 @@ async def test_a_repository_inside_that_was_removed_gets_its_files_back(project:
         assert not (nested / "a.c").exists()
 
 
-async def test_a_slow_folder_is_waited_for_once_in_a_submission_and_given_up_after_some(
-    project: Path, tmp_path: Path
-) -> None:
+async def test_a_slow_folder_is_waited_for_once_per_submission_and_then_given_up(project: Path, tmp_path: Path) -> None:
     slow = tmp_path / "bin"
     slow.mkdir()
     (slow / "git").write_text(f"#!/bin/sh\necho x >> {tmp_path}/started\nexec sleep 60\n")
@@ -586,7 +584,7 @@ async def test_a_call_that_is_cancelled_leaves_no_process_and_the_next_one_works
         assert (await work.history.undo()).deleted == (str(project / "a.txt"),)
 
 
-async def test_looking_ahead_makes_the_first_snapshot_quick_and_a_call_may_cut_it_short(
+async def test_a_prepared_snapshot_is_quick_and_a_call_may_interrupt_the_preparation(
     project: Path, tmp_path: Path
 ) -> None:
     async with working(tmp_path / "state", project) as work:
@@ -617,7 +615,7 @@ async def test_an_ignored_file_of_a_repository_inside_is_put_back_when_a_call_na
     assert (nested / "a.env").read_text() == "1"
 
 
-async def test_a_file_outside_the_working_directories_is_named_as_one_that_stays(project: Path, tmp_path: Path) -> None:
+async def test_a_file_outside_the_working_directories_is_reported_as_not_undone(project: Path, tmp_path: Path) -> None:
     async with working(tmp_path / "state", project) as work:
         async with work.submission(file_path=str(tmp_path / "elsewhere.txt")):
             (project / "a.txt").write_text("a")
@@ -648,7 +646,7 @@ async def test_a_broken_index_is_rebuilt(project: Path, tmp_path: Path, broken: 
     assert (project / "src" / "app.py").read_text() == "print(1)\n"
 
 
-async def test_the_root_of_the_file_system_is_not_looked_through(tmp_path: Path) -> None:
+async def test_the_file_system_root_is_not_scanned(tmp_path: Path) -> None:
     async with working(tmp_path / "state", Path("/")) as work:
         async with work.submission():
             pass

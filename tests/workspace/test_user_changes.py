@@ -1,4 +1,4 @@
-"""Undo beside a user who edits: what they did while a prompt ran, and after it, stays."""
+"""Undo with a user who edits too: their changes during and after a prompt stay."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_a_file_that_changes_while_no_call_runs_is_the_users(project: Path
         assert notes.read_text() == "ONE\nTWO\n3\nmine\n"
 
 
-async def test_after_a_call_only_the_files_that_it_may_have_written_are_looked_at(
+async def test_after_a_call_only_files_that_it_may_have_written_are_checked(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = []
@@ -102,7 +102,7 @@ async def test_after_a_call_only_the_files_that_it_may_have_written_are_looked_a
     assert (project / "kept.log").exists()
 
 
-async def test_what_a_call_cannot_have_changed_is_the_users(project: Path, tmp_path: Path) -> None:
+async def test_a_change_that_no_call_can_have_made_is_the_users(project: Path, tmp_path: Path) -> None:
     async with working(tmp_path / "state", project) as work:
         async with work.submission():
             (project / "notes.txt").write_text("agent\n")
@@ -120,9 +120,7 @@ async def test_what_a_call_cannot_have_changed_is_the_users(project: Path, tmp_p
     assert not (project / "made").exists()
 
 
-async def test_what_changes_beside_a_background_command_stays_and_can_be_undone_too(
-    project: Path, tmp_path: Path
-) -> None:
+async def test_changes_during_a_background_command_stay_unless_undone_on_request(project: Path, tmp_path: Path) -> None:
     async with working(tmp_path / "state", project) as work:
         async with work.submission(command="change notes.txt"):
             (project / "notes.txt").write_text("agent\n")
@@ -148,7 +146,7 @@ async def test_what_changes_beside_a_background_command_stays_and_can_be_undone_
         ("python3 -c \"open('./other.txt')\"", False),
     ],
 )
-async def test_a_file_that_changes_beside_a_command_is_doubtful_unless_it_is_named(
+async def test_a_file_changed_during_a_command_is_ambiguous_unless_named(
     project: Path, tmp_path: Path, command: str, is_doubtful: bool
 ) -> None:
     async with working(tmp_path / "state", project) as work, work.submission(command=command):
@@ -235,7 +233,7 @@ async def test_links_binaries_and_modes_are_not_merged(project: Path, tmp_path: 
     assert not (project / "run.sh").stat().st_mode & 0o111
 
 
-async def test_an_undo_with_nothing_to_do_goes_on_to_the_prompt_before(project: Path, tmp_path: Path) -> None:
+async def test_an_undo_with_nothing_to_do_continues_with_the_previous_prompt(project: Path, tmp_path: Path) -> None:
     notes = project / "notes.txt"
     async with working(tmp_path / "state", project) as work:
         work.history.begin("first")

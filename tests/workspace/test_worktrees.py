@@ -35,7 +35,7 @@ def worktrees(repository: Path, tmp_path: Path) -> Worktrees:
     return Worktrees(tmp_path / "state", repository, os.environ)
 
 
-def test_it_starts_from_the_last_commit_on_a_branch_of_its_own(repository: Path, worktrees: Worktrees) -> None:
+def test_a_worktree_starts_from_the_last_commit_on_its_own_branch(repository: Path, worktrees: Worktrees) -> None:
     (repository / "src/a.txt").write_text("not committed\n")
     made = worktrees.open("fix")
     assert (made.path / "src/a.txt").read_text() == "one\n"
@@ -45,7 +45,7 @@ def test_it_starts_from_the_last_commit_on_a_branch_of_its_own(repository: Path,
     worktrees.close(made)
 
 
-def test_an_unchanged_one_leaves_no_trace(repository: Path, worktrees: Worktrees, tmp_path: Path) -> None:
+def test_an_unchanged_worktree_leaves_no_trace(repository: Path, worktrees: Worktrees, tmp_path: Path) -> None:
     made = worktrees.open("fix")
     (made.path / "cache").mkdir()
     (made.path / "cache/x").write_text("ignored files do not count")
@@ -56,7 +56,7 @@ def test_an_unchanged_one_leaves_no_trace(repository: Path, worktrees: Worktrees
 
 
 @pytest.mark.parametrize("change", ["edit", "new file", "commit"])
-def test_a_changed_one_is_kept_and_found_again(worktrees: Worktrees, change: str) -> None:
+def test_a_changed_worktree_is_kept_and_found_again(worktrees: Worktrees, change: str) -> None:
     made = worktrees.open("fix")
     (made.path / ("new.txt" if change != "edit" else "src/a.txt")).write_text("two\n")
     if change == "commit":
@@ -68,7 +68,7 @@ def test_a_changed_one_is_kept_and_found_again(worktrees: Worktrees, change: str
     assert worktrees.close(again)
 
 
-def test_one_in_use_is_not_opened_twice(worktrees: Worktrees, repository: Path, tmp_path: Path) -> None:
+def test_a_worktree_in_use_is_not_opened_twice(worktrees: Worktrees, repository: Path, tmp_path: Path) -> None:
     made = worktrees.open("fix")
     other = Worktrees(tmp_path / "state", repository, os.environ)
     with pytest.raises(AgentError, match="in use"):
@@ -78,7 +78,7 @@ def test_one_in_use_is_not_opened_twice(worktrees: Worktrees, repository: Path, 
     worktrees.close(made)
 
 
-def test_a_sweep_removes_what_a_killed_process_left_unchanged(repository: Path, tmp_path: Path) -> None:
+def test_a_sweep_removes_unchanged_worktrees_of_killed_processes(repository: Path, tmp_path: Path) -> None:
     for name, text in (("clean", ""), ("dirty", "x")):
         killed = Worktrees(tmp_path / "state", repository, os.environ)
         made = killed.open(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -14,12 +15,14 @@ from agentcli.agent.questions import Questions
 from agentcli.agent.subagents.run import AgentRun
 from agentcli.agent.subagents.setup import AgentGroup, AgentOrder, AgentSetup, AgentWorktree, ParentLink
 from agentcli.agent.subagents.specs import BUILTIN, DEEPEST, AgentSpec
+from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortReason, AbortSignal
 from agentcli.core.aio import cancel_and_wait, in_thread
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock
+from agentcli.core.messages import Message
 from agentcli.core.plaintext import plain_line
 from agentcli.tools.base import AgentTask, Output, ToolContext
 from agentcli.tools.builtin import failure
@@ -50,6 +53,8 @@ class AgentHost:
     clock: Clock
     profile: Callable[[], Profile]
     tool_context: Callable[[], ToolContext]
+    messages: Callable[[], Sequence[Message]]
+    view: ContextView
     questions: Questions
     costs: Costs
 
@@ -129,6 +134,8 @@ class Agents:
             return "Agents are not available here. Do the work yourself."
         if task.agent not in known:
             return f"There is no agent called {plain_line(task.agent, 80)!r}. There are: {', '.join(sorted(known))}."
+        if known[task.agent].shares_context and task.worktree:
+            return f"{task.agent} cannot work in a worktree: it shares this conversation, which is about this folder."
         return None
 
     async def start(self, task: AgentTask, signal: AbortSignal, emit: EmitEvent, call: CallHooks) -> Output:
@@ -138,11 +145,13 @@ class Agents:
             return failure(self.problem(task) or "Agents are not available here.")
         # Background agents belong to the session, not to another agent.
         task = replace(task, background=(task.background or spec.background) and self._depth == 0)
+        if spec.shares_context:
+            task = replace(task, prompt=f"{spec.prompt}\n\n{task.prompt}")
         slots = self._group.slots
         if slots.locked() and (self._depth or task.background):
             # Whoever waits for a slot must not hold one.
             return failure(f"{self._group.most} agents are at work, which is the limit. Do the work yourself.")
-        await signal.run(slots.acquire())
+        await _acquire(slots, signal)
         agent_id = self._group.new_id(spec.name)
         opened: list[AgentWorktree] = []
         try:
@@ -176,6 +185,8 @@ class Agents:
             hooks=host.hooks(),
             profile=host.profile(),
             tool_context=host.tool_context(),
+            messages=_complete(host.messages()),
+            view=host.view,
             worktree=worktree,
         )
         return AgentRun(agent_id, spec.name, task, host.clock, setup.build(order), self._parent, worktree)
@@ -198,6 +209,7 @@ class Agents:
         return run.output()
 
     def _start_background(self, run: AgentRun) -> Output:
+        run.began = run.clock.monotonic()
         one = self._background[run.id] = _Background(run)
         over = [id for id, each in self._background.items() if each.run.status != "running"]
         for old in over[: max(0, len(self._background) - _MOST_KEPT)]:
@@ -217,6 +229,8 @@ class Agents:
 
         try:
             await one.run.run(one.controller.signal, put)
+        except Exception:
+            logging.getLogger("agentcli").exception("a background agent failed")
         finally:
             self._group.slots.release()
             self._put(one.run.finished())
@@ -270,6 +284,28 @@ class Agents:
         """Stop all background agents, because the session ends."""
         ids = [id for id, one in self._background.items() if one.working is not None and not one.working.done()]
         await asyncio.gather(*(self.stop(id, AbortReason.SHUTDOWN) for id in ids))
+
+
+def _complete(messages: Sequence[Message]) -> tuple[Message, ...]:
+    last = messages[-1] if messages else None
+    return tuple(messages[:-1] if last is not None and last.tool_uses else messages)
+
+
+async def _acquire(slots: asyncio.Semaphore, signal: AbortSignal) -> None:
+    """Raises `Aborted`, and holds no slot then: an abort may come just after the slot."""
+    is_held = False
+
+    async def take() -> None:
+        nonlocal is_held
+        await slots.acquire()
+        is_held = True
+
+    try:
+        await signal.run(take())
+    except BaseException:
+        if is_held:
+            slots.release()
+        raise
 
 
 def _worktree_from(setup: AgentSetup) -> AgentWorktree:

@@ -12,9 +12,11 @@ from agentcli.agent.ports import Hooks
 from agentcli.agent.profile import Profile
 from agentcli.agent.questions import Questions
 from agentcli.agent.subagents.specs import AgentSpec
+from agentcli.context.view import ContextView
 from agentcli.core.abort import AbortReason
 from agentcli.core.events import Event
 from agentcli.core.frozen import frozen
+from agentcli.core.messages import Message
 from agentcli.tools.base import ToolContext
 from agentcli.tools.registry import Registry
 
@@ -87,6 +89,9 @@ class AgentOrder:
     hooks: Hooks
     profile: Profile
     tool_context: ToolContext
+    messages: tuple[Message, ...]
+    """All that are complete: without a reply whose calls have no results yet."""
+    view: ContextView
     worktree: AgentWorktree | None = None
     """Where it works; None: where its parent does."""
 

@@ -44,6 +44,9 @@ class AgentSpec:
     """It works in a git worktree of its own."""
     read_only: bool = False
     """Only calls that change nothing are run, whatever the tool."""
+    shares_context: bool = False
+    """It begins with the conversation, the tools and the system prompt of the agent that starts it, so that the prompt
+    cache is read. Its `prompt` comes before the task."""
     source: str = "built in"
     """The file, for the user."""
 
@@ -81,6 +84,13 @@ BUILTIN: Mapping[str, AgentSpec] = {
             tools=_READING,
             read_only=True,
         ),
+        AgentSpec(
+            "fork",
+            "A copy of the agent that starts it, which knows the whole conversation.",
+            f"[You are a copy of the agent of this conversation, started for one task. The other one goes on "
+            f"meanwhile. {_REPORT} The task:]",
+            shares_context=True,
+        ),
     )
 }
 
@@ -102,6 +112,8 @@ def spec_of(file: AgentFile) -> AgentSpec:
 
 def tools_of(spec: AgentSpec, registry: Registry, depth: int) -> Registry:
     """The tools that an agent gets of its parent's."""
+    if spec.shares_context:
+        return registry  # The tools are part of the prefix.
     left_out = {*_ONLY_MAIN, *(_tool_name(name) for name in spec.disallowed_tools)}
     if depth >= DEEPEST:
         left_out.add(TASK)

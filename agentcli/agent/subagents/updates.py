@@ -39,7 +39,7 @@ class AgentList(Attachments):
         lines = [f"- {name}: {description}" for name, description in list(now.items())[:_MOST_LISTED]]
         text = "[Task can also start these agents:\n" + "\n".join(lines) + "]"
         if not now:
-            text = "[The agents that were listed before are gone. Task can start explore, general and plan.]"
+            text = "[The agents that were listed before are gone. Task can start explore, general, plan and fork.]"
         return (user_message(text, self._ids.new(), Origin.ATTACHMENT, {_AGENTS: now, NOTE: {"about": _AGENTS}}),)
 
 

@@ -14,6 +14,7 @@ from agentcli.tui.agent_progress import AgentItem, AgentProgress, AgentStatus
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.gaps import gap
 from agentcli.tui.blocks.rows import MOST_ROWS, beside, decoration, gutter, shortened, size
+from agentcli.tui.blocks.wrap import Run
 from agentcli.tui.model import AnswerItem, Item, ThinkingItem
 from agentcli.tui.theme.palette import Palette
 
@@ -72,7 +73,7 @@ class AgentBlock(Block):
         header = self._header(width, palette)
         below = self._transcript(width, palette) if self.expanded else []
         # Blank rows set an open block apart from the next one.
-        return [header, *self._summary(width, palette), *below, *([_blank(width)] if below else [])]
+        return [header, *self._summary(width, palette), *below, *([decoration([], width)] if below else [])]
 
     def _state(self) -> object:
         progress = self.progress
@@ -121,19 +122,17 @@ class AgentBlock(Block):
     def _transcript(self, width: int, palette: Palette) -> list[BlockLine]:
         progress = self.progress
         before = gutter(width, _gutter_style(progress, palette))
-        inner = max(1, width - size(before))
         items = progress.items()
         self._children = {item.id: self._child(item) for item in items}
-        lines = [decoration([(text, palette.muted)], inner) for text in _about(progress, bool(items))]
+        lines = [decoration([*before, (text, palette.muted)], width) for text in _about(progress, bool(items))]
+        blank = decoration(before, width)
         above: Item | None = None
         for item in [*items, *_report(progress, items)]:
             if above is None or gap(above, item):
-                lines.append(_blank(inner))
-            lines += self._lines(self._children.get(item.id) or self._child(item), inner, palette)
+                lines.append(blank)
+            lines += self._lines(self._children.get(item.id) or self._child(item), width, palette, before)
             above = item
-        if len(lines) > MOST_ROWS:
-            lines = lines[-MOST_ROWS:]
-        return beside(lines, before)
+        return lines[-MOST_ROWS:]
 
     def _child(self, item: Item) -> _Child:
         from agentcli.tui.blocks.make import make_block
@@ -148,14 +147,15 @@ class AgentBlock(Block):
             child.item, child.lines = item, None
         return child
 
-    def _lines(self, child: _Child, width: int, palette: Palette) -> list[BlockLine]:
-        live = isinstance(child.item, AgentItem)
-        look = (width, palette)
-        if child.lines is None or child.look != look or live or child.block.behind:
-            lines = child.block.layout(width, palette)
+    def _lines(self, child: _Child, width: int, palette: Palette, before: Sequence[Run]) -> list[BlockLine]:
+        """The rows of one block behind the gutter; made again only if it has changed."""
+        live, look = isinstance(child.item, AgentItem), (width, palette, before[-1:])
+        if child.lines is None or child.look != look or live:
+            inner = max(1, width - size(before))
+            lines = child.block.layout(inner, palette)
             while child.block.behind:
-                lines = child.block.layout(width, palette)
-            child.lines, child.look = list(lines), look
+                lines = child.block.layout(inner, palette)
+            child.lines, child.look = beside(lines, before), look
         return child.lines
 
 
@@ -182,10 +182,6 @@ def _update(block: Block, before: Item, now: Item) -> None:
             block.item = now
             return
     block.replace(now)
-
-
-def _blank(width: int) -> BlockLine:
-    return decoration([], width)
 
 
 def _about(progress: AgentProgress, has_items: bool) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""The order of the blocks, how high each is, and which block stands at which row. Pure: nothing here paints.
+"""The order of the blocks, their heights, and which block is at which row. Pure: nothing here paints.
 
-A row is counted from the top of the whole conversation. Heights change mostly at the end, so the places of blocks are
-kept as running sums that hold up to the first change and are made again from there when somebody asks.
+A row is counted from the top of the whole conversation. Heights change mostly at the end, so the tops of blocks are
+kept as running sums that are valid up to the first change and computed again from there on demand.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.gaps import gap
 
 INDENT = 2
-"""Cells by which what stands under another block is moved to the right."""
+"""Cells by which a child block is indented."""
 _LEVELS = 4
 _BITS = 24
 _MIDDLE = 1 << 22
-"""The number of the first block: those below it count up, those that are put above it later count down."""
+"""The number of the first block: blocks below it count up, blocks inserted above it later count down."""
 _ABOVE = 8
-"""Rows of a gap have places too: this many at most."""
+"""Maximum number of gap rows, which have positions too."""
 
 
 class StackEntry:
@@ -43,7 +43,7 @@ class StackEntry:
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.order = _order(parent, number)
         self.rows = rows
-        """Without the gap; an estimate as long as `stale`."""
+        """Number of rows without the gap; an estimate while `stale`."""
         self.stale = True
         self.lines: Sequence[BlockLine] | None = None
         self.version = 0
@@ -75,9 +75,9 @@ class Stack:
         self._tops: list[int] = []
         self._height = 0
         self._sure = 0
-        """So many entries know their top."""
+        """Number of entries whose top is valid."""
         self._numbered = 0
-        """So many know their index, which heights do not change."""
+        """Number of entries whose index is valid; heights do not affect it."""
         self._added = self._first = _MIDDLE
 
     def __len__(self) -> int:
@@ -94,7 +94,7 @@ class Stack:
         return self.entries[-1] if self.entries else None
 
     def add(self, block: Block, rows: int = 1) -> StackEntry:
-        """At the end, or below all that already stands under its parent."""
+        """Add a block at the end, or below the existing children of its parent."""
         item = block.item
         parent = self._by_id.get(item.parent) if item.parent else None
         index = len(self.entries) if parent is None else self._end_of(parent)
@@ -107,7 +107,7 @@ class Stack:
         return entry
 
     def put_above(self, blocks: Sequence[tuple[Block, int]]) -> None:
-        """Before all others: blocks with their rows. What stands under another must follow it."""
+        """Insert blocks with their rows before all others. Children must follow their parent."""
         self._first -= len(blocks)
         made = [self._made(block, rows, number) for number, (block, rows) in enumerate(blocks, self._first + 1)]
         self.entries[:0] = made
@@ -116,7 +116,7 @@ class Stack:
             self._close_up(index)
 
     def remove(self, id: str) -> list[StackEntry]:
-        """With everything that stands under it. What was removed; nothing for an id that is not known."""
+        """Remove a block with its children and return the removed entries; none for an unknown id."""
         entry = self._by_id.get(id)
         if entry is None:
             return []
@@ -166,13 +166,13 @@ class Stack:
         return self._height
 
     def first_row(self, entry: StackEntry) -> int:
-        """Where the block itself begins, below its gap."""
+        """The first row of the block itself, below its gap."""
         self._count()
         return entry.top + entry.space
 
     def at(self, row: int) -> tuple[StackEntry, int] | None:
-        """The block at a row and which of its rows that is, negative in the gap above it. Rows beyond either end count
-        on from there. None when there is nothing at all."""
+        """The block at a row and the row within it, negative in the gap above. Rows beyond either end belong to the
+        first or last block. None if the stack is empty."""
         if not self.entries:
             return None
         self._count()
@@ -181,7 +181,7 @@ class Stack:
         return entry, row - entry.top - entry.space
 
     def _made(self, block: Block, rows: int, number: int) -> StackEntry:
-        """`number`: its place among those that stand under no other."""
+        """Make an entry; `number` is its position among the top-level blocks."""
         parent = self._by_id.get(block.item.parent) if block.item.parent else None
         entry = StackEntry(block, parent, number if parent is None else parent.next_child(), rows)
         self._by_id[block.item.id] = entry
@@ -194,7 +194,7 @@ class Stack:
         return index
 
     def _close_up(self, index: int) -> None:
-        """What stands at the index, or first below it with rows, gets the gap that fits what is above it."""
+        """Update the gap of the first entry with rows at or below the index to fit the entry above it."""
         entries = self.entries
         while index < len(entries) and not entries[index].rows:
             index += 1
@@ -235,12 +235,12 @@ class Stack:
 
 
 def place(entry: StackEntry, row: int) -> int:
-    """A number for a row that grows down the conversation and stays when blocks above change, for selections."""
+    """A number for a row that increases down the conversation and stays when blocks above change, for selections."""
     return (entry.order << _BITS) + row + _ABOVE
 
 
 def _order(parent: StackEntry | None, number: int) -> int:
-    """Sorts like the conversation, without being renumbered when something comes between."""
+    """Sort key in conversation order that stays valid when blocks are inserted."""
     if parent is None:
         return number << (_BITS * _LEVELS)
     level = min(parent.depth + 1, _LEVELS)

@@ -1,7 +1,7 @@
-"""Which rows of the conversation are in view: where one looks, whether the view follows the end, and scrolling.
+"""Which rows of the conversation are in view: position, following the end, and scrolling.
 
-A place is held by block and row, not by a count from the top, so that it stays when blocks above change. Whatever comes
-into view is laid out first, so that every step goes over rows as they truly are.
+A position is stored as block and row, not as a count from the top, so that it stays when blocks above change. Blocks
+that come into view are laid out first, so that scrolling uses their true heights.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Viewport:
         self._anchor: tuple[StackEntry, int] | None = None
 
     def settle(self) -> int:
-        """Lay out what is in view and put the view where it belongs; its first row."""
+        """Lay out the visible blocks, place the view and return its first row."""
         self.top = self._place()
         self._anchor = self._stack.at(self.top)
         if self.at_end and not self.held:
@@ -37,7 +37,7 @@ class Viewport:
 
     @property
     def sees_end(self) -> bool:
-        """It follows, or it only stands still and nothing came yet."""
+        """Whether the view follows the end, or is paused with nothing new below it."""
         return self.following or (self.held and self.at_end)
 
     @property
@@ -52,16 +52,16 @@ class Viewport:
                 if row < 0:
                     self._cover(
                         1, reversed(self._stack.entries[: self._stack.index(entry)])
-                    )  # or the gap may turn out not to be one
+                    )  # the gap depends on the block above
                 row = max(-entry.space, min(row, entry.rows - 1))
                 if self._cover(self.height - entry.rows + row, self.below(entry)):
                     return self._stack.first_row(entry) + row
-        # One row more than the view has: whether there is a gap at its top depends on what is above that.
+        # One row more than the view has, because a gap at its top depends on the block above.
         self._cover(self.height + 1, reversed(self._stack.entries))
         return max(0, self._stack.height - self.height)
 
     def _cover(self, rows: int, entries: Iterator[StackEntry]) -> bool:
-        """Lay these out until they cover so many rows. False when there are too few of them."""
+        """Lay out entries until they cover `rows` rows. False if there are too few entries."""
         while rows > 0:
             entry = next(entries, None)
             if entry is None:
@@ -91,7 +91,7 @@ class Viewport:
             yield entries[index]
 
     def nearest(self, rows: int | None = None) -> Iterator[StackEntry]:
-        """All blocks, or those within so many rows: upwards from the end of the view, then downwards."""
+        """All blocks, or those within a number of rows: upwards from the end of the view, then downwards."""
         entries = self._stack.entries
         end = self._stack.at(self.top + self.height)
         here = self._stack.index(end[0]) if end is not None else -1
@@ -123,19 +123,19 @@ class Viewport:
         self.settle()
 
     def look_at_row(self, row: int) -> None:
-        """As counted from the top of all, with heights that may be estimates."""
+        """Scroll to a row counted from the top of the conversation, where heights may be estimates."""
         at = self._stack.at(max(0, row))
         if at is not None:
             self.look_at(*at)
 
     def look_at_top_of(self, entry: StackEntry) -> None:
-        """If the view begins inside of this block, then at its first row."""
+        """Scroll to the first row of this block if the view begins inside it."""
         anchor = self._anchored()
         if anchor is not None and anchor[0] is entry:
             self._anchor = entry, min(0, anchor[1])
 
     def keep_line(self, fold: Callable[[], object]) -> None:
-        """Have blocks opened or folded; the line at the top of the view stays there if it is shown before and after."""
+        """Open or fold blocks and keep the line at the top of the view there if it is shown before and after."""
         anchor = self._anchored()
         if anchor is None or anchor[1] < 0:
             fold()
@@ -169,8 +169,8 @@ class Viewport:
 
 
 def _same_line(before: Sequence[BlockLine], after: Sequence[BlockLine], row: int) -> int:
-    """Where a row is in another layout of its block. Folding leaves out a stretch: what is the same at the beginning or
-    at the end of both is the same row, and what is in between is where it was left out."""
+    """Find a row in another layout of its block. Folding leaves out a stretch: rows of the common beginning or end keep
+    their line, and rows in between map to the place of the omission."""
     sources = [(one.text, one.joint) for one in before], [(one.text, one.joint) for one in after]
     shorter = min(len(before), len(after))
     head = next((place for place in range(shorter) if sources[0][place] != sources[1][place]), shorter)

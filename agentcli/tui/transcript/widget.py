@@ -1,8 +1,8 @@
 """The whole conversation in one widget that paints rows, however long it gets.
 
-Operations only mark what changed; a frame, 30 a second at most and at once after a pause, lays out what is in view and
-has the rows painted that look different. What is not in view gets its true height in short slices between other work.
-`items` holds the blocks, `view` knows which rows are in view, `painting` makes a row; here they meet the screen.
+Operations only mark what changed; a frame, 30 a second at most and at once after a pause, lays out the visible blocks
+and paints the rows that look different. Blocks out of view are measured in short slices between other work.
+`items` holds the blocks, `view` knows which rows are in view, `painting` makes a row; this module shows them.
 
 Two traps of Textual: setting `virtual_size` or `scroll_y` the usual way lays out the whole screen or repaints the whole
 widget, so both are set without their watchers; and the mouse asks for `render_line` at every move, so painting goes
@@ -43,13 +43,13 @@ from agentcli.tui.transcript.view import Viewport
 
 FRAME = 1 / 30
 SLICE = 0.005
-"""Seconds of work at a time on what is not in view."""
+"""Seconds of work at a time on blocks out of view."""
 PAUSE = 0.016
 """Seconds between two slices, so that keys come first."""
 MEASURED_ROWS = 3000
-"""Rows above and below the view whose true heights are measured; further away estimates do for the scrollbar."""
+"""Rows above and below the view whose true heights are measured; further away the scrollbar uses estimates."""
 OLDER_AT_ONCE = 80
-"""So many blocks of what was before are made at a time; the first of them fill the screen."""
+"""Number of earlier blocks made at a time; the first batch fills the screen."""
 WHEEL = 3
 
 
@@ -65,14 +65,14 @@ class Transcript(ScrollView):
 
     @dataclass
     class FollowingChanged(Message):
-        """The view follows the end, or stays; `unseen` when something came below it since."""
+        """The view starts or stops following the end; `unseen` if content arrived below it since."""
 
         following: bool
         unseen: bool
 
     @dataclass
     class FindChanged(Message):
-        """More was found, or another match is the current one. `position` counts from 1 at the top; 0 is none."""
+        """The matches or the current match changed. `position` counts from 1 at the top; 0 is none."""
 
         count: int
         position: int
@@ -89,7 +89,7 @@ class Transcript(ScrollView):
         self._rest: Timer | None = None
         self._active_timers: set[Timer] = set()
         self._older: list[Item] = []
-        """What belongs above all the rest and has no blocks yet: thousands of them are not made at once."""
+        """Earlier items without blocks yet: thousands of blocks are not made at once."""
         self._dirty = True
         self._told = (True, False)
         self._canvas = Canvas()
@@ -100,7 +100,7 @@ class Transcript(ScrollView):
     # ----------------------------------------------------------------------------------------------- the content
 
     def apply(self, operations: Iterable[Operation]) -> None:
-        """Cheap: what changed is laid out and painted with the next frame."""
+        """Apply operations cheaply: changes are laid out and painted with the next frame."""
         operations = list(operations)
         for operation in operations:
             if isinstance(operation, Above | Clear):
@@ -115,7 +115,7 @@ class Transcript(ScrollView):
         self._request_frame()
 
     def _put_older(self, count: int) -> None:
-        """The next of those that belong above all, the last of them first. Never one without what it stands under."""
+        """Add the next earlier items above all blocks, the last ones first, and no child without its parent."""
         cut = max(0, len(self._older) - count)
         while cut and self._older[cut].parent:
             cut -= 1
@@ -176,7 +176,7 @@ class Transcript(ScrollView):
         return [entry.block for entry in self._items.stack]
 
     def end_blocks(self, count: int) -> list[Block]:
-        """The last blocks, without those that are not in the stack yet."""
+        """The last blocks that are in the stack."""
         return [entry.block for entry in list(self._items.stack)[-count:]]
 
     def source_text(self) -> str:
@@ -210,7 +210,7 @@ class Transcript(ScrollView):
         if self._dirty:
             self.frame()
         else:
-            self._pause(self._beat)  # resumed, it beats at once
+            self._pause(self._beat)  # resumed, it fires at once
 
     def frame(self) -> None:
         """Update the screen. Called by the timer, and by tests directly."""
@@ -221,17 +221,17 @@ class Transcript(ScrollView):
         if content.width != self._items.layouts.width:
             self._items.set_width(content.width)
             if self.text_selection is not None:
-                self.screen.clear_selection()  # its cells are elsewhere now
+                self.screen.clear_selection()  # its cells have moved
         self._settle()
         behind = {entry for entry, _row in self._canvas.rows if entry.block.behind}
         for entry in behind:
             self._items.stale(entry)
         if behind:
             self._request_frame()
-            self.set_timer(0.001, self.frame)  # a message to itself would not let anything else in between
+            self.set_timer(0.001, self.frame)  # a message to itself would let nothing else run in between
 
     def do_deferred_work(self) -> None:
-        """Do one slice of what can wait. Changes since the last frame wait for the next one, which lays them out."""
+        """Do one slice of deferred work. Changes since the last frame wait for the next frame, which lays them out."""
         deadline = perf_counter() + SLICE
         if self._older:
             while self._older and perf_counter() < deadline:
@@ -250,7 +250,7 @@ class Transcript(ScrollView):
         return self.scrollable_content_region.size
 
     def _settle(self) -> None:
-        """Put the view where it belongs and have painted what looks different."""
+        """Place the view and paint the rows that look different."""
         content = self._content
         if not content or not self._items.layouts.width:
             return
@@ -258,10 +258,10 @@ class Transcript(ScrollView):
         top = self._view.settle()
         total = self._items.stack.height
         self.set_reactive(Widget.virtual_size, Size(content.width, total))
-        if round(self.scroll_y) != top:  # a drag beyond the edge moves by parts of a row: these are kept
+        if round(self.scroll_y) != top:  # a drag beyond the edge moves by fractions of a row, which are kept
             self.set_scroll(None, top)
             self.set_reactive(Widget.scroll_target_y, top)
-            self._items.unsure = True  # of what is near now
+            self._items.unsure = True  # other blocks are near now
         self._show_rows(height)
         self._show_thumb(top, height, total)
         if self._told != (self._view.sees_end, self._view.unseen):
@@ -288,7 +288,7 @@ class Transcript(ScrollView):
             self._items.layouts.lines(entry)
         runs = self._canvas.draw(rows, height, self._ground(), highlights)
         self._items.layouts.trim(visible)
-        # With the scrollbar beside them: up to its edge would cost the compositor an empty strip a row.
+        # Include the scrollbar: stopping at its edge would cost the compositor an empty strip per row.
         width = self.outer_size.width - self.gutter.left
         if runs:
             self.refresh(*(Region(0, start, width, count) for start, count in runs))
@@ -301,7 +301,7 @@ class Transcript(ScrollView):
         return Ground(width, (left, max(0, self.outer_size.width - left - width)), self._base)
 
     def _show_thumb(self, top: int, height: int, total: int) -> None:
-        """The scrollbar costs as much as all rows: it is painted again when its thumb moves by half a cell."""
+        """Paint the scrollbar only when its thumb moves by half a cell, since it costs as much as all rows."""
         bar = self.vertical_scrollbar
         bar.set_reactive(ScrollBar.window_virtual_size, total)
         bar.set_reactive(ScrollBar.window_size, height)
@@ -315,7 +315,7 @@ class Transcript(ScrollView):
     # ------------------------------------------------------------------------------------------------- rendering
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The rows as painted last. Asked for whenever anything on the screen changes, so it makes nothing."""
+        """The rows as last painted. Called whenever anything on the screen changes, so it computes nothing."""
         width, ground = self.outer_size.width, self._ground()
         strips = [*[ground.blank] * self.gutter.top, *self._canvas.strips][crop.y : crop.bottom]
         strips.extend([ground.blank] * (crop.height - len(strips)))
@@ -330,7 +330,7 @@ class Transcript(ScrollView):
         return strips
 
     def render_line(self, y: int) -> Strip:
-        """Which row stands here, for the mouse: one character a cell, so that offsets count cells."""
+        """Identify the row for the mouse: one character per cell, so that offsets count cells."""
         width = max(1, self._content.width)
         rows = self._canvas.rows
         row = rows[y] if 0 <= y < len(rows) else None
@@ -355,11 +355,11 @@ class Transcript(ScrollView):
         if not width:
             self.frame()
         elif content.width == width and content.height != len(self._canvas.strips):
-            self._settle()  # before the screen is painted; another width waits for a frame, so that a storm is one
+            self._settle()  # before the screen is painted; a new width waits for a frame, so that resizes are merged
         return changed
 
     def _scroll_update(self, virtual_size: Size) -> None:
-        """Textual would clamp the place to the old rows, as if the user had scrolled; `_settle` corrects it."""
+        """Textual would clamp the position to the old rows, as if the user had scrolled; `_settle` corrects it."""
         self._refresh_scrollbars()
 
     def on_resize(self) -> None:
@@ -394,7 +394,7 @@ class Transcript(ScrollView):
             self._settle()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Set by others: the scrollbar, or a selection dragged beyond the edge."""
+        """Follow changes by the scrollbar or by a selection dragged beyond the edge."""
         if round(old_value) != round(new_value) and self._items.layouts.width:
             self._view.look_at_row(round(new_value))
             self._settle()
@@ -473,8 +473,8 @@ class Transcript(ScrollView):
     # ---------------------------------------------------------------------------------------------------- search
 
     def find(self, text: str) -> int:
-        """Look for a text, nearest above the end of the view first. How many were found so far: in a long conversation
-        the rest is looked through in slices, and `FindChanged` says how it goes."""
+        """Search for a text, nearest above the end of the view first, and return the number of matches so far. In a
+        long conversation the rest is searched in slices, and `FindChanged` reports progress."""
         self._put_all()
         query = parse_query(text)
         if query is None or not self._items.layouts.width:
@@ -502,14 +502,14 @@ class Transcript(ScrollView):
         self._post(self.FindChanged(self._finder.count, self._finder.position, not self._finder.searching))
 
     def _post(self, message: Message) -> None:
-        """To all who are above, also when one of them made it happen: Textual would end it there."""
+        """Post a message to all ancestors, even one that caused it, where Textual would stop it."""
         self.post_message(message.set_sender(self))
 
 
 class NewBelow(Widget):
-    """A hint over the last row of the conversation while it does not follow the end: a click goes there.
+    """A hint over the last row of the conversation while it does not follow the end: a click scrolls there.
 
-    Mount it behind the transcript in the same container, and tell it what `FollowingChanged` says.
+    Mount it after the transcript in the same container, and pass on each `FollowingChanged`.
     """
 
     DEFAULT_CSS = """

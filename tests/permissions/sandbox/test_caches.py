@@ -1,4 +1,4 @@
-"""Caches inside of the sandbox: writable, shared by the worktrees of a repository, and by nobody else."""
+"""Caches inside the sandbox: writable, shared by the worktrees of a repository and not beyond."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def test_the_cache_folder_of_the_home_is_writable_and_the_users_own_stays_
     assert await box.text("cat ~/.cache/tool/index") == "mine"
 
 
-async def test_without_a_cache_folder_tools_are_led_to_one(box: Box) -> None:
+async def test_without_a_cache_folder_tools_are_given_one(box: Box) -> None:
     assert (await box.text("mkdir -p $XDG_CACHE_HOME/x && echo ok")) == "ok"
 
 
@@ -41,7 +41,7 @@ def test_worktrees_share_caches_and_another_clone_does_not(box: Box, tmp_path: P
     assert folders[0] == folders[1] != folders[2]
 
 
-def test_a_folder_that_only_claims_to_be_a_worktree_has_its_own(box: Box, tmp_path: Path) -> None:
+def test_a_folder_that_only_claims_to_be_a_worktree_has_its_own_caches(box: Box, tmp_path: Path) -> None:
     box.git("init", "-q")
     claiming = tmp_path / "claiming"
     claiming.mkdir()

@@ -1,4 +1,4 @@
-"""Which sandbox a session gets, how that is found out, and the profile for macOS as text."""
+"""Which sandbox a session gets, how that is detected, and the profile for macOS as text."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_sandbox_off_is_reported(tmp_path: Path, around: SandboxEnvironment) -> 
     assert (chosen.launcher.name, chosen.launcher.level, chosen.problem) == ("none", "off", "")
 
 
-def test_on_without_one_is_said_once_and_never_silent(tmp_path: Path, around: SandboxEnvironment) -> None:
+def test_a_missing_sandbox_is_reported_with_advice(tmp_path: Path, around: SandboxEnvironment) -> None:
     chosen = choose("on", rules_in(tmp_path), around)
     assert isinstance(chosen.launcher, BareLauncher)
     assert chosen.launcher.level == "not available"
@@ -51,7 +51,7 @@ def test_on_without_one_is_said_once_and_never_silent(tmp_path: Path, around: Sa
     assert "agentcli doctor" in chosen.advice
 
 
-def test_strict_without_one_does_not_start(tmp_path: Path, around: SandboxEnvironment) -> None:
+def test_strict_without_a_sandbox_does_not_start(tmp_path: Path, around: SandboxEnvironment) -> None:
     with pytest.raises(UsageError, match="bubblewrap"):
         choose("strict", rules_in(tmp_path), around)
 
@@ -64,7 +64,7 @@ def test_strict_without_one_does_not_start(tmp_path: Path, around: SandboxEnviro
         ("strict", True, "bubblewrap, network off, strict"),
     ],
 )
-def test_the_level_says_what_holds(
+def test_the_level_describes_the_active_protection(
     tmp_path: Path, around: SandboxEnvironment, monkeypatch: pytest.MonkeyPatch, mode: str, network: bool, level: str
 ) -> None:
     with_ability(monkeypatch, GOOD)
@@ -73,7 +73,7 @@ def test_the_level_says_what_holds(
     assert chosen.launcher.level == level
 
 
-def test_a_network_that_cannot_be_taken_away_is_said(
+def test_a_network_that_cannot_be_disabled_is_reported(
     tmp_path: Path, around: SandboxEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_ability(monkeypatch, replace(GOOD, network=False))
@@ -93,7 +93,7 @@ def test_strict_needs_filters_for_system_calls(
     assert choose("on", rules_in(tmp_path), around).launcher.name == "bubblewrap"
 
 
-def test_other_systems_have_none(tmp_path: Path, around: SandboxEnvironment) -> None:
+def test_other_systems_have_no_sandbox(tmp_path: Path, around: SandboxEnvironment) -> None:
     assert (
         "No sandbox is available for this system"
         in choose("on", rules_in(tmp_path), replace(around, platform="win32")).problem
@@ -111,7 +111,7 @@ def fake_bwrap(folder: Path, script: str) -> dict[str, str]:
     return {"PATH": str(folder)}
 
 
-def test_a_sandbox_that_does_not_work_says_why_and_what_to_do(tmp_path: Path) -> None:
+def test_a_sandbox_that_does_not_work_is_reported_with_reason_and_advice(tmp_path: Path) -> None:
     environ = fake_bwrap(tmp_path / "bin", "echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
     ability = probe(environ, (), None)
     assert not ability.works
@@ -119,7 +119,7 @@ def test_a_sandbox_that_does_not_work_says_why_and_what_to_do(tmp_path: Path) ->
     assert "unprivileged_userns" in ability.problem
 
 
-def test_a_program_in_the_folder_of_the_work_is_never_taken(tmp_path: Path) -> None:
+def test_a_program_in_the_project_is_never_used(tmp_path: Path) -> None:
     environ = fake_bwrap(tmp_path / "work" / "node_modules" / ".bin", "exit 0")
     assert "not installed" in probe(environ, (tmp_path / "work",), None).problem
     relative = {"PATH": os.path.relpath(tmp_path / "work" / "node_modules" / ".bin")}
@@ -127,7 +127,7 @@ def test_a_program_in_the_folder_of_the_work_is_never_taken(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(not Path("/proc/sys/kernel/random/boot_id").exists(), reason="answers are kept per boot, by /proc")
-def test_the_answer_is_kept_until_something_changes(tmp_path: Path) -> None:
+def test_the_probe_result_is_cached_until_something_changes(tmp_path: Path) -> None:
     count = tmp_path / "count"
     environ = fake_bwrap(tmp_path / "bin", f"echo x >> {count}")
     first = probe(environ, (), tmp_path / "cache")
@@ -140,7 +140,7 @@ def test_the_answer_is_kept_until_something_changes(tmp_path: Path) -> None:
     assert len(count.read_text().split()) == 2 * tries
 
 
-def test_a_failure_is_not_kept(tmp_path: Path) -> None:
+def test_a_failed_probe_is_not_cached(tmp_path: Path) -> None:
     environ = fake_bwrap(tmp_path / "bin", "exit 1")
     assert not probe(environ, (), tmp_path / "cache").works
     fake_bwrap(tmp_path / "bin", "exit 0")
@@ -189,7 +189,7 @@ def macos(**changes: object) -> SandboxRules:
     return replace(rules, **changes)  # type: ignore[arg-type]
 
 
-def test_the_profile_allows_writing_only_where_the_work_is() -> None:
+def test_the_profile_allows_writing_only_in_the_working_directories() -> None:
     lines = profile(macos(allow_write=(Path("/opt/cache"),)), Path("/private/tmp/x")).splitlines()
     assert lines[:3] == ["(version 1)", "(allow default)", "(deny file-write*)"]
     allowed = next(line for line in lines if line.startswith("(allow file-write* (subpath"))
@@ -198,7 +198,7 @@ def test_the_profile_allows_writing_only_where_the_work_is() -> None:
     )
 
 
-def test_the_profile_takes_protected_paths_out_again_after_that() -> None:
+def test_the_profile_denies_protected_paths_after_the_writable_ones() -> None:
     text = profile(macos(), Path("/t"))
     deny = text.index('(deny file-write* (subpath "/Users/me/app/.agentcli")')
     assert deny > text.index("(allow file-write* (subpath")
@@ -217,7 +217,7 @@ def test_the_profile_hides_secrets_last() -> None:
     assert text.index(hidden) > text.index('/.mcp.json"')
 
 
-def test_the_profile_takes_the_network_away_when_asked() -> None:
+def test_the_profile_can_disable_the_network() -> None:
     assert "(deny network*)" not in profile(macos(), Path("/t"))
     assert "(deny network*)" in profile(macos(network=False), Path("/t"))
 

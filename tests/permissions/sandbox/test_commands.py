@@ -1,4 +1,4 @@
-"""Everyday commands in a real sandbox: what should work works, and what is refused is explained."""
+"""Everyday commands in a real sandbox: they work, and refusals are explained."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.permissions.sandbox.box import SECRET, Box
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_working_directory_is_written_and_cd_is_kept(box: Box) -> None:
+async def test_the_working_directory_is_writable_and_cd_is_kept(box: Box) -> None:
     (box.project / "sub").mkdir()
     output = await box.run("echo x > made && cd sub && pwd")
     assert (box.project / "made").read_text() == "x\n"
@@ -40,14 +40,14 @@ async def test_nothing_is_left_in_the_folders_after_a_command(box: Box) -> None:
     assert list(box.root.glob("agentcli-*")) == []
 
 
-async def test_the_temporary_folder_lasts_from_command_to_command_and_has_two_names(box: Box) -> None:
+async def test_the_temporary_folder_persists_between_commands_and_has_two_names(box: Box) -> None:
     context = box.context()
     await box.run("echo kept > /tmp/note; echo two > $TMPDIR/other", context=context)
     output = await box.run('cat $TMPDIR/note /tmp/other; mktemp | grep -c "$TMPDIR"', context=context)
     assert output.content == "kept\ntwo\n1"
 
 
-async def test_commands_side_by_side_keep_their_protection_to_the_end(box: Box) -> None:
+async def test_parallel_commands_stay_protected_until_they_end(box: Box) -> None:
     context = box.context()
     go = box.project / "go"
     slow = asyncio.ensure_future(
@@ -88,7 +88,7 @@ _COMMIT = "git -c user.name=t -c user.email=t@example.org commit -q"
     "command", [f"{_COMMIT}am work", f"git add -A; {_COMMIT}m work", f"git add .; {_COMMIT}m work"]
 )
 @pytest.mark.parametrize("kept", ["a denied file", "a denied folder", "most of a denied folder", "settings at home"])
-async def test_git_never_records_what_it_may_not_read_as_empty_or_gone(box: Box, command: str, kept: str) -> None:
+async def test_git_never_records_an_unreadable_file_as_empty_or_deleted(box: Box, command: str, kept: str) -> None:
     home = box.project / "home"
     conf = box.project / "conf"
     for path in (conf / "secret.yml", conf / "public", home / ".npmrc", box.project / "notes"):
@@ -111,7 +111,7 @@ async def test_git_never_records_what_it_may_not_read_as_empty_or_gone(box: Box,
         assert box.git("show", f":{name}") == SECRET, "nor is it waiting for the next commit"
 
 
-async def test_git_can_commit_what_is_beside_a_file_that_it_may_not_read(box: Box) -> None:
+async def test_git_can_commit_files_beside_one_that_it_may_not_read(box: Box) -> None:
     for name in (".env", "notes"):
         (box.project / name).write_text(SECRET)
     box.git("init", "-q")
@@ -126,7 +126,7 @@ async def test_git_can_commit_what_is_beside_a_file_that_it_may_not_read(box: Bo
     assert box.git("show", "HEAD:.env") == SECRET
 
 
-async def test_reading_what_is_covered_fails_for_root_too(box: Box) -> None:
+async def test_reading_a_covered_file_fails_for_root_too(box: Box) -> None:
     (box.home / ".git-credentials").write_text(SECRET)
     (box.project / ".env").write_text(SECRET)
     covered = box.with_rules(denied_files=lambda: (box.project / ".env",))
@@ -155,7 +155,7 @@ async def test_results_of_the_session_can_be_read_though_the_rest_of_the_state_c
     assert "theirs " not in text
 
 
-async def test_a_repository_can_be_made_and_cloned(box: Box) -> None:
+async def test_a_repository_can_be_created_and_cloned(box: Box) -> None:
     identity = "git -c user.name=t -c user.email=t@example.org"
     output = await box.run(f"git init -q && touch a && git add a && {identity} commit -qm x && git clone -q . sub/copy")
     assert not output.is_error, output.content
@@ -175,7 +175,7 @@ async def test_git_works_in_a_worktree(box: Box) -> None:
     assert "two" in box.git("log", "--all", "--oneline")
 
 
-async def test_git_does_not_see_the_places_that_are_held(box: Box) -> None:
+async def test_git_does_not_see_placeholder_files(box: Box) -> None:
     box.git("init", "-q")
     assert await box.text("git status --porcelain --ignored; git add -A && git status --porcelain") == (
         "(no output, exit code 0)"
@@ -188,7 +188,7 @@ async def test_caches_of_package_tools_are_the_projects_own(box: Box) -> None:
     assert str(box.caches) in text
 
 
-async def test_a_virtual_environment_can_be_made_and_its_scripts_then_stay(box: Box) -> None:
+async def test_a_virtual_environment_can_be_created_and_its_scripts_are_then_protected(box: Box) -> None:
     output = await box.run(f"{sys.executable} -m venv --without-pip .venv")
     assert not output.is_error, output.content
     assert "quarantine restore" in await box.text("echo evil >> .venv/bin/activate")
@@ -197,7 +197,7 @@ async def test_a_virtual_environment_can_be_made_and_its_scripts_then_stay(box: 
     assert not (box.project / ".venv").exists()
 
 
-async def test_the_exit_code_is_the_commands_own(box: Box) -> None:
+async def test_the_exit_code_is_that_of_the_command(box: Box) -> None:
     assert (await box.run("exit 7")).structured["exit_code"] == 7
     assert (await box.run("kill -KILL $$")).is_error
 
@@ -221,7 +221,7 @@ async def test_an_abort_lets_a_command_clean_up(box: Box) -> None:
     assert (box.project / "cleaned").exists()
 
 
-async def test_a_command_that_ignores_everything_is_gone_with_its_sandbox(box: Box) -> None:
+async def test_a_command_that_ignores_signals_ends_with_its_sandbox(box: Box) -> None:
     launch = box.launcher().launch(["/bin/sh", "-c", "trap '' TERM; sleep 100 & sleep 100"], box.project, os.environ)
     process = await asyncio.create_subprocess_exec(
         *launch.arguments,

@@ -1,4 +1,4 @@
-"""A planted repository among more folders than are searched at the end of a command is found all the same."""
+"""A planted repository hidden among more folders than the first search covers is still found."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_in_strict_mode_the_command_ends_with_its_search(box: Box) -> None
     assert f"{PLACE}/config was moved to quarantine" in str(output.content)
 
 
-async def test_a_repository_that_the_next_command_uncovers_is_not_taken_for_an_old_one(
+async def test_a_repository_uncovered_by_the_next_command_is_not_mistaken_for_an_old_one(
     box: Box, no_late_search: None
 ) -> None:
     context = box.context()
@@ -112,7 +112,7 @@ async def test_a_large_project_is_searched_to_the_end_and_reported_once(box: Box
     assert "old3/deep/zz/config" in taken(box)
 
 
-async def test_what_a_later_command_makes_during_the_search_is_left_to_its_own_check(
+async def test_files_created_by_a_later_command_during_the_search_are_checked_with_that_command(
     box: Box, no_late_search: None
 ) -> None:
     launcher = box.launcher()

@@ -1,4 +1,4 @@
-"""Ways out of the sandbox, tried for real. Each of these would be a hole if it worked."""
+"""Attempts to escape from a real sandbox. Each would be a vulnerability if it worked."""
 
 from __future__ import annotations
 
@@ -86,16 +86,14 @@ async def test_secrets_cannot_be_read(box: Box, command: str) -> None:
     assert SECRET not in text
 
 
-async def test_the_keys_of_this_process_are_in_no_environment_that_a_command_sees(
-    box: Box, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_environment_that_a_command_sees_has_our_keys(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     text = await box.text(f"env; cat /proc/*/environ; cat /proc/{os.getpid()}/environ; ls /proc; true")
     assert KEY not in text
     assert f"\n{os.getpid()}\n" not in text
 
 
-async def test_denied_files_are_covered_and_the_cover_cannot_be_taken_off(box: Box) -> None:
+async def test_denied_files_are_covered_and_the_cover_cannot_be_removed(box: Box) -> None:
     denied = box.project / ".env"
     denied.write_text(SECRET)
     folder = box.project / "secrets"
@@ -134,7 +132,7 @@ async def test_denied_files_are_covered_and_the_cover_cannot_be_taken_off(box: B
     ],
 )
 @pytest.mark.parametrize("there", [True, False])
-async def test_what_others_run_cannot_be_planted_whether_it_is_there_or_not(box: Box, path: str, there: bool) -> None:
+async def test_files_that_other_programs_run_cannot_be_planted_or_replaced(box: Box, path: str, there: bool) -> None:
     target = box.project / path
     if there:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -152,7 +150,7 @@ async def test_what_others_run_cannot_be_planted_whether_it_is_there_or_not(box:
         assert _tree(box.project) == before, plant
 
 
-async def test_a_loop_that_plants_until_it_is_killed_plants_nothing(box: Box) -> None:
+async def test_a_loop_that_plants_files_until_killed_leaves_none(box: Box) -> None:
     await box.run("(while :; do mkdir .vscode; echo evil > .envrc; done) >/dev/null 2>&1 & sleep 0.05")
     assert _tree(box.project) == {}
 
@@ -181,14 +179,14 @@ async def test_git_works_and_its_hooks_and_configuration_stay(box: Box) -> None:
         assert not (box.project / ".git" / "commondir").exists(), command
 
 
-async def test_a_command_that_is_not_about_git_leaves_the_repository_alone(box: Box) -> None:
+async def test_a_command_unrelated_to_git_leaves_the_repository_alone(box: Box) -> None:
     box.git("init", "-q")
     before = _tree(box.project)
     assert (await box.run("rm -rf .git; echo x > .git/HEAD")).is_error
     assert _tree(box.project) == before
 
 
-async def test_a_link_planted_for_write_is_asked_about_for_what_it_leads_to(box: Box) -> None:
+async def test_a_write_through_a_planted_link_asks_about_its_target(box: Box) -> None:
     output = await box.run(f"ln -s {box.home}/.bashrc notes.txt")
     assert not output.is_error
     policy = Policy(mode=PermissionMode.ACCEPT_EDITS, home=box.home)
@@ -217,7 +215,7 @@ async def test_nothing_outlives_the_command(box: Box, detach: str) -> None:
     assert "left running" in str(output.content)
 
 
-async def test_a_command_that_leaves_nothing_running_is_not_said_to(box: Box) -> None:
+async def test_a_command_without_leftover_processes_reports_none(box: Box) -> None:
     output = await box.run("sleep 0 & wait; ls | cat")
     assert output.content == "(no output, exit code 0)"
 
@@ -268,7 +266,7 @@ async def test_terminals_cannot_be_typed_into(box: Box) -> None:
 # ------------------------------------------------------------------------------------------- devices, mounts, sockets
 
 
-async def test_devices_and_mounts_cannot_be_had(box: Box) -> None:
+async def test_devices_and_mounts_are_not_available(box: Box) -> None:
     text = await box.text("ls /dev; mknod d b 8 0 || echo refused; mount -t tmpfs x . || echo refused; true")
     assert text.count("refused") == 2
     for name in ("sda", "vda", "mem", "kmsg", "kvm", "loop0"):
@@ -286,7 +284,7 @@ async def test_the_file_system_cannot_be_made_writable_again(box: Box) -> None:
     assert not (box.outside / "planted").exists()
 
 
-async def test_sockets_in_shared_folders_are_not_there(box: Box) -> None:
+async def test_sockets_in_shared_folders_are_not_visible(box: Box) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         path = Path("/tmp") / f"agentcli-test-{os.getpid()}.sock"
         server.bind(str(path))
@@ -312,7 +310,7 @@ async def test_without_network_abstract_sockets_and_servers_cannot_be_reached(bo
         assert not (await box.run(f"exec 3<>/dev/tcp/127.0.0.1/{port}")).is_error, "the test itself works"
 
 
-async def test_strict_takes_user_namespaces_away(box: Box) -> None:
+async def test_strict_mode_disables_user_namespaces(box: Box) -> None:
     strict = box.with_rules(network=False, strict=True)
     if not box.ability.lockdown:
         pytest.skip("this bubblewrap cannot take user namespaces away")

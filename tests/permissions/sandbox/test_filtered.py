@@ -63,7 +63,7 @@ def test_npm_keeps_its_registry_and_loses_its_tokens() -> None:
         ("the secret alone\n", "\n"),
     ],
 )
-def test_entries_with_secrets_go_and_the_others_stay(text: str, kept: str) -> None:
+def test_entries_with_secrets_are_removed_and_others_stay(text: str, kept: str) -> None:
     assert filtered_lines(text) == kept
 
 
@@ -104,7 +104,7 @@ def test_docker_keeps_its_settings_and_loses_its_logins() -> None:
     }
 
 
-def test_xml_loses_its_accounts_and_what_is_no_xml_is_not_shown() -> None:
+def test_xml_loses_its_accounts_and_invalid_xml_is_hidden() -> None:
     text = filtered_xml(
         "<settings><mirrors><mirror><url>https://u:p@x.example</url></mirror></mirrors>"
         "<!-- <password>old</password> --><servers><server><password>x</password></server></servers></settings>"
@@ -114,7 +114,7 @@ def test_xml_loses_its_accounts_and_what_is_no_xml_is_not_shown() -> None:
     assert filtered_xml('<!DOCTYPE x [<!ENTITY p "x">]><settings/>') is None
 
 
-def test_a_file_without_secrets_is_shown_as_it_is_and_a_link_not_at_all(tmp_path: Path) -> None:
+def test_a_file_without_secrets_is_shown_unchanged_and_a_link_is_hidden(tmp_path: Path) -> None:
     copies = FilteredCopies(tmp_path / "copies")
     plain = tmp_path / "plain"
     plain.write_text("registry=https://npm.example/\n")
@@ -145,7 +145,7 @@ async def test_commands_see_the_settings_and_not_the_secrets(box: Box) -> None:
 
 
 @pytest.mark.anyio
-async def test_git_still_finds_its_settings_where_the_home_folder_is_worked_in(box: Box) -> None:
+async def test_git_still_finds_its_settings_when_the_project_is_the_home_folder(box: Box) -> None:
     (box.home / ".gitconfig").write_text("[user]\n\tname = Me\n")
     text = await box.with_rules(working_dirs=(box.home, box.project)).text("git config --global user.name")
     assert text == "Me"

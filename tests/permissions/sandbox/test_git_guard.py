@@ -1,4 +1,4 @@
-"""Ways to have git, or a shell, run something later by what a sandboxed command leaves in the project."""
+"""Attempts to make git or a shell run something later through files that a sandboxed command leaves."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def nested(box: Box) -> Box:
 @pytest.mark.parametrize(
     "folder", [".git", ".git/modules", ".git/modules/sub", ".git/worktrees", ".git/worktrees/linked"]
 )
-async def test_a_folder_around_what_is_protected_cannot_be_exchanged_for_a_copy(nested: Box, folder: str) -> None:
+async def test_a_parent_of_a_protected_path_cannot_be_replaced_by_a_copy(nested: Box, folder: str) -> None:
     text = await nested.text(f": git; mv -T {folder} {folder}-away && cp -r {folder}-away {folder}")
     assert "resource busy" in text
     assert not (nested.project / f"{folder}-away").exists()
 
 
 @pytest.mark.parametrize("folder", [".venv", ".venv/bin"])
-async def test_a_virtual_environment_cannot_be_exchanged_for_a_copy(box: Box, folder: str) -> None:
+async def test_a_virtual_environment_cannot_be_replaced_by_a_copy(box: Box, folder: str) -> None:
     await box.run(f"{sys.executable} -m venv --without-pip .venv")
     context = box.context()
     for command in (
@@ -59,14 +59,14 @@ async def test_a_virtual_environment_cannot_be_exchanged_for_a_copy(box: Box, fo
     assert not output.is_error, output.content
 
 
-async def test_a_folder_of_the_home_cannot_be_exchanged_where_that_is_the_project(box: Box) -> None:
+async def test_a_home_subfolder_cannot_be_replaced_when_home_is_the_project(box: Box) -> None:
     (box.home / ".config" / "git").mkdir()
     at_home = box.with_rules(working_dirs=(box.project, box.home))
     text = await at_home.text(f"mv {box.home}/.config {box.home}/c && cp -r {box.home}/c {box.home}/.config")
     assert "resource busy" in text
 
 
-async def test_a_link_in_place_of_a_folder_opens_nothing(box: Box) -> None:
+async def test_a_link_in_place_of_a_folder_makes_nothing_writable(box: Box) -> None:
     (box.project / ".venv").mkdir()
     (box.outside / "activate").write_text("theirs\n")
     (box.project / ".venv" / "bin").symlink_to(box.outside)
@@ -88,7 +88,7 @@ async def test_a_link_in_place_of_a_folder_opens_nothing(box: Box) -> None:
         ".git/worktrees/linked/config.worktree",
     ],
 )
-async def test_what_git_would_obey_cannot_be_planted_where_it_is_missing(nested: Box, path: str) -> None:
+async def test_missing_files_that_git_would_obey_cannot_be_planted(nested: Box, path: str) -> None:
     for hooks in (".git/hooks", ".git/modules/sub/hooks"):
         for sample in (nested.project / hooks).iterdir():
             sample.unlink()
@@ -101,7 +101,7 @@ async def test_what_git_would_obey_cannot_be_planted_where_it_is_missing(nested:
     assert path.startswith(str(Path(item.path).relative_to(nested.project)))
 
 
-async def test_git_works_around_all_that(nested: Box) -> None:
+async def test_git_works_with_all_protections(nested: Box) -> None:
     command = (
         "git config extensions.worktreeConfig; set -e; echo a > a; git add a; ID commit -qm three; git status --short;"
         "cd sub; echo b > b; git add b; ID commit -qm four; git rev-parse --show-toplevel; cd ..; git add sub;"
@@ -121,7 +121,7 @@ async def test_git_works_where_worktrees_have_their_own_configuration(nested: Bo
     assert output.content == "(no output, exit code 0)"
 
 
-async def test_a_repository_whose_files_are_elsewhere_finds_them_and_is_pointed_nowhere_else(box: Box) -> None:
+async def test_a_repository_with_a_separate_git_folder_works_and_cannot_be_redirected(box: Box) -> None:
     box.git("init", "-q")
     (box.project / "files").mkdir()
     box.git("config", "core.worktree", "../files")
@@ -131,7 +131,7 @@ async def test_a_repository_whose_files_are_elsewhere_finds_them_and_is_pointed_
 
 
 @pytest.mark.parametrize("word", [": git", "true"])
-async def test_where_a_submodule_has_its_git_folder_cannot_be_changed(nested: Box, word: str) -> None:
+async def test_the_git_folder_location_of_a_submodule_cannot_be_changed(nested: Box, word: str) -> None:
     nested.git("worktree", "add", "-q", "trees/inner")
     for folder in ("sub", "trees/inner"):
         before = (nested.project / folder / ".git").read_text()
@@ -146,7 +146,7 @@ async def test_where_a_submodule_has_its_git_folder_cannot_be_changed(nested: Bo
     assert not (await nested.run("echo x > sub/x; mkdir d; mv sub/x d; git mv .gitmodules d")).is_error
 
 
-async def test_a_submodule_behind_a_link_opens_nothing(nested: Box) -> None:
+async def test_a_submodule_behind_a_link_makes_nothing_writable(nested: Box) -> None:
     (nested.project / "sub").rename(nested.outside / "sub")
     (nested.project / "sub").symlink_to(nested.outside / "sub")
     found = protection((nested.project,), None, ["true"])
@@ -164,7 +164,7 @@ async def test_too_many_submodules_are_read_only_as_one(box: Box) -> None:
     assert len(found.writable + found.read_only + found.missing) < 25
 
 
-async def test_a_folder_that_a_running_command_could_exchange_is_not_opened(box: Box) -> None:
+async def test_a_folder_that_a_running_command_could_replace_is_not_made_writable(box: Box) -> None:
     launcher = box.with_rules(working_dirs=(box.project, box.home)).launcher()
     early = launcher.launch(["sleep", "1"], box.project, os.environ)
     local = box.home / ".local"
@@ -179,7 +179,7 @@ async def test_a_folder_that_a_running_command_could_exchange_is_not_opened(box:
     assert _opens(after.arguments, local)
 
 
-async def test_a_command_in_the_background_does_not_weaken_what_others_run_under(nested: Box) -> None:
+async def test_a_background_command_does_not_weaken_the_sandbox_of_others(nested: Box) -> None:
     launcher: BubblewrapLauncher = nested.launcher()
     server = launcher.launch(["sleep", "1"], nested.project, os.environ)
     during = launcher.launch(["git", "status"], nested.project, os.environ)
@@ -214,15 +214,15 @@ def _opens(arguments: tuple[str, ...], path: Path) -> bool:
         ("cat <<E\ngit init\nE", False),
     ],
 )
-async def test_only_a_command_makes_a_repository(command: str, makes: bool) -> None:
+async def test_only_a_git_command_may_create_a_repository(command: str, makes: bool) -> None:
     assert makes_repository(["/bin/bash", "-c", 'eval "$1"', "bash", command]) is makes
 
 
-async def test_an_argument_list_makes_a_repository_too() -> None:
+async def test_git_init_is_recognised_in_an_argument_list_too() -> None:
     assert makes_repository(["git", "init"])
 
 
-async def test_words_in_a_comment_open_no_git_folder(box: Box) -> None:
+async def test_words_in_a_comment_make_no_git_folder_writable(box: Box) -> None:
     output = await box.run("mkdir -p .git # git init\necho evil > .git/config")
     assert "quarantine restore" in str(output.content)
     assert not (box.project / ".git").exists()

@@ -129,7 +129,7 @@ def test_a_public_name_that_leads_to_a_private_address_is_refused(tmp_path: Path
         b"",
     ],
 )
-def test_what_is_not_a_request_to_a_proxy_reaches_nothing(tmp_path: Path, request_line: bytes) -> None:
+def test_an_invalid_proxy_request_reaches_nothing(tmp_path: Path, request_line: bytes) -> None:
     reached: list[str] = []
 
     def resolve(host: str, _port: int) -> list[str]:
@@ -203,7 +203,7 @@ def test_a_command_without_network_reaches_an_allowed_host_and_no_other(tmp_path
         assert direct.returncode != 0, "the machine's own loopback was reached"
 
 
-def test_exit_code_output_and_left_processes_are_those_of_the_command(tmp_path: Path) -> None:
+def test_exit_code_output_and_leftover_processes_are_those_of_the_command(tmp_path: Path) -> None:
     with closing(HostProxy(tmp_path / "s", [])):
         done = in_sandbox(tmp_path, "/bin/sh", "-c", "echo out; echo err >&2; exit 7")
     assert (done.returncode, done.stdout, done.stderr) == (7, "out\n", "err\n")

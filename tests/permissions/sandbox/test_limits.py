@@ -1,4 +1,4 @@
-"""Commands that take too much: stopped as a whole, and told which limit it was."""
+"""Commands that use too many resources are stopped as a whole, with the limit named."""
 
 from __future__ import annotations
 

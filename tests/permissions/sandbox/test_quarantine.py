@@ -1,4 +1,4 @@
-"""What commands plant for other programs is moved into quarantine and reported, and nothing else appears anywhere."""
+"""Files that commands plant for other programs are quarantined and reported; nothing else appears."""
 
 from __future__ import annotations
 
@@ -94,14 +94,14 @@ async def test_strict_mode_stops_the_command_at_once(box: Box) -> None:
     assert not (box.project / "done").exists()
 
 
-async def test_a_command_that_goes_on_planting_is_stopped(box: Box) -> None:
+async def test_a_command_that_keeps_planting_files_is_stopped(box: Box) -> None:
     async with asyncio.timeout(30):
         output = await box.run("while :; do mkdir .vscode 2>/dev/null; sleep 0.001; done")
     assert "stopped because it created protected files" in str(output.content)
     assert listing(box.project) == []
 
 
-async def test_what_a_tool_writes_with_approval_meanwhile_stays(box: Box) -> None:
+async def test_files_written_meanwhile_with_approval_stay(box: Box) -> None:
     launcher = box.launcher()
     launch = launcher.launch(["sleep", "1"], box.project, os.environ)
     launcher.permit(str(box.project / ".vscode" / "settings.json"))
@@ -125,7 +125,7 @@ async def test_what_a_tool_writes_with_approval_meanwhile_stays(box: Box) -> Non
         "git init -q $TMPDIR/r; cp {config} $TMPDIR/r/.git/config; ln -s $TMPDIR/r/.git docs/.git",
     ],
 )
-async def test_a_repository_that_runs_programs_is_taken_away(box: Box, plant: str) -> None:
+async def test_a_repository_that_runs_programs_is_quarantined(box: Box, plant: str) -> None:
     ran = box.root / "ran"
     box.git("init", "-q")
     (box.project / "docs").mkdir()
@@ -153,7 +153,7 @@ async def test_a_nested_repository_added_as_a_gitlink_runs_nothing(box: Box) -> 
     assert not ran.exists()
 
 
-async def test_a_nested_repository_that_was_there_keeps_its_configuration_and_hooks(box: Box) -> None:
+async def test_an_existing_nested_repository_keeps_its_configuration_and_hooks(box: Box) -> None:
     nested = box.project / "lib" / "nested"
     nested.mkdir(parents=True)
     box.git("init", "-q", str(nested))
@@ -283,7 +283,7 @@ def test_the_digest_of_a_folder_stops_at_a_limit_and_waits_for_no_pipe(tmp_path:
     assert len(item.digest) == 64
 
 
-def test_what_is_too_large_to_be_copied_is_renamed_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_item_too_large_to_copy_is_renamed_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / ".vscode"
     (folder / "inner").mkdir(parents=True)
     rename = os.rename
@@ -309,7 +309,7 @@ def test_what_is_too_large_to_be_copied_is_renamed_where_it_is(tmp_path: Path, m
 @pytest.mark.parametrize(
     "hidden", ["evil", "modules/worktrees/evil"], ids=["any folder", "a worktree of what is no repository"]
 )
-async def test_a_pointer_into_the_repositorys_own_folder_leads_only_to_what_was_checked(box: Box, hidden: str) -> None:
+async def test_a_pointer_into_the_repositorys_own_folder_leads_only_to_checked_files(box: Box, hidden: str) -> None:
     box.git("init", "-q")
     git_dir, settings = f".git/{hidden}", ".git/modules/config" if "worktrees" in hidden else f".git/{hidden}/config"
     # With `git worktree` in it the command may make repositories.

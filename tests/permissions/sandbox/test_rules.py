@@ -1,4 +1,4 @@
-"""What a sandbox covers and protects before anything is mounted: names, git, denied files, the words of refusals."""
+"""What a sandbox covers and protects before anything is mounted: names, git, denied files, refusal texts."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def rules_at(home: Path) -> SandboxRules:
     return SandboxRules(working_dirs=(home / "work",), home=home, own_folders=(home / ".local/state/agentcli",))
 
 
-def test_only_what_is_there_is_covered(home: Path) -> None:
+def test_only_existing_files_are_covered(home: Path) -> None:
     masks = find_masks(rules_at(home))
     refused = {str(path.relative_to(home)) for path in masks.refused if path.is_relative_to(home)}
     assert refused == {".ssh", ".aws", ".config/gh", ".local/state/agentcli"}
     assert masks.emptied == (home / ".netrc",)
 
 
-def test_what_may_be_read_is_not_covered_or_is_opened_again(home: Path) -> None:
+def test_readable_paths_are_not_covered_or_are_uncovered_again(home: Path) -> None:
     results = home / ".local/state/agentcli/results"
     masks = find_masks(replace(rules_at(home), allow_read=(home / ".aws",), readable=(results,)))
     assert home / ".aws" not in masks.refused
@@ -52,7 +52,7 @@ def test_a_denied_path_stays_covered_though_a_folder_above_is_allowed(home: Path
     assert home / ".ssh" not in masks.refused
 
 
-def test_the_folder_of_the_work_is_never_covered(home: Path) -> None:
+def test_the_working_directory_is_never_covered(home: Path) -> None:
     masks = find_masks(replace(rules_at(home), working_dirs=(home / ".ssh" / "..", home / ".aws")))
     assert home / ".aws" not in masks.refused
 
@@ -67,7 +67,7 @@ def test_a_link_is_covered_where_it_leads(home: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [*FOLDERS, *FILES])
-def test_what_the_sandbox_protects_is_what_permissions_ask_about(name: str) -> None:
+def test_the_sandbox_protects_the_paths_that_permissions_ask_about(name: str) -> None:
     assert is_protected(name)
 
 
@@ -85,11 +85,11 @@ def test_what_the_sandbox_protects_is_what_permissions_ask_about(name: str) -> N
         ("legit --now", False),
     ],
 )
-def test_commands_that_work_with_git_are_told_by_their_words(command: str, expected: bool) -> None:
+def test_git_commands_are_recognised_by_their_words(command: str, expected: bool) -> None:
     assert uses_git(["/bin/bash", "-c", 'eval "$1"', "bash", command]) is expected
 
 
-def test_a_worktree_may_write_its_repository_only_if_that_knows_it(tmp_path: Path) -> None:
+def test_a_worktree_may_write_to_its_repository_only_if_registered_there(tmp_path: Path) -> None:
     main, linked = tmp_path / "main", tmp_path / "linked"
     environ = {**os.environ, "HOME": str(tmp_path)}
     identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
@@ -109,7 +109,7 @@ def test_a_worktree_may_write_its_repository_only_if_that_knows_it(tmp_path: Pat
     assert protection((forged,), None, ["git commit"]).writable == ()
 
 
-def test_a_folder_inside_a_repository_may_write_that(tmp_path: Path) -> None:
+def test_a_session_in_a_subfolder_may_write_to_its_repository(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path / "repo")], check=True)
     inside = tmp_path / "repo" / "packages" / "one"
     inside.mkdir(parents=True)
@@ -118,13 +118,13 @@ def test_a_folder_inside_a_repository_may_write_that(tmp_path: Path) -> None:
     assert protection((inside,), None, ["npm test"]).writable == ()
 
 
-def test_a_repository_can_be_made_when_that_is_what_the_command_says(tmp_path: Path) -> None:
+def test_a_repository_can_be_created_by_an_explicit_command(tmp_path: Path) -> None:
     assert tmp_path / ".git" in protection((tmp_path,), None, ["npm test"]).missing
     assert tmp_path / ".git" in protection((tmp_path,), None, ["git status"]).missing
     assert tmp_path / ".git" not in protection((tmp_path,), None, ["git init -q"]).missing
 
 
-def test_start_up_files_are_protected_where_the_home_folder_is_worked_in(tmp_path: Path) -> None:
+def test_start_up_files_are_protected_when_home_is_the_project(tmp_path: Path) -> None:
     (tmp_path / ".bashrc").touch()
     found = protection((tmp_path,), tmp_path, ["true"])
     assert tmp_path / ".bashrc" in found.read_only
@@ -234,7 +234,7 @@ def test_a_refusal_is_explained_with_the_way_to_allow_it(output: str, expected: 
         "",
     ],
 )
-def test_other_failures_are_not_blamed_on_it(output: str) -> None:
+def test_other_failures_are_not_blamed_on_the_sandbox(output: str) -> None:
     assert explain(output, REFUSALS) is None
 
 
@@ -253,12 +253,12 @@ def test_other_failures_are_not_blamed_on_it(output: str) -> None:
         ("", False),
     ],
 )
-def test_of_a_command_that_ended_well_only_clear_messages_are_explained(output: str, expected: bool) -> None:
+def test_for_a_successful_command_only_clear_messages_are_explained(output: str, expected: bool) -> None:
     assert worth_explaining(0, output) is expected
     assert worth_explaining(1, output)
 
 
-def test_with_network_a_failing_lookup_is_not_its_doing() -> None:
+def test_with_network_a_failed_lookup_is_not_blamed_on_the_sandbox() -> None:
     assert explain("curl: (6) Could not resolve host: x", replace(REFUSALS, network=True)) is None
 
 
@@ -282,7 +282,7 @@ def test_a_hidden_file_that_is_reported_as_missing_is_pointed_out(tmp_path: Path
     assert explain_missing(f"opened {tmp_path}/key", refusals) is None
 
 
-def test_hostile_text_does_not_come_through() -> None:
+def test_hostile_text_is_not_passed_on() -> None:
     sentence = explain("touch: cannot touch '/etc/\x1b[2Jx': Read-only file system", REFUSALS)
     assert sentence is not None
     assert "\x1b" not in sentence

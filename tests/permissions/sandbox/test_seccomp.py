@@ -82,14 +82,14 @@ async def test_a_service_in_the_file_system_cannot_be_reached_in_strict_mode(fil
         assert "reached" in await filtering.text(script)
 
 
-async def test_the_ordinary_filter_leaves_what_programs_use(filtering: Box) -> None:
+async def test_the_default_filter_allows_common_system_calls(filtering: Box) -> None:
     found = outcomes(await filtering.text(TRY))
     assert (found["unix"], found["pair"], found["datagrams"], found["trace"]) == ("done",) * 4
     assert (found["typing"], found["typing64"], found["keyring"]) == ("EPERM",) * 3
     assert found["ring"] == "ENOSYS"
 
 
-async def test_without_network_sockets_that_no_namespace_holds_are_refused_too(filtering: Box) -> None:
+async def test_without_network_sockets_outside_of_namespaces_are_refused_too(filtering: Box) -> None:
     found = outcomes(await filtering.with_rules(network=False).text(TRY))
     assert (found["unix"], found["vsock"]) == ("done", "EAFNOSUPPORT")
 
@@ -110,7 +110,7 @@ def test_every_jump_stays_inside_of_the_program(machine: str, strict: bool) -> N
     assert instructions[-1][0] == 6
 
 
-def test_the_ability_is_part_of_what_is_remembered(tmp_path: Path) -> None:
+def test_seccomp_support_is_part_of_the_cached_probe(tmp_path: Path) -> None:
     from agentcli.permissions.sandbox.linux import probe as probing
 
     ability = Ability("/usr/bin/bwrap", ("--cap-drop", "ALL"), network=True, seccomp=True)

@@ -1,4 +1,4 @@
-"""Each place where secrets are known to lie, looked at from inside."""
+"""Known locations of secrets cannot be read from inside the sandbox."""
 
 from __future__ import annotations
 

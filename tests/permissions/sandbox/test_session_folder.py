@@ -1,4 +1,4 @@
-"""The private folder of a session: gone with it, and after a kill with the next start; nobody else's is touched."""
+"""A session's private folder is removed with it or by the next start; other folders are left alone."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def killed_session(root: Path) -> Path:
     return folder
 
 
-def test_what_a_killed_session_left_is_removed_by_the_next(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_session_are_removed_by_the_next(tmp_path: Path) -> None:
     folder = killed_session(tmp_path)
     assert remove_leftovers(tmp_path) == 1
     assert not folder.exists()
 
 
-def test_the_folder_of_a_session_that_runs_is_left_alone(tmp_path: Path) -> None:
+def test_the_folder_of_a_running_session_is_left_alone(tmp_path: Path) -> None:
     folder = SessionFolder(tmp_path)
     assert remove_leftovers(tmp_path) == 0
     assert folder.path.is_dir()
@@ -66,7 +66,7 @@ def test_a_link_a_foreign_folder_and_one_without_a_lock_are_left_alone(tmp_path:
     assert target.is_dir()
 
 
-def test_what_commands_make_hard_to_remove_is_removed(tmp_path: Path) -> None:
+def test_files_that_commands_made_hard_to_remove_are_removed(tmp_path: Path) -> None:
     folder = SessionFolder(tmp_path)
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -100,7 +100,7 @@ def test_clean_up_runs_once_and_survives_a_failure(monkeypatch: pytest.MonkeyPat
     assert done == ["first"]
 
 
-def test_whatever_ends_the_process_without_the_interpreter_cleans_up_first() -> None:
+def test_an_exit_that_bypasses_the_interpreter_cleans_up_first() -> None:
     package = Path(exit_cleanup.__file__).parents[1]
     for file in package.rglob("*.py"):
         before = ""

@@ -38,7 +38,7 @@ def context(elsewhere: Box) -> Iterator[ToolContext]:
     launcher.close()
 
 
-async def test_what_a_command_writes_to_tmp_the_file_tools_find_under_that_name(elsewhere, context) -> None:
+async def test_file_tools_find_files_that_commands_write_to_tmp(elsewhere, context) -> None:
     await elsewhere.run("mkdir -p /tmp/deep; echo from the command > /tmp/deep/a.txt", context=context)
     assert "from the command" in text_of(await run(Read(), context, file_path="/tmp/deep/a.txt"))
     assert text_of(await run(Glob(), context, pattern="/tmp/deep/*.txt")).startswith("/tmp/deep/a.txt")
@@ -50,7 +50,7 @@ async def test_what_a_command_writes_to_tmp_the_file_tools_find_under_that_name(
     assert "from the editor" in text_of(shown)
 
 
-async def test_what_a_tool_writes_to_tmp_or_tmpdir_a_command_finds(elsewhere, context) -> None:
+async def test_commands_find_files_that_tools_write_to_tmp_or_tmpdir(elsewhere, context) -> None:
     wrote = await run(Write(), context, file_path="/tmp/script.sh", content="echo ran\n")
     assert "/tmp/script.sh" in text_of(wrote)
     assert "ran" in text_of(await elsewhere.run("sh /tmp/script.sh; ls $TMPDIR", context=context))
@@ -60,7 +60,7 @@ async def test_what_a_tool_writes_to_tmp_or_tmpdir_a_command_finds(elsewhere, co
     assert not Path("/tmp/script.sh").exists()
 
 
-async def test_what_is_really_in_the_machine_s_temp_folder_keeps_its_name(elsewhere, context, tmp_path) -> None:
+async def test_files_in_the_real_temp_folder_keep_their_name(elsewhere, context, tmp_path) -> None:
     real = tmp_path / "mine.txt"
     real.write_text("theirs\n")
     assert context.launcher.outside(str(real)) == str(real)
