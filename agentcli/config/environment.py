@@ -37,6 +37,7 @@ VARIABLES: tuple[ReferenceEntry, ...] = (
 
 SET_FOR_COMMANDS: tuple[ReferenceEntry, ...] = (
     ReferenceEntry(("AGENTCLI_SESSION", "AGENTCLI_CALL"), "The session and the tool call that started a command."),
+    ReferenceEntry(("AGENTCLI_PROJECT_DIR", "CLAUDE_PROJECT_DIR"), "Set for hooks: the project's root."),
     ReferenceEntry(("AGENTCLI_SANDBOXED",), "Set inside the sandbox."),
     ReferenceEntry(
         ("AGENTCLI_PROCESSES",), "Set inside a sandbox with a proxy: the number of the sandbox's own processes."
