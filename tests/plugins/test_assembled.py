@@ -290,6 +290,17 @@ async def test_a_changed_function_is_used_without_changing_the_request(project: 
         assert [text for text in run.notices if "Plugin word_count loaded: tool word_count." in text]
 
 
+async def test_a_resumed_session_begins_with_the_same_tools(project: Path) -> None:
+    install(project, "word_count")
+    async with Assembled(project, ["Hi."]) as first:
+        await first.run("go")
+        session = first.engine.session_id
+    async with Assembled(project, ["Hi."], options={"resume": session}) as run:
+        await run.run("again")
+        assert run.requests[0]["tools"] == first.requests[0]["tools"]
+        assert not [event for event in run.events if isinstance(event, ev.PrefixBroken)]
+
+
 async def test_a_new_tool_is_used_at_once_and_its_price_is_reported(project: Path) -> None:
     async with Assembled(project, ["Hi.", reply(call("word_count", text="a b")), "Two."]) as run:
         await run.run("go")
@@ -432,6 +443,16 @@ async def test_a_trusted_project_loads_its_plugin_until_the_content_changes(proj
         trust(project)
         await run.run("once more")
         assert (project / "ran").read_text() == "xx"
+
+
+async def test_trust_that_is_given_during_a_session_loads_the_plugin(project: Path) -> None:
+    project_plugin(project)
+    async with Assembled(project, ["Hi.", "Hi."], options={"trust": False}) as run:
+        await run.run("go")
+        trust(project)
+        await run.engine.reread()
+        await run.run("again")
+        assert [("word_count" in tools_of(body)) for body in run.requests] == [False, True]
 
 
 async def test_a_changed_file_is_not_loaded_in_a_new_session(project: Path) -> None:
