@@ -57,6 +57,8 @@ class AgentRun:
     session_id: str = ""
     model: str = ""
     _result: ev.Result | None = None
+    _outcome: str = ""
+    """What `status` becomes."""
 
     async def run(self, signal: AbortSignal, emit: EmitEvent) -> None:
         """Never raises but for cancellation, which also ends the agent."""
@@ -72,10 +74,14 @@ class AgentRun:
             unhook()
             self.engine = None
             self.seconds = self.clock.monotonic() - self.began
-            if self.status == "running":
-                self.status, self.text = "stopped", f"The agent {self.id} was cut off. {self._found()}"
-            await engine.aclose()
-            await self._leave_worktree()
+            if not self._outcome:
+                self._outcome, self.text = "stopped", f"The agent {self.id} was cut off. {self._found()}"
+            try:
+                await engine.aclose()
+                await self._leave_worktree()
+            finally:
+                # Only now: whoever sees that it has ended finds its whole report, and nothing of it running.
+                self.status = self._outcome
 
     async def _leave_worktree(self) -> None:
         worktree = self.worktree
@@ -126,12 +132,12 @@ class AgentRun:
         result = self._result
         assert result is not None
         if not result.is_error:
-            self.status = "completed"
+            self._outcome = "completed"
             self.text = result.text.strip() or "The agent ended without a report."
             return
         aborted = result.terminal in _ABORTED
         self.declined = aborted and not signal.aborted and not self.is_stopped
-        self.status = "stopped" if aborted else "failed"
+        self._outcome = "stopped" if aborted else "failed"
         why = "was stopped before it was done" if aborted else f"failed: {'; '.join(result.errors)}"
         self.text = f"The agent {self.id} {why.rstrip('.')}. {self._found()}"
 
