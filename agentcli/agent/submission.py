@@ -269,9 +269,11 @@ class Submission:
         self._blocked = asking.verdict.blocked
 
     async def _refresh_definitions(self) -> None:
-        if self._own.definitions is not None:
+        own = self._own
+        if own.definitions is not None or own.plugins is not None:
             with suppress(Aborted):
                 await self._signal.run(self._state.refresh_definitions())
+        self._state.use_plugins()
 
     def _loop_state(self) -> LoopState:
         return LoopState(tuple(self._state.log.messages), self._state.tool_context)
@@ -323,7 +325,7 @@ class Submission:
             session_id=own.store.session_id,
             cwd=str(state.tool_context.root),
             model=own.catalog.resolve(profile.model),
-            tools=list(own.registry.names),
+            tools=list(state.registry.names),
             permission_mode=own.permissions.mode.value,
             api_key_source=own.api_key_source,
             effort=profile.effort or "",
@@ -353,6 +355,8 @@ class Submission:
             yield warning(text, "undo")
         while (text := state.tool_context.launcher.take_notice()) is not None:
             yield warning(text, "quarantine")
+        if own.plugins is not None:
+            yield from own.plugins.take_notices()
         yield from state.background.take_changes()
         if (text := state.costs.take_budget_warning()) is not None:
             yield warning(text, "budget")

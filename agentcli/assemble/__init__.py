@@ -4,6 +4,7 @@ environment  folders, settings, variables         rights  tools, rules, sandbox
 sessions     the session file and its history     model   model, limits, provider
 attachments  instruction files and reminders      login   keys and addresses
 subagents    the engines of sub-agents
+plugins      Python plugins, as trust allows
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from agentcli.assemble.environment import Environment
 from agentcli.assemble.hooks import hooks_for
 from agentcli.assemble.model import ModelBuilder
 from agentcli.assemble.options import Options
+from agentcli.assemble.plugins import plugins_for
 from agentcli.assemble.rights import STRUCTURED_OUTPUT, Rights, RightsBuilder
 from agentcli.assemble.sessions import OpenedSession, SessionBuilder
 from agentcli.assemble.subagents import SubagentBuilder
@@ -61,13 +63,15 @@ def build_engine(options: Options) -> Engine:
 
 
 def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) -> Engine:
-    options, models, parts = env.options, ModelBuilder(env), RightsBuilder(env)
-    profile = models.profile(session.last_model)
-    bounds = models.bounds(profile)
-    provider, key_source = models.provider()
+    options, parts = env.options, RightsBuilder(env)
     results_dir = session.store.results_dir()
     definitions = definitions_for(env)
     rights = parts.build(results_dir, tuple(session.results_elsewhere), SessionSkills(definitions, session.log))
+    plugins = plugins_for(env, rights.registry.names, parts.check_plugin_tools)
+    models = ModelBuilder(env, plugins)
+    profile = models.profile(session.last_model)
+    bounds = models.bounds(profile)
+    provider, key_source = models.provider()
 
     def reread() -> Policy:
         return RightsBuilder(Environment(replace(options, cwd=env.cwd))).policy(rights.registry)
@@ -84,8 +88,7 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
     extensions = replace(
         extensions, attachments=builder.attachments(permissions, shells, system, skills, extensions.attachments)
     )
-    cwd = _shell_folder(session, env)
-    tool_context = replace(rights.context, cwd=cwd, reaches=permissions.reaches, shells=shells)
+    tool_context = replace(rights.context, cwd=_shell_folder(session, env), reaches=permissions.reaches, shells=shells)
     builder.recall(tool_context)
 
     def reread_project() -> Hooks:
@@ -133,9 +136,10 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             session_source="resume" if session.log else "clear" if options.after_clear else "startup",
             reread=reread_project,
             agents=subagents.setup(),
+            plugins=plugins,
             late_system=sessions.late_system(session, style),
             watched=builder.changed if options.interactive and env.settings.boolean("watchFiles") else None,
-            pipeline=pipeline_for(env.settings, results_dir, extensions.collapser),
+            pipeline=pipeline_for(env.settings, results_dir, extensions.collapser, plugins),
         )
     )
 

@@ -46,7 +46,8 @@ class AgentHost:
     setup: AgentSetup | None
     link: ParentLink | None
     session_id: str
-    registry: Registry
+    registry: Callable[[], Registry]
+    """With the tools of plugins."""
     clock: Clock
     profile: Callable[[], Profile]
     tool_context: Callable[[], ToolContext]
@@ -180,7 +181,7 @@ class Agents:
             description=task.description,
             model=task.model,
             session_id=host.session_id,
-            registry=host.registry,
+            registry=host.registry(),
             profile=host.profile(),
             tool_context=host.tool_context(),
             messages=_complete(host.messages()),

@@ -47,6 +47,12 @@ class AgentHooks(Hooks):
             self._agent, self._name, next(replies, ""), is_active=state.stop_hook_active
         )
 
+    async def before_agent(self, agent_id: str, name: str, prompt: str) -> tuple[str, ...]:
+        return await self._inner.before_agent(agent_id, name, prompt)
+
+    async def after_agent(self, agent_id: str, name: str, text: str, *, is_active: bool = False) -> StopVerdict:
+        return await self._inner.after_agent(agent_id, name, text, is_active=is_active)
+
     async def before_compact(self, trigger: str, focus: str) -> str | None:
         return await self._inner.before_compact(trigger, focus)
 
