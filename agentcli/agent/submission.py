@@ -334,6 +334,7 @@ class Submission:
             skills=list(own.definitions.skills) if own.definitions is not None else [],
             output_style=own.output_style,
             agents=sorted(state.agents.available()),
+            plugins=own.plugins.collection.in_use() if own.plugins is not None else [],
         )
 
     def _late_notices(self) -> Iterator[ev.Event]:

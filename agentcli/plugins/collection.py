@@ -79,6 +79,11 @@ class PluginCollection:
             self._reported = {str(problem) for problem in problems}
             return changed, new
 
+    def in_use(self) -> list[dict[str, str]]:
+        """Name and path of each plugin that has loaded; the path of a package is ""."""
+        sources = [each.source for each in self.plugins if each.plugin is not None]
+        return [{"name": source.name, "path": str(source.path or "")} for source in sources]
+
     def is_stale(self) -> bool:
         """Whether a file was added, changed or removed since the last `refresh`, or a refused one may now be
         trusted."""
