@@ -48,5 +48,5 @@ def _then_draw(wait: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[
 
 def install() -> None:
     Screen._compositor_refresh = _put_off  # type: ignore[method-assign]
-    Pilot.pause = _then_draw(Pilot.pause)  # type: ignore[method-assign]
-    Pilot.press = _then_draw(Pilot.press)  # type: ignore[method-assign]
+    Pilot.pause = _then_draw(Pilot.pause)  # type: ignore[method-assign, assignment]
+    Pilot.press = _then_draw(Pilot.press)  # type: ignore[method-assign, assignment]
