@@ -67,7 +67,8 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
     provider, key_source = models.provider()
     results_dir = session.store.results_dir()
     definitions = definitions_for(env)
-    rights = parts.build(results_dir, tuple(session.results_elsewhere), SessionSkills(definitions, session.log))
+    skill_tool = SessionSkills(definitions, session.log, session.front)
+    rights = parts.build(results_dir, tuple(session.results_elsewhere), skill_tool)
 
     def reread() -> Policy:
         return RightsBuilder(Environment(replace(options, cwd=env.cwd))).policy(rights.registry)
