@@ -11,6 +11,7 @@ import pytest
 
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
+from agentcli.core.permission import PermissionMode
 from tests.support.assembled import Assembled
 from tests.support.fakes import only
 from tests.support.scripts import call, pause, reply
@@ -101,3 +102,36 @@ async def test_rules_of_local_settings_apply_to_the_copies_in_a_worktree(project
         results = [event for event in only(events, ev.ToolFinished) if event.agent]
         assert [event.outcome for event in results] == ["denied", "denied", "done"]
         assert not any("SECRET\n" in event.result.text or ":SECRET" in event.result.text for event in results)
+
+
+@pytest.mark.parametrize("rule", ["Task(Explore)", "Agent(explore)", "Task(EXP*)"])
+async def test_rules_name_agents_in_any_case(project: Path, rule: str) -> None:
+    replies: list[Json | str] = [reply(task(subagent_type="Explore")), "Done."]
+    async with Assembled(project, replies, options={"disallowed_tools": (rule,)}) as run:
+        events = await run.run()
+        assert not only(events, ev.AgentStarted)
+
+
+async def test_plan_mode_makes_no_worktree(project: Path) -> None:
+    commit(project)
+    replies: list[Json | str] = [reply(task(isolation="worktree")), "Done."]
+    async with Assembled(project, replies, options={"permission_mode": PermissionMode.PLAN}) as run:
+        await run.run()
+        assert "which plan mode does not allow" in run.results[0]
+        assert not (project / ".git/worktrees").exists()
+
+
+async def test_the_model_of_a_task_has_no_control_characters(project: Path) -> None:
+    replies: list[Json | str] = [reply(task(model="odd\x1b]0;x\x07")), child({"text": "Worked."}), "Done."]
+    async with Assembled(project, replies) as run:
+        (started,) = only(await run.run(), ev.AgentStarted)
+        assert started.model.isprintable()
+        assert run.requests[1]["model"].isprintable()
+
+
+async def test_files_of_skills_are_protected(project: Path) -> None:
+    calls = [call("Write", file_path=f"{folder}/skills/files/run.sh", content="x") for folder in (".agents", ".claude")]
+    options = {"permission_mode": PermissionMode.ACCEPT_EDITS}
+    async with Assembled(project, [reply(*calls), "Done."], options=options) as run:
+        await run.run()
+        assert len(run.asked) == 2
