@@ -66,8 +66,10 @@ class Rights:
 
 
 class RightsBuilder:
-    def __init__(self, env: Environment) -> None:
+    def __init__(self, env: Environment, deny: Iterable[Rule] = ()) -> None:
+        """`deny`: rules beside those of the settings."""
         self._env = env
+        self._deny = tuple(deny)
         self._uncertain = env.settings.rights_uncertain
         """A settings file that may contain deny rules could not be read: every tool needs approval."""
         self._installation = installation_paths(env.working_dirs, env.home)
@@ -149,7 +151,15 @@ class RightsBuilder:
             mode=mode,
             allow=(*parse_rules(options.allowed_tools, "--allowedTools", "flags"), *self._rules("allow")),
             ask=self._rules("ask"),
-            deny=(*parse_rules(options.disallowed_tools, "--disallowedTools", "flags"), *self._rules("deny")),
+            deny=tuple(
+                dict.fromkeys(
+                    (
+                        *parse_rules(options.disallowed_tools, "--disallowedTools", "flags"),
+                        *self._rules("deny"),
+                        *self._deny,
+                    )
+                )
+            ),
             home=self._env.home,
             search_path=self._env.environ.get("PATH", ""),
             temp=self._temp_root() if self._sandbox_mode() != "off" or self._env.environ.get("TMPDIR") else None,

@@ -13,6 +13,7 @@ from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.ports import Attachments, Extensions
 from agentcli.agent.profile import Bounds, Profile
 from agentcli.agent.subagents.hooks import AgentHooks
+from agentcli.agent.subagents.permissions import AgentPermissions
 from agentcli.agent.subagents.setup import MOST_AGENTS, AgentOrder, AgentSetup, AgentWorktree
 from agentcli.agent.subagents.specs import SMALL_MODEL, AgentSpec, spec_of, tools_of
 from agentcli.agent.subagents.workspace import AgentWorkspace
@@ -64,6 +65,7 @@ class SubagentBuilder:
             env, sessions, permissions = place.env, place.sessions, place.permissions
             context = replace(place.context, shells=context.shells, reaches=permissions.reaches)
             workspace = Workspace("Changes in a worktree are undone with git.")
+        permissions = AgentPermissions(permissions)
         session = self._opened(parent, order)
         # What a copy of the conversation has to know is in it.
         builder = None if spec.shares_context else AttachmentsBuilder(env, session, context.hides, memory=False)

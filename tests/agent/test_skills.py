@@ -227,3 +227,28 @@ async def test_loaded_skills_survive_a_compaction(project: Path, home_skills: Pa
             sent = str(a.requests[-1]["messages"])
             assert sent.count("The secret step.") == 1
             assert "- pdf: Use for pdf" in sent, "the list is told again"
+
+
+async def test_a_session_whose_skills_are_denied_keeps_its_tools_when_it_is_resumed(project: Path) -> None:
+    skill(project / ".claude/skills", "one")
+    denied = {"disallowed_tools": ("Skill(One)",)}
+    async with Assembled(project, ["Hello."], options=denied) as a:
+        await a.run()
+        assert not listings(a)
+        (first,) = a.requests
+    async with Assembled(project, ["Again."], options={**denied, "resume": a.engine.session_id}) as a:
+        await a.run()
+        assert a.requests[0]["tools"] == first["tools"]
+
+
+async def test_a_skill_of_the_project_that_leads_out_of_it_is_not_read(project: Path) -> None:
+    skill(project / ".agents/skills", "one")
+    private = skill(project.parent / "elsewhere", "private", body="PRIVATE")
+    async with Assembled(project, ["Hello.", reply(call("Skill", skill="private")), "Done."]) as a:
+        await a.run()
+        (project / ".agents/skills/two").mkdir()
+        (project / ".agents/skills/two/SKILL.md").symlink_to(private)
+        (project / ".agents/skills/three").symlink_to(private.parent)
+        await a.run()
+        assert "PRIVATE" not in str(a.requests)
+        assert sum("link to a file outside the project" in notice for notice in a.notices) == 2

@@ -135,6 +135,8 @@ class Agents:
             return f"There is no agent called {plain_line(task.agent, 80)!r}. There are: {', '.join(sorted(known))}."
         if known[task.agent].shares_context and task.worktree:
             return f"{task.agent} cannot work in a worktree: it shares this conversation, which is about this folder."
+        if task.is_planned and (task.worktree or known[task.agent].worktree):
+            return "A worktree changes the repository, which plan mode does not allow. Use an agent without a worktree."
         return None
 
     async def start(self, task: AgentTask, signal: AbortSignal, emit: EmitEvent, call: CallHooks) -> Output:
