@@ -38,6 +38,10 @@ class AgentHooks(Hooks):
     async def before_question(self, call: ToolUseBlock, input: Json) -> QuestionVerdict:
         return await self._inner.before_question(call, input)
 
+    @property
+    def checks_prompts(self) -> bool:
+        return False
+
     async def before_prompt(self, text: str) -> PromptVerdict:
         return PromptVerdict(await self._inner.before_agent(self._agent, self._name, text))
 
