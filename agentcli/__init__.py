@@ -14,6 +14,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.assemble import Options, build_engine
+    from agentcli.context.edits import ContextEdit, block_id
+    from agentcli.context.steps import ContextState, StepPlan
     from agentcli.core.abort import AbortReason
     from agentcli.core.errors import AgentError, CredentialError, UsageError
     from agentcli.core.events import (
@@ -73,6 +75,9 @@ if TYPE_CHECKING:
     from agentcli.core.permission import Answer, PermissionMode
     from agentcli.core.usage import Usage
     from agentcli.hooks.rules import HookRule
+    from agentcli.plugins.plugin import Plugin, ToolCall
+    from agentcli.providers.base import Failure, FailureKind, Provider
+    from agentcli.providers.transport import Transport, TransportFailure
     from agentcli.sdk import query
     from agentcli.tools.base import Output, Progress, Tool, ToolContext
     from agentcli.tools.function import tool
@@ -91,12 +96,16 @@ __all__ = [
     "CompactionProposed",
     "CompactionStarted",
     "ContextCompacted",
+    "ContextEdit",
     "ContextEdited",
     "ContextPinned",
+    "ContextState",
     "CredentialError",
     "DirectoryChanged",
     "Engine",
     "Event",
+    "Failure",
+    "FailureKind",
     "FeatureDropped",
     "HookFinished",
     "HookRule",
@@ -117,8 +126,10 @@ __all__ = [
     "PermissionMode",
     "PermissionRequested",
     "PermissionResolved",
+    "Plugin",
     "PrefixBroken",
     "Progress",
+    "Provider",
     "RawStreamed",
     "ReplyStarted",
     "ReplyTombstoned",
@@ -129,6 +140,7 @@ __all__ = [
     "RulesLearned",
     "SessionResumed",
     "SessionStarted",
+    "StepPlan",
     "StreamWentQuiet",
     "SubmissionInterrupted",
     "TextBlock",
@@ -138,6 +150,7 @@ __all__ = [
     "TodosChanged",
     "Tool",
     "ToolBatchSummarised",
+    "ToolCall",
     "ToolContext",
     "ToolFinished",
     "ToolInputStreamed",
@@ -146,9 +159,12 @@ __all__ = [
     "ToolResultBlock",
     "ToolStarted",
     "ToolUseBlock",
+    "Transport",
+    "TransportFailure",
     "Usage",
     "UsageError",
     "UsageReported",
+    "block_id",
     "build_engine",
     "query",
     "tool",
@@ -160,6 +176,8 @@ _NAMES = {
         "Options",
         "build_engine",
     ),
+    "agentcli.context.edits": ("ContextEdit", "block_id"),
+    "agentcli.context.steps": ("ContextState", "StepPlan"),
     "agentcli.core.abort": ("AbortReason",),
     "agentcli.core.errors": (
         "AgentError",
@@ -180,6 +198,9 @@ _NAMES = {
     ),
     "agentcli.core.usage": ("Usage",),
     "agentcli.hooks.rules": ("HookRule",),
+    "agentcli.plugins.plugin": ("Plugin", "ToolCall"),
+    "agentcli.providers.base": ("Failure", "FailureKind", "Provider"),
+    "agentcli.providers.transport": ("Transport", "TransportFailure"),
     "agentcli.sdk": ("query",),
     "agentcli.tools.base": (
         "Output",

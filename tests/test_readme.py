@@ -76,6 +76,17 @@ def test_the_python_example_runs_against_a_script(tmp_path: Path) -> None:
     assert "Result(" in done.stdout
 
 
+def test_the_plugin_example_is_a_plugin(tmp_path: Path) -> None:
+    folder = tmp_path / ".config/agentcli/plugins"
+    folder.mkdir(parents=True)
+    (folder / "words.py").write_text(next(block for block in blocks("python") if "plugin = Plugin()" in block))
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "agentcli", "plugins", "list"]
+    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=True)
+    assert "adds: tool word_count\n" in done.stdout
+    assert "problem" not in done.stdout
+
+
 def test_the_example_with_permission_questions_writes_only_after_a_yes(tmp_path: Path) -> None:
     write = {"tool": "Write", "input": {"file_path": "poem.txt", "content": "Round and round.\n"}}
     (tmp_path / "script.json").write_text(json.dumps({"version": 1, "replies": [{"steps": [write]}, "Finished."]}))

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
 
 from agentcli.agent.background_commands import BackgroundCommands
 from agentcli.agent.context.control import ContextControl
 from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.costs.costs import Costs
 from agentcli.agent.costs.spending import Spending
-from agentcli.agent.engine_setup import EngineSetup, resume_watch
+from agentcli.agent.engine_setup import EngineSetup, recall_front, resume_watch
 from agentcli.agent.file_changes import FileChanges
+from agentcli.agent.plugins.active_parts import Owned
 from agentcli.agent.ports import Attachments, Hooks
 from agentcli.agent.profile import ConversationRequests, ModelSettings, price_of
 from agentcli.agent.prompt_queue import PromptQueue
 from agentcli.agent.questions import Questions, UserQuestion
 from agentcli.agent.shell_line import UserShell
 from agentcli.agent.subagents.agents import AgentHost, Agents
+from agentcli.agent.subagents.earlier import lost_agents
 from agentcli.agent.subagents.specs import TASK
 from agentcli.agent.subagents.updates import AgentList, AgentReports
 from agentcli.agent.updates.attachments import Composite, UserNotes
@@ -26,7 +28,11 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortSignal
 from agentcli.core.aio import cancel_and_wait, in_thread
 from agentcli.core.messages import Json
+from agentcli.tools.base import Tool
 from agentcli.tools.planning.todowrite import todos_from
+
+if TYPE_CHECKING:
+    from agentcli.hooks.runner import HookRunner
 
 
 class ConversationState:
@@ -35,6 +41,12 @@ class ConversationState:
         self.conversation = own
         self.tool_context = own.tool_context
         """With the working directory of the next command."""
+        self.registry = own.registry
+        """The tools of the next submission, with those of plugins."""
+        self._plugin_tools: Sequence[Tool] | None = None
+        self._plugin_hooks: Sequence[Owned] = ()
+        self._plugin_runner: HookRunner | None = None
+        """Runs the hooks of plugins; None until there are some."""
         self.hooks = Hooks()
         """`use_hooks` replaces them."""
         self.session_hooks: asyncio.Task[tuple[str, ...]] | None = None
@@ -73,7 +85,7 @@ class ConversationState:
                 setup=own.agents,
                 link=link,
                 session_id=own.store.session_id,
-                registry=own.registry,
+                registry=lambda: self.registry,
                 clock=own.clock,
                 profile=lambda: self.settings.profile,
                 tool_context=lambda: self.tool_context,
@@ -81,6 +93,7 @@ class ConversationState:
                 view=own.view,
                 questions=self.questions,
                 costs=self.costs,
+                hooks=lambda: self.hooks,
             )
         )
         shells = own.tool_context.shells if link is None else None
@@ -97,6 +110,12 @@ class ConversationState:
         self._detached: set[asyncio.Task[None]] = set()
 
     def use_hooks(self, hooks: Hooks) -> None:
+        """Use these hooks, and those of plugins around them."""
+        self._configured_hooks = hooks
+        if self._plugin_runner is not None:
+            from agentcli.agent.plugins.hooks import PluginHooks
+
+            hooks = PluginHooks(self._plugin_runner, hooks)
         before, self.hooks = self.hooks, hooks
         hooks.bind(self._describe, before.listing())
 
@@ -115,17 +134,53 @@ class ConversationState:
         if own.agents is None or own.registry.get(TASK) is None:
             return ()
         listed = AgentList(self.agents.defined, own.ids, own.view.messages)
-        return (listed, AgentReports(lambda: self.agents.background_runs, own.ids))
+        # A sub-agent may have a copy of its parent's log; the parent's agents are not its own.
+        lost = lost_agents(own.log) if own.link is None else ()
+        return (listed, AgentReports(lambda: self.agents.background_runs, own.ids, lost))
+
+    def use_plugins(self) -> None:
+        """Use the tools and hooks of plugins as they are now. Called between submissions."""
+        own = self.conversation
+        if own.plugins is None:
+            return
+        self._use_plugin_tools(own.plugins.active.tools)
+        parts = own.plugins.active.hooks
+        if parts != self._plugin_hooks:
+            from agentcli.agent.plugins.hooks import hook_rules, plugin_runner
+
+            self._plugin_hooks = parts
+            is_new = self._plugin_runner is None
+            self._plugin_runner = self._plugin_runner or plugin_runner(self.tool_context.root, own.ids, own.clock)
+            self._plugin_runner.rules = hook_rules(parts, own.plugins.collection.loading.log)
+            if is_new:
+                self.use_hooks(self._configured_hooks)
+
+    def _use_plugin_tools(self, tools: Sequence[Tool]) -> None:
+        """Offer the tools of plugins from the next request on. If only their code changed, requests stay the same; a
+        changed, new or removed tool costs the prompt cache, which `PrefixBroken` reports after the response."""
+        if tools is self._plugin_tools:
+            return
+        own, first = self.conversation, self._plugin_tools is None
+        self._plugin_tools = tools
+        refused = own.permissions.policy.refuses_always
+        self.registry = own.registry.adding(tool for tool in tools if not refused(tool.name))
+        if self.registry.schemas() == self.requests.tools:
+            return
+        self.requests.use_tools(self.registry.schemas())
+        if first:
+            recall_front(own, self.requests)
+        else:
+            own.watch.explain("a plugin was changed")
 
     async def refresh_definitions(self) -> None:
-        """Read definition files again. The first look reads all of them, in a thread; later ones cost a stat each."""
-        definitions = self.conversation.definitions
-        if definitions is None:
-            return
-        if definitions.loaded:
+        """Read definition files and plugins again. The first look is in a thread; later ones cost a stat per file."""
+        definitions, plugins = self.conversation.definitions, self.conversation.plugins
+        if definitions is not None and definitions.loaded:
             definitions.refresh()
-        else:
+        elif definitions is not None:
             await in_thread(definitions.refresh)
+        if plugins is not None and plugins.is_stale():
+            await plugins.refresh()
 
     def take_definition_problems(self) -> list[ev.NoticeRaised]:
         """What is wrong in definition files, each problem once."""

@@ -17,6 +17,7 @@ from typing import Any, Self
 from agentcli.agent.context.compaction import Shortening
 from agentcli.agent.conversation_state import ConversationState
 from agentcli.agent.engine_setup import EngineSetup
+from agentcli.agent.plugins.session_plugins import SessionPlugins
 from agentcli.agent.ports import Hooks
 from agentcli.agent.profile import Profile
 from agentcli.agent.prompt_expansion import DefinedPrompt
@@ -121,6 +122,11 @@ class Engine:
         return self._state.conversation.definitions
 
     @property
+    def plugins(self) -> SessionPlugins | None:
+        """Python plugins; None: they are off."""
+        return self._state.conversation.plugins
+
+    @property
     def hooks(self) -> Hooks:
         """The active hooks."""
         return self._state.hooks
@@ -197,7 +203,7 @@ class Engine:
     def test_permission(self, tool_name: str, subject: str) -> Decision:
         """The decision about a command, or about another tool's main argument. Not counted."""
         context = self._state.tool_context
-        tool = self._state.conversation.registry.get(tool_name)
+        tool = self._state.registry.get(tool_name)
         field = getattr(tool, "subject", None)
         needs: tuple[Need, ...] = (Need("other", subject),)
         if tool is not None and field is not None:
@@ -206,7 +212,7 @@ class Engine:
 
     def title_of(self, name: str, input: Json) -> str:
         """One line for people about a call, as in `ToolStarted`."""
-        tool = self._state.conversation.registry.get(name)
+        tool = self._state.registry.get(name)
         return title_of(tool, input, self.working_dirs[0]) if tool is not None else name
 
     # ------------------------------------------------------------------------------------------- the shown session
@@ -332,14 +338,14 @@ class Engine:
     async def warm(self) -> None:
         """Do ahead of time what makes the first request and the first change slow."""
         own = self._state.conversation
-        if own.definitions is not None and not own.definitions.loaded:
-            await self.refresh_definitions()
+        await self.refresh_definitions()
+        self._state.use_plugins()
         self._state.begin_session()
         await own.provider.warm()
         await own.extensions.workspace.warm(self.working_dirs)
 
     async def reread(self) -> None:
-        """Read settings, hooks, definitions and permission rules again, as trust allows them now."""
+        """Read settings, hooks, definitions, plugins and permission rules again, as trust allows them now."""
         state, own = self._state, self._state.conversation
         if own.reread is None:
             return
@@ -347,6 +353,7 @@ class Engine:
         state.use_hooks(hooks)
         await before.aclose()
         own.permissions.read_again()
+        await self.refresh_definitions()
 
     async def aclose(self, reason: str = "other") -> None:
         """End what runs beside submissions, close connections and the session file. `reason`: clear, resume, exit or

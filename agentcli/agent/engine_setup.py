@@ -9,6 +9,7 @@ from agentcli.agent.cache.fingerprint import Front
 from agentcli.agent.cache.watch import CacheWatch, Setup
 from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.live_permissions import LivePermissions
+from agentcli.agent.plugins.session_plugins import SessionPlugins
 from agentcli.agent.ports import Extensions, Hooks
 from agentcli.agent.profile import (
     Bounds,
@@ -89,6 +90,8 @@ class EngineSetup:
     instruction_files: InstructionFiles | None = None
     definitions: Library | None = None
     """Slash commands, skills, agents and output styles from files; None: none are used."""
+    plugins: SessionPlugins | None = None
+    """Python plugins; None: none are used."""
     session_source: str = "startup"
     """startup, resume or clear: for SessionStart hooks."""
     reread: Callable[[], Hooks] | None = None
@@ -123,7 +126,12 @@ def resume_watch(own: EngineSetup, log: ConversationLog, requests: ConversationR
     compacted = next(m is boundary for m in reversed(own.log) if m is boundary or m is replies[-1])
     changed = None if compacted else own.view.changed_since(own.log, replies[-1].id)
     own.watch.resume(replies, made_with, at, compacted=compacted, freed=changed[1] if changed else 0)
-    if own.last_front is not None:
-        own.watch.recall(own.last_front, requests.build((), 1, "turn"))
+    recall_front(own, requests)
     if changed:
         own.watch.explain(CHANGED_BEFORE)
+
+
+def recall_front(own: EngineSetup, requests: ConversationRequests) -> None:
+    """Compare the front of the next request with the last one of an earlier process. Without one it does nothing."""
+    if own.last_front is not None:
+        own.watch.recall(own.last_front, requests.build((), 1, "turn"))

@@ -12,6 +12,7 @@ from agentcli.agent.conversation_state import ConversationState
 from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.loop.dependencies import LoopDependencies
 from agentcli.agent.loop.turn import TurnDependencies
+from agentcli.agent.plugins.rendering import PluginRenderers
 from agentcli.agent.profile import price_of
 from agentcli.agent.questions import Questions, UserQuestion
 from agentcli.agent.side_call import SideQuestions
@@ -30,7 +31,7 @@ def loop_dependencies(state: ConversationState, controller: AbortController) -> 
     price = price_of(own.catalog)
     late: list[ev.Event] = []
     runner = ToolRunner(
-        registry=own.registry,
+        registry=state.registry,
         permissions=own.permissions,
         questions=state.questions,
         hooks=state.hooks,
@@ -40,6 +41,7 @@ def loop_dependencies(state: ConversationState, controller: AbortController) -> 
         small_model=lambda emit: SideQuestions(own.provider, requests, price, emit, late),
         agents=lambda emit: CallAgents(state.agents, emit, CallHooks(late, controller.abort)),
         on_interrupting_denial=controller.abort,
+        render=PluginRenderers(own.plugins).render if own.plugins is not None else None,
     )
     turn = TurnDependencies(
         provider=own.provider,
@@ -63,7 +65,7 @@ def loop_dependencies(state: ConversationState, controller: AbortController) -> 
         overhead,
         window=state.settings.context_limits(overhead).window,
         pinned=own.pins,
-        restore_from=restore_sources(own.registry.get("Read"), own.permissions, state.tool_context, own.definitions),
+        restore_from=restore_sources(state.registry.get("Read"), own.permissions, state.tool_context, own.definitions),
     )
     attachments = Composite(state.user_notes, state.attachments)
     return LoopDependencies(
@@ -100,7 +102,7 @@ async def ask_about_budget(state: ConversationState, controller: AbortController
 
     question = state.costs.budget_question(ask)
     try:
-        await controller.signal.run(state.costs.budget_lock.acquire())
+        await controller.signal.acquire(state.costs.budget_lock)
     except Aborted:
         return
     try:

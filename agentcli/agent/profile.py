@@ -69,6 +69,11 @@ class ConversationRequests:
         self._sizes: tuple[tuple[str, ...], float] | None = None
         """The system prompt that was measured, and what it and the tools come to."""
 
+    def use_tools(self, tools: tuple[Json, ...]) -> None:
+        """Offer these tools from the next request on, which breaks the prompt cache."""
+        self.tools = tools
+        self._sizes = None
+
     def build(
         self, messages: tuple[Json, ...], max_tokens: int, purpose: str, budget_spent: int | None = None
     ) -> Request:

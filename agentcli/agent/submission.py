@@ -77,6 +77,8 @@ class Submission:
             raise RuntimeError("a submission is running; use enqueue() or abort() first")
         state.controller = self._controller
         state.is_model_working = self._task.command is None
+        # A background agent may have loaded a skill since the last one.
+        self._take_back_rights()
         try:
             try:
                 async with aclosing(self._work()) as events:
@@ -94,9 +96,7 @@ class Submission:
             finally:
                 state.controller = None
                 state.is_model_working = False
-                if own.link is None:
-                    # A sub-agent shares them with the session, whose submission goes on.
-                    own.permissions.take_back()
+                self._take_back_rights()
         result = account.result(state.costs.totals, own.catalog, own.store.session_id, own.ids.new())
         running = [task.report() for task in state.background.tasks if task.status == "running"]
         result = replace(result, background_tasks=running)
@@ -106,6 +106,11 @@ class Submission:
             own.store.record(result)
             own.store.sync()
         yield result
+
+    def _take_back_rights(self) -> None:
+        """End the rights of commands and skills. An agent shares them with the submission that it works for."""
+        if self._own.link is None:
+            self._own.permissions.take_back()
 
     # ------------------------------------------------------------------------------------------------------ the work
 
@@ -276,9 +281,11 @@ class Submission:
         return ev.RequestRepaired(repair="leave_out_prompt", through=prompt.id, text=words.PROMPT_UNCHECKED)
 
     async def _refresh_definitions(self) -> None:
-        if self._own.definitions is not None:
+        own = self._own
+        if own.definitions is not None or own.plugins is not None:
             with suppress(Aborted):
                 await self._signal.run(self._state.refresh_definitions())
+        self._state.use_plugins()
 
     def _loop_state(self) -> LoopState:
         return LoopState(tuple(self._state.log.messages), self._state.tool_context)
@@ -330,7 +337,7 @@ class Submission:
             session_id=own.store.session_id,
             cwd=str(state.tool_context.root),
             model=own.catalog.resolve(profile.model),
-            tools=list(own.registry.names),
+            tools=list(state.registry.names),
             permission_mode=own.permissions.mode.value,
             api_key_source=own.api_key_source,
             effort=profile.effort or "",
@@ -339,6 +346,7 @@ class Submission:
             skills=list(own.definitions.skills) if own.definitions is not None else [],
             output_style=own.output_style,
             agents=sorted(state.agents.available()),
+            plugins=own.plugins.collection.in_use() if own.plugins is not None else [],
         )
 
     def _late_notices(self) -> Iterator[ev.Event]:
@@ -360,6 +368,8 @@ class Submission:
             yield warning(text, "undo")
         while (text := state.tool_context.launcher.take_notice()) is not None:
             yield warning(text, "quarantine")
+        if own.plugins is not None:
+            yield from own.plugins.take_notices()
         yield from state.background.take_changes()
         if (text := state.costs.take_budget_warning()) is not None:
             yield warning(text, "budget")

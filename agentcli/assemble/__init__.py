@@ -4,6 +4,7 @@ environment  folders, settings, variables         rights  tools, rules, sandbox
 sessions     the session file and its history     model   model, limits, provider
 attachments  instruction files and reminders      login   keys and addresses
 subagents    the engines of sub-agents
+plugins      Python plugins, as trust allows
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from agentcli.agent.costs.account import totals_from
@@ -29,6 +31,7 @@ from agentcli.assemble.environment import Environment
 from agentcli.assemble.hooks import hooks_for
 from agentcli.assemble.model import ModelBuilder
 from agentcli.assemble.options import Options
+from agentcli.assemble.plugins import plugins_for
 from agentcli.assemble.rights import STRUCTURED_OUTPUT, Rights, RightsBuilder
 from agentcli.assemble.sessions import OpenedSession, SessionBuilder
 from agentcli.assemble.subagents import SubagentBuilder
@@ -38,6 +41,7 @@ from agentcli.core.events import NoticeRaised
 from agentcli.core.launch import Launcher
 from agentcli.core.permission import PermissionMode
 from agentcli.core.plural import counted
+from agentcli.definitions.library import Library
 from agentcli.permissions.policy import Policy
 from agentcli.workspace.base import Workspace
 
@@ -61,21 +65,17 @@ def build_engine(options: Options) -> Engine:
 
 
 def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) -> Engine:
-    options, models, parts = env.options, ModelBuilder(env), RightsBuilder(env)
-    profile = models.profile(session.last_model)
-    bounds = models.bounds(profile)
-    provider, key_source = models.provider()
+    options, parts = env.options, RightsBuilder(env)
     results_dir = session.store.results_dir()
     definitions = definitions_for(env)
     skill_tool = SessionSkills(definitions, session.log, session.front)
     rights = parts.build(results_dir, tuple(session.results_elsewhere), skill_tool)
-
-    def reread() -> Policy:
-        return RightsBuilder(Environment(replace(options, cwd=env.cwd))).policy(rights.registry)
-
-    permissions = LivePermissions(rights.policy, parts.rule_keeper(), reread=reread)
-    if options.interactive and (lost := lost_permissions_notice(session.history, permissions.mode)):
-        env.notices.append(NoticeRaised(text=lost, level="info", code="resumed_rights"))
+    plugins = plugins_for(env, rights.registry.names, parts.check_plugin_tools)
+    models = ModelBuilder(env, plugins)
+    profile = models.profile(session.last_model)
+    bounds = models.bounds(profile)
+    provider, key_source = models.provider()
+    permissions = _permissions(env, session, parts, rights)
     shells = resumed_shells(session.log, session.background)
     style = sessions.style(session, definitions)
     system = sessions.system(session, style)
@@ -85,18 +85,8 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
     extensions = replace(
         extensions, attachments=builder.attachments(permissions, shells, system, skills, extensions.attachments)
     )
-    cwd = _shell_folder(session, env)
-    tool_context = replace(rights.context, cwd=cwd, reaches=permissions.reaches, shells=shells)
+    tool_context = replace(rights.context, cwd=_shell_folder(session, env), reaches=permissions.reaches, shells=shells)
     builder.recall(tool_context)
-
-    def reread_project() -> Hooks:
-        fresh = Environment(replace(options, cwd=env.cwd))
-        definitions.move(definition_places(fresh))
-        definitions.refresh()
-        hooks = _hooks(fresh)
-        builder.news.extend(notice.text for notice in fresh.notices if notice.code == "hooks")
-        return hooks
-
     subagents = SubagentBuilder(env, sessions, definitions)
     return subagents.session_engine(
         EngineSetup(
@@ -132,13 +122,39 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             output_style=style.name if style is not None else "",
             watches_definitions=options.interactive and env.settings.boolean("watchFiles"),
             session_source="resume" if session.log else "clear" if options.after_clear else "startup",
-            reread=reread_project,
+            reread=partial(_reread_project, env, definitions, builder.news),
             agents=subagents.setup(),
+            plugins=plugins,
             late_system=sessions.late_system(session, style),
             watched=builder.changed if options.interactive and env.settings.boolean("watchFiles") else None,
-            pipeline=pipeline_for(env.settings, results_dir, extensions.collapser),
+            pipeline=pipeline_for(env.settings, results_dir, extensions.collapser, plugins),
         )
     )
+
+
+def _permissions(env: Environment, session: OpenedSession, parts: RightsBuilder, rights: Rights) -> LivePermissions:
+    def reread() -> Policy:
+        return RightsBuilder(_environment_now(env)).policy(rights.registry)
+
+    permissions = LivePermissions(rights.policy, parts.rule_keeper(), reread=reread)
+    if env.options.interactive and (lost := lost_permissions_notice(session.history, permissions.mode)):
+        env.notices.append(NoticeRaised(text=lost, level="info", code="resumed_rights"))
+    return permissions
+
+
+def _reread_project(env: Environment, definitions: Library, news: list[str]) -> Hooks:
+    """Read settings and definitions again; returns the hooks as they are now."""
+    fresh = _environment_now(env)
+    definitions.move(definition_places(fresh))
+    definitions.refresh()
+    hooks = _hooks(fresh)
+    news.extend(notice.text for notice in fresh.notices if notice.code == "hooks")
+    return hooks
+
+
+def _environment_now(env: Environment) -> Environment:
+    """The same environment with the settings files as they are now."""
+    return Environment(replace(env.options, cwd=env.cwd))
 
 
 def _shell_folder(session: OpenedSession, env: Environment) -> Path:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agentcli.agent.context.collapse import Collapsing
+from agentcli.agent.plugins.session_plugins import SessionPlugins
+from agentcli.agent.plugins.steps import plugin_steps
 from agentcli.agent.ports import Collapser
 from agentcli.config.settings import Settings
 from agentcli.context.budget import ToolResultBudget
@@ -22,12 +24,14 @@ STEPS = ("budget", "snip", "microcompact", "collapse")
 """Their strict order (SPEC 2.1)."""
 
 
-def pipeline_for(settings: Settings, results_dir: Path | None, collapser: Collapser) -> Pipeline:
+def pipeline_for(
+    settings: Settings, results_dir: Path | None, collapser: Collapser, plugins: SessionPlugins | None = None
+) -> Pipeline:
     off = frozenset(name for name in STEPS if not settings.boolean(f"context.{name}"))
     steps: list[ContextStep] = [ToolResultBudget(_saving_in(results_dir)), Snip(), Microcompact()]
     if isinstance(collapser, Collapsing):
         steps.append(collapser.step)
-    return Pipeline(steps, off)
+    return Pipeline(steps, off) if plugins is None else Pipeline(steps, off, plugin_steps(plugins))
 
 
 def collapser_for(settings: Settings, view: ContextView) -> Collapser:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, cast
 from agentcli.agent.profile import Bounds, Profile, Tuning
 from agentcli.agent.toolcalls.executor import BatchExecutor, Executor
 from agentcli.assemble.environment import Environment
-from agentcli.core.errors import CredentialError, UsageError
+from agentcli.core.errors import AgentError, CredentialError, UsageError
 from agentcli.providers.base import Effort, Provider, Thinking, ThinkingMode
 from agentcli.providers.catalog import DEFAULT_MODEL, SMALL_MODEL, ModelInfo, nearest_effort
 
 if TYPE_CHECKING:
+    from agentcli.agent.plugins.session_plugins import SessionPlugins
     from agentcli.assemble.options import Options
     from agentcli.config.credentials import KeyStore
     from agentcli.providers.connection import Connection
@@ -21,13 +22,17 @@ if TYPE_CHECKING:
     from agentcli.providers.sdk import Platform
     from agentcli.providers.transport import Transport
 
+PROVIDERS = ("auto", "sdk", "wire", "scripted")
+"""Built-in values of the setting `provider`; any other is the name of a plugin's."""
 SCRIPT_VARIABLE = "AGENTCLI_SCRIPT"
 """The file that the scripted provider plays."""
 
 
 class ModelBuilder:
-    def __init__(self, env: Environment) -> None:
+    def __init__(self, env: Environment, plugins: SessionPlugins | None = None) -> None:
+        """`plugins`: those of the session; None: loaded again if the settings choose a provider of a plugin."""
         self._env = env
+        self._plugins = plugins
 
     def profile(self, last_model: str) -> Profile:
         """`last_model`: the model of a resumed session, used unless the settings name another one."""
@@ -108,9 +113,8 @@ class ModelBuilder:
         """As `provider`; the third value explains why no model can answer, else it is empty."""
         if self._env.options.provider is not None:
             return self._env.options.provider, "caller", ""
-        from agentcli.providers.provider import MessagesProvider
-        from agentcli.providers.retry import RetryPolicy, Timeouts
-
+        if self._is_of_plugin:
+            return self._late_provider(), "plugin", ""
         problem = ""
         try:
             transport, key_source, credentials = self._transport()
@@ -121,6 +125,12 @@ class ModelBuilder:
 
             problem = str(error)
             transport, key_source, credentials = NoTransport(problem), "none", None
+        return self._messages_provider(transport, credentials), key_source, problem
+
+    def _messages_provider(self, transport: Transport, credentials: Credentials | None) -> Provider:
+        from agentcli.providers.provider import MessagesProvider
+        from agentcli.providers.retry import RetryPolicy, Timeouts
+
         settings = self._env.settings
         policy, timeouts = RetryPolicy(), Timeouts()
         if (retries := settings.integer("maxRetries")) is not None:
@@ -130,8 +140,37 @@ class ModelBuilder:
         if (deadline := settings.number("requestDeadline")) is not None:
             timeouts = replace(timeouts, content_deadline=deadline)
         ids, windows = self._env.options.ids, self._windows(credentials)
-        provider = MessagesProvider(transport, self._env.catalog, policy, timeouts, ids, windows=windows)
-        return provider, key_source, problem
+        return MessagesProvider(transport, self._env.catalog, policy, timeouts, ids, windows=windows)
+
+    @property
+    def _is_of_plugin(self) -> bool:
+        return (self._env.settings.text("provider") or "auto") not in PROVIDERS
+
+    def _late_provider(self) -> Provider:
+        """The provider that a plugin adds under the name in the settings; plugins load with the first request."""
+        from agentcli.assemble.plugins import plugins_for
+        from agentcli.providers.late import LateProvider
+
+        name = str(self._env.settings.text("provider"))
+        plugins = self._plugins or plugins_for(self._env)
+        unknown = f"There is no provider named {name}. Built in are {', '.join(PROVIDERS)}."
+        if plugins is None:
+            raise UsageError(f"{unknown} Plugins are off.")
+
+        async def make() -> Provider:
+            if not plugins.loaded:
+                await plugins.refresh()
+            owned = plugins.active.providers.get(name)
+            if owned is None:
+                raise AgentError(f"{unknown} No plugin adds it: see `agentcli plugins list`.")
+            try:
+                made = owned.part.factory()
+            except Exception as error:
+                plugins.fail(owned.source, f"the provider {name}", error)
+                raise AgentError(f"The provider {name} failed: {type(error).__name__}: {error}") from error
+            return made if hasattr(made, "stream") else self._messages_provider(made, None)
+
+        return LateProvider(name, make)
 
     def _windows(self, credentials: Credentials | None) -> ContextWindows | None:
         """Reads context windows from the server, unless the `contextWindow` setting applies to all models."""
@@ -147,6 +186,8 @@ class ModelBuilder:
         settings = self._env.settings
         if self._is_scripted:
             return "the model is scripted"
+        if self._is_of_plugin:
+            return "a plugin reaches the model"
         platform = settings.text("platform") or "anthropic"
         return f"{platform} uses its own credentials" if platform != "anthropic" else ""
 

@@ -14,6 +14,7 @@ from agentcli.agent.updates.skills import ModelSkills
 from agentcli.assemble.definitions import SessionSkills
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.model import key_store
+from agentcli.assemble.plugins import may_have_plugins
 from agentcli.config.paths import own_parts, project_folder
 from agentcli.config.save import RuleKeeper
 from agentcli.config.settings import Layer
@@ -73,6 +74,8 @@ class RightsBuilder:
         """A settings file that may contain deny rules could not be read: every tool needs approval."""
         self._installation = installation_paths(env.working_dirs, env.home)
         self._sandbox_problems: list[str] = []
+        self.check_plugin_tools: Callable[[Iterable[str]], Iterable[str]] = lambda _names: ()
+        """Warnings about rules that match no tool, given the names of the tools of plugins; set by `policy`."""
 
     def build(
         self,
@@ -167,8 +170,14 @@ class RightsBuilder:
             own_folders=tuple(os.path.realpath(folder) for folder in self._own_folders()),
             memory=() if self._env.memory_dir is None else (self._env.memory_dir,),
         )
-        for problem in unknown_tools((*policy.allow, *policy.ask, *policy.deny), registry.names):
-            self._env.warn(problem, "rules")
+        rules = (*policy.allow, *policy.ask, *policy.deny)
+        problems = list(unknown_tools(rules, registry.names))
+        if problems and may_have_plugins(self._env):
+            # Their tools are known when they are loaded.
+            self.check_plugin_tools = lambda names: unknown_tools(rules, (*registry.names, *names))
+        else:
+            for problem in problems:
+                self._env.warn(problem, "rules")
         if options.json_schema is not None:
             policy = policy.with_allowed([STRUCTURED_OUTPUT], "--json-schema")
         if self._uncertain:

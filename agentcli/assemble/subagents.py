@@ -29,7 +29,14 @@ from agentcli.definitions.library import Library
 from agentcli.providers.catalog import nearest_effort
 from agentcli.session.base import SessionContext, Store
 from agentcli.tools.files.read_cache import ReadCache
+from agentcli.tools.skill import NAME as SKILL
 from agentcli.workspace.base import Workspace
+
+_IN_WORKTREE = (
+    "You work in a git worktree of your own, made from the last commit: uncommitted changes of the project are not in "
+    "it. Change files only there. A path in the task that is in another copy of the project means the same file in "
+    "your working directory. Leave your changes in the worktree; whoever gave you the task is told its branch."
+)
 
 
 class SubagentBuilder:
@@ -39,14 +46,13 @@ class SubagentBuilder:
         self._definitions = definitions
         self._from_flag = agents_from_flag(env.options.agents)
         self._session: EngineSetup | None = None
-        self._engine: Engine | None = None
         self._places: WeakValueDictionary[Path, AgentPlace] = WeakValueDictionary()
         """Open worktrees, by the folder that agents work in."""
 
     def session_engine(self, setup: EngineSetup) -> Engine:
         """The session's own engine, with which agents share most of what they have."""
-        self._session, self._engine = setup, Engine(setup)
-        return self._engine
+        self._session = setup
+        return Engine(setup)
 
     def setup(self) -> AgentSetup:
         most = self._env.settings.integer("maxAgents") or MOST_AGENTS
@@ -59,7 +65,6 @@ class SubagentBuilder:
     def build(self, order: AgentOrder) -> Engine:
         parent, spec = self._session, order.spec
         assert parent is not None
-        assert self._engine is not None
         context, permissions = order.tool_context, parent.permissions
         workspace: Workspace = AgentWorkspace(parent.extensions.workspace)
         env, sessions = self._env, self._sessions
@@ -72,17 +77,18 @@ class SubagentBuilder:
         # What a copy of the conversation has to know is in it.
         builder = None if spec.shares_context else AttachmentsBuilder(env, session, context.hides, memory=False)
         collapser = collapser_for(env.settings, session.view)
+        registry = tools_of(spec, order.registry, order.link.depth)
+        skills = self._definitions if registry.get(SKILL) is not None else None
         extensions = Extensions(
-            # The engine's, not the setup's: the user may have trusted the project since.
-            hooks=AgentHooks(self._engine.hooks, order.link.agent, spec.name),
+            hooks=AgentHooks(order.link.hooks(), order.link.agent, spec.name),
             collapser=collapser,
-            attachments=Attachments() if builder is None else builder.agent_attachments(permissions),
+            attachments=Attachments() if builder is None else builder.agent_attachments(permissions, skills),
             workspace=workspace,
         )
         return Engine(
             EngineSetup(
                 provider=parent.provider,
-                registry=tools_of(spec, order.registry, order.link.depth),
+                registry=registry,
                 store=session.store,
                 permissions=permissions,
                 profile=self._profile(parent, order, sessions),
@@ -150,5 +156,6 @@ class SubagentBuilder:
             effort, _change = nearest_effort(catalog.get(model), effort)
         if order.spec.shares_context:
             return replace(profile, model=model, effort=effort, raw_events=False)
-        system = system_parts(order.spec.system, None, sessions.context(memory=False))
+        own = order.spec.system if sessions is self._sessions else f"{order.spec.system}\n\n{_IN_WORKTREE}"
+        system = system_parts(own, None, sessions.context(memory=False))
         return replace(profile, model=model, effort=effort, system=system, task_budget=None, raw_events=False)

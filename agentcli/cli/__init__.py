@@ -9,6 +9,7 @@ COMMAND_NAMES = (
     "doctor",
     "trust",
     "quarantine",
+    "plugins",
     "login",
     "logout",
     "status",

@@ -18,6 +18,7 @@ from typer.main import get_command
 
 from agentcli.cli import login as cli_login
 from agentcli.cli import permissions as cli_permissions
+from agentcli.cli import plugins as cli_plugins
 from agentcli.cli import quarantine as cli_quarantine
 from agentcli.cli import status as cli_status
 from agentcli.cli.flags import COMMANDS, FLAGS, GROUPS, MODES, SHELLS, Flag
@@ -65,6 +66,10 @@ def build_app() -> typer.Typer:
     quarantine.command("restore", help="Restore an item to its original place.")(cli_quarantine.restore)
     quarantine.command("rm", help="Delete items from quarantine.")(cli_quarantine.remove)
     app.add_typer(quarantine, name="quarantine")
+    plugins = typer.Typer(help=COMMANDS["plugins"], rich_markup_mode=None, no_args_is_help=True)
+    plugins.command("list", help=cli_plugins.LIST_HELP)(cli_plugins.list_plugins)
+    plugins.command("new", help=cli_plugins.NEW_HELP)(cli_plugins.new_plugin)
+    app.add_typer(plugins, name="plugins")
     return app
 
 

@@ -75,6 +75,11 @@ OF_COMMANDS: Mapping[str, tuple[Example, ...]] = {
         Example("agentcli trust --list", "trusted folders"),
         Example("agentcli trust --remove ../other", "remove trust"),
     ),
+    "plugins": (
+        Example("agentcli plugins list", "plugins, what they add, load time, problems"),
+        Example("agentcli plugins new notes", "write an example and its test to your plugin folder"),
+        Example("agentcli plugins new notes --project", "the same in this repository"),
+    ),
     "completion": (
         Example("agentcli completion bash >> ~/.bashrc", "for bash"),
         Example('agentcli completion zsh > "${fpath[1]}/_agentcli"', "for zsh"),

@@ -197,6 +197,7 @@ COMMANDS = {
     "permissions": "List permission rules, or test them on a command.",
     "trust": "Review and trust a repository's settings.",
     "quarantine": "List and restore files that the sandbox moved away.",
+    "plugins": "List Python plugins, or write an example of one.",
     "completion": "Print a shell completion script.",
 }
 """Sub-commands with their help; `app.py` has one function for each."""

@@ -106,6 +106,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("todos", "Show the task list", beside=True),
     Command("tasks", "List sub-agents and background commands", beside=True, pages=("",)),
     Command("agents", "List sub-agents: those there are and those that run", beside=True),
+    Command("plugins", "List Python plugins, or load changed ones", "[reload]", beside=True, completes=("reload",)),
     Command("rename", "Name this session", "<name>"),
     Command("copy", "Copy the last answer, the N-th last, or one of its code blocks", "[N|code [N]]", local=ALWAYS),
     Command("find", "Search the transcript", "[text]", local=ALWAYS),
@@ -151,13 +152,17 @@ def reserve_names(engine: Engine) -> None:
 
 
 def rows(engine: Engine | None) -> tuple[Command, ...]:
-    """All commands of a session: the built-in ones, then commands and skills from files, each by name."""
-    if engine is None or engine.definitions is None:
+    """All commands of a session: the built-in ones, then commands and skills from files, then those of plugins, each by
+    name."""
+    if engine is None or (engine.definitions is None and engine.plugins is None):
         return COMMANDS
     from agentcli.commands.from_files import rows_from_files
+    from agentcli.commands.from_plugins import rows_from_plugins
 
     found: dict[str, Command] = {}
-    for row in rows_from_files(engine.definitions):
+    files = () if engine.definitions is None else rows_from_files(engine.definitions)
+    plugins = () if engine.plugins is None else rows_from_plugins(engine.plugins)
+    for row in (*files, *plugins):
         if row.name not in _BUILT_IN:
             found.setdefault(row.name, row)
     return (*COMMANDS, *found.values())

@@ -48,6 +48,10 @@ FILES: tuple[ReferenceEntry, ...] = (
     ReferenceEntry(("~/.config/agentcli/settings.json",), "Your settings."),
     ReferenceEntry(("~/.config/agentcli/themes/NAME.toml",), "Your themes."),
     ReferenceEntry(
+        ("~/.config/agentcli/plugins/NAME.py", ".agentcli/plugins/NAME.py"),
+        "Python plugins: yours, and a project's once you trust exactly their content.",
+    ),
+    ReferenceEntry(
         ("~/.config/agentcli/AGENTS.md", "~/.claude/CLAUDE.md"), "Instructions for the model in every project."
     ),
     ReferenceEntry((".agentcli/settings.json",), "A project's shared settings; active once you trust the folder."),
@@ -70,5 +74,6 @@ FILES: tuple[ReferenceEntry, ...] = (
     ),
     ReferenceEntry(("~/.local/state/agentcli/trust.json",), "Trusted folders and the content you trusted."),
     ReferenceEntry(("~/.local/state/agentcli/crashes/",), "Crash reports."),
+    ReferenceEntry(("~/.local/state/agentcli/plugins.log",), "Tracebacks of plugins."),
     ReferenceEntry(("~/.cache/agentcli/",), "Cached data; safe to delete."),
 )

@@ -91,9 +91,9 @@ KEYS: tuple[Key, ...] = (
     Key(
         "provider",
         "text",
-        "How requests are sent; `auto` chooses by front end.",
+        "How requests are sent: `auto` (chosen by front end), `sdk`, `wire`, `scripted`, or the name of a plugin's "
+        "provider.",
         default="auto",
-        choices=("auto", "sdk", "wire", "scripted"),
         repository="no",
         environment=("AGENTCLI_PROVIDER",),
     ),
@@ -195,6 +195,14 @@ KEYS: tuple[Key, ...] = (
         default=True,
         repository="no",
         environment=("AGENTCLI_WATCH_FILES",),
+    ),
+    Key(
+        "plugins",
+        "boolean",
+        "Load Python plugins: the user's, those of a trusted project, and those of installed packages.",
+        default=True,
+        repository="no",
+        environment=("AGENTCLI_PLUGINS",),
     ),
     Key("toolSummaries", "boolean", "One-line summaries of finished tools by the small model.", default=False),
     Key(

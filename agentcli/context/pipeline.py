@@ -20,8 +20,15 @@ from agentcli.core.messages import Message, Origin
 class Pipeline:
     """One per conversation: steps remember what they have looked at."""
 
-    def __init__(self, steps: Sequence[ContextStep], switched_off: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        steps: Sequence[ContextStep],
+        switched_off: frozenset[str] = frozenset(),
+        further: Callable[[], Sequence[ContextStep]] = tuple,
+    ) -> None:
+        """`further`: steps that run after the others, looked up for each run."""
         self._steps = tuple(step for step in steps if step.name not in switched_off)
+        self._further = further
         self._intact: tuple[str, int] = ("", 0)
         """The last reply there was when the prefix was broken, and how many tokens before that place are still as the
         cache has them: until the next reply, the cache has nothing behind it."""
@@ -32,10 +39,11 @@ class Pipeline:
         """Carry out what is worth it. `situation` says how things stand once so many tokens have been freed in this
         run. What an event tells is in the view when it comes, and what the next one tells is not: whoever records them
         one by one, and stops at any of them, has recorded what was done."""
-        if not log or not self._steps:
+        steps = (*self._steps, *self._further())
+        if not log or not steps:
             return
         run = _Run(view, log, situation, self._intact)
-        for step in self._steps:
+        for step in steps:
             yield from self._carried_out(run, step)
         # Plans that were not worth breaking the prefix may be free now.
         for step in tuple(run.put_off) if run.broken else ():

@@ -108,6 +108,23 @@ class AbortSignal:
                 with contextlib.suppress(asyncio.CancelledError, Exception):
                     await task
 
+    async def acquire(self, lock: asyncio.Lock | asyncio.Semaphore) -> None:
+        """Acquire a lock until the abort at the latest. Raises `Aborted`, and holds nothing then, nor when cancelled:
+        both may come just after the lock."""
+        is_held = False
+
+        async def take() -> None:
+            nonlocal is_held
+            await lock.acquire()
+            is_held = True
+
+        try:
+            await self.run(take())
+        except BaseException:
+            if is_held:
+                lock.release()
+            raise
+
     async def sleep(self, seconds: float) -> bool:
         """Sleep; True if the time passed, False (immediately) after an abort."""
         if self._reason is not None:

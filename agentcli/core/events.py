@@ -49,6 +49,8 @@ class SessionStarted(Event):
     """Name of the output style; "" for the default one."""
     agents: list[str] = field(default_factory=list)
     """Names of the sub-agents that can be started."""
+    plugins: list[Json] = field(default_factory=list)
+    """Python plugins in use: `{"name": "…", "path": "…"}`, with "" for the path of an installed package."""
 
 
 @frozen(kw_only=True)

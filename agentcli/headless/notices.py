@@ -75,7 +75,7 @@ def ended_summary(tasks: Sequence[Json]) -> str:
     shown = [f"{task['task_id']} ({plain_line(task['command'], _LONGEST_TITLE)})" for task in tasks[:_MOST_TITLES]]
     if len(tasks) > len(shown):
         shown.append(f"{len(tasks) - len(shown)} more")
-    were = "1 background command was" if len(tasks) == 1 else f"{len(tasks)} background commands were"
+    were = "1 background task was" if len(tasks) == 1 else f"{len(tasks)} background tasks were"
     them = "it" if len(tasks) == 1 else "them"
     return f"{were} still running and stopped at the end: {', '.join(shown)}. --wait-background waits for {them}."
 

@@ -270,7 +270,7 @@ def _init_fields(event: SessionStarted) -> Json:
         "output_style": event.output_style or "default",
         "agents": event.agents,
         "skills": event.skills,
-        "plugins": [],
+        "plugins": event.plugins,
     }
 
 

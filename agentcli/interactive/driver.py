@@ -23,6 +23,7 @@ from agentcli.interactive.waiting_prompts import WaitingPrompts
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
+    from agentcli.agent.plugins.session_plugins import SessionPlugins
     from agentcli.commands.line import CommandLine
     from agentcli.interactive.draft import Draft
 
@@ -93,6 +94,7 @@ class SessionDriver:
         for notice in engine.take_notices():
             self._view.show(notice)
         self._watch_background()
+        self._watch_plugins(engine)
         self._create_task(self._watch_definitions(engine))
         self._start_next()
 
@@ -429,3 +431,14 @@ class SessionDriver:
 
         if self._engine is not None and self._watching is None:
             self._watching = self._create_task(watch(self._engine))
+
+    def _watch_plugins(self, engine: Engine) -> None:
+        """Show what comes of plugins, also while a submission runs: saved files are loaded again."""
+
+        async def note_plugins(plugins: SessionPlugins) -> None:
+            while True:
+                for notice in await plugins.wait_for_notices():
+                    self.note(notice.text, notice.level)
+
+        if engine.plugins is not None:
+            self._create_task(note_plugins(engine.plugins))

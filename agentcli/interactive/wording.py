@@ -36,7 +36,8 @@ def message_line(message: Message) -> str:
     first = plain_line(plain_text(message.text), 160)
     match message.origin:
         case Origin.HOOK:
-            return f"A hook sent to the model: {first}"
+            is_named = first.startswith(("A hook ", "A stop hook "))
+            return f"Sent to the model: {first}" if is_named else f"A hook sent to the model: {first}"
         case Origin.RECOVERY:
             return f"The model was asked to continue: {first}"
     if isinstance(file := message.meta.get(ATTACHED), dict):
@@ -301,14 +302,14 @@ _ENDINGS = {
 
 
 def ended_commands(tasks: Sequence[BackgroundTask]) -> str:
-    """One line about the background commands that end with the program; empty if none runs."""
+    """One line about the background commands and agents that end with the program; empty if none runs."""
     running = [task for task in tasks if task.status == "running"]
     if not running:
         return ""
     shown = [f"{task.id} ({plain_line(task.command, _LONGEST_COMMAND)})" for task in running[:_MOST_COMMANDS]]
     if len(running) > len(shown):
         shown.append(f"{len(running) - len(shown)} more")
-    return f"Stopped {counted(len(running), 'background command')}: {', '.join(shown)}"
+    return f"Stopped {counted(len(running), 'background task')}: {', '.join(shown)}"
 
 
 def approval_reason(event: ev.PermissionRequested) -> str:

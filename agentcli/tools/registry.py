@@ -45,7 +45,7 @@ class Registry:
         builtin = {name: index for index, name in enumerate(BUILTIN_NAMES)}
         self._tools: dict[str, Tool] = {}
         for tool in sorted(tools, key=lambda tool: (builtin.get(tool.name, len(builtin)), tool.name)):
-            if not _NAME.fullmatch(tool.name):
+            if not is_tool_name(tool.name):
                 raise UsageError(f"Not a tool name: {tool.name!r}. Use letters, digits, _ and -, at most 128 of them.")
             if tool.name in self._tools:
                 raise UsageError(f"Two tools are called {tool.name}. Rename one of them.")
@@ -111,6 +111,10 @@ class Registry:
 
     def adding(self, tools: Iterable[Tool]) -> Registry:
         return Registry([*self, *tools])
+
+
+def is_tool_name(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None
 
 
 BUILTIN_NAMES = (

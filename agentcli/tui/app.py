@@ -43,7 +43,7 @@ from agentcli.tui.terminal.translation import BackgroundColour
 from agentcli.tui.textual_internals import driver_of
 from agentcli.tui.theme.dressing import Dressing
 from agentcli.tui.theme.palette import Palette
-from agentcli.tui.theme.themes import ThemeError, apply_theme, begin_with_theme, theme_folders, watch_themes
+from agentcli.tui.theme.themes import Given, ThemeError, apply_theme, begin_with_theme, theme_folders, watch_themes
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
@@ -77,7 +77,7 @@ class AgentApp(App[int], inherit_bindings=False):
         terminal = Terminal.from_environ(preferences.environ, sys.platform)
         self.surroundings = Surroundings(terminal, self.write_to_terminal, preferences.cwd, preferences.notifications)
         folders = theme_folders(preferences.paths.config_dir)
-        self.dressing = Dressing(folders, preferences.theme, preferences.environ)
+        self.dressing = Dressing(folders, preferences.theme, preferences.environ, self._plugin_themes)
         # Before the style sheet is read, which names the theme's own variables.
         begin_with_theme(self, self.dressing.textual)
         paths, cwd = preferences.paths, preferences.cwd
@@ -118,7 +118,8 @@ class AgentApp(App[int], inherit_bindings=False):
         self.chat.apply([Add(WelcomeItem(id=WELCOME, version=__version__, lines=self._welcome()))])
         self.run_worker(self._open_or_leave(), exit_on_error=False, group="engine")
         self.surroundings.begin(self._restores)
-        self._tell_theme_problem()
+        if not self.dressing.is_unknown:
+            self._tell_theme_problem()
         self._follow_theme_file()
         if self._guide is not None:
             self.run_worker(self._guide.run(), exit_on_error=False, group="tour")
@@ -222,6 +223,8 @@ class AgentApp(App[int], inherit_bindings=False):
             if not past:
                 greeting = WelcomeItem(id=WELCOME, version=__version__, lines=self._welcome())
                 self.chat.apply([Above((greeting,))])
+        if engine.plugins is not None:
+            engine.plugins.on_change = self._plugins_changed
         self.engine_ready.set()
         await self._files.use(IndexedFiles(engine.files.index))
         self.run_worker(self._warm(engine, first), exit_on_error=False, group="warm")
@@ -232,6 +235,9 @@ class AgentApp(App[int], inherit_bindings=False):
         await asyncio.to_thread(warm_up)
         with contextlib.suppress(AgentError):
             await engine.warm()
+        if self.dressing.is_unknown:
+            self.dressing.is_unknown = False
+            self._tell_theme_problem()
         if first:
             garbage_collection.settle()
 
@@ -369,6 +375,16 @@ class AgentApp(App[int], inherit_bindings=False):
         palette = self._dress()
         self._tell_theme_problem()
         return palette
+
+    def _plugin_themes(self) -> Given:
+        chat: ChatScreen | None = getattr(self, "chat", None)  # the theme is read before there is one
+        engine = chat.session.engine if chat is not None else None
+        return engine.plugins.themes() if engine is not None and engine.plugins is not None else {}
+
+    def _plugins_changed(self) -> None:
+        """A theme of a plugin may be there now, or look different."""
+        if self.dressing.setting in self._plugin_themes():
+            self._reread_theme()
 
     def _tell_theme_problem(self) -> None:
         if self.dressing.problem:

@@ -16,6 +16,7 @@ from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.permissions.rules.rule import parse_rules
+from agentcli.tools.base import Output
 from agentcli.tools.shell.killshell import KillShell
 from tests.support.fakes import Bench, FakeTool, kinds, only, result_of
 from tests.support.scripts import call, fails, fault, pause, reply
@@ -242,6 +243,23 @@ def test_a_rule_can_deny_one_agent() -> None:
     run_virtual(main)
 
 
+def test_the_end_of_an_agent_does_not_end_the_rights_of_a_skill() -> None:
+    async def main() -> None:
+        change = FakeTool("Change", safe=False, need="write")
+        change.output = lambda _input: Output("changed", allows=("Change",), allows_from="a skill")
+        b, _children = agent_bench(
+            reply(call("Change")), reply(task()), reply(call("Change")), "Done.", worker("Worked."), tools=[change]
+        )
+        async with b.engine:
+            rights = b.engine.permissions
+            async with aclosing(b.engine.submit("go")) as stream:
+                seen = [len(rights.policy.allow) async for event in stream if isinstance(event, ev.AgentFinished)]
+            assert seen == [1]
+            assert b.engine.permissions.policy.allow == ()
+
+    run_virtual(main)
+
+
 def test_a_reply_that_breaks_off_does_not_repeat_an_agent() -> None:
     async def main() -> None:
         b, children = agent_bench(reply(task(), pause(1), fault("drop")), "Done.", worker(pause(5), "Found."))
@@ -315,6 +333,33 @@ def test_agents_have_hooks_of_their_own() -> None:
                 ("stop",),
             ]
             assert "Mind the gap." in str(b.requests[1]["messages"])
+
+    run_virtual(main)
+
+
+def test_nested_agents_use_the_hooks_that_the_session_has_now() -> None:
+    async def main() -> None:
+        hooks = Watching()
+        hooks.seen = [("none",)] * 5
+        b, _children = agent_bench(
+            reply(task("outer")),
+            "Done.",
+            reply(task("inner", subagent_type="helper"), match="outer"),
+            reply("Helped.", match="You help"),
+            worker("Both are done."),
+            defined={"helper": AgentSpec("helper", "Helps.", "You help.")},
+        )
+        b.engine._state.use_hooks(hooks)
+        async with b.engine:
+            await b.run()
+        agents = [(what, *rest[:1]) for what, *rest in hooks.seen[5:]]
+        assert agents == [
+            ("before", "general-1"),
+            ("before", "helper-1"),
+            ("after", "helper-1"),
+            ("after", "general-1"),
+            ("stop",),
+        ]
 
     run_virtual(main)
 

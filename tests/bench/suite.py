@@ -34,6 +34,16 @@ CALLS = 40
 ESCAPES = 4
 TURNS = 40
 RECORDS = 20_000
+PLUGIN = """
+from agentcli import Plugin
+
+plugin = Plugin()
+
+@plugin.tool(safe=True)
+def word_count_NUMBER(text: str) -> int:
+    "Count the words of a text."
+    return len(text.split())
+"""
 _SLEEPER = (sys.executable, "-c", "import time; time.sleep(0.1)")
 
 Probe = Callable[[int], list[Sampled]]
@@ -96,6 +106,28 @@ def app_start(runs: int) -> list[Sampled]:
         found.line("start: the app to the echo of a key", "ours echo", "bare echo", TEXTUAL),
         found.line("start: the app to its first frame", "ours frame", "bare frame", TEXTUAL),
         found.line("start: the app, processor", "ours processor", "bare processor", TEXTUAL),
+    ]
+
+
+def plugins(runs: int) -> list[Sampled]:
+    """Ten plugins against none: they load after the first frame, so the start must not show them."""
+    found = Samples()
+    with workshop() as without, workshop() as place:
+        folder = place.home / ".config/agentcli/plugins"
+        folder.mkdir(parents=True)
+        for number in range(10):
+            (folder / f"words_{number}.py").write_text(PLUGIN.replace("NUMBER", str(number)))
+        for turn in range(runs + 1):
+            for name, where in (("none", without), ("ten", place)):
+                environ = {**where.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+                environ["ANTHROPIC_BASE_URL"] = "http://127.0.0.1:9"
+                started = start_app(AGENTCLI, environ, str(where.project))
+                if turn:
+                    found.add(f"{name} echo", started.echoed * 1000)
+                    found.add(f"{name} frame", started.complete * 1000)
+    return [
+        found.line("start: ten plugins, the echo of a key", "ten echo", "none echo", "agentcli without plugins"),
+        found.line("start: ten plugins, the first frame", "ten frame", "none frame", "agentcli without plugins"),
     ]
 
 
@@ -216,6 +248,7 @@ def hooks(runs: int) -> list[Sampled]:
 PROBES: Mapping[str, tuple[Probe, int]] = {
     "start": (headless_start, 15),
     "app-start": (app_start, 8),
+    "plugins": (plugins, 8),
     "keys": (keys, 3),
     "streaming": (streaming, 4),
     "interrupt": (interrupt, 3),

@@ -63,6 +63,9 @@ ARGUMENTS: dict[str, list[list[str]]] = {
     "quarantine list": [[], ["--json"], [HOSTILE]],
     "quarantine restore": [["hostile"], [HOSTILE]],
     "quarantine rm": [["hostile"], [HOSTILE]],
+    "plugins": [[], [HOSTILE]],
+    "plugins list": [[], ["--json"], ["--trust"], [HOSTILE]],
+    "plugins new": [[HOSTILE], ["notes", "--project"], [LONE_BYTE]],
 }
 STARTS = [
     [f"--{HOSTILE}"],

@@ -128,3 +128,23 @@ def test_a_sleep_is_cut_short_by_an_abort() -> None:
     assert whole
     assert not cut
     assert time == pytest.approx(3)
+
+
+def test_an_abort_or_a_cancellation_at_any_point_holds_no_lock() -> None:
+    async def main(step: int, cancels: bool) -> bool:
+        lock, controller = asyncio.Lock(), AbortController()
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(controller.signal.acquire(lock))
+        for _ in range(step):
+            await asyncio.sleep(0)
+        if cancels:
+            task.cancel()
+        else:
+            controller.abort()
+        await asyncio.wait([task])
+        acquired = not task.cancelled() and task.exception() is None
+        assert lock.locked() == acquired
+        return acquired
+
+    outcomes = {run_virtual(lambda s=step, c=cancels: main(s, c)) for step in range(6) for cancels in (True, False)}  # type: ignore[misc]
+    assert outcomes == {True, False}

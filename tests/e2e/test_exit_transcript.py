@@ -67,4 +67,4 @@ async def test_background_commands_that_end_with_the_app_are_named(tmp_path: Pat
         await app.submit("start it")
         await app.wait_for("It runs.")
         assert await app.leave() == 0
-        assert "Stopped 1 background command: bash_1 (sleep 600)" in app.text
+        assert "Stopped 1 background task: bash_1 (sleep 600)" in app.text

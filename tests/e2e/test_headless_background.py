@@ -33,7 +33,7 @@ async def test_text_output_names_commands_that_were_still_running_and_ended(prog
         ended = await program.run("-p", "serve", *ALLOWED)
     assert (ended.code, ended.out) == (0, "Started.\n")
     assert ended.err == (
-        "agentcli: 1 background command was still running and stopped at the end: bash_1 (sleep 600). "
+        "agentcli: 1 background task was still running and stopped at the end: bash_1 (sleep 600). "
         "--wait-background waits for it.\n"
     )
     assert processes_in(program.work) == []

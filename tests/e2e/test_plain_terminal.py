@@ -122,7 +122,7 @@ async def test_ctrl_b_sends_a_command_to_the_background(tmp_path: Path) -> None:
             await app.press("ctrl+b")
         await app.wait_for("it goes on")
         assert await leave(app) == 0
-        assert "Stopped 1 background command: bash_1 (touch started; sleep 60)" in app.text
+        assert "Stopped 1 background task: bash_1 (touch started; sleep 60)" in app.text
         assert "agentcli -r" in app.text
 
 

@@ -39,7 +39,7 @@ class Children:
         own = self.session
         assert own is not None
         is_copy = order.spec.shares_context
-        hooks = AgentHooks(own.extensions.hooks, order.link.agent, order.spec.name)
+        hooks = AgentHooks(order.link.hooks(), order.link.agent, order.spec.name)
         engine = Engine(
             EngineSetup(
                 provider=own.provider,

@@ -10,7 +10,7 @@ import pytest
 
 from agentcli.core.unified_diff import FileDiff, parse_files
 from agentcli.workspace.base import DiffScope
-from agentcli.workspace.diff.head_diff import NO_REPOSITORY
+from agentcli.workspace.diff.head_diff import NO_REPOSITORY, _prepare
 from tests.workspace.folders import Work, state_of, working
 
 pytestmark = pytest.mark.anyio
@@ -174,6 +174,15 @@ async def test_a_further_work_tree_and_a_folder_inside_of_it_are_compared_with_i
     (other / "a.txt").write_text("other\n")
     async with working(tmp_path / "state", other / "inner") as work:
         assert set(await files_of(work, "all")) == {"a.txt", "inner/x.txt"}
+
+
+def test_the_copy_of_the_index_is_as_old_as_the_index(project: Path, tmp_path: Path) -> None:
+    """Git compares a file that is as young as the index by its content; with a younger index it trusts the times."""
+    committed(project)
+    index = project / ".git/index"
+    os.utime(index, ns=(1_700_000_000_000_000_000, 1_700_000_000_123_456_789))
+    _prepare(project, tmp_path / "borrowed")
+    assert (tmp_path / "borrowed/index").stat().st_mtime_ns == index.stat().st_mtime_ns
 
 
 async def test_a_broken_index_is_rebuilt_from_head(project: Path, tmp_path: Path) -> None:

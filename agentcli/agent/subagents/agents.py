@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from agentcli.agent.costs.costs import Costs
-from agentcli.agent.ports import EmitEvent
+from agentcli.agent.ports import EmitEvent, Hooks
 from agentcli.agent.profile import Profile
 from agentcli.agent.questions import Questions
+from agentcli.agent.subagents.earlier import AGENT, BACKGROUND, highest_numbers
 from agentcli.agent.subagents.run import AgentRun
 from agentcli.agent.subagents.setup import AgentGroup, AgentOrder, AgentSetup, AgentWorktree, ParentLink
 from agentcli.agent.subagents.specs import BUILTIN, DEEPEST, AgentSpec
@@ -46,7 +47,8 @@ class AgentHost:
     setup: AgentSetup | None
     link: ParentLink | None
     session_id: str
-    registry: Registry
+    registry: Callable[[], Registry]
+    """With the tools of plugins."""
     clock: Clock
     profile: Callable[[], Profile]
     tool_context: Callable[[], ToolContext]
@@ -54,6 +56,7 @@ class AgentHost:
     view: ContextView
     questions: Questions
     costs: Costs
+    hooks: Callable[[], Hooks]
 
 
 class _Background:
@@ -81,12 +84,15 @@ class Agents:
         self._depth = link.depth if link is not None else 0
         self._parent = link.agent if link is not None else ""
         most = host.setup.most if host.setup is not None else 1
-        self._group = link.group if link is not None else AgentGroup(most)
+        self._group = link.group if link is not None else AgentGroup(most, highest_numbers(host.messages()))
         self._foreground: dict[str, AgentRun] = {}
         self._background: dict[str, _Background] = {}
         self._events: deque[ev.Event] = deque()
         self._news = asyncio.Event()
         self._wake: Callable[[], object] = lambda: None
+        self.can_outlive_prompt = True
+        """False: the session ends with the running prompt, so its agents never work in the background. Their reports
+        would reach nobody."""
 
     # ---------------------------------------------------------------------------------------------------- what there is
 
@@ -143,14 +149,15 @@ class Agents:
         if setup is None or spec is None:
             return failure(self.problem(task) or "Agents are not available here.")
         # Background agents belong to the session, not to another agent.
-        task = replace(task, background=(task.background or spec.background) and self._depth == 0)
+        beside = self.can_outlive_prompt and self._depth == 0
+        task = replace(task, background=(task.background or spec.background) and beside)
         if spec.shares_context:
             task = replace(task, prompt=f"{spec.prompt}\n\n{task.prompt}")
         slots = self._group.slots
         if slots.locked() and (self._depth or task.background):
             # Whoever waits for a slot must not hold one.
             return failure(f"{self._group.most} agents are at work, which is the limit. Do the work yourself.")
-        await _acquire(slots, signal)
+        await signal.acquire(slots)
         agent_id = self._group.new_id(spec.name)
         opened: list[AgentWorktree] = []
         try:
@@ -173,14 +180,15 @@ class Agents:
         self, agent_id: str, setup: AgentSetup, spec: AgentSpec, task: AgentTask, worktree: AgentWorktree | None
     ) -> AgentRun:
         host = self._host
-        link = ParentLink(agent_id, self._depth + 1, host.questions, host.costs, self._group)
+        hooks = host.hooks if host.link is None else host.link.hooks
+        link = ParentLink(agent_id, self._depth + 1, host.questions, host.costs, self._group, hooks)
         order = AgentOrder(
             link=link,
             spec=spec,
             description=task.description,
             model=task.model,
             session_id=host.session_id,
-            registry=host.registry,
+            registry=host.registry(),
             profile=host.profile(),
             tool_context=host.tool_context(),
             messages=_complete(host.messages()),
@@ -219,7 +227,8 @@ class Agents:
         )
         shown = {"kind": "text", "background": True}
         structured = {"status": "running", "agentId": run.id}
-        return Output(text, summary=f"{run.id} in the background", display=shown, structured=structured)
+        data = {AGENT: run.id, BACKGROUND: True}
+        return Output(text, summary=f"{run.id} in the background", display=shown, structured=structured, data=data)
 
     async def _work(self, one: _Background) -> None:
         async def put(event: ev.Event) -> None:
@@ -287,23 +296,6 @@ class Agents:
 def _complete(messages: Sequence[Message]) -> tuple[Message, ...]:
     last = messages[-1] if messages else None
     return tuple(messages[:-1] if last is not None and last.tool_uses else messages)
-
-
-async def _acquire(slots: asyncio.Semaphore, signal: AbortSignal) -> None:
-    """Raises `Aborted`, and holds no slot then: an abort may come just after the slot."""
-    is_held = False
-
-    async def take() -> None:
-        nonlocal is_held
-        await slots.acquire()
-        is_held = True
-
-    try:
-        await signal.run(take())
-    except BaseException:
-        if is_held:
-            slots.release()
-        raise
 
 
 def _worktree_from(setup: AgentSetup) -> AgentWorktree:

@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import (
-    EmitEvent,
     Hooks,
-    PostToolVerdict,
-    PreToolVerdict,
     PromptVerdict,
-    QuestionVerdict,
     StopVerdict,
 )
-from agentcli.core.messages import Json, Origin, ToolResultBlock, ToolUseBlock
+from agentcli.agent.wrapped_hooks import WrappedHooks
+from agentcli.core.messages import Json, Origin
+
+if TYPE_CHECKING:
+    from agentcli.hooks.runner import HookRun
 
 
-class AgentHooks(Hooks):
+class AgentHooks(WrappedHooks):
     """An agent begins and ends with hooks of its own kind; around its tools the session's are called."""
 
     def __init__(self, inner: Hooks, agent: str, name: str) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._agent = agent
         self._name = name
 
-    def reporting_to(self, emit: EmitEvent) -> AgentHooks:
-        return AgentHooks(self._inner.reporting_to(emit), self._agent, self._name)
+    def around(self, inner: Hooks) -> Hooks:
+        return AgentHooks(inner, self._agent, self._name)
 
-    async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
-        return await self._inner.before_tool(call, input)
+    def bind(self, describe: Callable[[], Json], runs: Iterable[HookRun]) -> None:
+        """The session's hooks know their session already."""
 
-    async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> PostToolVerdict:
-        return await self._inner.after_tool(call, input, result)
+    async def before_session(self, source: str) -> tuple[str, ...]:
+        return ()
 
-    async def after_refused_tool(self, call: ToolUseBlock, text: str) -> PostToolVerdict:
-        return await self._inner.after_refused_tool(call, text)
+    async def after_session(self, reason: str) -> None: ...
 
-    async def before_question(self, call: ToolUseBlock, input: Json) -> QuestionVerdict:
-        return await self._inner.before_question(call, input)
+    async def after_failure(self, text: str) -> None: ...
+
+    async def aclose(self) -> None:
+        """The session closes them."""
 
     @property
     def checks_prompts(self) -> bool:
@@ -50,12 +54,3 @@ class AgentHooks(Hooks):
         return await self._inner.after_agent(
             self._agent, self._name, next(replies, ""), is_active=state.stop_hook_active
         )
-
-    async def before_compact(self, trigger: str, focus: str) -> str | None:
-        return await self._inner.before_compact(trigger, focus)
-
-    def attention_needed(self, kind: str, text: str) -> None:
-        self._inner.attention_needed(kind, text)
-
-    async def after_compact(self, trigger: str) -> None:
-        await self._inner.after_compact(trigger)

@@ -6,6 +6,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from agentcli.agent.ports import EmitEvent
+from agentcli.agent.subagents.earlier import AGENT
 from agentcli.agent.subagents.setup import AgentWorktree, ChildEngine
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
@@ -94,7 +95,10 @@ class AgentRun:
             kept = True
         if kept:
             self.kept = str(worktree.path)
-            self.text += f"\n\n[Its changes are in the worktree {worktree.path}, branch {worktree.branch}.]"
+            self.text += (
+                f"\n\n[Its changes are in the worktree {worktree.path}, branch {worktree.branch}. What it has not "
+                "committed is only in that folder.]"
+            )
 
     def stop(self) -> None:
         """Stop this agent alone; its report says so, and whoever started it goes on."""
@@ -193,6 +197,7 @@ class AgentRun:
             self.text,
             is_error=self.status != "completed",
             summary=self.summary,
+            data={AGENT: self.id},
             structured={
                 "status": self.status,
                 "agentId": self.id,

@@ -7,7 +7,7 @@ input; hooks and answers may change a copy that the tool runs with (T9).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import field, replace
 from functools import partial
@@ -136,6 +136,8 @@ class ToolRunner:
     """Starts sub-agents whose events are a call's own; None: there are none."""
     on_interrupting_denial: Callable[[], None] = field(default=lambda: None)
     """Called when a denial also asks for the end of the submission."""
+    render: Callable[[str, Json, Output], Awaitable[Output]] | None = None
+    """Gives an output the display of a plugin's renderer for the tool of that name."""
 
     def is_safe(self, call: ToolUseBlock) -> bool:
         """Whether a call may run beside others and be thrown away: decided by its input (T3). Errors are safe."""
@@ -523,6 +525,8 @@ class ToolRunner:
         if output is None:
             return failed(call, f"{call.name} ended without a result.")
         output, said = await self._with_network(call, approved, output, context, work)
+        if self.render is not None:
+            output = await self.render(approved.tool.name, approved.input, output)
         block = result_block(call, output)
         answer = approved.answer
         if answer is not None and answer.message:

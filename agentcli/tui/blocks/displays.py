@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
+from rich.style import Style
+
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import terminal_line
@@ -29,6 +31,7 @@ _MATCH_ROWS = 5
 _DIFF_ROWS = 24
 _PAGE_ROWS = 5
 _PLAN_ROWS = 24
+_PLUGIN_ROWS = 12
 _MOST_COLOURED = 400
 """Lines of code: lexing costs some 0.1 ms each, and the screen waits for it."""
 _MOST_LISTED = 1_000
@@ -278,12 +281,34 @@ def _answers(display: Json, view: DisplayView) -> Rows:
     return _all(lines, view, _PLAN_ROWS)
 
 
+def _lines(display: Json, view: DisplayView) -> Rows:
+    """Lines of a plugin's renderer: spans of text with the names of styles."""
+
+    def rendered() -> Iterator[list[BlockLine]]:
+        for line in lines:
+            runs = [_span(span, view.palette) for span in line] if isinstance(line, list) else []
+            yield wrap(runs, view.width, view.before, view.before)
+
+    found = display.get("lines")
+    lines = found[:_MOST_LISTED] if isinstance(found, list) else []
+    return folded(rendered(), len(lines), view.rows(_PLUGIN_ROWS))
+
+
+def _span(span: object, palette: Palette) -> Run:
+    match span:
+        case [str(text), str(name)]:
+            style = getattr(palette, name, None)
+            return (text.replace("\n", " "), style if isinstance(style, Style) else palette.text)
+    return ("", palette.text)
+
+
 _KINDS: Mapping[str, Callable[[Json, DisplayView], Rows]] = {
     "answers": _answers,
     "code": _code,
     "command": _command,
     "diff": lambda display, view: diff_rows(_string(display, "diff"), view, _string(display, "path")),
     "fetch": _fetch,
+    "lines": _lines,
     "image": lambda _display, _view: Rows(),  # the summary says it
     "markdown": _page,
     "matches": _matches,

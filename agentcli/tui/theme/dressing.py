@@ -7,15 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.tui.theme.palette import Palette
-from agentcli.tui.theme.themes import Theme, ThemeError, choose_theme, load_theme, load_themes
+from agentcli.tui.theme.themes import Given, Theme, ThemeError, UnknownTheme, choose_theme, load_theme, load_themes
 
 if TYPE_CHECKING:
     from textual.theme import Theme as TextualTheme
 
 
 class Dressing:
-    def __init__(self, folders: Sequence[Path], setting: str, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, folders: Sequence[Path], setting: str, environ: Mapping[str, str], given: Callable[[], Given] = dict
+    ) -> None:
+        """`given`: themes that lie in no folder, as they are now."""
         self._folders = folders
+        self._given = given
         self._environ = environ
         self._light: bool | None = None
         self._background: tuple[int, int, int] | None = None
@@ -23,6 +27,8 @@ class Dressing:
         """The configured theme: a name, or `auto`."""
         self.problem = ""
         """Why the active theme is not the configured one; "" if it is."""
+        self.is_unknown = False
+        """Whether that is because there is no theme of that name, so that a plugin may still add it."""
         self.theme = self._loaded(setting)
 
     @property
@@ -60,16 +66,16 @@ class Dressing:
         self.theme = self._loaded(self.setting)
 
     def check(self, name: str) -> None:
-        load_theme(choose_theme(name, self._light, self._environ), self._folders)
+        load_theme(choose_theme(name, self._light, self._environ), self._folders, self._given())
 
     def all(self, report: Callable[[str], None] = lambda _problem: None) -> dict[str, Theme]:
         """All valid themes; `report` gets the problems of the others."""
-        return load_themes(self._folders, report)
+        return load_themes(self._folders, report, self._given())
 
     def _loaded(self, setting: str) -> Theme:
-        self.problem = ""
+        self.problem, self.is_unknown = "", False
         try:
-            return load_theme(choose_theme(setting, self._light, self._environ), self._folders)
+            return load_theme(choose_theme(setting, self._light, self._environ), self._folders, self._given())
         except ThemeError as error:
-            self.problem = str(error)
+            self.problem, self.is_unknown = str(error), isinstance(error, UnknownTheme)
             return load_theme(choose_theme("auto", self._light, self._environ), self._folders)

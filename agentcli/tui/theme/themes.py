@@ -18,6 +18,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from rich.style import Style
@@ -53,6 +54,10 @@ class ThemeError(Exception):
     def __init__(self, place: Path | str, key: str, expected: str) -> None:
         where = f"{place}, {key}" if key else str(place)
         super().__init__(plain_line(f"{where}: {expected}", 400))
+
+
+class UnknownTheme(ThemeError):
+    """There is no theme of that name."""
 
 
 @frozen
@@ -130,22 +135,31 @@ def theme_folders(config_dir: Path | None) -> tuple[Path, ...]:
     return (config_dir / "themes", ours) if config_dir else (ours,)
 
 
-def load_theme(name: str, folders: Sequence[Path]) -> Theme:
-    """Load a theme from the first folder that has it. Raises `ThemeError`."""
-    return _made(*_read(name, folders))
+Given = Mapping[str, Mapping[str, Any] | Path]
+"""Themes that lie in no folder, by name: their values, or a file elsewhere."""
 
 
-def load_themes(folders: Sequence[Path], report: Callable[[str], None] = lambda _problem: None) -> dict[str, Theme]:
+def load_theme(name: str, folders: Sequence[Path], given: Given = MappingProxyType({})) -> Theme:
+    """Load a theme from the first folder that has it, else from `given`. Raises `ThemeError`."""
+    return _made(*_read(name, folders, given))
+
+
+def load_themes(
+    folders: Sequence[Path],
+    report: Callable[[str], None] = lambda _problem: None,
+    given: Given = MappingProxyType({}),
+) -> dict[str, Theme]:
     """All valid themes, sorted by name. `report` gets the problems of the others."""
     found: dict[str, Path] = {}
     for folder in folders:
         for file in _files(folder):
             found.setdefault(file.stem, folder)
     themes = {}
-    for name, folder in sorted(found.items()):
+    for name in sorted({*found, *given}):
         try:
             # From its own folder on: a broken theme is not silently replaced by a built-in one of the same name.
-            themes[name] = load_theme(name, folders[list(folders).index(folder) :])
+            first = list(folders).index(found[name]) if name in found else 0
+            themes[name] = load_theme(name, folders[first:], given)
         except ThemeError as error:
             report(str(error))
     return themes
@@ -158,15 +172,20 @@ def _files(folder: Path) -> list[Path]:
         return []
 
 
-def _read(name: str, folders: Sequence[Path], depth: int = 0) -> tuple[Path, dict[str, Any]]:
+def _read(name: str, folders: Sequence[Path], given: Given, depth: int = 0) -> tuple[Path, dict[str, Any]]:
     if not NAME.fullmatch(name):
         raise ThemeError(f"theme {name[:60]!r}", "", "a theme's name has only lowercase letters, digits and hyphens")
     files = [folder / f"{name}.toml" for folder in folders]
     place = next((place for place, file in enumerate(files) if file.is_file()), None)
-    if place is None:
-        raise ThemeError(f"theme {name}", "", f"there is no {name}.toml in {' or '.join(map(str, folders))}")
-    file = files[place]
-    data = _parsed(file)
+    if place is not None:
+        file = files[place]
+        data = _parsed(file)
+    elif name in given:
+        file = Path("plugins", f"{name}.toml")
+        values = given[name]
+        data = {**(_parsed(values) if isinstance(values, Path) else values), "name": name}
+    else:
+        raise UnknownTheme(f"theme {name}", "", f"there is no {name}.toml in {' or '.join(map(str, folders))}")
     base = data.pop("extends", None)
     if base is None:
         return file, data
@@ -175,7 +194,8 @@ def _read(name: str, folders: Sequence[Path], depth: int = 0) -> tuple[Path, dic
     if depth >= _EXTENDS_LIMIT:
         raise ThemeError(file, "extends", f"at most {_EXTENDS_LIMIT} themes may extend one another")
     # A theme that extends its own name means the built-in theme that it replaces.
-    _file, below = _read(base, folders[place + 1 :] if base == name else folders, depth + 1)
+    above = folders[place + 1 :] if base == name and place is not None else folders
+    _file, below = _read(base, above, given, depth + 1)
     for key, value in data.items():
         both = isinstance(value, dict) and isinstance(below.get(key), dict)
         below[key] = {**below[key], **value} if both else value

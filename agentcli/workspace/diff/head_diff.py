@@ -92,6 +92,9 @@ def _prepare(top: Path, borrowed: Path) -> str | None:
         data = read_bounded(source, _LARGEST_INDEX)
         if isinstance(data, bytes):
             (borrowed / source.name).write_bytes(data)
+            # Git looks into files that changed no earlier than the index. A younger copy would hide such a change.
+            written = source.stat()
+            os.utime(borrowed / source.name, ns=(written.st_atime_ns, written.st_mtime_ns))
     return commit
 
 

@@ -1,0 +1,132 @@
+"""The plugins of a session: loaded before the first request, reloaded when a file changes, reported to the user.
+
+Loading happens in a thread. What is active is replaced as a whole between two events of the loop; tools change only
+when a submission begins (`ConversationState.use_tools`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentcli.agent.plugins.active_parts import ActiveParts, combine
+from agentcli.agent.updates.file_watch import wait_for_folder_change
+from agentcli.core.aio import cancel_and_wait, in_thread
+from agentcli.core.events import NoticeRaised
+from agentcli.core.plaintext import plain_line
+from agentcli.plugins.collection import LoadedPlugin, PluginCollection
+from agentcli.plugins.loading import PluginProblem, problem_of
+from agentcli.plugins.places import PluginSource
+
+CODE = "plugins"
+"""The code of its notices."""
+_POLL_SECONDS = 2.0
+"""While no plugin folder exists, and for changes of trust."""
+
+
+class SessionPlugins:
+    def __init__(
+        self,
+        collection: PluginCollection,
+        reserved: Collection[str] = (),
+        check_tools: Callable[[Iterable[str]], Iterable[str]] = lambda _names: (),
+    ) -> None:
+        """`reserved`: names of tools that are there without plugins. `check_tools`: warnings about the rest of the
+        setup, given the names of the plugins' tools; asked once, after the first load."""
+        self.collection = collection
+        self.active = ActiveParts()
+        self.on_change: Callable[[], None] = lambda: None
+        """Called after each `refresh`; a front end sets it to use themes of plugins."""
+        self._reserved = reserved
+        self._check_tools = check_tools
+        self._notices: list[NoticeRaised] = []
+        self._reported: set[str] = set()
+        self._news = asyncio.Event()
+
+    @property
+    def loaded(self) -> bool:
+        return self.collection.loaded
+
+    @property
+    def plugins(self) -> tuple[LoadedPlugin, ...]:
+        return self.collection.plugins
+
+    def themes(self) -> dict[str, Mapping[str, Any] | Path]:
+        """Themes of plugins by name: their values, or their files."""
+        parts = {name: owned.part for name, owned in self.active.themes.items()}
+        return {name: part.path if part.path is not None else part.values for name, part in parts.items()}
+
+    def is_stale(self) -> bool:
+        """Whether `refresh` has something to do. Costs a stat per file."""
+        return self.collection.is_stale()
+
+    async def refresh(self) -> list[LoadedPlugin]:
+        """Load what is new or changed, in a thread; returns the plugins that changed."""
+        try:
+            return await in_thread(self._load)
+        finally:
+            # Also when cancelled: the thread has ended then, and what it loaded is active.
+            self._news.set()
+            self.on_change()
+
+    def _load(self) -> list[LoadedPlugin]:
+        first = not self.loaded
+        changed, problems = self.collection.refresh()
+        self.active = combine(self.plugins, self._reserved)
+        for problem in (*problems, *self.active.conflicts):
+            self._report(f"Plugin problem: {problem}", CODE)
+        for plugin in () if first else changed:
+            self._notices.append(NoticeRaised(text=self._change_text(plugin), code=CODE))
+        for text in self._check_tools([tool.name for tool in self.active.tools]) if first else ():
+            self._report(text, "rules")
+        return changed
+
+    def _change_text(self, plugin: LoadedPlugin) -> str:
+        name = plain_line(plugin.source.name, 60)
+        if plugin not in self.plugins or plugin.plugin is None:
+            return f"Plugin {name} was removed."
+        return plain_line(
+            f"Plugin {name} loaded: {', '.join(plugin.plugin.parts.summary()) or 'it adds nothing'}.", 300
+        )
+
+    def fail(self, source: PluginSource, what: str, error: BaseException) -> None:
+        """A plugin's function failed while it was used. Reported once for each place and error."""
+        self.collection.loading.log.add(f"{source.label}: {what}", error)
+        problem = problem_of(source, error)
+        located = PluginProblem(problem.label, problem.line, f"{what} failed: {problem.text}")
+        self._report(f"Plugin problem: {located}", CODE)
+        self._news.set()
+
+    def _report(self, text: str, code: str) -> None:
+        """Warn the user, once for each text."""
+        if text not in self._reported:
+            self._reported.add(text)
+            self._notices.append(NoticeRaised(text=text, level="warning", code=code))
+
+    def take_notices(self) -> list[NoticeRaised]:
+        """Notices for the user, each once."""
+        notices, self._notices = self._notices, []
+        return notices
+
+    async def wait_for_notices(self) -> Sequence[NoticeRaised]:
+        """Watch the folders, reload what changes, and return the notices about it. For interactive sessions; cancel
+        it."""
+        while not (notices := self.take_notices()):
+            self._news.clear()
+            tasks = [asyncio.ensure_future(self._news.wait()), asyncio.ensure_future(self._disk_change())]
+            try:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                await cancel_and_wait(tasks)
+            if self.loaded and self.is_stale():
+                await self.refresh()
+        return notices
+
+    async def _disk_change(self) -> None:
+        folders = [str(folder) for folder in self.collection.watched_folders()] if self.loaded else []
+        if folders:
+            await wait_for_folder_change(folders, lambda path: path.endswith(".py"), _POLL_SECONDS)
+        else:
+            await asyncio.sleep(_POLL_SECONDS)

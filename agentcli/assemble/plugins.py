@@ -1,0 +1,66 @@
+"""The Python plugins of a session: from which folders, as settings and trust allow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+
+from agentcli.agent.plugins.active_parts import check_plugin
+from agentcli.agent.plugins.session_plugins import SessionPlugins
+from agentcli.assemble.environment import Environment
+from agentcli.plugins.collection import PluginCollection
+from agentcli.plugins.loading import Loading, has_entry_points
+from agentcli.plugins.places import PluginPlaces
+from agentcli.plugins.traceback_log import TracebackLog
+
+LOG_NAME = "plugins.log"
+"""In the state folder."""
+
+
+def plugins_for(
+    env: Environment,
+    reserved: Collection[str] = (),
+    check_tools: Callable[[Iterable[str]], Iterable[str]] = lambda _names: (),
+) -> SessionPlugins | None:
+    """Not loaded yet: `refresh` does that, after the first paint. None if plugins are off. `reserved`: names of tools
+    that are there without plugins. `check_tools`: as in `SessionPlugins`."""
+    if not env.settings.boolean("plugins"):
+        return None
+    if env.settings.rights_uncertain:
+        # The settings file that could not be read may switch plugins off, or deny their tools.
+        env.warn("Plugins are off because a settings file could not be read.", "plugins")
+        return None
+    state_dir = env.paths.state_dir
+    log = TracebackLog(state_dir / LOG_NAME if state_dir is not None and env.options.persist else None)
+    loading = Loading(check_plugin, log=log)
+    return SessionPlugins(PluginCollection(plugin_places(env), loading), reserved, check_tools)
+
+
+def may_have_plugins(env: Environment) -> bool:
+    """Whether there is a plugin to load, from what the folders and the installed packages say."""
+    if not env.settings.boolean("plugins"):
+        return False
+    places = plugin_places(env)
+    return bool(places.files()) or (places.packages and has_entry_points())
+
+
+def plugin_places(env: Environment) -> PluginPlaces:
+    options, sources = env.options, env.options.setting_sources
+    uses_user = sources is None or "user" in sources
+
+    def trusted_digests() -> Mapping[str, str] | None:
+        if options.trust:
+            return None
+        state = env.trust.state(env.cwd)
+        # Not `usable`: what the user saved through agentcli are rules, never code.
+        return state.digests() if state.trusted else {}
+
+    return PluginPlaces(
+        cwd=env.cwd,
+        config_dir=env.paths.config_dir if uses_user else None,
+        home=env.home,
+        uses_project=sources is None or "project" in sources,
+        trusted_digests=trusted_digests,
+        trust_file=None if env.paths.state_dir is None else Path(env.paths.state_dir, "trust.json"),
+        packages=uses_user,
+    )

@@ -1,0 +1,98 @@
+"""`agentcli plugins`: list Python plugins, and write an example of one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agentcli.cli.output import echo, echo_json
+from agentcli.core.errors import AgentError, UsageError
+from agentcli.core.shell import shown_name
+
+NEW_HELP = "Write a working example plugin and its test, and print where they are."
+LIST_HELP = "Load all plugins of this folder and list what they add, their load time and their problems."
+
+
+def list_plugins(
+    trust: Annotated[bool, typer.Option("--trust", help="Treat this folder as trusted.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    from agentcli.agent.plugins.active_parts import combine
+    from agentcli.assemble import Options
+    from agentcli.assemble.environment import Environment
+    from agentcli.assemble.plugins import plugins_for
+    from agentcli.commands.plugins import plugin_lines, problem_texts
+    from agentcli.tools.registry import BUILTIN_NAMES
+
+    plugins = plugins_for(Environment(Options(trust=trust)))
+    if plugins is None:
+        raise AgentError("Plugins are off: the setting `plugins` is false, or a settings file could not be read.")
+    found = plugins.collection
+    found.refresh()
+    conflicts = combine(found.plugins, BUILTIN_NAMES).conflicts
+    if not as_json:
+        for line in plugin_lines(found.plugins, conflicts):
+            echo(line)
+        return
+    echo_json(
+        [
+            {
+                "name": each.source.name,
+                "scope": each.source.scope,
+                "source": each.source.label,
+                "loaded": each.plugin is not None,
+                "adds": each.plugin.parts.summary() if each.plugin is not None else [],
+                "milliseconds": round(each.milliseconds, 1),
+                "problems": problem_texts(each, conflicts),
+            }
+            for each in found.plugins
+        ]
+    )
+
+
+def new_plugin(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Small letters, digits and _.")],
+    project: Annotated[bool, typer.Option("--project", help="In .agentcli/plugins of this repository.")] = False,
+    user: Annotated[bool, typer.Option("--user", help="In your own plugin folder; the default.")] = False,
+) -> None:
+    from agentcli.cli.trust import store
+    from agentcli.config.paths import PROJECT_FOLDER, Paths
+    from agentcli.config.trust import content_digest, trust_root
+    from agentcli.plugins.example import example_files
+    from agentcli.plugins.places import FOLDER
+
+    if project and user:
+        raise UsageError("Use --project or --user, not both.")
+    files = example_files(name)
+    cwd = Path.cwd()
+    config_dir = Paths.from_environ(os.environ).config_dir
+    if not project and config_dir is None:
+        raise AgentError("There is no folder for your plugins: no home folder is known. Use --project.")
+    folder = trust_root(cwd) / PROJECT_FOLDER / FOLDER if project or config_dir is None else config_dir / FOLDER
+    trusts = store()
+    was_trusted = project and trusts.state(cwd).trusted
+    for file, text in files.items():
+        before = trusts.state(cwd)
+        _write(folder / file, text)
+        if was_trusted:
+            trusts.trust_own_change(before, folder / file, None, content_digest(text.encode()))
+    echo("\n".join(f"Wrote {shown_name(str(folder / file))}" for file in files))
+    echo(f"Run its test: python -m pytest {shown_name(str(folder / f'test_{name}.py'))}")
+    if project and not was_trusted:
+        echo("It is loaded when you trust this project: run `agentcli trust`.")
+    else:
+        echo(f"It is loaded in running sessions too. Try /{name}, and see `agentcli plugins list`.")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise UsageError(f"{shown_name(str(path))} is already there. Choose another name, or remove it.") from None
+    except OSError as error:
+        raise AgentError(f"Cannot write {shown_name(str(path))}: {error.strerror}.") from error

@@ -1,0 +1,11 @@
+"""Python plugins: the public API (`plugin.py`), where they are found (`places.py`), loading them within a time limit
+(`loading.py`), and the plugins of a session with their reloads (`collection.py`).
+
+Only code that the user put there, installed or trusted is run. What a plugin adds is used by `agent/plugins/`.
+"""
+
+from __future__ import annotations
+
+from agentcli.plugins.plugin import Plugin, ToolCall
+
+__all__ = ["Plugin", "ToolCall"]

@@ -1,0 +1,176 @@
+"""Run a plugin's code and take its `Plugin`, within a time limit. Whatever the code does is a value here."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from agentcli.core.bounded_read import Unread, read_bounded
+from agentcli.core.frozen import frozen
+from agentcli.core.plaintext import plain_line
+from agentcli.plugins.bounded_call import TimeLimitReached, call_bounded
+from agentcli.plugins.places import ENTRY_POINTS, PluginSource
+from agentcli.plugins.plugin import Plugin
+from agentcli.plugins.traceback_log import TracebackLog
+
+TIME_LIMIT = 5.0
+"""Seconds for one plugin."""
+_LARGEST_METADATA = 256 * 1024
+_MODULES = "agentcli_plugins"
+"""Prefix of the module names of plugin files."""
+
+
+@frozen
+class PluginProblem:
+    """Why a plugin, or a new version of it, is not used."""
+
+    label: str
+    line: int
+    """0: not known."""
+    text: str
+
+    def __str__(self) -> str:
+        where = f"{self.label}:{self.line}" if self.line else self.label
+        return plain_line(f"{where}: {self.text}", 400)
+
+
+class PluginError(Exception):
+    """A registration that cannot be used, at a line of the plugin's file."""
+
+    def __init__(self, text: str, line: int = 0) -> None:
+        super().__init__(text)
+        self.line = line
+
+
+@frozen
+class Loading:
+    """How plugins are loaded."""
+
+    check: Callable[[Plugin], None] = lambda _plugin: None
+    """Raises an exception for a plugin whose parts cannot be used; it counts as not loaded then."""
+    limit: float = TIME_LIMIT
+    log: TracebackLog = TracebackLog(None)
+
+
+@frozen
+class Outcome:
+    plugin: Plugin | None
+    problem: PluginProblem | None
+    milliseconds: float
+
+
+def load_file(source: PluginSource, data: bytes, loading: Loading) -> Outcome:
+    """Run a plugin file whose content is `data`: what was read is what is run, also when the file has changed since."""
+
+    def work() -> Plugin:
+        name = f"{_MODULES}.{source.scope}.{source.name}"
+        module = ModuleType(name)
+        module.__file__ = str(source.path)
+        code = compile(data, str(source.path), "exec", dont_inherit=True)
+        before = sys.modules.get(name)
+        # Dataclasses and pickles look their module up by name.
+        sys.modules[name] = module
+        try:
+            exec(code, module.__dict__)  # noqa: S102 - a plugin is code that the user wants to run
+        except BaseException:
+            if before is not None:
+                sys.modules[name] = before
+            else:
+                del sys.modules[name]
+            raise
+        return _plugin_of(module)
+
+    linecache.checkcache(str(source.path))
+    return _bounded(source, work, loading)
+
+
+def load_entry_point(source: PluginSource, entry: Any, loading: Loading) -> Outcome:
+    """`entry`: an `importlib.metadata.EntryPoint` that names a `Plugin`, or a module with one."""
+
+    def work() -> Plugin:
+        found = entry.load()
+        return found if isinstance(found, Plugin) else _plugin_of(found)
+
+    return _bounded(source, work, loading)
+
+
+def entry_points() -> list[tuple[PluginSource, Any]]:
+    """Plugins of installed packages, by name."""
+    if not has_entry_points():
+        return []
+    from importlib import metadata
+
+    found = []
+    for entry in sorted(metadata.entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
+        package = f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else entry.value
+        found.append((PluginSource(entry.name, "package", package), entry))
+    return found
+
+
+def has_entry_points() -> bool:
+    """Whether an installed package has a plugin."""
+    return any(map(_names_plugins, sys.path))
+
+
+def _names_plugins(folder: str) -> bool:
+    """Whether a package in this folder of the import path has our entry points. Costs a small file per package;
+    `importlib.metadata` alone takes longer to import."""
+    try:
+        with os.scandir(folder or ".") as entries:
+            packages = [entry.path for entry in entries if entry.name.endswith((".dist-info", ".egg-info"))]
+    except OSError:
+        return False
+    for package in packages:
+        data = read_bounded(f"{package}/entry_points.txt", _LARGEST_METADATA)
+        if not isinstance(data, Unread) and ENTRY_POINTS.encode() in data:
+            return True
+    return False
+
+
+def _plugin_of(module: object) -> Plugin:
+    found = getattr(module, "plugin", None)
+    if not isinstance(found, Plugin):
+        raise PluginError("it has no `plugin = Plugin()` at its top level", 1)
+    return found
+
+
+def _bounded(source: PluginSource, work: Callable[[], Plugin], loading: Loading) -> Outcome:
+    def checked() -> Plugin:
+        plugin = work()
+        loading.check(plugin)
+        return plugin
+
+    began = time.perf_counter()
+    plugin: Plugin | None = None
+    problem: PluginProblem | None = None
+    try:
+        plugin = call_bounded(checked, loading.limit, f"plugin {source.name}")
+    except BaseException as error:  # noqa: BLE001 - also SystemExit: a plugin must not end the program
+        loading.log.add(source.label, error)
+        problem = problem_of(source, error)
+    return Outcome(plugin, problem, (time.perf_counter() - began) * 1000)
+
+
+def problem_of(source: PluginSource, error: BaseException) -> PluginProblem:
+    """The problem with the line of the plugin's own file that led to it."""
+    if isinstance(error, PluginError):
+        return PluginProblem(source.label, error.line, str(error))
+    if isinstance(error, SyntaxError) and error.filename == str(source.path):
+        return PluginProblem(source.label, error.lineno or 0, f"{type(error).__name__}: {error.msg}")
+    if isinstance(error, TimeLimitReached):
+        line = next((line for file, line in error.lines if file == str(source.path)), 0)
+        return PluginProblem(source.label, line, str(error))
+    line = line_of(error, str(source.path))
+    return PluginProblem(source.label, line, f"{type(error).__name__}: {error}".rstrip(": "))
+
+
+def line_of(error: BaseException, path: str) -> int:
+    """The last line of a file that an exception came through; 0: none."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    return (lines[-1] or 0) if lines else 0
