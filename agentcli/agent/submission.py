@@ -277,8 +277,8 @@ class Submission:
     def _leave_out(self, prompt: Message) -> ev.RequestRepaired:
         """Keep a prompt in the log, where the user sees it, and out of later requests: hooks might have blocked it."""
         self._unchecked = False
-        self._own.view.repair("leave_out_prompt", prompt.id)
-        return ev.RequestRepaired(repair="leave_out_prompt", through=prompt.id, text=words.PROMPT_UNCHECKED)
+        self._own.view.repair("leave_out_unchecked", prompt.id)
+        return ev.RequestRepaired(repair="leave_out_unchecked", through=prompt.id, text=words.PROMPT_UNCHECKED)
 
     async def _refresh_definitions(self) -> None:
         own = self._own
