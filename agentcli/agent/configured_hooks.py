@@ -71,6 +71,10 @@ class ConfiguredHooks(Hooks):
         await self._inner.after_session(reason)
         await self._run(Occasion("SessionEnd", reason, {"reason": reason}, longest=END_SECONDS))
 
+    @property
+    def checks_prompts(self) -> bool:
+        return self.runner.has("UserPromptSubmit") or self._inner.checks_prompts
+
     async def before_prompt(self, text: str) -> PromptVerdict:
         own = await self._inner.before_prompt(text)
         if own.blocked is not None:

@@ -13,10 +13,9 @@ from agentcli.agent.subagents.permissions import AgentPermissions
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.rights import RightsBuilder
 from agentcli.assemble.sessions import SessionBuilder
-from agentcli.assemble.worktrees import ProjectWorktrees
+from agentcli.assemble.worktrees import ProjectWorktrees, moved_rule
 from agentcli.permissions.policy import Policy
-from agentcli.permissions.rules.rule import READING_TOOLS, WRITING_TOOLS, Rule
-from agentcli.workspace.worktrees import Worktree
+from agentcli.permissions.rules.rule import Rule
 
 _git = Lock()
 """Agents open and close worktrees at the same time, and git refuses to add two at once."""
@@ -32,7 +31,7 @@ class AgentPlace:
         try:
             self.env = Environment(replace(session.options, cwd=self._worktree.inside(session.cwd)))
             self.sessions = SessionBuilder(self.env)
-            moved = partial(_moved, worktree=self._worktree, home=session.home)
+            moved = partial(moved_rule, worktree=self._worktree, home=session.home)
             # The user's local settings are not in the worktree, and its files have other names there.
             rights = RightsBuilder(self.env, deny=map(moved, permissions.policy.deny)).build(results_dir)
         except BaseException:
@@ -80,15 +79,3 @@ class PlacePermissions(AgentPermissions):
             if {self._moved(rule) for rule in shared.deny} <= set(place.deny)
             else Policy().hidden_from_commands,
         )
-
-
-def _moved(rule: Rule, worktree: Worktree, home: Path | None) -> Rule:
-    """The same rule for the files of the worktree; a rule that is not about the repository's files stays as it is."""
-    root, spec = rule.root, rule.spec
-    if root is not None and root.is_relative_to(worktree.repository):
-        root = worktree.path / root.relative_to(worktree.repository)
-    if spec is not None and rule.tool in READING_TOOLS | WRITING_TOOLS:
-        absolute = f"/{home}{spec[1:]}" if spec.startswith("~/") and home is not None else spec
-        if absolute.startswith(f"/{worktree.repository}/"):
-            spec = f"/{worktree.path}{absolute.removeprefix(f'/{worktree.repository}')}"
-    return replace(rule, root=root, spec=spec)

@@ -15,6 +15,7 @@ from agentcli.assemble.definitions import SessionSkills
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.model import key_store
 from agentcli.assemble.plugins import may_have_plugins
+from agentcli.assemble.worktrees import current_worktree, moved_rule
 from agentcli.config.paths import own_parts, project_folder
 from agentcli.config.save import RuleKeeper
 from agentcli.config.settings import Layer
@@ -32,6 +33,7 @@ from agentcli.tools.registry import BUILTIN_NAMES, Registry, builtin_tools
 from agentcli.tools.shell.environment import PassedVariables, child_environment
 from agentcli.tools.skill import NAME as SKILL
 from agentcli.tools.skill import Skill
+from agentcli.workspace.worktrees import Worktree
 
 if TYPE_CHECKING:
     from agentcli.permissions.denied_files import DeniedFiles
@@ -320,7 +322,20 @@ class RightsBuilder:
                 except UsageError as error:
                     self._env.warn(str(error), "settings")
                     self._uncertain = self._uncertain or behavior != "allow"
+        if behavior != "allow" and (worktree := current_worktree(self._env)) is not None:
+            rules += self._repository_rules(behavior, worktree)
         return tuple(rules)
+
+    def _repository_rules(self, behavior: str, worktree: Worktree) -> list[Rule]:
+        """What the user's local settings deny or ask. They are not committed, so that a worktree does not have them."""
+        there = worktree.repository / self._env.cwd.relative_to(worktree.path)
+        folder = there if there.is_dir() else worktree.repository
+        if not folder.is_dir():
+            return []
+        original = RightsBuilder(Environment(replace(self._env.options, cwd=folder)))
+        rules = [rule for rule in original._rules(behavior) if rule.scope == "local"]
+        self._uncertain = self._uncertain or original._uncertain
+        return [moved_rule(rule, worktree, self._env.home) for rule in rules]
 
 
 def _hides_from(launcher: Launcher, denied: DeniedFiles | None, command: str) -> bool:

@@ -145,10 +145,6 @@ class Library:
                 return f"{folder.label}/{'/'.join(parts)}.md"
         return ""
 
-    def watched_folders(self) -> tuple[Path, ...]:
-        """The folders in which a change can add, change or remove a definition."""
-        return tuple(folder.path for kind in KINDS for folder in self._places.folders(kind))
-
     def _is_inside(self, path: str) -> bool:
         self._root = self._root or trust_root(self._places.cwd)
         return Path(os.path.realpath(path)).is_relative_to(self._root)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentcli.assemble import Options
+from agentcli.assemble.environment import Environment
+from agentcli.assemble.worktrees import ProjectWorktrees
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
@@ -135,3 +139,27 @@ async def test_files_of_skills_are_protected(project: Path) -> None:
     async with Assembled(project, [reply(*calls), "Done."], options=options) as run:
         await run.run()
         assert len(run.asked) == 2
+
+
+async def test_a_session_in_a_worktree_keeps_what_local_settings_deny(project: Path) -> None:
+    (project / "secret").mkdir()
+    (project / "secret/key.txt").write_text("SECRET\n")
+    commit(project)
+    (project / ".agentcli").mkdir()
+    rules = {"deny": ["Read(/secret/**)", "Bash(make *)"], "ask": ["Bash(ls *)"], "allow": ["Bash(touch *)"]}
+    (project / ".agentcli/settings.local.json").write_text(json.dumps({"permissions": rules}))
+    environ = {"PATH": os.environ["PATH"], "HOME": str(project.parent / "home")}
+    worktrees = ProjectWorktrees(Environment(Options(cwd=project, environ=environ, trust=True)))
+    worktree = worktrees.open("fix")
+    calls = (
+        call("Read", file_path="secret/key.txt"),
+        call("Bash", command="make all"),
+        call("Bash", command="ls -l"),
+        call("Bash", command="touch x"),
+    )
+    options = {"cwd": worktree.path, "trust": False}
+    async with Assembled(project, [reply(*calls), "Done."], options=options) as run:
+        events = await run.run()
+        assert [event.input["command"] for event in run.asked] == ["ls -l", "touch x"]
+        assert [event.outcome for event in only(events, ev.ToolFinished)] == ["denied", "denied", "done", "done"]
+    worktrees.close(worktree)
