@@ -87,6 +87,9 @@ class Agents:
         self._events: deque[ev.Event] = deque()
         self._news = asyncio.Event()
         self._wake: Callable[[], object] = lambda: None
+        self.can_outlive_prompt = True
+        """False: the session ends with the running prompt, so its agents never work in the background. Their reports
+        would reach nobody."""
 
     # ---------------------------------------------------------------------------------------------------- what there is
 
@@ -141,7 +144,8 @@ class Agents:
         if setup is None or spec is None:
             return failure(self.problem(task) or "Agents are not available here.")
         # Background agents belong to the session, not to another agent.
-        task = replace(task, background=(task.background or spec.background) and self._depth == 0)
+        beside = self.can_outlive_prompt and self._depth == 0
+        task = replace(task, background=(task.background or spec.background) and beside)
         if spec.shares_context:
             task = replace(task, prompt=f"{spec.prompt}\n\n{task.prompt}")
         slots = self._group.slots
