@@ -209,6 +209,32 @@ async def test_an_agent_can_work_in_a_worktree_that_is_kept_if_it_has_changes(pr
             str(body["system"]) for body in run.requests if "CHANGE" in str(body["messages"][0])
         )
         assert not (await run.engine.files.undo()).done
+        of_agents = [body for body in run.requests if "You work on one task" in str(body["system"])]
+        assert all("git worktree of your own" in str(body["system"]) for body in of_agents)
+        assert "git worktree of your own" not in str(run.requests[0]["system"])
+
+
+async def test_an_agent_with_the_skill_tool_is_told_which_skills_there_are(project: Path) -> None:
+    (project / ".agentcli" / "skills" / "release").mkdir(parents=True)
+    (project / ".agentcli" / "skills" / "release" / "SKILL.md").write_text(
+        "---\ndescription: Use for a new version\n---\nTag it.\n"
+    )
+    replies: list[Json | str] = [
+        reply(task("ALL tools"), task("FEW tools", subagent_type="explore")),
+        reply(call("Skill", skill="release"), match="ALL tools"),
+        reply("Looked.", match="FEW tools"),
+        reply("Tagged.", match="You work on one task"),
+        "Done.",
+    ]
+    async with Assembled(project, replies) as run:
+        await run.run()
+        told = {
+            name: "- release: Use for a new version" in str(body["messages"])
+            for name in ("ALL tools", "FEW tools")
+            for body in run.requests
+            if name in str(body["messages"][0])
+        }
+        assert told == {"ALL tools": True, "FEW tools": False}
 
 
 async def test_without_a_repository_there_is_no_worktree(project: Path) -> None:

@@ -94,7 +94,10 @@ class AgentRun:
             kept = True
         if kept:
             self.kept = str(worktree.path)
-            self.text += f"\n\n[Its changes are in the worktree {worktree.path}, branch {worktree.branch}.]"
+            self.text += (
+                f"\n\n[Its changes are in the worktree {worktree.path}, branch {worktree.branch}. What it has not "
+                "committed is only in that folder.]"
+            )
 
     def stop(self) -> None:
         """Stop this agent alone; its report says so, and whoever started it goes on."""
