@@ -121,7 +121,7 @@ class ConfiguredHooks(Hooks):
         answers = await self._run(_about_call("PermissionRequest", call, input))
         for answer in answers:
             if answer.decision == "deny":
-                return QuestionVerdict("deny", answer.reason, interrupt=answer.interrupt)
+                return QuestionVerdict("deny", _denial(answer.reason), interrupt=answer.interrupt)
         for answer in answers:
             if answer.decision == "allow":
                 return QuestionVerdict("allow", answer.reason, answer.updated_input)
@@ -211,8 +211,13 @@ def _pre_tool(answers: Sequence[HookAnswer]) -> PreToolVerdict:
             reasons += [f"A hook could not decide: {answer.text}." for answer in answers if answer.failed]
         if reasons:
             reason = "\n".join(dict.fromkeys(filter(None, reasons)))
-            return PreToolVerdict(decision, reason, updated, contexts)
+            return PreToolVerdict(decision, _denial(reason) if decision == "deny" else reason, updated, contexts)
     return PreToolVerdict(updated_input=updated, context=contexts)
+
+
+def _denial(reason: str) -> str:
+    """For the model, which takes a bare reason for a message of the tool."""
+    return f"A hook denied this call: {reason}" if reason else ""
 
 
 def _post_tool(call: ToolUseBlock, own: PostToolVerdict, answers: Sequence[HookAnswer]) -> PostToolVerdict:

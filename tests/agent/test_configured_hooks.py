@@ -69,7 +69,7 @@ def test_a_denied_call_does_not_run_and_the_model_gets_the_reason() -> None:
         async with b.engine:
             events = await b.run()
         assert tool.runs == []
-        assert "Not today." in results(b)[0]
+        assert "A hook denied this call: Not today." in results(b)[0]
         ended = only(events, ev.HookFinished)
         assert [(event.outcome, event.text, event.source) for event in ended] == [("denied", "Not today.", "test.json")]
         assert only(events, ev.HookStarted)[0].hook_id == ended[0].hook_id
