@@ -53,6 +53,13 @@ async def test_without_skills_there_is_no_tool_and_no_text(project: Path, home_s
         assert "kills" not in str(a.requests[0]["messages"])
 
 
+async def test_arguments_that_a_skill_has_no_place_for_are_named(project: Path, home_skills: Path) -> None:
+    skill(home_skills, "release", body="Tag it.")
+    async with Assembled(project, [reply(call("Skill", skill="release", args="1.2")), "Done."]) as a:
+        await a.run()
+        assert a.results[0].endswith("Tag it.\n\nArguments: 1.2")
+
+
 async def test_skills_are_listed_once_and_loaded_with_their_folder(project: Path, home_skills: Path) -> None:
     path = skill(home_skills, "pdf")
     (path.parent / "more.md").write_text("further help")
