@@ -111,7 +111,7 @@ class ConfiguredHooks(Hooks):
         verdict = _pre_tool(answers)
         stronger = own if _STRENGTH.index(own.decision) > _STRENGTH.index(verdict.decision) else verdict
         updated = own.updated_input if verdict.updated_input is None else verdict.updated_input
-        context = (*own.context, *verdict.context)
+        context = (*own.context, *(f"A hook adds, before {call.name}: {text}" for text in verdict.context))
         return PreToolVerdict(stronger.decision, stronger.reason, updated, context, verdict.stop)
 
     async def before_question(self, call: ToolUseBlock, input: Json) -> QuestionVerdict:
@@ -224,7 +224,8 @@ def _post_tool(call: ToolUseBlock, own: PostToolVerdict, answers: Sequence[HookA
     objections = [f"A hook objects to the result of {call.name}: {reason}" for reason in _reasons(answers)]
     stop = next((answer.stop for answer in answers if answer.stop is not None), own.stop)
     by = own.by if own.stop is not None else "hook"
-    return PostToolVerdict(stop, (*own.context, *objections, *_contexts(answers)), by)
+    added = (f"A hook adds, after {call.name}: {text}" for text in _contexts(answers))
+    return PostToolVerdict(stop, (*own.context, *objections, *added), by)
 
 
 def _stop(answers: Sequence[HookAnswer]) -> StopVerdict:

@@ -133,7 +133,7 @@ def test_contexts_follow_the_order_of_the_configuration_not_of_the_ends() -> Non
             began = asyncio.get_running_loop().time()
             await b.run()
             assert asyncio.get_running_loop().time() - began < 6, "in parallel"
-        assert hook_texts(b) == ["firstsecond"]
+        assert hook_texts(b) == ["A hook adds, after Look: firstA hook adds, after Look: second"]
 
     run(main)
 
