@@ -20,6 +20,7 @@ from agentcli.agent.questions import Questions, UserQuestion
 from agentcli.agent.shell_line import UserShell
 from agentcli.agent.subagents.agents import AgentHost, Agents
 from agentcli.agent.subagents.specs import TASK
+from agentcli.agent.subagents.earlier import lost_agents
 from agentcli.agent.subagents.updates import AgentList, AgentReports
 from agentcli.agent.updates.attachments import Composite, UserNotes
 from agentcli.core import events as ev
@@ -115,7 +116,9 @@ class ConversationState:
         if own.agents is None or own.registry.get(TASK) is None:
             return ()
         listed = AgentList(self.agents.defined, own.ids, own.view.messages)
-        return (listed, AgentReports(lambda: self.agents.background_runs, own.ids))
+        # A sub-agent may have a copy of its parent's log; the parent's agents are not its own.
+        lost = lost_agents(own.log) if own.link is None else ()
+        return (listed, AgentReports(lambda: self.agents.background_runs, own.ids, lost))
 
     async def refresh_definitions(self) -> None:
         """Read definition files again. The first look reads all of them, in a thread; later ones cost a stat each."""

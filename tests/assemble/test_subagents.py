@@ -72,6 +72,31 @@ async def test_the_transcript_of_an_agent_is_a_hidden_session_that_can_be_resume
         await again.run("and now?")
 
 
+async def test_a_resumed_session_knows_which_reports_are_lost_and_uses_no_id_again(project: Path) -> None:
+    replies: list[Json | str] = [
+        reply(task("SLOW", subagent_type="explore", run_in_background=True), task("QUICK", subagent_type="explore")),
+        reply(pause(1_000), "Late.", match="SLOW"),
+        reply("Quick.", match="QUICK"),
+        "Waiting.",
+    ]
+    async with Assembled(project, replies) as run:
+        await run.run()
+        session_id = run.engine.session_id
+    more: list[Json | str] = [
+        reply(task("AGAIN", subagent_type="explore")),
+        reply("Found.", match="AGAIN"),
+        "Done.",
+        "Still done.",
+    ]
+    async with Assembled(project, more, options={"resume": session_id}) as again:
+        events = await again.run("and now?")
+        await again.run("and then?")
+        assert [event.agent for event in only(events, ev.AgentStarted)] == ["explore-3"]
+        lost = [message.text for message in again.log if "agentcli was closed before the report" in message.text]
+        assert len(lost) == 1
+        assert "explore-1" in lost[0]
+
+
 async def test_changes_of_agents_belong_to_the_prompt_and_are_undone_with_it(project: Path) -> None:
     replies: list[Json | str] = [
         reply(task("PART A"), task("PART B")),

@@ -12,6 +12,7 @@ from agentcli.agent.costs.costs import Costs
 from agentcli.agent.ports import EmitEvent
 from agentcli.agent.profile import Profile
 from agentcli.agent.questions import Questions
+from agentcli.agent.subagents.earlier import AGENT, BACKGROUND, highest_numbers
 from agentcli.agent.subagents.run import AgentRun
 from agentcli.agent.subagents.setup import AgentGroup, AgentOrder, AgentSetup, AgentWorktree, ParentLink
 from agentcli.agent.subagents.specs import BUILTIN, DEEPEST, AgentSpec
@@ -81,7 +82,7 @@ class Agents:
         self._depth = link.depth if link is not None else 0
         self._parent = link.agent if link is not None else ""
         most = host.setup.most if host.setup is not None else 1
-        self._group = link.group if link is not None else AgentGroup(most)
+        self._group = link.group if link is not None else AgentGroup(most, highest_numbers(host.messages()))
         self._foreground: dict[str, AgentRun] = {}
         self._background: dict[str, _Background] = {}
         self._events: deque[ev.Event] = deque()
@@ -221,7 +222,8 @@ class Agents:
         )
         shown = {"kind": "text", "background": True}
         structured = {"status": "running", "agentId": run.id}
-        return Output(text, summary=f"{run.id} in the background", display=shown, structured=structured)
+        data = {AGENT: run.id, BACKGROUND: True}
+        return Output(text, summary=f"{run.id} in the background", display=shown, structured=structured, data=data)
 
     async def _work(self, one: _Background) -> None:
         async def put(event: ev.Event) -> None:

@@ -6,6 +6,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from agentcli.agent.ports import EmitEvent
+from agentcli.agent.subagents.earlier import AGENT
 from agentcli.agent.subagents.setup import AgentWorktree, ChildEngine
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
@@ -196,6 +197,7 @@ class AgentRun:
             self.text,
             is_error=self.status != "completed",
             summary=self.summary,
+            data={AGENT: self.id},
             structured={
                 "status": self.status,
                 "agentId": self.id,
