@@ -19,8 +19,8 @@ from agentcli.agent.prompt_queue import PromptQueue
 from agentcli.agent.questions import Questions, UserQuestion
 from agentcli.agent.shell_line import UserShell
 from agentcli.agent.subagents.agents import AgentHost, Agents
-from agentcli.agent.subagents.specs import TASK
 from agentcli.agent.subagents.earlier import lost_agents
+from agentcli.agent.subagents.specs import TASK
 from agentcli.agent.subagents.updates import AgentList, AgentReports
 from agentcli.agent.updates.attachments import Composite, UserNotes
 from agentcli.core import events as ev

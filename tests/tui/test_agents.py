@@ -108,6 +108,14 @@ def test_what_an_agent_does_and_took_is_counted() -> None:
     assert progress.report == "Three callers."
 
 
+def test_a_call_that_was_refused_is_not_what_an_agent_still_does() -> None:
+    session = running("explore-1")
+    session.show(ev.BlockStarted(message_id="m1", index=0, kind="tool_use", name="Bash", agent="explore-1"))
+    assert session.progress().doing == "Writing the input of Bash"
+    session.show(ev.RequestStarted(model="m", turn=2, agent="explore-1"))
+    assert session.progress().doing == "Waiting for the model"
+
+
 def test_an_agent_inside_of_another_is_shown_there_and_counted_in_both() -> None:
     session = running("general-1")
     session.show(task_call("inner", agent="general-1"))
