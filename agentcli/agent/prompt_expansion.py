@@ -123,7 +123,7 @@ class PromptExpansion:
 
 def skill_text(skill: SkillFile, arguments: str) -> str:
     """A skill as the model gets it, with the folder of its further files."""
-    head = f"Base directory of this skill: {skill.folder}\nPaths in it are relative to that directory."
+    head = f"The skill {skill.name} is loaded. Its folder: {skill.folder}\nPaths in it are relative to that folder."
     # A bare text at the end would look like one of the instructions.
     given = arguments if not arguments or uses_arguments(skill.body) else f"Arguments: {arguments}"
     return f"{head}\n\n{fill_arguments(skill.body, given)}"

@@ -35,7 +35,8 @@ from agentcli.workspace.base import Workspace
 _IN_WORKTREE = (
     "You work in a git worktree of your own, made from the last commit: uncommitted changes of the project are not in "
     "it. Change files only there. A path in the task that is in another copy of the project means the same file in "
-    "your working directory. Leave your changes in the worktree; whoever gave you the task is told its branch."
+    "your working directory. Commit your changes at the end: the agent that gave you the task is told your branch and "
+    "may be unable to read your working directory. If you cannot commit, report the changes in full."
 )
 
 

@@ -211,7 +211,9 @@ def _agent_line(event: ev.AgentStarted | ev.AgentFinished) -> tuple[str, Level]:
     what = f"Agent {who} {event.status}: {plain_line(event.description, 80)}"
     if event.status == "failed":
         return f"{what} ({', '.join(parts)}). {plain_line(event.text, 200)}".rstrip(), "warning"
-    return f"{what} ({', '.join(parts)})", "info"
+    is_told = event.background and event.status == "completed"
+    next_step = ". The model gets its report with the next request." if is_told else ""
+    return f"{what} ({', '.join(parts)}){next_step}", "info"
 
 
 _HOOK_VERBS = {

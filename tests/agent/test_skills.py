@@ -161,7 +161,7 @@ async def test_rules_decide_about_single_skills(
     async with Assembled(project, [reply(call("Skill", skill="pdf")), "Done."], options=options) as a:
         await a.run()
         assert len(a.asked) == asked
-        assert ("Base directory" in a.results[0]) is loaded
+        assert ("The skill pdf is loaded. Its folder: " in a.results[0]) is loaded
         assert ("- pdf" in listings(a)[0]) is loaded, "what is denied is not offered"
 
 

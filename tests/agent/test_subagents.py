@@ -17,6 +17,7 @@ from agentcli.core.messages import Json
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.permissions.rules.rule import parse_rules
 from agentcli.tools.base import Output
+from agentcli.tools.shell.bashoutput import BashOutput
 from agentcli.tools.shell.killshell import KillShell
 from tests.support.fakes import Bench, FakeTool, kinds, only, result_of
 from tests.support.scripts import call, fails, fault, pause, reply
@@ -461,6 +462,19 @@ def test_agents_that_reach_the_budget_together_ask_once() -> None:
                     b.engine.answer(event.request_id, Answer("deny"))
             assert results(b) == ["Found."] * 3
         assert len(asked) == 1
+
+    run_virtual(main)
+
+
+def test_an_agent_has_no_output_to_read() -> None:
+    async def main() -> None:
+        b, _children = background_bench(
+            reply(call("BashOutput", bash_id="general-1")), "I wait.", worker(pause(100), "Late."), tools=[BashOutput()]
+        )
+        async with b.engine:
+            await b.run()
+            await b.run()
+            assert "general-1 is an agent, not a command. Its report comes in a later message" in results(b)[-1]
 
     run_virtual(main)
 

@@ -185,7 +185,9 @@ def test_a_background_agent_goes_on_after_its_call_and_the_submission() -> None:
     assert len(session.progress().items()) == 4
     session.show(agent_end("explore-1", "t-explore-1", background=True))
     assert session.activity.agents == 0
-    assert session.shown.of(NoticeItem)[-1].text.startswith("Agent explore-1 completed: Find the callers (2 turns")
+    notice = session.shown.of(NoticeItem)[-1].text
+    assert notice.startswith("Agent explore-1 completed: Find the callers (2 turns")
+    assert notice.endswith("The model gets its report with the next request.")
 
 
 def test_a_background_agent_that_starts_after_its_call_has_ended_takes_its_place_too() -> None:

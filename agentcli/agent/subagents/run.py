@@ -97,7 +97,7 @@ class AgentRun:
             self.kept = str(worktree.path)
             self.text += (
                 f"\n\n[Its changes are in the worktree {worktree.path}, branch {worktree.branch}. What it has not "
-                "committed is only in that folder.]"
+                "committed is only in that folder, not on the branch.]"
             )
 
     def stop(self) -> None:
