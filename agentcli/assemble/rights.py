@@ -15,7 +15,7 @@ from agentcli.assemble.definitions import SessionSkills
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.model import key_store
 from agentcli.assemble.plugins import may_have_plugins
-from agentcli.assemble.worktrees import current_worktree, moved_rule
+from agentcli.assemble.worktrees import current_worktree, moved_rule, project_worktrees_folder
 from agentcli.config.paths import own_parts, project_folder
 from agentcli.config.save import RuleKeeper
 from agentcli.config.settings import Layer
@@ -90,7 +90,8 @@ class RightsBuilder:
         policy = self.policy(registry)
         registry = registry.without(tool.name for tool in registry if policy.refuses_always(tool.name))
         notes = [folder for folder in policy.memory if folder.is_dir()]
-        readable = (*((results_dir,) if results_dir else ()), *results_elsewhere, *notes)
+        worktrees = project_worktrees_folder(self._env)
+        readable = (*((results_dir,) if results_dir else ()), *results_elsewhere, *notes, *worktrees)
         denied = self._denied_files(policy)
         skill_folders = skills.folders if skills is not None else tuple
         skill_roots = skills.roots() if skills is not None else ()

@@ -47,6 +47,13 @@ class ProjectWorktrees:
         return kept
 
 
+def project_worktrees_folder(env: Environment) -> tuple[Path, ...]:
+    """The folder of this project's worktrees, which the session may read: agents work there and report their changes.
+    Empty outside of a repository."""
+    root, state_dir = trust_root(env.cwd), env.paths.state_dir
+    return (worktrees_folder(state_dir, root),) if state_dir is not None and (root / ".git").exists() else ()
+
+
 def worktrees_folder(state_dir: Path, root: Path) -> Path:
     return Path(os.path.realpath(state_dir), "worktrees", project_key(root))
 
