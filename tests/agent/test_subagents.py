@@ -142,6 +142,20 @@ def test_nested_agents_end_at_the_second_level_and_never_wait_for_a_slot() -> No
     run_virtual(full)
 
 
+def test_a_stopped_agent_reports_its_last_calls_even_if_it_said_nothing() -> None:
+    async def main() -> None:
+        tools = [FakeTool("Peek"), FakeTool("Look", seconds=60)]
+        b, _children = agent_bench(reply(task()), worker(call("Peek"), call("Look")), tools=tools)
+        async with b.engine:
+            asyncio.get_running_loop().call_later(5, b.engine.abort)
+            await b.run()
+            [text] = results(b)
+            assert "It had reported nothing yet.\n\nIts last calls:\n- Peek" in text
+            assert "- Look" not in text
+
+    run_virtual(main)
+
+
 def test_an_interruption_ends_agents_at_once_and_keeps_what_they_found() -> None:
     async def main() -> None:
         look = FakeTool("Look", seconds=60)

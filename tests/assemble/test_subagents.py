@@ -11,7 +11,7 @@ import pytest
 from agentcli.commands.run import run_command
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
-from agentcli.core.permission import PermissionMode
+from agentcli.core.permission import Need, PermissionMode
 from agentcli.session.find import list_sessions
 from tests.support.assembled import Assembled
 from tests.support.fakes import only, result_of
@@ -228,6 +228,9 @@ async def test_an_agent_can_work_in_a_worktree_that_is_kept_if_it_has_changes(pr
         assert not read.exists()
         assert f"[Its changes are in the worktree {changed}, branch agentcli/" in run.results[0]
         assert run.results[1] == "Ended."
+        # The report refers to it, so the session may read it without a question.
+        policy, need = run.engine.permissions.policy, Need("read", str(changed / "b.txt"))
+        assert policy.decide("Read", {}, (need,), project, (project,)).behavior == "allow"
         # One question, about the write; the user's answer and the mode are the session's.
         assert [(one.agent, one.name) for one in run.asked] == [("general-1", "Write")]
         assert str(changed) in next(

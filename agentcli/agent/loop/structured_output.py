@@ -52,10 +52,6 @@ class RequireOutput(WrappedHooks):
             return verdict
         return PostToolVerdict(f"No output that fits the schema after {MAX_TRIES} tries.", verdict.context, "schema")
 
-    @property
-    def checks_prompts(self) -> bool:
-        return self._inner.checks_prompts
-
     async def before_prompt(self, text: str) -> PromptVerdict:
         self._tries.misses = 0
         return await self._inner.before_prompt(text)
