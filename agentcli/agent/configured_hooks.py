@@ -71,6 +71,10 @@ class ConfiguredHooks(Hooks):
         await self._inner.after_session(reason)
         await self._run(Occasion("SessionEnd", reason, {"reason": reason}, longest=END_SECONDS))
 
+    @property
+    def checks_prompts(self) -> bool:
+        return self.runner.has("UserPromptSubmit") or self._inner.checks_prompts
+
     async def before_prompt(self, text: str) -> PromptVerdict:
         own = await self._inner.before_prompt(text)
         if own.blocked is not None:
@@ -111,7 +115,7 @@ class ConfiguredHooks(Hooks):
         verdict = _pre_tool(answers)
         stronger = own if _STRENGTH.index(own.decision) > _STRENGTH.index(verdict.decision) else verdict
         updated = own.updated_input if verdict.updated_input is None else verdict.updated_input
-        context = (*own.context, *verdict.context)
+        context = (*own.context, *(f"A hook adds, before {call.name}: {text}" for text in verdict.context))
         return PreToolVerdict(stronger.decision, stronger.reason, updated, context, verdict.stop)
 
     async def before_question(self, call: ToolUseBlock, input: Json) -> QuestionVerdict:
@@ -121,7 +125,7 @@ class ConfiguredHooks(Hooks):
         answers = await self._run(_about_call("PermissionRequest", call, input))
         for answer in answers:
             if answer.decision == "deny":
-                return QuestionVerdict("deny", answer.reason, interrupt=answer.interrupt)
+                return QuestionVerdict("deny", _denial(answer.reason), interrupt=answer.interrupt)
         for answer in answers:
             if answer.decision == "allow":
                 return QuestionVerdict("allow", answer.reason, answer.updated_input)
@@ -211,15 +215,21 @@ def _pre_tool(answers: Sequence[HookAnswer]) -> PreToolVerdict:
             reasons += [f"A hook could not decide: {answer.text}." for answer in answers if answer.failed]
         if reasons:
             reason = "\n".join(dict.fromkeys(filter(None, reasons)))
-            return PreToolVerdict(decision, reason, updated, contexts)
+            return PreToolVerdict(decision, _denial(reason) if decision == "deny" else reason, updated, contexts)
     return PreToolVerdict(updated_input=updated, context=contexts)
+
+
+def _denial(reason: str) -> str:
+    """For the model, which takes a bare reason for a message of the tool."""
+    return f"A hook denied this call: {reason}" if reason else ""
 
 
 def _post_tool(call: ToolUseBlock, own: PostToolVerdict, answers: Sequence[HookAnswer]) -> PostToolVerdict:
     objections = [f"A hook objects to the result of {call.name}: {reason}" for reason in _reasons(answers)]
     stop = next((answer.stop for answer in answers if answer.stop is not None), own.stop)
     by = own.by if own.stop is not None else "hook"
-    return PostToolVerdict(stop, (*own.context, *objections, *_contexts(answers)), by)
+    added = (f"A hook adds, after {call.name}: {text}" for text in _contexts(answers))
+    return PostToolVerdict(stop, (*own.context, *objections, *added), by)
 
 
 def _stop(answers: Sequence[HookAnswer]) -> StopVerdict:

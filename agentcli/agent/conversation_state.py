@@ -20,6 +20,7 @@ from agentcli.agent.prompt_queue import PromptQueue
 from agentcli.agent.questions import Questions, UserQuestion
 from agentcli.agent.shell_line import UserShell
 from agentcli.agent.subagents.agents import AgentHost, Agents
+from agentcli.agent.subagents.earlier import lost_agents
 from agentcli.agent.subagents.specs import TASK
 from agentcli.agent.subagents.updates import AgentList, AgentReports
 from agentcli.agent.updates.attachments import Composite, UserNotes
@@ -133,7 +134,9 @@ class ConversationState:
         if own.agents is None or own.registry.get(TASK) is None:
             return ()
         listed = AgentList(self.agents.defined, own.ids, own.view.messages)
-        return (listed, AgentReports(lambda: self.agents.background_runs, own.ids))
+        # A sub-agent may have a copy of its parent's log; the parent's agents are not its own.
+        lost = lost_agents(own.log) if own.link is None else ()
+        return (listed, AgentReports(lambda: self.agents.background_runs, own.ids, lost))
 
     def use_plugins(self) -> None:
         """Use the tools and hooks of plugins as they are now. Called between submissions."""

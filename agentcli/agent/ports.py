@@ -114,6 +114,11 @@ class Hooks:
         """A call that did not get to run: unknown, malformed, denied, crashed (PostToolUseFailure)."""
         return PostToolVerdict()
 
+    @property
+    def checks_prompts(self) -> bool:
+        """Whether a prompt must not be sent before `before_prompt` was asked about it."""
+        return type(self).before_prompt is not Hooks.before_prompt
+
     async def before_prompt(self, text: str) -> PromptVerdict:
         return PromptVerdict()
 

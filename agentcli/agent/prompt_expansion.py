@@ -19,7 +19,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import EXPANDED, TYPED, Json, Message, Origin, ToolUseBlock, user_message
 from agentcli.core.plaintext import plain_line
 from agentcli.core.tool_errors import unwrapped
-from agentcli.definitions.expansion import ShellPart, expand, fill_arguments
+from agentcli.definitions.expansion import ShellPart, expand, fill_arguments, uses_arguments
 from agentcli.definitions.files import CommandFile, SkillFile
 from agentcli.tools.base import ToolContext
 
@@ -123,5 +123,7 @@ class PromptExpansion:
 
 def skill_text(skill: SkillFile, arguments: str) -> str:
     """A skill as the model gets it, with the folder of its further files."""
-    head = f"Base directory of this skill: {skill.folder}\nPaths in it are relative to that directory."
-    return f"{head}\n\n{fill_arguments(skill.body, arguments)}"
+    head = f"The skill {skill.name} is loaded. Its folder: {skill.folder}\nPaths in it are relative to that folder."
+    # A bare text at the end would look like one of the instructions.
+    given = arguments if not arguments or uses_arguments(skill.body) else f"Arguments: {arguments}"
+    return f"{head}\n\n{fill_arguments(skill.body, given)}"

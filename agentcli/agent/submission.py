@@ -63,6 +63,8 @@ class Submission:
         """What hooks have for the model beside the prompt."""
         self._blocked: str | None = None
         """Why hooks blocked the prompt."""
+        self._unchecked = False
+        """Hooks have to check the prompt and have not answered."""
         self._prompt = task.prompt
         self._mentions = task.mentions
         """The text whose `@path` mentions are attached; None: the prompt's own."""
@@ -140,6 +142,8 @@ class Submission:
         if prompt is not None:
             own.extensions.workspace.begin(prompt.id)
             yield ev.MessageAppended(message=prompt)
+            if self._unchecked:
+                yield self._leave_out(prompt)
             if own.permissions.mode is PermissionMode.DEFAULT and (offer := own.offer()):
                 yield ev.NoticeRaised(text=offer, code="auto-mode")
         if self._task.command is None:
@@ -253,6 +257,7 @@ class Submission:
         begun = HookCall[tuple[str, ...]](state.hooks, lambda hooks: hooks.before_session(source), signal, ())
         asking = HookCall(state.hooks, lambda hooks: hooks.before_prompt(prompt.text), signal, PromptVerdict())
         texts: tuple[str, ...] = ()
+        self._unchecked = state.hooks.checks_prompts
         with suppress(Aborted):
             if state.session_hooks is not None:
                 task, state.session_hooks = state.session_hooks, None
@@ -265,8 +270,15 @@ class Submission:
             async with aclosing(asking.run()) as events:
                 async for event in events:
                     yield event
+            self._unchecked = False
         self._hook_texts = (*texts, *begun.verdict, *asking.verdict.context)
         self._blocked = asking.verdict.blocked
+
+    def _leave_out(self, prompt: Message) -> ev.RequestRepaired:
+        """Keep a prompt in the log, where the user sees it, and out of later requests: hooks might have blocked it."""
+        self._unchecked = False
+        self._own.view.repair("leave_out_unchecked", prompt.id)
+        return ev.RequestRepaired(repair="leave_out_unchecked", through=prompt.id, text=words.PROMPT_UNCHECKED)
 
     async def _refresh_definitions(self) -> None:
         own = self._own
@@ -403,6 +415,8 @@ class Submission:
         self._state.context.request_ended()
         if prompt is not None and self._blocked is None and not log.has(prompt.id):
             log.keep(ev.MessageAppended(message=prompt))
+        if prompt is not None and self._unchecked:
+            self._own.store.record(self._leave_out(prompt))
         last = log.messages[-1] if log.messages else None
         if last is None or not last.tool_uses:
             return

@@ -54,6 +54,10 @@ class WrappedHooks(Hooks):
     async def after_refused_tool(self, call: ToolUseBlock, text: str) -> PostToolVerdict:
         return await self._inner.after_refused_tool(call, text)
 
+    @property
+    def checks_prompts(self) -> bool:
+        return self._inner.checks_prompts
+
     async def before_prompt(self, text: str) -> PromptVerdict:
         return await self._inner.before_prompt(text)
 

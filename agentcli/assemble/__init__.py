@@ -13,6 +13,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from agentcli.agent.costs.account import totals_from
@@ -40,6 +41,7 @@ from agentcli.core.events import NoticeRaised
 from agentcli.core.launch import Launcher
 from agentcli.core.permission import PermissionMode
 from agentcli.core.plural import counted
+from agentcli.definitions.library import Library
 from agentcli.permissions.policy import Policy
 from agentcli.workspace.base import Workspace
 
@@ -66,19 +68,14 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
     options, parts = env.options, RightsBuilder(env)
     results_dir = session.store.results_dir()
     definitions = definitions_for(env)
-    rights = parts.build(results_dir, tuple(session.results_elsewhere), SessionSkills(definitions, session.log))
+    skill_tool = SessionSkills(definitions, session.log, session.front)
+    rights = parts.build(results_dir, tuple(session.results_elsewhere), skill_tool)
     plugins = plugins_for(env, rights.registry.names, parts.check_plugin_tools)
     models = ModelBuilder(env, plugins)
     profile = models.profile(session.last_model)
     bounds = models.bounds(profile)
     provider, key_source = models.provider()
-
-    def reread() -> Policy:
-        return RightsBuilder(Environment(replace(options, cwd=env.cwd))).policy(rights.registry)
-
-    permissions = LivePermissions(rights.policy, parts.rule_keeper(), reread=reread)
-    if options.interactive and (lost := lost_permissions_notice(session.history, permissions.mode)):
-        env.notices.append(NoticeRaised(text=lost, level="info", code="resumed_rights"))
+    permissions = _permissions(env, session, parts, rights)
     shells = resumed_shells(session.log, session.background)
     style = sessions.style(session, definitions)
     system = sessions.system(session, style)
@@ -90,15 +87,6 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
     )
     tool_context = replace(rights.context, cwd=_shell_folder(session, env), reaches=permissions.reaches, shells=shells)
     builder.recall(tool_context)
-
-    def reread_project() -> Hooks:
-        fresh = Environment(replace(options, cwd=env.cwd))
-        definitions.move(definition_places(fresh))
-        definitions.refresh()
-        hooks = _hooks(fresh)
-        builder.news.extend(notice.text for notice in fresh.notices if notice.code == "hooks")
-        return hooks
-
     subagents = SubagentBuilder(env, sessions, definitions)
     return subagents.session_engine(
         EngineSetup(
@@ -134,7 +122,7 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             output_style=style.name if style is not None else "",
             watches_definitions=options.interactive and env.settings.boolean("watchFiles"),
             session_source="resume" if session.log else "clear" if options.after_clear else "startup",
-            reread=reread_project,
+            reread=partial(_reread_project, env, definitions, builder.news),
             agents=subagents.setup(),
             plugins=plugins,
             late_system=sessions.late_system(session, style),
@@ -142,6 +130,31 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             pipeline=pipeline_for(env.settings, results_dir, extensions.collapser, plugins),
         )
     )
+
+
+def _permissions(env: Environment, session: OpenedSession, parts: RightsBuilder, rights: Rights) -> LivePermissions:
+    def reread() -> Policy:
+        return RightsBuilder(_environment_now(env)).policy(rights.registry)
+
+    permissions = LivePermissions(rights.policy, parts.rule_keeper(), reread=reread)
+    if env.options.interactive and (lost := lost_permissions_notice(session.history, permissions.mode)):
+        env.notices.append(NoticeRaised(text=lost, level="info", code="resumed_rights"))
+    return permissions
+
+
+def _reread_project(env: Environment, definitions: Library, news: list[str]) -> Hooks:
+    """Read settings and definitions again; returns the hooks as they are now."""
+    fresh = _environment_now(env)
+    definitions.move(definition_places(fresh))
+    definitions.refresh()
+    hooks = _hooks(fresh)
+    news.extend(notice.text for notice in fresh.notices if notice.code == "hooks")
+    return hooks
+
+
+def _environment_now(env: Environment) -> Environment:
+    """The same environment with the settings files as they are now."""
+    return Environment(replace(env.options, cwd=env.cwd))
 
 
 def _shell_folder(session: OpenedSession, env: Environment) -> Path:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Lock
 
 from agentcli.agent.live_permissions import LivePermissions
+from agentcli.agent.subagents.permissions import AgentPermissions
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.rights import RightsBuilder
 from agentcli.assemble.sessions import SessionBuilder
-from agentcli.assemble.worktrees import ProjectWorktrees
-from agentcli.core.permission import Decision, PermissionMode, SaveTo
+from agentcli.assemble.worktrees import ProjectWorktrees, moved_rule
 from agentcli.permissions.policy import Policy
+from agentcli.permissions.rules.rule import Rule
 
 _git = Lock()
 """Agents open and close worktrees at the same time, and git refuses to add two at once."""
@@ -29,12 +31,14 @@ class AgentPlace:
         try:
             self.env = Environment(replace(session.options, cwd=self._worktree.inside(session.cwd)))
             self.sessions = SessionBuilder(self.env)
-            rights = RightsBuilder(self.env).build(results_dir)
+            moved = partial(moved_rule, worktree=self._worktree, home=session.home)
+            # The user's local settings are not in the worktree, and its files have other names there.
+            rights = RightsBuilder(self.env, deny=map(moved, permissions.policy.deny)).build(results_dir)
         except BaseException:
             self._project.close(self._worktree)
             raise
         self.context = rights.context
-        self.permissions = PlacePermissions(permissions, rights.policy)
+        self.permissions = PlacePermissions(permissions, rights.policy, moved)
 
     @property
     def path(self) -> Path:
@@ -51,49 +55,27 @@ class AgentPlace:
             return self._project.close(self._worktree)
 
 
-class PlacePermissions(LivePermissions):
-    """The session's permissions, for work in another folder: mode and rules are shared, folders and sandbox are the
-    place's. What a user answers holds for the session."""
+class PlacePermissions(AgentPermissions):
+    """For work in another folder: folders and sandbox are the place's. A rule about a file of the project applies to
+    the copy of that file, too."""
 
-    def __init__(self, session: LivePermissions, place: Policy) -> None:
-        self._of_session = session
+    def __init__(self, session: LivePermissions, place: Policy, moved: Callable[[Rule], Rule]) -> None:
+        super().__init__(session)
         self._place = place
+        self._moved = moved
 
     @property
     def policy(self) -> Policy:  # type: ignore[override]
         shared, place = self._of_session.policy, self._place
+        deny = tuple(dict.fromkeys((*shared.deny, *map(self._moved, shared.deny), *place.deny)))
         return replace(
             place,
             mode=shared.mode,
             allow=(*shared.allow, *place.allow),
-            ask=(*shared.ask, *place.ask),
-            deny=(*shared.deny, *place.deny),
+            ask=tuple(dict.fromkeys((*shared.ask, *map(self._moved, shared.ask), *place.ask))),
+            deny=deny,
             # The running sandbox does not hide what a new rule denies.
             hidden_from_commands=place.hidden_from_commands
-            if {rule.text for rule in shared.deny} <= {rule.text for rule in place.deny}
+            if {self._moved(rule) for rule in shared.deny} <= set(place.deny)
             else Policy().hidden_from_commands,
         )
-
-    def set_mode(self, mode: PermissionMode) -> None:
-        self._of_session.set_mode(mode)
-
-    def leave_plan(self) -> PermissionMode:
-        return self._of_session.leave_plan()
-
-    def learn(self, rules: Sequence[str], save_to: SaveTo) -> str:
-        return self._of_session.learn(rules, save_to)
-
-    def lend(self, texts: Sequence[str], source: str) -> list[str]:
-        return self._of_session.lend(texts, source)
-
-    def take_back(self, *, but_from: str = "") -> None:
-        self._of_session.take_back(but_from=but_from)
-
-    def refresh(self) -> bool:
-        return self._of_session.refresh()
-
-    def take_notice(self) -> str | None:
-        return self._of_session.take_notice()
-
-    def _counted(self, decision: Decision) -> Decision:
-        return self._of_session._counted(decision)

@@ -88,12 +88,14 @@ class AttachmentsBuilder:
         )
         return Composite(*(part for part in parts if part is not None))
 
-    def agent_attachments(self, permissions: LivePermissions) -> Composite:
-        """Those of a sub-agent: nobody answers it, and background commands report to the session."""
+    def agent_attachments(self, permissions: LivePermissions, skills: Library | None) -> Composite:
+        """Those of a sub-agent: nobody answers it, and background commands report to the session. `skills`: None if it
+        cannot load any."""
         ids, shown = self._env.options.ids, self._session.view.messages
         parts: tuple[Attachments | None, ...] = (
             self.changed,
             self._instructing,
+            None if skills is None else SkillListing(skills, permissions, ids, shown, has_tool=True, refreshes=False),
             PlanModeNotice(lambda: permissions.mode, ids, shown, can_ask=False),
             TaskListReminder(ids, shown),
         )

@@ -6,12 +6,14 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from agentcli.agent.cache.fingerprint import Front
 from agentcli.agent.updates.skills import had_skill_tool
 from agentcli.assemble.environment import Environment
 from agentcli.config.trust import trust_root
 from agentcli.core.messages import Message
 from agentcli.definitions.folders import DefinitionPlaces
 from agentcli.definitions.library import Library
+from agentcli.tools.skill import NAME as SKILL
 
 
 def definitions_for(env: Environment) -> Library:
@@ -22,14 +24,16 @@ def definitions_for(env: Environment) -> Library:
 class SessionSkills:
     """What a session needs to know about skills when it is put together."""
 
-    def __init__(self, library: Library, log: Sequence[Message]) -> None:
-        """`log`: of a resumed session, which keeps the tools it began with."""
+    def __init__(self, library: Library, log: Sequence[Message], front: Front | None = None) -> None:
+        """`log`, `front`: of a resumed session, which keeps the tools it began with."""
         self.library = library
         self._known: tuple[int, tuple[Path, ...]] = (-1, ())
         if any(folder.path.is_dir() for folder in library.places.folders("skills")):
             library.refresh()
         exist = any(skill.for_model for skill in library.skills.values())
-        self.has_tool = had_skill_tool(log) if log else exist
+        # A session whose skills are all denied has the tool, but no list of them in its log.
+        sent = front is not None and any(name == SKILL for name, _digest in front.tools)
+        self.has_tool = sent or had_skill_tool(log) if log else exist
 
     def folders(self) -> tuple[Path, ...]:
         """Where the files of skills really are. One of the project that leads out of it is not among them."""

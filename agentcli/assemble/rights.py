@@ -15,6 +15,7 @@ from agentcli.assemble.definitions import SessionSkills
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.model import key_store
 from agentcli.assemble.plugins import may_have_plugins
+from agentcli.assemble.worktrees import current_worktree, moved_rule, project_worktrees_folder
 from agentcli.config.paths import own_parts, project_folder
 from agentcli.config.save import RuleKeeper
 from agentcli.config.settings import Layer
@@ -32,6 +33,7 @@ from agentcli.tools.registry import BUILTIN_NAMES, Registry, builtin_tools
 from agentcli.tools.shell.environment import PassedVariables, child_environment
 from agentcli.tools.skill import NAME as SKILL
 from agentcli.tools.skill import Skill
+from agentcli.workspace.worktrees import Worktree
 
 if TYPE_CHECKING:
     from agentcli.permissions.denied_files import DeniedFiles
@@ -66,8 +68,10 @@ class Rights:
 
 
 class RightsBuilder:
-    def __init__(self, env: Environment) -> None:
+    def __init__(self, env: Environment, deny: Iterable[Rule] = ()) -> None:
+        """`deny`: rules beside those of the settings."""
         self._env = env
+        self._deny = tuple(deny)
         self._uncertain = env.settings.rights_uncertain
         """A settings file that may contain deny rules could not be read: every tool needs approval."""
         self._installation = installation_paths(env.working_dirs, env.home)
@@ -86,7 +90,8 @@ class RightsBuilder:
         policy = self.policy(registry)
         registry = registry.without(tool.name for tool in registry if policy.refuses_always(tool.name))
         notes = [folder for folder in policy.memory if folder.is_dir()]
-        readable = (*((results_dir,) if results_dir else ()), *results_elsewhere, *notes)
+        worktrees = project_worktrees_folder(self._env)
+        readable = (*((results_dir,) if results_dir else ()), *results_elsewhere, *notes, *worktrees)
         denied = self._denied_files(policy)
         skill_folders = skills.folders if skills is not None else tuple
         skill_roots = skills.roots() if skills is not None else ()
@@ -149,7 +154,15 @@ class RightsBuilder:
             mode=mode,
             allow=(*parse_rules(options.allowed_tools, "--allowedTools", "flags"), *self._rules("allow")),
             ask=self._rules("ask"),
-            deny=(*parse_rules(options.disallowed_tools, "--disallowedTools", "flags"), *self._rules("deny")),
+            deny=tuple(
+                dict.fromkeys(
+                    (
+                        *parse_rules(options.disallowed_tools, "--disallowedTools", "flags"),
+                        *self._rules("deny"),
+                        *self._deny,
+                    )
+                )
+            ),
             home=self._env.home,
             search_path=self._env.environ.get("PATH", ""),
             temp=self._temp_root() if self._sandbox_mode() != "off" or self._env.environ.get("TMPDIR") else None,
@@ -310,7 +323,20 @@ class RightsBuilder:
                 except UsageError as error:
                     self._env.warn(str(error), "settings")
                     self._uncertain = self._uncertain or behavior != "allow"
+        if behavior != "allow" and (worktree := current_worktree(self._env)) is not None:
+            rules += self._repository_rules(behavior, worktree)
         return tuple(rules)
+
+    def _repository_rules(self, behavior: str, worktree: Worktree) -> list[Rule]:
+        """What the user's local settings deny or ask. They are not committed, so that a worktree does not have them."""
+        there = worktree.repository / self._env.cwd.relative_to(worktree.path)
+        folder = there if there.is_dir() else worktree.repository
+        if not folder.is_dir():
+            return []
+        original = RightsBuilder(Environment(replace(self._env.options, cwd=folder)))
+        rules = [rule for rule in original._rules(behavior) if rule.scope == "local"]
+        self._uncertain = self._uncertain or original._uncertain
+        return [moved_rule(rule, worktree, self._env.home) for rule in rules]
 
 
 def _hides_from(launcher: Launcher, denied: DeniedFiles | None, command: str) -> bool:

@@ -13,6 +13,7 @@ from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.ports import Attachments, Extensions
 from agentcli.agent.profile import Bounds, Profile
 from agentcli.agent.subagents.hooks import AgentHooks
+from agentcli.agent.subagents.permissions import AgentPermissions
 from agentcli.agent.subagents.setup import MOST_AGENTS, AgentOrder, AgentSetup, AgentWorktree
 from agentcli.agent.subagents.specs import SMALL_MODEL, AgentSpec, spec_of, tools_of
 from agentcli.agent.subagents.workspace import AgentWorkspace
@@ -28,7 +29,15 @@ from agentcli.definitions.library import Library
 from agentcli.providers.catalog import nearest_effort
 from agentcli.session.base import SessionContext, Store
 from agentcli.tools.files.read_cache import ReadCache
+from agentcli.tools.skill import NAME as SKILL
 from agentcli.workspace.base import Workspace
+
+_IN_WORKTREE = (
+    "You work in a git worktree of your own, made from the last commit: uncommitted changes of the project are not in "
+    "it. Change files only there. A path in the task that is in another copy of the project means the same file in "
+    "your working directory. Commit your changes at the end: the agent that gave you the task is told your branch and "
+    "may be unable to read your working directory. If you cannot commit, report the changes in full."
+)
 
 
 class SubagentBuilder:
@@ -64,20 +73,23 @@ class SubagentBuilder:
             env, sessions, permissions = place.env, place.sessions, place.permissions
             context = replace(place.context, shells=context.shells, reaches=permissions.reaches)
             workspace = Workspace("Changes in a worktree are undone with git.")
+        permissions = AgentPermissions(permissions)
         session = self._opened(parent, order)
         # What a copy of the conversation has to know is in it.
         builder = None if spec.shares_context else AttachmentsBuilder(env, session, context.hides, memory=False)
         collapser = collapser_for(env.settings, session.view)
+        registry = tools_of(spec, order.registry, order.link.depth)
+        skills = self._definitions if registry.get(SKILL) is not None else None
         extensions = Extensions(
             hooks=AgentHooks(order.link.hooks(), order.link.agent, spec.name),
             collapser=collapser,
-            attachments=Attachments() if builder is None else builder.agent_attachments(permissions),
+            attachments=Attachments() if builder is None else builder.agent_attachments(permissions, skills),
             workspace=workspace,
         )
         return Engine(
             EngineSetup(
                 provider=parent.provider,
-                registry=tools_of(spec, order.registry, order.link.depth),
+                registry=registry,
                 store=session.store,
                 permissions=permissions,
                 profile=self._profile(parent, order, sessions),
@@ -145,5 +157,6 @@ class SubagentBuilder:
             effort, _change = nearest_effort(catalog.get(model), effort)
         if order.spec.shares_context:
             return replace(profile, model=model, effort=effort, raw_events=False)
-        system = system_parts(order.spec.system, None, sessions.context(memory=False))
+        own = order.spec.system if sessions is self._sessions else f"{order.spec.system}\n\n{_IN_WORKTREE}"
+        system = system_parts(own, None, sessions.context(memory=False))
         return replace(profile, model=model, effort=effort, system=system, task_budget=None, raw_events=False)

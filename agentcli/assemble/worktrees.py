@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
 
 from agentcli.assemble.environment import Environment
 from agentcli.config.trust import trust_root
 from agentcli.core.errors import UsageError
+from agentcli.permissions.rules.rule import READING_TOOLS, WRITING_TOOLS, Rule
 from agentcli.session.paths import project_key
-from agentcli.workspace.worktrees import Worktree, Worktrees
+from agentcli.workspace.worktrees import Worktree, Worktrees, recorded_worktree
 
 
 class ProjectWorktrees:
@@ -45,5 +47,32 @@ class ProjectWorktrees:
         return kept
 
 
+def project_worktrees_folder(env: Environment) -> tuple[Path, ...]:
+    """The folder of this project's worktrees, which the session may read: agents work there and report their changes.
+    Empty outside of a repository."""
+    root, state_dir = trust_root(env.cwd), env.paths.state_dir
+    return (worktrees_folder(state_dir, root),) if state_dir is not None and (root / ".git").exists() else ()
+
+
 def worktrees_folder(state_dir: Path, root: Path) -> Path:
     return Path(os.path.realpath(state_dir), "worktrees", project_key(root))
+
+
+def current_worktree(env: Environment) -> Worktree | None:
+    """The worktree of agentcli that an environment is in; None outside of one."""
+    root, state_dir = trust_root(env.cwd), env.paths.state_dir
+    if state_dir is None or root.parent.parent != Path(os.path.realpath(state_dir), "worktrees"):
+        return None
+    return recorded_worktree(root)
+
+
+def moved_rule(rule: Rule, worktree: Worktree, home: Path | None) -> Rule:
+    """The same rule for the files of the worktree; a rule that is not about the repository's files stays as it is."""
+    root, spec = rule.root, rule.spec
+    if root is not None and root.is_relative_to(worktree.repository):
+        root = worktree.path / root.relative_to(worktree.repository)
+    if spec is not None and rule.tool in READING_TOOLS | WRITING_TOOLS:
+        absolute = f"/{home}{spec[1:]}" if spec.startswith("~/") and home is not None else spec
+        if absolute.startswith(f"/{worktree.repository}/"):
+            spec = f"/{worktree.path}{absolute.removeprefix(f'/{worktree.repository}')}"
+    return replace(rule, root=root, spec=spec)

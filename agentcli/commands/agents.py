@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 
 from agentcli.agent.engine import Engine
 from agentcli.agent.subagents.run import AgentRun
-from agentcli.agent.subagents.specs import AgentSpec
+from agentcli.agent.subagents.specs import SMALL_MODEL, AgentSpec
 from agentcli.commands.base import Manual, say
 from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
@@ -32,11 +32,14 @@ async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
     yield say("\n\n".join(parts))
 
 
+_MODELS = {"": "your model", "inherit": "your model", SMALL_MODEL: "small model"}
+
+
 def _lines(spec: AgentSpec) -> list[str]:
     tools = "all tools" if spec.tools is None else ", ".join(spec.tools)
     if spec.disallowed_tools:
         tools += f" without {', '.join(spec.disallowed_tools)}"
-    facts = [spec.source, tools, f"model {spec.model or 'inherit'}"]
+    facts = [spec.source, tools, _MODELS.get(spec.model, f"model {spec.model}")]
     if spec.read_only:
         facts.append("read-only")
     if spec.max_turns is not None:

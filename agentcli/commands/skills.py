@@ -52,8 +52,13 @@ def _lines(skills: Sequence[SkillFile], uses: dict[str, int]) -> list[str]:
 def _facts(skill: SkillFile, uses: dict[str, int]) -> str:
     ago = uses.get(skill.name)
     used = "not used" if ago is None else "used now" if ago == 0 else f"used {counted(ago, 'prompt')} ago"
-    facts = [skill.origin.scope, f"{token_count(int(text_tokens(skill.body)))} tokens", used]
+    facts = [skill.origin.scope, _size(skill), used]
     facts += [] if skill.for_model else ["only you start it"]
     facts += [] if skill.for_user else ["only the model starts it"]
     facts += ["its allowed-tools need trust"] if skill.allowed_tools and not skill.origin.approved else []
     return ", ".join(facts)
+
+
+def _size(skill: SkillFile) -> str:
+    tokens = int(text_tokens(skill.body))
+    return "1 token" if tokens == 1 else f"{token_count(tokens)} tokens"

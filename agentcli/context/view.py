@@ -30,6 +30,9 @@ from agentcli.core.messages import (
 
 IMAGE_LEFT_OUT = "[An image stood here. The API did not accept it.]"
 PROMPT_LEFT_OUT = "[A prompt stood here that the model declined to answer.]"
+PROMPT_NOT_SENT = "[A prompt stood here that was interrupted before it was sent.]"
+PROMPT_REPAIRS = ("leave_out_prompt", "leave_out_unchecked")
+"""Repairs of a single message: a prompt that the model declined, or that hooks had not checked."""
 
 Repair = Callable[[Message], Message]
 
@@ -156,7 +159,7 @@ class ContextView:
     def _repair_all(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         for kind, through in self._repairs:
             last = next((i for i, message in enumerate(messages) if message.id == through), -1)
-            first = last if kind == "leave_out_prompt" else 0
+            first = last if kind in PROMPT_REPAIRS else 0
             messages = tuple(
                 self._repair_one(kind, message) if first <= i <= last else message for i, message in enumerate(messages)
             )
@@ -202,9 +205,9 @@ def _flatten_tools(message: Message) -> Message:
     return _with(message, [shown(block) for block in message.content])
 
 
-def _leave_out_prompt(message: Message) -> Message:
+def _leave_out_prompt(message: Message, text: str = PROMPT_LEFT_OUT) -> Message:
     meta = {name: value for name, value in message.meta.items() if name != NUMBERS}
-    return replace(message, content=(TextBlock(PROMPT_LEFT_OUT),), meta=meta)
+    return replace(message, content=(TextBlock(text),), meta=meta)
 
 
 REPAIRS: Mapping[str, Repair] = {
@@ -212,4 +215,5 @@ REPAIRS: Mapping[str, Repair] = {
     "drop_images": _drop_images,
     "flatten_tools": _flatten_tools,
     "leave_out_prompt": _leave_out_prompt,
+    "leave_out_unchecked": lambda message: _leave_out_prompt(message, PROMPT_NOT_SENT),
 }

@@ -81,6 +81,11 @@ class Decision:
     """Whether a protected path is the reason, which another spelling of the command does not change."""
 
     @property
+    def needs_user(self) -> bool:
+        """Whether only the user may approve: a rule asks, or the path is protected. A hook's allow is not enough."""
+        return bool(self.rule) or self.protected
+
+    @property
     def details(self) -> tuple[str, ...]:
         return tuple(finding.line for finding in self.findings)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 
 from agentcli.core.frozen import frozen
 
@@ -42,19 +43,21 @@ def uses_arguments(body: str) -> bool:
 
 def fill_arguments(body: str, arguments: str) -> str:
     """A body without `!` commands, filled in."""
-    filled = _fill(body, arguments)
+    filled = _fill(body, arguments, split_arguments(arguments))
     return filled if uses_arguments(body) else _appended(filled, arguments)
 
 
 def expand(body: str, arguments: str) -> tuple[Part, ...]:
     """The body in parts: texts, and the commands to run, both filled in."""
     parts: list[Part] = []
-    end = 0
+    words = split_arguments(arguments)
+    end, line = 0, 1
     for found in _SHELL.finditer(body):
-        parts.append(_fill(body[end : found.start()], arguments))
-        parts.append(ShellPart(_fill(found.group(1), arguments).strip(), body.count("\n", 0, found.start()) + 1))
+        parts.append(_fill(body[end : found.start()], arguments, words))
+        line += body.count("\n", end, found.start())
+        parts.append(ShellPart(_fill(found.group(1), arguments, words).strip(), line))
         end = found.end()
-    parts.append(_fill(body[end:], arguments))
+    parts.append(_fill(body[end:], arguments, words))
     if not uses_arguments(body):
         parts[-1] = _appended(str(parts[-1]), arguments)
     return tuple(part for part in parts if part)
@@ -64,9 +67,7 @@ def _appended(text: str, arguments: str) -> str:
     return f"{text.rstrip()}\n\n{arguments}" if arguments else text
 
 
-def _fill(text: str, arguments: str) -> str:
-    words = split_arguments(arguments)
-
+def _fill(text: str, arguments: str, words: Sequence[str]) -> str:
     def value(found: re.Match[str]) -> str:
         if found.group(1):
             return found.group(0)[1:]

@@ -103,7 +103,7 @@ def parse_command(name: str, document: Document, origin: DefinitionOrigin) -> Co
         origin=origin,
         body=document.body,
         body_line=document.body_line,
-        argument_hint=plain_line(document.text("argument-hint"), 100),
+        argument_hint=_argument_hint(document),
         allowed_tools=_rules(document),
         model=document.text("model"),
         for_model=not document.flag("disable-model-invocation"),
@@ -121,10 +121,16 @@ def parse_skill(name: str, document: Document, origin: DefinitionOrigin) -> Skil
         body=document.body,
         allowed_tools=_rules(document),
         model=document.text("model"),
-        argument_hint=plain_line(document.text("argument-hint"), 100),
+        argument_hint=_argument_hint(document),
         for_model=not document.flag("disable-model-invocation"),
         for_user=document.flag("user-invocable", default=True),
     )
+
+
+def _argument_hint(document: Document) -> str:
+    """`[file]` is a hint with brackets, not a list of one."""
+    hint = document.fields.get("argument-hint", "")
+    return plain_line(hint if isinstance(hint, str) else f"[{', '.join(hint)}]", 100)
 
 
 def parse_agent(name: str, document: Document, origin: DefinitionOrigin) -> AgentFile:

@@ -17,7 +17,8 @@ Value = str | tuple[str, ...]
 _KEY = re.compile(r"([A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]+(.*)|[ \t]*)\Z")
 _BLOCK = re.compile(r"([|>])[+-]?\d?[+-]?\s*(?:#.*)?\Z")
 _ITEM = re.compile(r"\s*-(?:\s+(.*)|\s*)\Z")
-_COMMENT = re.compile(r"\s+#.*\Z")
+_COMMENT = re.compile(r"(?<!\s)\s+#.*\Z")
+"""Tried once per run of blanks: a long run must not take a time that grows with its square."""
 _ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "/": "/"}
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from agentcli.config.trust import content_digest
+from agentcli.config.trust import content_digest, trust_root
 from agentcli.core.bounded_read import Unread, read_bounded
 from agentcli.core.frozen import frozen
 from agentcli.definitions.files import (
@@ -66,6 +66,8 @@ class _Read:
 class Library:
     def __init__(self, places: DefinitionPlaces) -> None:
         self._places = places
+        self._root: Path | None = None
+        """The project's, once it is needed."""
         self._read: dict[str, _Read] = {}
         self.commands: Mapping[str, CommandFile] = {}
         self.skills: Mapping[str, SkillFile] = {}
@@ -87,7 +89,7 @@ class Library:
     def move(self, places: DefinitionPlaces) -> None:
         """Use other folders from the next `refresh` on, e.g. after the user has trusted the project."""
         with self._refreshing:
-            self._places = places
+            self._places, self._root = places, None
             self._read = {}
             self.loaded = False
 
@@ -143,13 +145,16 @@ class Library:
                 return f"{folder.label}/{'/'.join(parts)}.md"
         return ""
 
-    def watched_folders(self) -> tuple[Path, ...]:
-        """The folders in which a change can add, change or remove a definition."""
-        return tuple(folder.path for kind in KINDS for folder in self._places.folders(kind))
+    def _is_inside(self, path: str) -> bool:
+        self._root = self._root or trust_root(self._places.cwd)
+        return Path(os.path.realpath(path)).is_relative_to(self._root)
 
     def _one(self, kind: Kind, folder: DefinitionFolder, path: str, stamp: _Stamp) -> _Read:
         below = path.removeprefix(f"{folder.path}/")
         label = f"{folder.label}/{below}"
+        if folder.scope == "project" and not self._is_inside(path):
+            problem = DefinitionProblem(label, 1, "Not read: it is a link to a file outside the project.")
+            return _Read(stamp, None, (problem,))
         data = read_bounded(path, LARGEST_FILE)
         if isinstance(data, Unread):
             return _Read(stamp, None, (DefinitionProblem(label, 1, f"Not read: {data.reason.value}."),))

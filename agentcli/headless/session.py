@@ -62,8 +62,9 @@ class HeadlessSession:
     ) -> None:
         """Run one prompt. Raises `OutputLost`, which ends the submission too. `mentions` as for `Engine.submit`;
         `verbatim`: the prompt is not parsed as a command; `is_last`: background commands end with it, before its result
-        is shown."""
+        is shown, and agents never work in the background."""
         self.submitting, self.result = True, None
+        self._engine.agents.can_outlive_prompt = not is_last
         try:
             command = None if verbatim else await self._command(prompt, mentions)
             named = "" if verbatim else mentions

@@ -13,6 +13,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 from agentcli.core.aio import wait_uncancelled
@@ -31,10 +32,9 @@ _DRAIN_SECONDS = 0.2
 async def run_command(command: str, data: bytes, cwd: Path, environ: Mapping[str, str], seconds: float) -> HookOutput:
     """Never raises but for cancellation, which kills the process group at once."""
     try:
-        stdin = _input(data)
+        stdin, stdout, stderr = _streams(data)
     except OSError as error:
         return HookOutput("crashed", None, detail=f"it did not start: {error}")
-    stdout, stderr = _Collected(), _Collected()
     try:
         process = await start_program_async(
             shell_command(command),
@@ -120,6 +120,20 @@ class _Collected:
                 self._loop.remove_reader(self._reading)
                 if not self.done.done():
                     self.done.set_result(None)
+
+
+def _streams(data: bytes) -> tuple[int, _Collected, _Collected]:
+    """Standard input, output and error of a command. Raises OSError, and nothing is left open then."""
+    with ExitStack() as opened:
+        stdin = _input(data)
+        opened.callback(os.close, stdin)
+        collected = []
+        for _stream in range(2):
+            collected.append(one := _Collected())
+            opened.callback(one.close)
+            opened.callback(one.close_writing)
+        opened.pop_all()
+    return stdin, collected[0], collected[1]
 
 
 def _input(data: bytes) -> int:

@@ -36,7 +36,8 @@ def message_line(message: Message) -> str:
     first = plain_line(plain_text(message.text), 160)
     match message.origin:
         case Origin.HOOK:
-            return f"A hook sent to the model: {first}"
+            is_named = first.startswith(("A hook ", "A stop hook "))
+            return f"Sent to the model: {first}" if is_named else f"A hook sent to the model: {first}"
         case Origin.RECOVERY:
             return f"The model was asked to continue: {first}"
     if isinstance(file := message.meta.get(ATTACHED), dict):
@@ -210,7 +211,9 @@ def _agent_line(event: ev.AgentStarted | ev.AgentFinished) -> tuple[str, Level]:
     what = f"Agent {who} {event.status}: {plain_line(event.description, 80)}"
     if event.status == "failed":
         return f"{what} ({', '.join(parts)}). {plain_line(event.text, 200)}".rstrip(), "warning"
-    return f"{what} ({', '.join(parts)})", "info"
+    is_told = event.background and event.status == "completed"
+    next_step = ". The model gets its report with the next request." if is_told else ""
+    return f"{what} ({', '.join(parts)}){next_step}", "info"
 
 
 _HOOK_VERBS = {

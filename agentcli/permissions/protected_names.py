@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import re
 
-FIXED_FOLDERS: tuple[str, ...] = (".agentcli", ".claude", ".vscode", ".idea", ".husky")
+FIXED_FOLDERS: tuple[str, ...] = (".agentcli", ".claude", ".agents", ".vscode", ".idea", ".husky")
 """Besides `.git`, of which the sandbox knows the parts."""
 FIXED_FILES: tuple[str, ...] = (".mcp.json", ".envrc")
 

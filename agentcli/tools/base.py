@@ -57,6 +57,8 @@ class AgentTask:
     background: bool = False
     worktree: bool = False
     """Work in a git worktree of its own."""
+    is_planned: bool = False
+    """Plan mode is on."""
 
 
 class AgentStarter(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
-from agentcli.core.permission import Need
+from agentcli.core.permission import Need, PermissionMode
 from agentcli.core.plaintext import plain_line
 from agentcli.tools.base import AgentTask, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, failure, object_schema
@@ -63,7 +63,8 @@ def _task(input: Json, context: ToolContext) -> AgentTask:
         agent=_agent(input),
         description=plain_line(str(input.get("description", "")), 200),
         prompt=str(input.get("prompt", "")),
-        model=str(input.get("model") or ""),
+        model=plain_line(str(input.get("model") or ""), 200),
         background=bool(input.get("run_in_background")),
         worktree=input.get("isolation") == "worktree",
+        is_planned=context.mode is PermissionMode.PLAN,
     )

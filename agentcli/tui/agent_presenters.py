@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from agentcli.core import events as ev
 from agentcli.core.messages import Origin
 from agentcli.core.plaintext import plain_line
-from agentcli.tui.agent_progress import STARTING, AgentItem, AgentProgress
+from agentcli.tui.agent_progress import STARTING, WRITING_INPUT, AgentItem, AgentProgress
 from agentcli.tui.model import Operation, Replace
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ _BETWEEN = ("", "Working", "Waiting for the model")
 def _doing(event: ev.Event, activity: str, before: str) -> str:
     if isinstance(event, ev.PermissionRequested):
         return plain_line(event.title, 200)
-    return before if activity in _BETWEEN and before != STARTING else activity or before
+    is_over = before == STARTING or before.startswith(WRITING_INPUT)
+    return before if activity in _BETWEEN and not is_over else activity or before
 
 
 @dataclass(slots=True)

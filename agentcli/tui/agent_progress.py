@@ -25,6 +25,9 @@ LONGEST_TEXT = 16_000
 STARTING = "Starting"
 """What an agent does before its first request."""
 
+WRITING_INPUT = "Writing the input of"
+"""While a call streams; the call may be refused before it starts."""
+
 AgentStatus = Literal["running", "waiting", "done", "failed", "stopped"]
 """waiting: for the user's answer."""
 _STATUS: dict[str, AgentStatus] = {"completed": "done", "failed": "failed", "stopped": "stopped"}

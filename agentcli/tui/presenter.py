@@ -26,7 +26,7 @@ from agentcli.core.plaintext import ControlStripper, plain_line, plain_text
 from agentcli.core.plural import counted
 from agentcli.interactive import wording
 from agentcli.tui.agent_presenters import AgentPresenters
-from agentcli.tui.agent_progress import AgentItem, AgentProgress
+from agentcli.tui.agent_progress import WRITING_INPUT, AgentItem, AgentProgress
 from agentcli.tui.answer_pieces import AnswerPieces
 from agentcli.tui.model import (
     Activity,
@@ -263,7 +263,7 @@ class Presenter:
         item = ToolItem(id=self._of(event.message_id, event.index), name=title, title=title, status="writing")
         self._spelling[event.message_id, event.index] = item
         self._belongs(event.message_id, item.id)
-        self._phase("writing", f"Writing the input of {title}")
+        self._phase("writing", f"{WRITING_INPUT} {title}")
         return [Add(item)]
 
     @_show.register

@@ -79,14 +79,17 @@ def key_of(character: str) -> str:
 
 
 def is_closing(pump: MessagePump) -> bool:
+    """Whether callbacks that wait in its queue will not be called."""
     return pump._closing or pump._closed
 
 
 def driver_of(app: App[Any]) -> Driver | None:
+    """The driver, to write to the terminal; None before the start."""
     return app._driver
 
 
 def end_with(app: App[Any], error: Exception) -> None:
+    """End the app because of an error outside of its handlers."""
     app._handle_exception(error)
 
 
@@ -97,11 +100,13 @@ def repaint(app: App[Any]) -> None:
 
 
 def paint_now(screen: Screen[Any], widgets: Iterable[Widget]) -> None:
+    """Paint these widgets without waiting until they are idle."""
     screen._dirty_widgets |= set(widgets)
     screen._on_timer_update()
 
 
 def use_compositor(screen: Screen[Any], compositor: Compositor) -> None:
+    """Replace the compositor before the first layout."""
     screen._compositor = compositor
 
 

@@ -126,14 +126,8 @@ class Worktrees:
         return worktree
 
     def _existing(self, name: str) -> Worktree | None:
-        try:
-            record = parse_json(read_bounded(self._record(name), 10_000) or b"{}")
-            start, repository = record["start"], record["repository"]
-        except (ValueError, KeyError, TypeError):
-            return None
-        path = self._folder / name
-        is_there = (path / ".git").is_file() and repository == str(self._repository) and isinstance(start, str)
-        return Worktree(name, path, self._repository, start) if is_there else None
+        found = recorded_worktree(self._folder / name)
+        return found if found is not None and found.repository == self._repository else None
 
     def _is_unchanged(self, worktree: Worktree) -> bool:
         head = self._run("rev-parse", "HEAD", folder=worktree.path)
@@ -193,3 +187,14 @@ class Worktrees:
             )
         except OSError as error:
             raise AgentError(f"git did not work: {error.strerror or error}.") from error
+
+
+def recorded_worktree(path: Path) -> Worktree | None:
+    """The worktree in a folder, by the record beside it; None if there is none."""
+    try:
+        record = parse_json(read_bounded(path.parent / f"{path.name}.json", 10_000) or b"{}")
+        start, repository = record["start"], record["repository"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    is_there = (path / ".git").is_file() and isinstance(start, str) and isinstance(repository, str)
+    return Worktree(path.name, path, Path(repository), start) if is_there else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def test_a_denied_call_does_not_run_and_the_model_gets_the_reason() -> None:
         async with b.engine:
             events = await b.run()
         assert tool.runs == []
-        assert "Not today." in results(b)[0]
+        assert "A hook denied this call: Not today." in results(b)[0]
         ended = only(events, ev.HookFinished)
         assert [(event.outcome, event.text, event.source) for event in ended] == [("denied", "Not today.", "test.json")]
         assert only(events, ev.HookStarted)[0].hook_id == ended[0].hook_id
@@ -133,7 +134,7 @@ def test_contexts_follow_the_order_of_the_configuration_not_of_the_ends() -> Non
             began = asyncio.get_running_loop().time()
             await b.run()
             assert asyncio.get_running_loop().time() - began < 6, "in parallel"
-        assert hook_texts(b) == ["firstsecond"]
+        assert hook_texts(b) == ["A hook adds, after Look: firstA hook adds, after Look: second"]
 
     run(main)
 
@@ -571,5 +572,31 @@ def test_a_message_for_the_user_is_a_notice() -> None:
         notice = only(events, ev.NoticeRaised)[0]
         assert notice.text.endswith(": Careful.")
         assert notice.code == "hook"
+
+    run(main)
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_prompt_that_hooks_had_not_checked_yet_is_not_sent_later(leaves: bool) -> None:
+    async def main() -> None:
+        async def judge(data: Json) -> Json | None:
+            await asyncio.sleep(5 if "secret" in data["prompt"] else 0)
+            return None
+
+        hook = HookRule("UserPromptSubmit", "", judge)
+        b = with_hooks("Fine.", rules=(hook,))
+        seen: list[ev.Event] = []
+        async with b.engine:
+            async with aclosing(b.engine.submit("the secret is 42")) as events:
+                async for event in events:
+                    seen.append(event)
+                    if isinstance(event, ev.HookStarted) and leaves:
+                        break
+                    if isinstance(event, ev.HookStarted):
+                        b.engine.abort()
+            assert leaves or "Send it again" in only(seen, ev.RequestRepaired)[0].text
+            await b.run("hello")
+            assert "secret" not in str(b.requests)
+            assert "secret" in str(b.engine.messages)
 
     run(main)

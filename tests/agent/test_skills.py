@@ -53,6 +53,13 @@ async def test_without_skills_there_is_no_tool_and_no_text(project: Path, home_s
         assert "kills" not in str(a.requests[0]["messages"])
 
 
+async def test_arguments_that_a_skill_has_no_place_for_are_named(project: Path, home_skills: Path) -> None:
+    skill(home_skills, "release", body="Tag it.")
+    async with Assembled(project, [reply(call("Skill", skill="release", args="1.2")), "Done."]) as a:
+        await a.run()
+        assert a.results[0].endswith("Tag it.\n\nArguments: 1.2")
+
+
 async def test_skills_are_listed_once_and_loaded_with_their_folder(project: Path, home_skills: Path) -> None:
     path = skill(home_skills, "pdf")
     (path.parent / "more.md").write_text("further help")
@@ -154,7 +161,7 @@ async def test_rules_decide_about_single_skills(
     async with Assembled(project, [reply(call("Skill", skill="pdf")), "Done."], options=options) as a:
         await a.run()
         assert len(a.asked) == asked
-        assert ("Base directory" in a.results[0]) is loaded
+        assert ("The skill pdf is loaded. Its folder: " in a.results[0]) is loaded
         assert ("- pdf" in listings(a)[0]) is loaded, "what is denied is not offered"
 
 
@@ -227,3 +234,28 @@ async def test_loaded_skills_survive_a_compaction(project: Path, home_skills: Pa
             sent = str(a.requests[-1]["messages"])
             assert sent.count("The secret step.") == 1
             assert "- pdf: Use for pdf" in sent, "the list is told again"
+
+
+async def test_a_session_whose_skills_are_denied_keeps_its_tools_when_it_is_resumed(project: Path) -> None:
+    skill(project / ".claude/skills", "one")
+    denied = {"disallowed_tools": ("Skill(One)",)}
+    async with Assembled(project, ["Hello."], options=denied) as a:
+        await a.run()
+        assert not listings(a)
+        (first,) = a.requests
+    async with Assembled(project, ["Again."], options={**denied, "resume": a.engine.session_id}) as a:
+        await a.run()
+        assert a.requests[0]["tools"] == first["tools"]
+
+
+async def test_a_skill_of_the_project_that_leads_out_of_it_is_not_read(project: Path) -> None:
+    skill(project / ".agents/skills", "one")
+    private = skill(project.parent / "elsewhere", "private", body="PRIVATE")
+    async with Assembled(project, ["Hello.", reply(call("Skill", skill="private")), "Done."]) as a:
+        await a.run()
+        (project / ".agents/skills/two").mkdir()
+        (project / ".agents/skills/two/SKILL.md").symlink_to(private)
+        (project / ".agents/skills/three").symlink_to(private.parent)
+        await a.run()
+        assert "PRIVATE" not in str(a.requests)
+        assert sum("link to a file outside the project" in notice for notice in a.notices) == 2

@@ -17,6 +17,7 @@ from agentcli.core.messages import Json
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.permissions.rules.rule import parse_rules
 from agentcli.tools.base import Output
+from agentcli.tools.shell.bashoutput import BashOutput
 from agentcli.tools.shell.killshell import KillShell
 from tests.support.fakes import Bench, FakeTool, kinds, only, result_of
 from tests.support.scripts import call, fails, fault, pause, reply
@@ -139,6 +140,20 @@ def test_nested_agents_end_at_the_second_level_and_never_wait_for_a_slot() -> No
 
     run_virtual(main)
     run_virtual(full)
+
+
+def test_a_stopped_agent_reports_its_last_calls_even_if_it_said_nothing() -> None:
+    async def main() -> None:
+        tools = [FakeTool("Peek"), FakeTool("Look", seconds=60)]
+        b, _children = agent_bench(reply(task()), worker(call("Peek"), call("Look")), tools=tools)
+        async with b.engine:
+            asyncio.get_running_loop().call_later(5, b.engine.abort)
+            await b.run()
+            [text] = results(b)
+            assert "It had reported nothing yet.\n\nIts last calls:\n- Peek" in text
+            assert "- Look" not in text
+
+    run_virtual(main)
 
 
 def test_an_interruption_ends_agents_at_once_and_keeps_what_they_found() -> None:
@@ -461,6 +476,19 @@ def test_agents_that_reach_the_budget_together_ask_once() -> None:
                     b.engine.answer(event.request_id, Answer("deny"))
             assert results(b) == ["Found."] * 3
         assert len(asked) == 1
+
+    run_virtual(main)
+
+
+def test_an_agent_has_no_output_to_read() -> None:
+    async def main() -> None:
+        b, _children = background_bench(
+            reply(call("BashOutput", bash_id="general-1")), "I wait.", worker(pause(100), "Late."), tools=[BashOutput()]
+        )
+        async with b.engine:
+            await b.run()
+            await b.run()
+            assert "general-1 is an agent, not a command. Its report comes in a later message" in results(b)[-1]
 
     run_virtual(main)
 

@@ -298,3 +298,15 @@ async def test_hooks_that_were_trusted_later_hold_for_sub_agents_too(project: Pa
     assert not (project / "made").exists()
     denied = [event for event in only(events, ev.HookFinished) if event.outcome == "denied"]
     assert [(event.text, bool(event.agent)) for event in denied] == [("Not in agents.", True)]
+
+
+@pytest.mark.parametrize("event", ["PreToolUse", "PermissionRequest"])
+async def test_a_hook_cannot_approve_a_protected_path(project: Path, event: str) -> None:
+    answer = {"permissionDecision": "allow", "decision": {"behavior": "allow"}}
+    printed = json.dumps({"hookSpecificOutput": answer})
+    write(project.parent / "home/.config/agentcli/settings.json", hooks(f"echo '{printed}'", event))
+    calls = [call("Write", file_path=name, content="{}") for name in ("a.json", ".claude/settings.json")]
+    async with Assembled(project, [reply(*calls), "Done."], options={"trust": False}) as run:
+        await run.run()
+        assert [asked.title for asked in run.asked] == ["Write .claude/settings.json"]
+        assert (project / "a.json").exists()

@@ -11,7 +11,7 @@ import pytest
 from agentcli.commands.run import run_command
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
-from agentcli.core.permission import PermissionMode
+from agentcli.core.permission import Need, PermissionMode
 from agentcli.session.find import list_sessions
 from tests.support.assembled import Assembled
 from tests.support.fakes import only, result_of
@@ -70,6 +70,31 @@ async def test_the_transcript_of_an_agent_is_a_hidden_session_that_can_be_resume
     async with Assembled(project, ["Still here."], options={"resume": started.session_id}) as again:
         assert [message.text for message in again.log][:2] == ["CHILD look", "Worked."]
         await again.run("and now?")
+
+
+async def test_a_resumed_session_knows_which_reports_are_lost_and_uses_no_id_again(project: Path) -> None:
+    replies: list[Json | str] = [
+        reply(task("SLOW", subagent_type="explore", run_in_background=True), task("QUICK", subagent_type="explore")),
+        reply(pause(1_000), "Late.", match="SLOW"),
+        reply("Quick.", match="QUICK"),
+        "Waiting.",
+    ]
+    async with Assembled(project, replies) as run:
+        await run.run()
+        session_id = run.engine.session_id
+    more: list[Json | str] = [
+        reply(task("AGAIN", subagent_type="explore")),
+        reply("Found.", match="AGAIN"),
+        "Done.",
+        "Still done.",
+    ]
+    async with Assembled(project, more, options={"resume": session_id}) as again:
+        events = await again.run("and now?")
+        await again.run("and then?")
+        assert [event.agent for event in only(events, ev.AgentStarted)] == ["explore-3"]
+        lost = [message.text for message in again.log if "agentcli was closed before the report" in message.text]
+        assert len(lost) == 1
+        assert "explore-1" in lost[0]
 
 
 async def test_changes_of_agents_belong_to_the_prompt_and_are_undone_with_it(project: Path) -> None:
@@ -173,7 +198,7 @@ async def test_the_definition_in_the_readme_works(project: Path) -> None:
         assert run.engine.definitions.problems == ()
         said = await run.follow(run_command(run.engine, "agents", ""))
         assert "reviewer  Reviews a change for bugs before it is committed" in result_of(said).text
-        assert ".agentcli/agents/reviewer.md · Read, Grep, Glob, Bash · model inherit" in result_of(said).text
+        assert ".agentcli/agents/reviewer.md · Read, Grep, Glob, Bash · your model" in result_of(said).text
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -203,12 +228,41 @@ async def test_an_agent_can_work_in_a_worktree_that_is_kept_if_it_has_changes(pr
         assert not read.exists()
         assert f"[Its changes are in the worktree {changed}, branch agentcli/" in run.results[0]
         assert run.results[1] == "Ended."
+        # The report refers to it, so the session may read it without a question.
+        policy, need = run.engine.permissions.policy, Need("read", str(changed / "b.txt"))
+        assert policy.decide("Read", {}, (need,), project, (project,)).behavior == "allow"
         # One question, about the write; the user's answer and the mode are the session's.
         assert [(one.agent, one.name) for one in run.asked] == [("general-1", "Write")]
         assert str(changed) in next(
             str(body["system"]) for body in run.requests if "CHANGE" in str(body["messages"][0])
         )
         assert not (await run.engine.files.undo()).done
+        of_agents = [body for body in run.requests if "You work on one task" in str(body["system"])]
+        assert all("git worktree of your own" in str(body["system"]) for body in of_agents)
+        assert "git worktree of your own" not in str(run.requests[0]["system"])
+
+
+async def test_an_agent_with_the_skill_tool_is_told_which_skills_there_are(project: Path) -> None:
+    (project / ".agentcli" / "skills" / "release").mkdir(parents=True)
+    (project / ".agentcli" / "skills" / "release" / "SKILL.md").write_text(
+        "---\ndescription: Use for a new version\n---\nTag it.\n"
+    )
+    replies: list[Json | str] = [
+        reply(task("ALL tools"), task("FEW tools", subagent_type="explore")),
+        reply(call("Skill", skill="release"), match="ALL tools"),
+        reply("Looked.", match="FEW tools"),
+        reply("Tagged.", match="You work on one task"),
+        "Done.",
+    ]
+    async with Assembled(project, replies) as run:
+        await run.run()
+        told = {
+            name: "- release: Use for a new version" in str(body["messages"])
+            for name in ("ALL tools", "FEW tools")
+            for body in run.requests
+            if name in str(body["messages"][0])
+        }
+        assert told == {"ALL tools": True, "FEW tools": False}
 
 
 async def test_without_a_repository_there_is_no_worktree(project: Path) -> None:

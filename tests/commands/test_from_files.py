@@ -27,7 +27,7 @@ async def engine(tmp_path: Path) -> Engine:
     project = tmp_path / "project"
     commands = project / ".agentcli/commands"
     write(commands / "review.md", "---\ndescription: Review a file.\nargument-hint: <file>\n---\nReview $1.")
-    write(commands / "web/page.md", "Write a page")
+    write(commands / "web/page.md", "---\nargument-hint: [title]\n---\nWrite a page")
     write(commands / "help.md", "Shadow")
     write(commands / "quit.md", "Shadow")
     write(tmp_path / ".claude/skills/release/SKILL.md", "---\ndescription: Use to release\n---\nSteps")
@@ -47,6 +47,7 @@ async def test_file_commands_are_found_completed_and_in_the_menu(engine: Engine)
         ]
         assert names(engine)[-1] == "release"
         assert getattr(find("REVIEW", engine), "usage", "") == "/review <file>"
+        assert getattr(find("web:page", engine), "usage", "") == "/web:page [title]"
         assert find("review") is None
         assert near("reveiw", engine) == ["review"]
         assert matching("wp", engine)[0].name == "web:page"

@@ -62,3 +62,8 @@ def test_rules_of_a_file_are_split_but_never_widened(written: str, rules: tuple[
     origin = DefinitionOrigin(Path("x.md"), "user", "x.md")
     document = parse_document(f"---\nallowed-tools: {written}\n---\nText")
     assert parse_command("x", document, origin).allowed_tools == rules
+
+
+def test_a_line_is_counted_from_the_beginning_of_the_body() -> None:
+    parts = expand("!`a` !`b`\n\n!`c\\` $1`\n!`d`", "x")
+    assert [(part.command, part.line) for part in parts if isinstance(part, ShellPart)][::3] == [("a", 1), ("d", 4)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,3 +82,10 @@ def test_any_text_can_be_parsed(text: str) -> None:
     for document in (parse_document(text), parse_document(f"---\n{text}\n---\n{text}")):
         assert all(isinstance(value, str | tuple) for value in document.fields.values())
         assert all(problem.line >= 1 for problem in document.problems)
+
+
+@pytest.mark.parametrize("value", ["a{}b", "[a{}b]", '"a"{}b', "[a]{}b"])
+def test_a_long_run_of_blanks_is_read_at_once(value: str) -> None:
+    began = time.process_time()
+    parse_document(f"---\ndescription: {value.format(' ' * 200_000)}\n---\nText")
+    assert time.process_time() - began < 2

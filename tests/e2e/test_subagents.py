@@ -1,4 +1,4 @@
-"""Sub-agents in the whole program: parallel work, frames for scripts, and a report from the background."""
+"""Sub-agents in the whole program: parallel work, frames for scripts, and the report of a background agent."""
 
 from __future__ import annotations
 
@@ -47,18 +47,19 @@ async def test_agents_work_side_by_side_and_their_frames_name_the_call(program: 
     assert sorted(subtypes) == ["task_notification"] * 2 + ["task_started"] * 2
 
 
-async def test_a_background_agent_ends_with_the_run_or_is_waited_for(program: Program) -> None:
+async def test_a_run_with_one_prompt_waits_for_the_report_of_a_background_agent(program: Program) -> None:
     replies = (
-        reply(pause(0.5), "The report.", match="You explore", repeat=2),
-        *(reply(task("look", run_in_background=True)), "Started.") * 2,
+        reply(pause(0.5), "The report.", match="You explore"),
+        reply(task("look", run_in_background=True)),
+        "It has reported.",
     )
     async with LoopbackServer(*replies) as server:
         program.talk_to(server.url)
-        stopped = await program.run("-p", "go", "--output-format", "json")
-        waited = await program.run("-p", "go", "--output-format", "json", "--wait-background")
-    assert [one["status"] for one in stopped.frames[0]["background_tasks"]] == ["stopped"]
-    (task_of_waited,) = waited.frames[0]["background_tasks"]
-    assert (task_of_waited["task_id"], task_of_waited["status"]) == ("explore-1", "completed")
+        ended = await program.run("-p", "go", "--output-format", "json")
+        last = server.bodies[-1]["messages"][-1]
+    assert ended.frames[0]["result"] == "It has reported."
+    assert ended.frames[0]["background_tasks"] == []
+    assert "The report." in str(last)
 
 
 def _content(frame: dict[str, object]) -> list[dict[str, object]]:

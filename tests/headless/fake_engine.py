@@ -84,6 +84,7 @@ class FakeEngine:
         self.running = False
         self.closed = False
         self.background = SimpleNamespace(tasks=(), stop_all=self._stop_all)
+        self.agents = SimpleNamespace(can_outlive_prompt=True)
         self.queue = FakeQueue(self)
         self.prompts: list[Any] = []
         self.queued: list[Any] = []

@@ -47,6 +47,12 @@ def test_a_narrow_row_keeps_the_text_and_drops_details(width: int, shown: str) -
     assert text(WORKING, width=width) == shown
 
 
+def test_agents_are_counted_once() -> None:
+    # One of the three works in the background.
+    assert text(Activity(phase="tools", text="2 agents running", agents=3)) == "2 agents running · Esc stops"
+    assert text(Activity(phase="tools", text="Grep x", agents=3)) == "Grep x · 3 agents · Esc stops"
+
+
 def test_a_wait_counts_down_to_its_end() -> None:
     assert text(RETRYING, 112.0) == "529 overloaded, attempt 3 of 10 · next in 4 s · 12 s · Esc stops"
     assert "next in 1 s" in text(RETRYING, 115.9)

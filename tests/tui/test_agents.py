@@ -108,6 +108,14 @@ def test_what_an_agent_does_and_took_is_counted() -> None:
     assert progress.report == "Three callers."
 
 
+def test_a_call_that_was_refused_is_not_what_an_agent_still_does() -> None:
+    session = running("explore-1")
+    session.show(ev.BlockStarted(message_id="m1", index=0, kind="tool_use", name="Bash", agent="explore-1"))
+    assert session.progress().doing == "Writing the input of Bash"
+    session.show(ev.RequestStarted(model="m", turn=2, agent="explore-1"))
+    assert session.progress().doing == "Waiting for the model"
+
+
 def test_an_agent_inside_of_another_is_shown_there_and_counted_in_both() -> None:
     session = running("general-1")
     session.show(task_call("inner", agent="general-1"))
@@ -177,7 +185,9 @@ def test_a_background_agent_goes_on_after_its_call_and_the_submission() -> None:
     assert len(session.progress().items()) == 4
     session.show(agent_end("explore-1", "t-explore-1", background=True))
     assert session.activity.agents == 0
-    assert session.shown.of(NoticeItem)[-1].text.startswith("Agent explore-1 completed: Find the callers (2 turns")
+    notice = session.shown.of(NoticeItem)[-1].text
+    assert notice.startswith("Agent explore-1 completed: Find the callers (2 turns")
+    assert notice.endswith("The model gets its report with the next request.")
 
 
 def test_a_background_agent_that_starts_after_its_call_has_ended_takes_its_place_too() -> None:

@@ -187,7 +187,7 @@ def test_the_editor_is_the_configured_one_or_a_common_one(tmp_path: Path) -> Non
     )
     missing = editor_command({**path, "EDITOR": "nowhere"}, cwd)
     assert isinstance(missing, NotWritten)
-    assert "'nowhere', which $EDITOR names" in missing.reason
+    assert "names 'nowhere', which was not found" in missing.reason
     broken = editor_command({**path, "EDITOR": "vi 'x"}, cwd)
     assert isinstance(broken, NotWritten)
     assert "is not a command" in broken.reason

@@ -53,7 +53,7 @@ def test_the_question_shows_the_change_and_its_cost() -> None:
     assert "Change the model to claude-opus-5-5?" in seen
     assert "re-bills 40k tokens, about $0.20, once" in seen
     assert "❯ 1 Change it" in seen
-    assert "  2 Leave it as it is" in seen
+    assert "  2 Do not change it" in seen
     assert "Esc cancel" in seen
     assert "re-bills 40k tokens" in look(dialog(), (40, 10)), "the reason where there are no other words"
 

@@ -194,7 +194,7 @@ def test_servers_found_later_do_not_move_the_mark() -> None:
 
     async def run() -> None:
         async with host.run_test(size=(80, 24)) as pilot:
-            while "looking" not in "\n".join(shown(host)):
+            while "searching" not in "\n".join(shown(host)):
                 await pilot.pause(0)
             await script(pilot, host)
 

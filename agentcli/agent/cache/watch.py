@@ -43,6 +43,7 @@ _REPAIRS = {
     "drop_images": "pictures that the API refused are left out",
     "flatten_tools": "calls that the API refused are sent as text",
     "leave_out_prompt": "a prompt that was declined is left out",
+    "leave_out_unchecked": "a prompt that hooks had not checked is left out",
 }
 
 

@@ -19,7 +19,7 @@ from agentcli.agent.updates.skills import used_skills
 from agentcli.context import compact as words
 from agentcli.context.edits import block_id
 from agentcli.context.estimate import block_tokens, message_tokens
-from agentcli.context.view import ContextView
+from agentcli.context.view import PROMPT_REPAIRS, ContextView
 from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Ids
@@ -139,7 +139,7 @@ def said_by(view: ContextView, log: Sequence[Message]) -> Callable[[Message], st
 
     def said(message: Message) -> str:
         copies = versions[message.id]
-        if any(view.has_repair("leave_out_prompt", copy.id) for copy in copies):
+        if any(view.has_repair(kind, copy.id) for copy in copies for kind in PROMPT_REPAIRS):
             return ""
         texts: list[str] = []
         for number, block in enumerate(message.content):

@@ -37,6 +37,9 @@ ABORTED = {
 }
 
 
+PROMPT_UNCHECKED = "Hooks were interrupted before they had checked this prompt, so it is not sent. Send it again."
+
+
 def prompt_blocked(reason: str) -> str:
     return f"A hook blocked this prompt: {reason}"
 

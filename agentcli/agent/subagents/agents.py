@@ -12,6 +12,7 @@ from agentcli.agent.costs.costs import Costs
 from agentcli.agent.ports import EmitEvent, Hooks
 from agentcli.agent.profile import Profile
 from agentcli.agent.questions import Questions
+from agentcli.agent.subagents.earlier import AGENT, BACKGROUND, highest_numbers
 from agentcli.agent.subagents.run import AgentRun
 from agentcli.agent.subagents.setup import AgentGroup, AgentOrder, AgentSetup, AgentWorktree, ParentLink
 from agentcli.agent.subagents.specs import BUILTIN, DEEPEST, AgentSpec
@@ -83,12 +84,15 @@ class Agents:
         self._depth = link.depth if link is not None else 0
         self._parent = link.agent if link is not None else ""
         most = host.setup.most if host.setup is not None else 1
-        self._group = link.group if link is not None else AgentGroup(most)
+        self._group = link.group if link is not None else AgentGroup(most, highest_numbers(host.messages()))
         self._foreground: dict[str, AgentRun] = {}
         self._background: dict[str, _Background] = {}
         self._events: deque[ev.Event] = deque()
         self._news = asyncio.Event()
         self._wake: Callable[[], object] = lambda: None
+        self.can_outlive_prompt = True
+        """False: the session ends with the running prompt, so its agents never work in the background. Their reports
+        would reach nobody."""
 
     # ---------------------------------------------------------------------------------------------------- what there is
 
@@ -135,6 +139,8 @@ class Agents:
             return f"There is no agent called {plain_line(task.agent, 80)!r}. There are: {', '.join(sorted(known))}."
         if known[task.agent].shares_context and task.worktree:
             return f"{task.agent} cannot work in a worktree: it shares this conversation, which is about this folder."
+        if task.is_planned and (task.worktree or known[task.agent].worktree):
+            return "A worktree changes the repository, which plan mode does not allow. Use an agent without a worktree."
         return None
 
     async def start(self, task: AgentTask, signal: AbortSignal, emit: EmitEvent, call: CallHooks) -> Output:
@@ -143,7 +149,8 @@ class Agents:
         if setup is None or spec is None:
             return failure(self.problem(task) or "Agents are not available here.")
         # Background agents belong to the session, not to another agent.
-        task = replace(task, background=(task.background or spec.background) and self._depth == 0)
+        beside = self.can_outlive_prompt and self._depth == 0
+        task = replace(task, background=(task.background or spec.background) and beside)
         if spec.shares_context:
             task = replace(task, prompt=f"{spec.prompt}\n\n{task.prompt}")
         slots = self._group.slots
@@ -220,7 +227,8 @@ class Agents:
         )
         shown = {"kind": "text", "background": True}
         structured = {"status": "running", "agentId": run.id}
-        return Output(text, summary=f"{run.id} in the background", display=shown, structured=structured)
+        data = {AGENT: run.id, BACKGROUND: True}
+        return Output(text, summary=f"{run.id} in the background", display=shown, structured=structured, data=data)
 
     async def _work(self, one: _Background) -> None:
         async def put(event: ev.Event) -> None:

@@ -42,6 +42,10 @@ class AgentHooks(WrappedHooks):
     async def aclose(self) -> None:
         """The session closes them."""
 
+    @property
+    def checks_prompts(self) -> bool:
+        return False
+
     async def before_prompt(self, text: str) -> PromptVerdict:
         return PromptVerdict(await self._inner.before_agent(self._agent, self._name, text))
 

@@ -6,6 +6,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from agentcli.agent.ports import EmitEvent
+from agentcli.agent.subagents.earlier import AGENT
 from agentcli.agent.subagents.setup import AgentWorktree, ChildEngine
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
@@ -14,9 +15,11 @@ from agentcli.core.errors import AgentError
 from agentcli.core.format import elapsed, money, token_count
 from agentcli.core.ids import Clock
 from agentcli.core.messages import Origin
+from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
 from agentcli.tools.base import AgentTask, Output
 
+MOST_CALLS = 30
 MOST_FOUND = 20_000
 """Characters of what an agent that failed has said."""
 _NOT_FORWARDED = (ev.SessionStarted, ev.LoopEnded, ev.Result, ev.RawStreamed)
@@ -52,11 +55,14 @@ class AgentRun:
     declined: bool = False
     """The user refused one of its calls and asked to stop."""
     said: list[str] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
+    """Its last calls that worked, with what they found in a few words."""
     is_stopped: bool = False
     """The user stopped it alone."""
     session_id: str = ""
     model: str = ""
     _result: ev.Result | None = None
+    _titles: dict[str, str] = field(default_factory=dict)
     _outcome: str = ""
     """What `status` becomes."""
 
@@ -94,7 +100,10 @@ class AgentRun:
             kept = True
         if kept:
             self.kept = str(worktree.path)
-            self.text += f"\n\n[Its changes are in the worktree {worktree.path}, branch {worktree.branch}.]"
+            self.text += (
+                f"\n\n[Its changes are in the worktree {worktree.path}, branch {worktree.branch}. What it has not "
+                "committed is only in that folder, not on the branch.]"
+            )
 
     def stop(self) -> None:
         """Stop this agent alone; its report says so, and whoever started it goes on."""
@@ -121,12 +130,22 @@ class AgentRun:
             self.cost_usd = (self.cost_usd or 0.0) + (event.cost_usd or 0.0) if known else None
         if event.agent:
             return
-        if isinstance(event, ev.MessageAppended) and event.message.origin is Origin.REPLY:
+        if isinstance(event, ev.ToolFinished):
+            self._finish_call(event)
+        elif isinstance(event, ev.ToolStarted):
+            self._titles[event.tool_use_id] = plain_line(event.title, 120)
+        elif isinstance(event, ev.MessageAppended) and event.message.origin is Origin.REPLY:
             self.turns += not event.message.is_copy
             if event.message.text.strip():
                 self.said.append(event.message.text.strip())
         elif isinstance(event, ev.Result):
             self._result = event
+
+    def _finish_call(self, event: ev.ToolFinished) -> None:
+        title = self._titles.pop(event.tool_use_id, event.name)
+        if event.outcome == "done":
+            self.calls.append(f"{title}: {plain_line(event.summary, 120)}" if event.summary else title)
+            del self.calls[:-MOST_CALLS]
 
     def _conclude(self, signal: AbortSignal) -> None:
         result = self._result
@@ -143,10 +162,11 @@ class AgentRun:
 
     def _found(self) -> str:
         said = "\n\n".join(self.said)
-        if not said:
-            return "It had reported nothing yet."
         cut = f"[…]{said[-MOST_FOUND:]}" if len(said) > MOST_FOUND else said
-        return f"What it had reported until then:\n\n{cut}"
+        parts = [f"What it had reported until then:\n\n{cut}" if said else "It had reported nothing yet."]
+        if self.calls:
+            parts.append("\n".join(["Its last calls:", *(f"- {call}" for call in self.calls)]))
+        return "\n\n".join(parts)
 
     # ---------------------------------------------------------------------------------------------------- its frame
 
@@ -193,6 +213,7 @@ class AgentRun:
             self.text,
             is_error=self.status != "completed",
             summary=self.summary,
+            data={AGENT: self.id},
             structured={
                 "status": self.status,
                 "agentId": self.id,

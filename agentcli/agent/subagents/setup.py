@@ -26,10 +26,11 @@ MOST_AGENTS = 10
 class AgentGroup:
     """Shared by all agents of a session: their numbers, and how many run at the same time."""
 
-    def __init__(self, most: int = MOST_AGENTS) -> None:
+    def __init__(self, most: int = MOST_AGENTS, numbers: Mapping[str, int] | None = None) -> None:
+        """`numbers`: the last ones that were used, by the name of the agent."""
         self.most = most
         self.slots = Semaphore(most)
-        self._numbers: dict[str, int] = {}
+        self._numbers = dict(numbers or {})
 
     def new_id(self, name: str) -> str:
         """`explore-2`: short, and readable in a question and in `/cost`."""

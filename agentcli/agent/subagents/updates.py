@@ -44,30 +44,41 @@ class AgentList(Attachments):
 
 
 class AgentReports(Attachments):
-    """Hands the reports of background agents to the model, each once."""
+    """Hands the reports of background agents to the model, each once. `lost`: agents that ended with an earlier process
+    of the session, before they could report."""
 
-    def __init__(self, runs: Callable[[], Sequence[AgentRun]], ids: Ids) -> None:
+    def __init__(self, runs: Callable[[], Sequence[AgentRun]], ids: Ids, lost: Sequence[str] = ()) -> None:
         self._runs = runs
+        self._lost = lost
         self._ids = ids
         self._reported: dict[str, str] = {}
         """By the id of the agent, the message with its report."""
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         ended = [run for run in self._runs() if run.status != "running" and not run.is_reported]
-        if not ended:
+        if not ended and not self._lost:
             return ()
         # A message that an abort kept out of the log is given again.
         in_log = {message.id for message in state.messages}
-        return [self._report(run) for run in ended if self._reported.get(run.id, "") not in in_log]
+        self._lost = [id for id in self._lost if self._reported.get(id, "") not in in_log]
+        return [
+            *(self._loss(id) for id in self._lost),
+            *(self._report(run) for run in ended if self._reported.get(run.id, "") not in in_log),
+        ]
+
+    def _loss(self, agent_id: str) -> Message:
+        text = (
+            f"[agentcli was closed before the report of the background agent {agent_id} reached you. Start the task "
+            "again if it is still needed.]"
+        )
+        return self._message(agent_id, text)
+
+    def _message(self, agent_id: str, text: str) -> Message:
+        message_id = self._reported[agent_id] = self._ids.new()
+        note = {"about": "background", "agents": [agent_id]}
+        return user_message(text, message_id, Origin.ATTACHMENT, {NOTE: note})
 
     def _report(self, run: AgentRun) -> Message:
-        message_id = self._reported[run.id] = self._ids.new()
         what = f"{run.id} ({plain_line(run.task.description, 100)})"
         text = run.text if len(run.text) <= _LONGEST_REPORT else f"{run.text[:_LONGEST_REPORT]}\n[The rest is cut off.]"
-        note = {"about": "background", "agents": [run.id]}
-        return user_message(
-            f"[The background agent {what} has ended: {run.status}. Its report:]\n\n{text}",
-            message_id,
-            Origin.ATTACHMENT,
-            {NOTE: note},
-        )
+        return self._message(run.id, f"[The background agent {what} has ended: {run.status}. Its report:]\n\n{text}")

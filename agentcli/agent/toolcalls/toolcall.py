@@ -294,7 +294,7 @@ class ToolRunner:
             return Decision("ask", verdict.reason or "A hook wants to have this asked.", source="hook")
         # Only a hook that brings the answer along can stand in for the user a question is put to.
         answers = verdict.updated_input is not None or not _is_question(needs)
-        if verdict.decision == "allow" and decision.behavior == "ask" and not decision.rule and answers:
+        if verdict.decision == "allow" and decision.behavior == "ask" and not decision.needs_user and answers:
             return Decision("allow", verdict.reason or "A hook allowed this.", source="hook")
         return decision
 
@@ -358,7 +358,7 @@ class ToolRunner:
                 self.on_interrupting_denial()
             await self._deny(call, input, verdict.message or "A hook denied this call.", emit)
         changed = verdict.updated_input
-        if verdict.decision != "allow" or decision.rule or (changed is None and _is_question(needs)):
+        if verdict.decision != "allow" or decision.needs_user or (changed is None and _is_question(needs)):
             return None
         if changed is None or changed == input:
             return input
@@ -366,7 +366,7 @@ class ToolRunner:
         again = self.permissions.decide(tool.name, parsed, tool.needs(parsed, context), context)
         if again.behavior == "deny":
             await self._deny(call, parsed, _sentence(again.reason), emit)
-        return None if again.behavior == "ask" and again.rule else parsed
+        return None if again.behavior == "ask" and again.needs_user else parsed
 
     async def _answer_to(self, question: ev.PermissionRequested, signal: AbortSignal, emit: EmitEvent) -> Answer:
         """The answer, with its rules and its mode applied. An abort withdraws the question and is raised."""

@@ -71,15 +71,19 @@ class SkillListing(Attachments):
         ids: Ids,
         shown: Callable[[Sequence[Message]], Sequence[Message]],
         has_tool: bool,
+        *,
+        refreshes: bool = True,
     ) -> None:
         """`has_tool`: whether the conversation has the Skill tool. A tool that comes later would change the prefix, so
-        without it the model reads the files of new skills."""
+        without it the model reads the files of new skills. `refreshes`: read the files again after each request; a
+        sub-agent leaves that to the session."""
         self._library = library
         self._skills = ModelSkills(library)
         self._permissions = permissions
         self._ids = ids
         self._shown = shown
         self._has_tool = has_tool
+        self._refreshes = refreshes
         self._reading: asyncio.Future[bool] | None = None
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
@@ -87,7 +91,8 @@ class SkillListing(Attachments):
             # It has run beside the reply.
             await self._reading
         message = self._news(self._shown(state.messages))
-        self._reading = asyncio.get_running_loop().run_in_executor(None, self._library.refresh)
+        if self._refreshes:
+            self._reading = asyncio.get_running_loop().run_in_executor(None, self._library.refresh)
         return () if message is None else (message,)
 
     def _news(self, shown: Sequence[Message]) -> Message | None:

@@ -29,6 +29,8 @@ RuleScope = Literal["session", "local", "project", "user", "flags", "managed", "
 """Where a rule applies and can be edited."""
 READING_TOOLS = frozenset({"Read", "Grep", "Glob"})
 WRITING_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
+NAMING_TOOLS = frozenset({"Task", "Agent", "Skill"})
+"""Tools whose rules name an agent or a skill."""
 
 
 @frozen
@@ -88,7 +90,11 @@ class Rule:
 
     def matches_value(self, value: str) -> bool:
         """For values that are neither paths nor commands (`Task(name)`, `Skill(name)`); * in the spec is any text."""
-        return self.spec is not None and _matches_words(_command_pattern(self.spec), value)
+        if self.spec is None:
+            return False
+        # Names of agents and skills are in lower case, however a rule or the model writes them.
+        spec = self.spec.lower() if self.tool in NAMING_TOOLS else self.spec
+        return _matches_words(_command_pattern(spec), value)
 
     def matches_host(self, host: str) -> bool:
         """`domain:example.com` matches that host and its subdomains."""

@@ -50,6 +50,9 @@ class BashOutput(BuiltinTool):
     def check(self, input: Json, context: ToolContext) -> str | None:
         if not is_encodable(input.get("filter", "")):
             return "The filter contains characters that cannot be searched for."
+        if context.agents is not None and context.agents.has_background(input["bash_id"]):
+            agent = plain_line(input["bash_id"], 40)
+            return f"{agent} is an agent, not a command. Its report comes in a later message; there is nothing to read."
         return None if shell_of(input, context) else unknown(input, context.shells)
 
     async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:

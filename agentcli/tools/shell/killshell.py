@@ -29,7 +29,7 @@ class KillShell(BuiltinTool):
     async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         if (agent := _agent(input, context)) and context.agents is not None:
             report = await context.agents.stop(agent)
-            yield Output(report, summary=f"stopped {agent}")
+            yield Output(report, summary=f"stopped {agent}", data={"ended": agent})
             return
         shell = shell_of(input, context)
         if shell is None or context.shells is None:
