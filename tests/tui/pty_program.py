@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import pyte
+from tests.support.emulator import Emulator, QuickStream
 
 REPOSITORY = Path(__file__).parents[2]
 PATIENCE_SECONDS = 15.0
@@ -38,8 +38,8 @@ class PtyProgram:
         answer: Callable[[bytes], bytes] | None = None,
     ) -> None:
         """`answer`: what the terminal replies to a piece of output."""
-        self.screen = pyte.Screen(columns, rows)
-        self._stream = pyte.ByteStream(self.screen)
+        self.screen = Emulator(columns, rows)
+        self._stream = QuickStream(self.screen)
         self._answer = answer
         self.raw = bytearray()
         self.fd, slave = os.openpty()
