@@ -8,7 +8,6 @@ still being written the beginning can be had, as long as nothing that follows ca
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from typing import Literal
 
@@ -70,8 +69,7 @@ class MarkdownCutter:
             return ""
         text = text[: max(text.rfind(" "), text.rfind("\n"), 0)]
         # What is open (`**bo`) may still be closed, and one at the end may get longer.
-        whole = all(count % 2 == 0 for count in Counter(_MARKS.findall(text)).values())
-        return text if whole else ""
+        return text if _all_closed(text) else ""
 
     def finish(self) -> Iterator[MarkdownPart]:
         """The end: whatever is there is complete now."""
@@ -115,3 +113,22 @@ class MarkdownCutter:
 
     def _next_item(self, row: str) -> bool:
         return bool(self._block) and bool(_ITEM.match(self._block[0])) and bool(_ITEM.match(row))
+
+
+def _all_closed(text: str) -> bool:
+    """Whether each mark that opens is closed, one after the other: of two that open (`*i *i`) either may be closed
+    later."""
+    open_marks: set[str] = set()
+    for found in _MARKS.finditer(text):
+        mark = found[0]
+        opens, closes = (
+            text[found.end() : found.end() + 1].strip(),
+            text[max(found.start() - 1, 0) : found.start()].strip(),
+        )
+        if mark in open_marks and closes:
+            open_marks.remove(mark)
+        elif mark not in open_marks and opens:
+            open_marks.add(mark)
+        else:
+            return False
+    return not open_marks

@@ -137,7 +137,7 @@ async def test_a_session_resumed_elsewhere_is_given_its_memory_folder(home: Home
     assert f"Memory folder: {memory_folder(home.state, other)}" in texts(home.requests[0])
 
 
-async def test_turned_off_memory_adds_no_text_folder_or_permissions(home: Home) -> None:
+async def test_switched_off_notes_add_no_text_folder_or_permissions(home: Home) -> None:
     path = str(home.notes / "build.md")
     write = reply(call("Write", file_path=path, content="x"))
     events = await home.run(write, "Done.", settings='{"memory": false}')

@@ -463,7 +463,7 @@ async def test_a_compaction_is_shown_and_accepted_or_not(tmp_path: Path) -> None
         await asked(app)
         assert "All that mattered." in app.text
         await app.submit("n")
-        await app.wait_for("the conversation is as it was")
+        await app.wait_for("The conversation is unchanged")
         await prompted(app)
         await app.submit("/compact")
         await asked(app)

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentcli.core import events as ev
@@ -396,6 +396,7 @@ def test_a_long_paragraph_is_printed_row_by_row_while_it_is_being_written() -> N
     ),
     st.integers(1, 9),
 )
+@example([*["word"] * 14, "*i", "*i", "j*"], 1)
 def test_rows_printed_early_equal_the_final_rows(pieces: list[str], step: int) -> None:
     text = " ".join(pieces)
     out: list[str] = []

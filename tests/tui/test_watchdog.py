@@ -61,7 +61,7 @@ def test_escape_interrupts_a_blocked_loop_and_the_loop_continues(block: Callable
             watch.close()
 
     outcome = asyncio.run(main())
-    assert outcome == ("ended" if block is swallow else "This handler blocked the app and was stopped.")
+    assert outcome == "ended" if block is swallow else "stopped" in outcome
     assert logged.wait(5)
     assert f"in {block.__name__}" in stacks[0] or "in spin" in stacks[0]
 
