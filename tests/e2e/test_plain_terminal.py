@@ -12,7 +12,7 @@ from tests.e2e.test_first_run import KEY, holders, kept_in, program
 from tests.e2e.test_plain import PLAIN, asked, last_user_text, leave, prompted
 from tests.support.scripts import call, pause, reply, say
 from tests.support.server import LoopbackServer
-from tests.support.terminal import app_with, processes_in
+from tests.support.terminal import PROMPT_MARK, TerminalProgram, app_with, processes_in
 
 pytestmark = pytest.mark.anyio
 
@@ -126,12 +126,17 @@ async def test_ctrl_b_sends_a_command_to_the_background(tmp_path: Path) -> None:
         assert "agentcli -r" in app.text
 
 
+async def notified(app: TerminalProgram) -> None:
+    """Until the prompt is back below the notice: while a notice is printed Enter is not read as a key."""
+    await app.wait_for(lambda: PROMPT_MARK in app.text.partition("/login connects one")[2])
+
+
 async def test_a_key_is_asked_for_when_a_prompt_needs_one_and_is_never_shown(tmp_path: Path) -> None:
     async with (
         LoopbackServer(reply("hello from the model")) as server,
         program(tmp_path, *PLAIN, public=server.url) as app,
     ):
-        await app.wait_for("/login connects one")
+        await notified(app)
         await app.submit("a first question")
         await app.wait_for("Your prompt is sent once one")
         await asked(app)
