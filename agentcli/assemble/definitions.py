@@ -63,7 +63,7 @@ class SessionSkills:
 
 def definition_places(env: Environment) -> DefinitionPlaces:
     options, sources = env.options, env.options.setting_sources
-    state = env.trust.state(env.cwd)
+    state = env.trust_state
     uses_user = sources is None or "user" in sources
     uses_project = sources is None or "project" in sources
     return DefinitionPlaces(

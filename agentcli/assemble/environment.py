@@ -28,7 +28,8 @@ class Environment:
         home = given.get("HOME")
         self.home = Path(home) if home else None
         self.trust = TrustStore(self.paths.state_dir, self.home)
-        state = self.trust.state(self.cwd)
+        state = self.trust_state = self.trust.state(self.cwd)
+        """Trust when the settings were read; `is_trusted` looks again."""
         self.settings = load_settings(
             SettingsRequest(
                 paths=self.paths,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from secrets import token_hex
 
 from agentcli.assemble.environment import Environment
 from agentcli.config.trust import trust_root
@@ -34,6 +33,8 @@ class ProjectWorktrees:
 
     def open(self, name: str = "") -> Worktree:
         """An existing or a new one; "": a new one with a name of its own."""
+        from secrets import token_hex
+
         self._git.sweep()
         worktree = self._git.open(name or f"task-{token_hex(3)}")
         self._env.trust.trust_copy(self._env.trust.state(self._env.cwd), worktree.path)

@@ -6,7 +6,6 @@ in C goes on in the background and its result is ignored; its thread does not ke
 
 from __future__ import annotations
 
-import ctypes
 import sys
 import threading
 from collections.abc import Callable
@@ -48,6 +47,8 @@ def call_bounded(function: Callable[[], T], seconds: float, name: str) -> T:
         return results[0]
     lines = _lines(thread)
     if thread.ident is not None:
+        import ctypes  # 3 ms that only a plugin that hangs needs
+
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(_Stopped))
     raise TimeLimitReached(seconds, lines)
 
