@@ -151,16 +151,11 @@ class LivePermissions:
     def lend(self, texts: Sequence[str], source: str) -> list[str]:
         """Add allow rules until `take_back`; deny and ask rules are still looked at before them. Returns why texts are
         no rules."""
-        problems = []
-        for text in texts:
-            try:
-                rule = parse_rule(text, source)
-            except UsageError as error:
-                problems.append(str(error))
-                continue
-            if rule not in self._lent:
-                self._lent.append(rule)
-                self.policy = self.policy.with_rules(allow=[rule])
+        rules, problems = lent_rules(texts, source)
+        new = [rule for rule in rules if rule not in self._lent]
+        if new:
+            self._lent += new
+            self.policy = self.policy.with_rules(allow=new)
         return problems
 
     def take_back(self, *, but_from: str = "") -> None:
@@ -312,3 +307,15 @@ def _changes(before: Policy, after: Policy) -> str:
     lost = before.trusted and not after.trusted
     trust = " The settings of this folder changed: run agentcli trust to apply their allow rules again." if lost else ""
     return f"Permission rules reloaded: {listed}.{trust}"
+
+
+def lent_rules(texts: Sequence[str], source: str) -> tuple[list[Rule], list[str]]:
+    """The rules that a command or skill lends, each once, and why the other texts are no rules."""
+    rules: dict[Rule, None] = {}
+    problems = []
+    for text in texts:
+        try:
+            rules[parse_rule(text, source)] = None
+        except UsageError as error:
+            problems.append(str(error))
+    return list(rules), problems

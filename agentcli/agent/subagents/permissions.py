@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentcli.agent.live_permissions import LivePermissions
-from agentcli.core.errors import UsageError
+from agentcli.agent.live_permissions import LivePermissions, lent_rules
 from agentcli.core.permission import Decision, PermissionMode, SaveTo
 from agentcli.permissions.policy import Policy
-from agentcli.permissions.rules.rule import Rule, parse_rule
+from agentcli.permissions.rules.rule import Rule
 
 
 class AgentPermissions(LivePermissions):
@@ -25,14 +24,8 @@ class AgentPermissions(LivePermissions):
         return shared.with_rules(allow=self._lent_here) if self._lent_here else shared
 
     def lend(self, texts: Sequence[str], source: str) -> list[str]:
-        problems = []
-        for text in texts:
-            try:
-                rule = parse_rule(text, source)
-            except UsageError as error:
-                problems.append(str(error))
-            else:
-                self._lent_here = tuple(dict.fromkeys((*self._lent_here, rule)))
+        rules, problems = lent_rules(texts, source)
+        self._lent_here = tuple(dict.fromkeys((*self._lent_here, *rules)))
         return problems
 
     def set_mode(self, mode: PermissionMode) -> None:
