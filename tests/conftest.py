@@ -56,25 +56,12 @@ FIXTURE_TASK = "fixture:"
 """Tasks with such a name belong to a fixture, which ends them after the test."""
 
 
-_WITH_PROCESSES = {
-    "e2e",
-    "sandbox",
-    "assemble",
-    "test_driver",
-    "test_instant",
-    "test_contributing",
-    "test_doctor_sandbox",
-}
-"""Folders and modules whose tests wait for real processes."""
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """On CI a test of whole processes gets a second try, which the summary names: on a machine that has other work to
-    do one of them may be late. Here, where it can be looked into, none does."""
+    """On CI a test gets a second try, which the summary names: on a machine that has other work to do a process or a
+    message may be late. Here, where it can be looked into, none does."""
     if os.environ.get("CI"):
         for item in items:
-            if not _WITH_PROCESSES.isdisjoint((*item.path.parts, item.path.stem)):
-                item.add_marker(pytest.mark.flaky(reruns=1))
+            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 @pytest.hookimpl(tryfirst=True)
