@@ -106,8 +106,18 @@ class ConversationState:
         self.todos: list[Json] = todos_from(own.log)
         self._notices = list(own.notices)
         self.use_hooks(own.extensions.hooks)
+        self._bind_servers()
         self._reported_problems: set[str] = set()
         self._detached: set[asyncio.Task[None]] = set()
+
+    def _bind_servers(self) -> None:
+        """Let MCP servers know this conversation."""
+        servers = self.conversation.mcp
+        if servers is not None and self.conversation.link is None:
+            from agentcli.agent.mcp.duties import SessionDuties
+
+            if isinstance(servers.duties, SessionDuties):
+                servers.duties.bind(lambda: self.tool_context.working_dirs)
 
     def use_hooks(self, hooks: Hooks) -> None:
         """Use these hooks, and those of plugins around them."""

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from agentcli.agent.context.compaction import Shortening
 from agentcli.agent.conversation_state import ConversationState
@@ -37,6 +37,9 @@ from agentcli.memory.notes import Notes
 from agentcli.providers.base import Effort, Thinking
 from agentcli.providers.catalog import Catalog
 from agentcli.tools.titles import title_of
+
+if TYPE_CHECKING:
+    from agentcli.mcp.servers import McpServers
 
 
 class Engine:
@@ -125,6 +128,11 @@ class Engine:
     def plugins(self) -> SessionPlugins | None:
         """Python plugins; None: they are off."""
         return self._state.conversation.plugins
+
+    @property
+    def mcp(self) -> McpServers | None:
+        """MCP servers; None: there are none."""
+        return self._state.conversation.mcp
 
     @property
     def hooks(self) -> Hooks:
@@ -341,6 +349,8 @@ class Engine:
         await self.refresh_definitions()
         self._state.use_plugins()
         self._state.begin_session()
+        if own.mcp is not None:
+            own.mcp.start()
         await own.provider.warm()
         await own.extensions.workspace.warm(self.working_dirs)
 
@@ -377,6 +387,8 @@ class Engine:
             await state.hooks.after_session(reason)
         finally:
             await state.aclose()
+            if own.mcp is not None:
+                await own.mcp.aclose()
             await own.extensions.workspace.aclose()
             await own.provider.aclose()
             own.store.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from agentcli.agent.cache.fingerprint import Front
 from agentcli.agent.cache.watch import CacheWatch, Setup
@@ -34,6 +35,9 @@ from agentcli.providers.catalog import Catalog
 from agentcli.session.base import Store
 from agentcli.tools.base import ToolContext
 from agentcli.tools.registry import Registry
+
+if TYPE_CHECKING:
+    from agentcli.mcp.servers import McpServers
 
 LateSystem = Callable[[], Callable[[], tuple[str, ...]]]
 """Gathers what a system prompt needs (blocking, for a thread); the result makes and records the prompt."""
@@ -92,6 +96,8 @@ class EngineSetup:
     """Slash commands, skills, agents and output styles from files; None: none are used."""
     plugins: SessionPlugins | None = None
     """Python plugins; None: none are used."""
+    mcp: McpServers | None = None
+    """MCP servers; None: there are none."""
     session_source: str = "startup"
     """startup, resume or clear: for SessionStart hooks."""
     reread: Callable[[], Hooks] | None = None

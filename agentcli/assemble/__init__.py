@@ -4,7 +4,7 @@ environment  folders, settings, variables         rights  tools, rules, sandbox
 sessions     the session file and its history     model   model, limits, provider
 attachments  instruction files and reminders      login   keys and addresses
 subagents    the engines of sub-agents
-plugins      Python plugins, as trust allows
+plugins      Python plugins, as trust allows   mcp     MCP servers
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from agentcli.assemble.context_pipeline import collapser_for, pipeline_for
 from agentcli.assemble.definitions import SessionSkills, definition_places, definitions_for
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.hooks import hooks_for
+from agentcli.assemble.mcp import servers_for
 from agentcli.assemble.model import ModelBuilder
 from agentcli.assemble.options import Options
 from agentcli.assemble.plugins import plugins_for
@@ -125,6 +126,7 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             reread=partial(_reread_project, env, definitions, builder.news),
             agents=subagents.setup(),
             plugins=plugins,
+            mcp=servers_for(env),
             late_system=sessions.late_system(session, style),
             watched=builder.changed if options.interactive and env.settings.boolean("watchFiles") else None,
             pipeline=pipeline_for(env.settings, results_dir, extensions.collapser, plugins),

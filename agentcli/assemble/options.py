@@ -18,6 +18,7 @@ from agentcli.tools.base import Tool
 
 if TYPE_CHECKING:
     from agentcli.hooks.rules import HookRule
+    from agentcli.mcp.server_config import ServerConfig
 
 
 @frozen(kw_only=True)
@@ -62,6 +63,9 @@ class Options:
     """Sub-agents as a JSON object: `{"name": {"description": "…", "prompt": "…"}}`."""
     agent: str | None = None
     """The agent that the session itself runs as; None: none."""
+
+    mcp_servers: tuple[ServerConfig, ...] = ()
+    """MCP servers besides the configured ones."""
 
     settings: str | None = None
     """A file, or a JSON object as text, laid over the settings files."""

@@ -1,0 +1,12 @@
+"""MCP servers: other programs whose tools, resources and prompts a session can use.
+
+server_config  what a configuration says about a server
+offers         what a server offers, and what its calls return
+client_duties  what a server may ask of the user
+transport      the ways to reach one: a program, HTTP, SSE
+connection     one connection, over the `mcp` library
+server         one server: its state, its calls, its restarts
+servers        all servers of a session
+
+The `mcp` library takes a second to import. It is imported inside functions, in a thread, and only if there is a server.
+"""

@@ -1,0 +1,117 @@
+"""What MCP servers offer, and what their calls return. Texts are as the server sent them: untrusted."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any, Literal
+
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import Json
+
+
+@frozen
+class ToolOffer:
+    name: str
+    """As the server knows it."""
+    description: str = ""
+    title: str = ""
+    input_schema: Json = field(default_factory=lambda: {"type": "object"})
+    output_schema: Json | None = None
+    read_only: bool = False
+    """The server says that it changes nothing."""
+    destructive: bool = False
+    """The server says that it may remove or overwrite something."""
+    open_world: bool = False
+    """The server says that it reaches beyond this machine."""
+    max_result_chars: int | None = None
+    """A limit of its own, from its `_meta`."""
+
+
+@frozen
+class ResourceOffer:
+    uri: str
+    name: str = ""
+    title: str = ""
+    description: str = ""
+    mime_type: str = ""
+    size: int | None = None
+
+
+@frozen
+class ResourceTemplateOffer:
+    uri_template: str
+    name: str = ""
+    title: str = ""
+    description: str = ""
+    mime_type: str = ""
+
+
+@frozen
+class PromptArgument:
+    name: str
+    description: str = ""
+    required: bool = False
+
+
+@frozen
+class PromptOffer:
+    name: str
+    title: str = ""
+    description: str = ""
+    arguments: tuple[PromptArgument, ...] = ()
+
+
+@frozen
+class McpContent:
+    """One part of a result, of a resource or of a prompt's message."""
+
+    kind: Literal["text", "image", "audio", "resource", "link"]
+    text: str = ""
+    """Of a text, or of a resource that is text; the description of a link."""
+    data: str = ""
+    """Base64: an image, a sound, a resource that is not text."""
+    mime_type: str = ""
+    uri: str = ""
+    name: str = ""
+
+
+@frozen
+class McpResult:
+    """Of a tool call."""
+
+    content: tuple[McpContent, ...] = ()
+    structured: Any = None
+    is_error: bool = False
+
+
+@frozen
+class PromptMessage:
+    role: Literal["user", "assistant"]
+    content: McpContent
+
+
+@frozen
+class CallProgress:
+    done: float = 0.0
+    total: float | None = None
+    text: str = ""
+
+
+@frozen
+class ServerOffers:
+    """Everything that a connected server offers."""
+
+    name: str = ""
+    """What it calls itself."""
+    version: str = ""
+    protocol: str = ""
+    instructions: str = ""
+    """For the model."""
+    tools: tuple[ToolOffer, ...] = ()
+    refused: tuple[tuple[str, str], ...] = ()
+    """Tools that cannot be used, and why."""
+    resources: tuple[ResourceOffer, ...] = ()
+    templates: tuple[ResourceTemplateOffer, ...] = ()
+    prompts: tuple[PromptOffer, ...] = ()
+    completes: bool = False
+    """Whether it completes arguments."""

@@ -1,0 +1,51 @@
+"""One configured MCP server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Literal
+
+from agentcli.core.frozen import frozen
+
+TransportKind = Literal["stdio", "http", "sse"]
+ServerSource = Literal["caller", "flag", "local", "project", "user"]
+"""Where a server comes from, the strongest first: a program that uses agentcli, `--mcp-config`, the user's own servers
+for one project, the project's `.mcp.json`, the user's servers for all projects."""
+
+
+@frozen
+class OAuthConfig:
+    """What a configuration says about signing in. Everything empty: all of it is discovered."""
+
+    client_id: str = ""
+    """Of a client that was registered beforehand."""
+    client_secret: str = ""
+    scopes: tuple[str, ...] = ()
+    callback_port: int = 0
+    """Port of the redirect on this machine; 0: any."""
+    metadata_url: str = ""
+    """The authorization server's metadata; "": discovered."""
+
+
+@frozen
+class ServerConfig:
+    """With variables filled in."""
+
+    name: str
+    kind: TransportKind
+    source: ServerSource = "user"
+    origin: str = ""
+    """The file, for people."""
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    headers_helper: str = ""
+    """A shell command that prints further headers as a JSON object."""
+    timeout: float | None = None
+    """Seconds for one call; None: the session's."""
+    always_load: bool = False
+    """Never defer its tools."""
+    oauth: OAuthConfig = OAuthConfig()
