@@ -39,6 +39,7 @@ from agentcli.providers.catalog import Catalog
 from agentcli.tools.titles import title_of
 
 if TYPE_CHECKING:
+    from agentcli.agent.mcp.tool_host import SessionToolHost
     from agentcli.mcp.servers import McpServers
 
 
@@ -342,6 +343,12 @@ class Engine:
                 yield event
 
     # ------------------------------------------------------------------------------------------------ start and end
+
+    def tool_host(self) -> SessionToolHost:
+        """Runs single tools of this session for another program."""
+        from agentcli.agent.mcp.tool_host import SessionToolHost
+
+        return SessionToolHost(self._state)
 
     async def warm(self) -> None:
         """Do ahead of time what makes the first request and the first change slow."""

@@ -10,6 +10,7 @@ COMMAND_NAMES = (
     "trust",
     "quarantine",
     "plugins",
+    "mcp",
     "login",
     "logout",
     "status",

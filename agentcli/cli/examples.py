@@ -80,6 +80,7 @@ OF_COMMANDS: Mapping[str, tuple[Example, ...]] = {
         Example("agentcli plugins new notes", "write an example and its test to your plugin folder"),
         Example("agentcli plugins new notes --project", "the same in this repository"),
     ),
+    "mcp": (Example("agentcli mcp serve", "offer the tools of agentcli to another program"),),
     "completion": (
         Example("agentcli completion bash >> ~/.bashrc", "for bash"),
         Example('agentcli completion zsh > "${fpath[1]}/_agentcli"', "for zsh"),

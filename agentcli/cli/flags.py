@@ -198,6 +198,7 @@ COMMANDS = {
     "trust": "Review and trust a repository's settings.",
     "quarantine": "List and restore files that the sandbox moved away.",
     "plugins": "List Python plugins, or write an example of one.",
+    "mcp": "Manage MCP servers, or serve the tools of agentcli.",
     "completion": "Print a shell completion script.",
 }
 """Sub-commands with their help; `app.py` has one function for each."""

@@ -17,22 +17,22 @@ from agentcli.core.plaintext import plain_line, terminal_line
 EXIT_CODES = {"allow": 0, "ask": 3, "deny": 4}
 
 
-_Mode = Annotated[
+Mode = Annotated[
     str | None, typer.Option("--permission-mode", "--mode", metavar="MODE", help="Use this permission mode.")
 ]
-_Trust = Annotated[bool, typer.Option("--trust", help="Treat this folder as trusted.")]
-_Sandbox = Annotated[str | None, typer.Option("--sandbox", metavar="MODE", help="As with agentcli --sandbox.")]
-_Allowed = Annotated[
+Trust = Annotated[bool, typer.Option("--trust", help="Treat this folder as trusted.")]
+Sandbox = Annotated[str | None, typer.Option("--sandbox", metavar="MODE", help="As with agentcli --sandbox.")]
+Allowed = Annotated[
     list[str] | None, typer.Option("--allowedTools", "--allowed-tools", metavar="RULES", help="Additional allow rules.")
 ]
-_Disallowed = Annotated[
+Disallowed = Annotated[
     list[str] | None,
     typer.Option("--disallowedTools", "--disallowed-tools", metavar="RULES", help="Additional deny rules."),
 ]
-_AddDir = Annotated[
+AddDir = Annotated[
     list[str] | None, typer.Option("--add-dir", metavar="FOLDER", help="An additional working directory.")
 ]
-_Settings = Annotated[
+SettingsText = Annotated[
     str | None, typer.Option("--settings", metavar="JSON|FILE", help="Settings that override the files.")
 ]
 _AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -41,16 +41,16 @@ _AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def try_rules(
     subject: Annotated[str, typer.Argument(metavar="COMMAND", help="The command; or a path or URL, with --tool.")],
     tool: Annotated[str, typer.Option("--tool", help="The tool: Bash, Read, Edit, WebFetch, …")] = "Bash",
-    mode: _Mode = None,
-    trust: _Trust = False,
-    sandbox: _Sandbox = None,
-    allowed: _Allowed = None,
-    disallowed: _Disallowed = None,
-    add_dir: _AddDir = None,
-    settings: _Settings = None,
+    mode: Mode = None,
+    trust: Trust = False,
+    sandbox: Sandbox = None,
+    allowed: Allowed = None,
+    disallowed: Disallowed = None,
+    add_dir: AddDir = None,
+    settings: SettingsText = None,
     as_json: _AsJson = False,
 ) -> None:
-    rights = _rights(_flags(mode, trust, sandbox, allowed, disallowed, add_dir, settings))
+    rights = _rights(flag_words(mode, trust, sandbox, allowed, disallowed, add_dir, settings))
     decision, rules, name = decided(rights, tool, subject)
     if as_json:
         echo_json(_record(decision, rules, name, rights))
@@ -61,16 +61,16 @@ def try_rules(
 
 
 def list_rules(
-    mode: _Mode = None,
-    trust: _Trust = False,
-    sandbox: _Sandbox = None,
-    allowed: _Allowed = None,
-    disallowed: _Disallowed = None,
-    add_dir: _AddDir = None,
-    settings: _Settings = None,
+    mode: Mode = None,
+    trust: Trust = False,
+    sandbox: Sandbox = None,
+    allowed: Allowed = None,
+    disallowed: Disallowed = None,
+    add_dir: AddDir = None,
+    settings: SettingsText = None,
     as_json: _AsJson = False,
 ) -> None:
-    rights = _rights(_flags(mode, trust, sandbox, allowed, disallowed, add_dir, settings))
+    rights = _rights(flag_words(mode, trust, sandbox, allowed, disallowed, add_dir, settings))
     policy = rights.policy
     rows: list[Json] = [
         {"behavior": behavior, "rule": rule.text, "source": rule.source}
@@ -107,7 +107,7 @@ def rights_with(flags: list[str]) -> Rights:
     return rights_for(build_invocation(parse(flags), Path.cwd()).options)
 
 
-def _flags(
+def flag_words(
     mode: str | None,
     trust: bool,
     sandbox: str | None,

@@ -7,6 +7,7 @@ transport      the ways to reach one: a program, HTTP, SSE
 connection     one connection, over the `mcp` library
 server         one server: its state, its calls, its restarts
 servers        all servers of a session
+serving        our own tools as a server, for other programs
 
 The `mcp` library takes a second to import. It is imported inside functions, in a thread, and only if there is a server.
 """

@@ -1,0 +1,120 @@
+"""Runs the tools of a session for another program (`agentcli mcp serve`), with its permissions, hooks and sandbox.
+
+There is no model and no conversation: every call is one tool run. Calls that only read run beside each other, all
+others one after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from agentcli.agent.conversation_state import ConversationState
+from agentcli.agent.loop_setup import loop_dependencies
+from agentcli.agent.ports import EmitEvent
+from agentcli.agent.questions import Questions
+from agentcli.agent.toolcalls.toolcall import CallResult, ToolRunner
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortController, AbortReason
+from agentcli.core.aio import wait_uncancelled
+from agentcli.core.messages import ImageBlock, Json, TextBlock, ToolUseBlock
+from agentcli.core.permission import Answer
+from agentcli.core.plaintext import plain_text
+from agentcli.core.tool_errors import unwrapped
+from agentcli.mcp.offers import McpContent, McpResult
+from agentcli.mcp.serving import ServedClient, ServedTool
+from agentcli.tools.base import Tool
+
+NOT_SERVED = frozenset(
+    (
+        *("Task", "TodoWrite", "AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "WebSearch", "WebFetch", "Skill"),
+        *("ToolSearch", "ListMcpResourcesTool", "ReadMcpResourceTool"),
+    )
+)
+"""Tools that need a conversation, a model or other MCP servers."""
+ONCE, SESSION, NO = "Allow once", "Allow such calls in this session", "Do not allow"
+_LONGEST_INPUT = 4_000
+
+
+class SessionToolHost:
+    """Implements `mcp.serving.ToolHost`."""
+
+    def __init__(self, state: ConversationState) -> None:
+        self._state = state
+        self._changing = asyncio.Lock()
+        """Held by a call that may change something."""
+
+    def tools(self) -> Sequence[ServedTool]:
+        return [
+            ServedTool(tool.name, tool.description, tool.input_schema, _only_reads(tool))
+            for tool in self._state.registry
+            if tool.name not in NOT_SERVED
+        ]
+
+    async def call(self, name: str, arguments: Json, client: ServedClient) -> McpResult:
+        if name in NOT_SERVED:
+            return McpResult((McpContent("text", text=f"There is no tool called {name!r}."),), is_error=True)
+        controller = AbortController()
+        work = asyncio.ensure_future(self._run(name, arguments, client, controller))
+        try:
+            result = await asyncio.shield(work)
+        except asyncio.CancelledError:
+            controller.abort(AbortReason.USER_CANCEL)
+            await wait_uncancelled([work])
+            raise
+        return _as_result(result)
+
+    async def _run(self, name: str, arguments: Json, client: ServedClient, controller: AbortController) -> CallResult:
+        state = self._state
+        questions = Questions(interactive=client.can_ask)
+        runner = replace(loop_dependencies(state, controller).turn.runner, questions=questions)
+        call = ToolUseBlock(state.conversation.ids.new(), name, arguments)
+
+        async def emit(event: ev.Event) -> None:
+            if isinstance(event, ev.ToolProgressed) and event.text:
+                await client.report(plain_text(event.text))
+            elif isinstance(event, ev.PermissionRequested):
+                questions.answer(event.request_id, await _answer(event, client))
+
+        if runner.runs_beside(call):
+            return await self._run_call(runner, call, controller, emit)
+        async with self._changing:
+            result = await self._run_call(runner, call, controller, emit)
+        if result.output.new_cwd is not None:
+            state.tool_context = replace(state.tool_context, cwd=result.output.new_cwd)
+        return result
+
+    async def _run_call(
+        self, runner: ToolRunner, call: ToolUseBlock, controller: AbortController, emit: EmitEvent
+    ) -> CallResult:
+        return await runner.run(call, self._state.tool_context, controller.signal, emit, lambda: None)
+
+
+async def _answer(question: ev.PermissionRequested, client: ServedClient) -> Answer:
+    """Let the user of the other program answer a permission question."""
+    input = "\n".join(f"{name}: {value}" for name, value in question.input.items())
+    message = plain_text(f"{question.title}\n\n{question.reason}\n\n{input[:_LONGEST_INPUT]}")
+    choices = (ONCE, SESSION, NO) if question.suggestions else (ONCE, NO)
+    chosen = await client.choose(message, choices)
+    if chosen == SESSION:
+        return Answer("allow", rules=tuple(question.suggestions))
+    return Answer("allow") if chosen == ONCE else Answer("deny", message="The user of the calling program said no.")
+
+
+def _as_result(result: CallResult) -> McpResult:
+    parts: list[McpContent] = []
+    for block in result.block.content:
+        if isinstance(block, TextBlock):
+            parts.append(McpContent("text", text=unwrapped(block.text)))
+        elif isinstance(block, ImageBlock) and block.source.get("type") == "base64":
+            parts.append(McpContent("image", data=block.source["data"], mime_type=block.source["media_type"]))
+    return McpResult(tuple(parts), is_error=result.block.is_error)
+
+
+def _only_reads(tool: Tool) -> bool:
+    """Whether a tool never changes anything, whatever its input."""
+    try:
+        return tool.is_safe({})
+    except Exception:  # noqa: BLE001 - it depends on the input
+        return False
