@@ -23,6 +23,7 @@ from tests.bench.hook import hook
 from tests.bench.imports import imports
 from tests.bench.index import index
 from tests.bench.iteration import iteration, memory
+from tests.bench.mcp_calls import mcp_calls
 from tests.bench.measure import Report
 from tests.bench.permissions import permissions
 from tests.bench.prepare import prepare
@@ -50,6 +51,7 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "memory": (memory, 2),
     "tools": (tools, 15),
     "hook": (hook, 60),
+    "mcp-calls": (mcp_calls, 200),
     "abort": (abort, 10),
     "imports": (imports, 9),
     "session": (session, 3),

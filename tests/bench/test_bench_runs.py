@@ -14,6 +14,7 @@ from tests.bench.hook import hook
 from tests.bench.imports import imports
 from tests.bench.index import index
 from tests.bench.iteration import iteration, memory
+from tests.bench.mcp_calls import mcp_calls
 from tests.bench.measure import Measure, Report, quantile
 from tests.bench.permissions import permissions
 from tests.bench.prepare import prepare
@@ -33,6 +34,7 @@ SMALL: dict[str, Callable[[int], Report]] = {
     "tools": tools,
     "abort": partial(abort, stubborn_runs=0),
     "hook": hook,
+    "mcp-calls": mcp_calls,
     "imports": imports,
     "session": partial(session, records=40),
     "definitions": partial(definitions, warm_ups=0),
