@@ -39,7 +39,7 @@ from agentcli.providers.catalog import Catalog
 from agentcli.tools.titles import title_of
 
 if TYPE_CHECKING:
-    from agentcli.agent.mcp.tool_host import SessionToolHost
+    from agentcli.agent.tool_host import SessionToolHost
     from agentcli.mcp.servers import McpServers
 
 
@@ -346,7 +346,7 @@ class Engine:
 
     def tool_host(self) -> SessionToolHost:
         """Runs single tools of this session for another program."""
-        from agentcli.agent.mcp.tool_host import SessionToolHost
+        from agentcli.agent.tool_host import SessionToolHost
 
         return SessionToolHost(self._state)
 

@@ -14,11 +14,12 @@ from agentcli.assemble import Options
 from agentcli.cli.parse import Parsed
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
 from agentcli.headless.settings import HeadlessSettings
 
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_UUID = lazy_pattern(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 @frozen

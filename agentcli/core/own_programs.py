@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from agentcli.core.frozen import frozen
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.programs import clean_search_path
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ StillRunning = subprocess.TimeoutExpired
 """Raised by its `wait`."""
 
 _SHELL = "/bin/sh"
-_LOADS_CODE = re.compile(
+_LOADS_CODE = lazy_pattern(
     r"LD_.*|DYLD_.*|PYTHON.*|BASH_ENV|ENV|BASH_FUNC_.*|SHELLOPTS|BASHOPTS|PROMPT_COMMAND|PS4|IFS|CDPATH|GLOBIGNORE"
     r"|PERL5.*|PERLLIB|RUBYOPT|RUBYLIB|NODE_OPTIONS|NODE_PATH|LUA_(?:INIT|PATH|CPATH).*|GCONV_PATH|LESSOPEN|LESSCLOSE"
     r"|JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|JDK_JAVA_OPTIONS|GIT_(?:EXEC_PATH|EXTERNAL_DIFF|SSH|SSH_COMMAND|ASKPASS|PAGER"
@@ -47,7 +47,7 @@ _LOADS_CODE = re.compile(
     r"|GREP_OPTIONS|TAR_OPTIONS|VIRTUAL_ENV.*"
 )
 """Variables with which another program loads, runs or looks up code."""
-_DESKTOP = re.compile(
+_DESKTOP = lazy_pattern(
     r"PATH|HOME|USER|LOGNAME|LANG|LANGUAGE|LC_.*|TZ|TMPDIR|DISPLAY|WAYLAND_DISPLAY|XAUTHORITY|XDG_RUNTIME_DIR"
     r"|XDG_SESSION_TYPE|DBUS_SESSION_BUS_ADDRESS|WSL_.*|__CF_USER_TEXT_ENCODING"
 )

@@ -17,21 +17,23 @@ from __future__ import annotations
 
 import re
 
+from agentcli.core.lazy_pattern import lazy_pattern
+
 _HELD_BACK_LIMIT = 4096
 """A longer control string is not waited for: only its introducer is dropped and its body becomes text."""
 
 _STRING = r"(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])"
 _BODY = rf"[^\x07\x1b\x90\x98\x9c-\x9f]{{0,{_HELD_BACK_LIMIT}}}"
 """The body of a control string. Another introducer ends it, so that a flood of them is not scanned again for each."""
-_SEQUENCE = re.compile(
+_SEQUENCE = lazy_pattern(
     rf"{_STRING}{_BODY}(?:\x07|\x1b\\|\x9c)"  # OSC, DCS, SOS, PM, APC
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI
     r"|\x1b[ -/]*[0-Z\\\]^-~]"  # all other escapes, and the introducer of a string that never ends
     r"|[^\n\x08]\x08"  # overstrike
 )
-_UNFINISHED = re.compile(rf"(?:{_STRING}{_BODY}\x1b?|(?:\x1b\[|\x9b)[0-?]*[ -/]*|\x1b[ -/]*|\r)\Z")
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]+")
-_SUSPICIOUS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_UNFINISHED = lazy_pattern(rf"(?:{_STRING}{_BODY}\x1b?|(?:\x1b\[|\x9b)[0-?]*[ -/]*|\x1b[ -/]*|\r)\Z")
+_CONTROL = lazy_pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]+")
+_SUSPICIOUS = lazy_pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _VISIBLE = {code: chr(0x2400 + code) for code in range(0x20) if code not in (0x09, 0x0A)}
 _VISIBLE |= {0x7F: "\u2421"} | dict.fromkeys(range(0x80, 0xA0), "\ufffd")
 
@@ -43,19 +45,19 @@ _HIDDEN_CLASS = (
     "\ud800-\udfff\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb"
     "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_HIDDEN = re.compile(
+_HIDDEN = lazy_pattern(
     f"[{_HIDDEN_CLASS}]"
     f"|(?<![{_PICTURE}{_JOINING}\ufe0f])[\u200c\u200d]|[\u200c\u200d](?![{_PICTURE}{_JOINING}])"
     f"|(?<![{_PICTURE}\u00a9\u00ae\u203c\u2049\u2122\u2139\u3030\u303d\u3297\u3299])\ufe0f(?!\u20e3)"
 )
 """Direction controls, zero widths, fillers, line separators, tags, selectors, lone surrogates, stray joiners."""
 _JOINERS = "\u200c\u200d\ufe0f"
-_MAY_HIDE = re.compile(f"[\u200c\u200d\ufe0f{_HIDDEN_CLASS}]")
+_MAY_HIDE = lazy_pattern(f"[\u200c\u200d\ufe0f{_HIDDEN_CLASS}]")
 """Every character that the pattern above can match; much faster on text without any."""
-_UNSAFE_IN_JSON = re.compile(f"[\x7f-\x9f]|{_HIDDEN.pattern}")
-_MAY_BE_UNSAFE_IN_JSON = re.compile(f"[\x7f-\x9f\u200c\u200d\ufe0f{_HIDDEN_CLASS}]")
+_UNSAFE_IN_JSON = lazy_pattern(f"[\x7f-\x9f]|{_HIDDEN.pattern}")
+_MAY_BE_UNSAFE_IN_JSON = lazy_pattern(f"[\x7f-\x9f\u200c\u200d\ufe0f{_HIDDEN_CLASS}]")
 
-_KEY = re.compile(r"sk-ant-[A-Za-z0-9_-]{20,}")
+_KEY = lazy_pattern(r"sk-ant-[A-Za-z0-9_-]{20,}")
 
 
 class ControlStripper:

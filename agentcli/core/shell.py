@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.plaintext import visible_text
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = lazy_pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _HIDING = frozenset(("Cf", "Zl", "Zp", "Zs", "Co", "Cn", "Cs"))
 _BLANK = frozenset(
     map(
@@ -19,9 +20,9 @@ _BLANK = frozenset(
     )
 )
 """Characters that are not painted: fillers, blanks, selectors (except that of emoji)."""
-_LOOSE = re.compile(r"(?<![\u1100-\u115e\u1161-\u11ff\ua960-\ua97c\uac00-\ud7ff])[\u1161-\u11ff\ud7b0-\ud7ff]")
+_LOOSE = lazy_pattern(r"(?<![\u1100-\u115e\u1161-\u11ff\ua960-\ua97c\uac00-\ud7ff])[\u1161-\u11ff\ud7b0-\ud7ff]")
 """Parts of a Hangul syllable without a start: zero width, and painted by few terminals."""
-_EMOJI_STYLE = re.compile("\ufe0f")
+_EMOJI_STYLE = lazy_pattern("\ufe0f")
 _MOST_MARKS = 8
 """Maximum combining marks on one letter; terminals drop further ones."""
 

@@ -12,12 +12,13 @@ import re
 from collections.abc import Mapping
 
 from agentcli.core.frozen import frozen
+from agentcli.core.lazy_pattern import lazy_pattern
 
 Value = str | tuple[str, ...]
-_KEY = re.compile(r"([A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]+(.*)|[ \t]*)\Z")
-_BLOCK = re.compile(r"([|>])[+-]?\d?[+-]?\s*(?:#.*)?\Z")
-_ITEM = re.compile(r"\s*-(?:\s+(.*)|\s*)\Z")
-_COMMENT = re.compile(r"(?<!\s)\s+#.*\Z")
+_KEY = lazy_pattern(r"([A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]+(.*)|[ \t]*)\Z")
+_BLOCK = lazy_pattern(r"([|>])[+-]?\d?[+-]?\s*(?:#.*)?\Z")
+_ITEM = lazy_pattern(r"\s*-(?:\s+(.*)|\s*)\Z")
+_COMMENT = lazy_pattern(r"(?<!\s)\s+#.*\Z")
 """Tried once per run of blanks: a long run must not take a time that grows with its square."""
 _ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "/": "/"}
 

@@ -5,16 +5,16 @@ Not in code spans, fenced code and HTML comments: there an `@` is part of what i
 
 from __future__ import annotations
 
-import re
+from agentcli.core.lazy_pattern import lazy_pattern
 
 MOST_IMPORTS = 50
 """Maximum imports per file; more are ignored."""
 
-_FENCE = re.compile(r" {0,3}(?:>\s?|[-*+]\s+)*(`{3,}|~{3,})(.*)")
-_IMPORT = re.compile(r"(?:(?<=\s)|(?<![\s\S]))@((?:[^\s\\]|\\ )+)")
-_BEGINS_A_PATH = re.compile(r"(?:~/|\.{0,2}/|[\w.-])")
-_TICKS = re.compile(r"`+")
-_PARAGRAPH_END = re.compile(r"\n[ \t]*\n")
+_FENCE = lazy_pattern(r" {0,3}(?:>\s?|[-*+]\s+)*(`{3,}|~{3,})(.*)")
+_IMPORT = lazy_pattern(r"(?:(?<=\s)|(?<![\s\S]))@((?:[^\s\\]|\\ )+)")
+_BEGINS_A_PATH = lazy_pattern(r"(?:~/|\.{0,2}/|[\w.-])")
+_TICKS = lazy_pattern(r"`+")
+_PARAGRAPH_END = lazy_pattern(r"\n[ \t]*\n")
 _TRAILING = ".,;:!?)]}'\"*_>"
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import stat
 
 from agentcli.core.frozen import frozen
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.link_free import SPECIAL_KINDS, is_kernel_file, open_below, open_folder
 from agentcli.core.messages import clean_text
 from agentcli.core.plaintext import plain_text
@@ -21,7 +21,7 @@ LARGEST_READ = 1024 * 1024
 LONGEST_TOLD = 40_000
 """Maximum characters of one file. A longer one is cut at a line end, with a notice."""
 
-_INVISIBLE = re.compile(
+_INVISIBLE = lazy_pattern(
     "[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e0fff]"
 )
 """Characters that a reader does not see but the model does; they are removed."""

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.permissions.commands.rebuildable import Rebuildable, finds_only_caches
 from agentcli.permissions.git.subcommand import subcommand_index
 from agentcli.permissions.paths import expanded_pattern, is_below
@@ -23,11 +24,11 @@ from agentcli.permissions.shell.syntax_tree import shortened
 MOST_REMOVED = 10
 """Files that one command may remove without approval."""
 _REMOVERS = frozenset({"rm", "rmdir", "unlink", "shred", "srm", "trash"})
-_LEADS_AWAY = re.compile(r"(?:\$\{?(?:TMPDIR|TMP|TEMP|HOME)\}?|~)(?:/|$)")
-_RUN_FROM = re.compile(r"(?:^|/)(?:bin|Scripts|\.bin)(?:/|$)|(?:^|/)(?:site|dist)-packages(?:/|$)")
+_LEADS_AWAY = lazy_pattern(r"(?:\$\{?(?:TMPDIR|TMP|TEMP|HOME)\}?|~)(?:/|$)")
+_RUN_FROM = lazy_pattern(r"(?:^|/)(?:bin|Scripts|\.bin)(?:/|$)|(?:^|/)(?:site|dist)-packages(?:/|$)")
 """Folders from which the project's programs are started: naming one is the usual way to run it."""
 _REWRITES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (why, re.compile(pattern))
+    (why, lazy_pattern(pattern))
     for why, pattern in (
         ("rewrites commits", r"rebase(?! --(?:abort|quit|show-current-patch))|filter-branch|filter-repo|replace\b"),
         ("rewrites the last commit", r"commit\b.*\s--amend\b"),

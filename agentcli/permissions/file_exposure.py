@@ -15,6 +15,7 @@ from pathlib import Path
 
 from agentcli.core.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.frozen import frozen
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.permissions.commands.read_only_table import PROGRAMS
 from agentcli.permissions.denied_files import RestrictedFiles
 from agentcli.permissions.git.tracked_files import TrackedFiles
@@ -123,11 +124,11 @@ class FileExposure:
 
 _VALUES = {"rg": "efgtTABCmjMrEd", "grep": "efmABCdD"}
 """Short flags that take a value."""
-_LONG_VALUES = re.compile(
+_LONG_VALUES = lazy_pattern(
     r"--(?:regexp|file|i?glob|type|type-not|after-context|before-context|context|max-count|include|exclude|exclude-dir)"
 )
 """Long flags that take the next word as their value, in both programs that know them."""
-_UNHIDES = re.compile(r"-[A-Za-z0-9]*[.u]|--hidden|--unrestricted|-[gtT]|--i?glob|--type|--(?:no-)?ignore|--pre")
+_UNHIDES = lazy_pattern(r"-[A-Za-z0-9]*[.u]|--hidden|--unrestricted|-[gtT]|--i?glob|--type|--(?:no-)?ignore|--pre")
 """Flags of ripgrep after which hidden files may be searched: by themselves, or because a glob or a type matches."""
 _IGNORE_FILES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
 _MOST_IGNORE_BYTES = 65_536
@@ -231,13 +232,13 @@ def _text(path: Path) -> bytes | None:
 
 # --------------------------------------------------------------------------------------------------------------- git
 
-_NO_CONTENTS = re.compile(
+_NO_CONTENTS = lazy_pattern(
     r"branch|tag|remote|rev-parse|ls-files|ls-tree|describe|worktree|merge-base|rev-list|name-rev|for-each-ref|show-ref"
     r"|show-branch|cherry|version|config|count-objects|check-ignore|shortlog|--version|clean|apply|symbolic-ref|check-attr"
     # Of a file that is named, which rules see.
     r"|blame"
 )
-_QUIET = re.compile(
+_QUIET = lazy_pattern(
     r"--(?:oneline|graph|all|branches|tags|remotes|decorate|no-decorate|abbrev-commit|no-abbrev-commit|merges|no-merges"
     r"|first-parent|reverse|topo-order|date-order|author-date-order|no-color|cached|staged|relative-date|left-right|parents"
     r"|stat|shortstat|numstat|summary|name-only|name-status|dirstat|no-patch|find-renames|no-renames|exit-code|quiet"
@@ -247,11 +248,11 @@ _QUIET = re.compile(
     r"|-\d+|-n\d*|-[isqzgFEPM]|--"
 )
 """Flags of git log, diff and show with which nothing of a file comes out but its name."""
-_NAMES_ONLY = re.compile(r"--(?:stat|shortstat|numstat|summary|name-only|name-status|dirstat|no-patch)(?:=.*)?|-s|-q")
+_NAMES_ONLY = lazy_pattern(r"--(?:stat|shortstat|numstat|summary|name-only|name-status|dirstat|no-patch)(?:=.*)?|-s|-q")
 
 
-_MAYBE_A_FILE = re.compile(r"^[^-].*:|^:|\b[0-9a-f]{4,40}\b")
-_NO_VALUE = re.compile(r"-[pu]|--patch|" + _QUIET.pattern)
+_MAYBE_A_FILE = lazy_pattern(r"^[^-].*:|^:|\b[0-9a-f]{4,40}\b")
+_NO_VALUE = lazy_pattern(r"-[pu]|--patch|" + _QUIET.pattern)
 
 
 def _without_global_flags(arguments: Words) -> Words:

@@ -14,6 +14,8 @@ from __future__ import annotations
 import itertools
 import re
 
+from agentcli.core.lazy_pattern import lazy_pattern
+
 FIXED_FOLDERS: tuple[str, ...] = (".agentcli", ".claude", ".agents", ".vscode", ".idea", ".husky")
 """Besides `.git`, of which the sandbox knows the parts."""
 FIXED_FILES: tuple[str, ...] = (".mcp.json", ".envrc")
@@ -54,7 +56,7 @@ ASKING_FILES: frozenset[str] = frozenset(
     # Interpreters run these when they start in the folder.
     | {".rprofile", ".renviron", ".irbrc", ".pryrc", ".pdbrc", ".octaverc", ".psqlrc", ".sqliterc"}
 )
-_ASKING_NAMES = re.compile(
+_ASKING_NAMES = lazy_pattern(
     r".*\.pth|.*\.code-workspace|\.?lefthook(?:-local)?\.(?:ya?ml|toml|json)|\.huskyrc(?:\..*)?|\.aider.*"
     r"|\.?simple-git-hooks\..*|\.lintstagedrc(?:\..*)?|lint-staged\.config\..*",
     re.DOTALL,
@@ -68,7 +70,7 @@ OBEYED_AT_THE_TOP: tuple[str, ...] = tuple(
     )
 )
 """Names of the asking tier that no command has to write to do its work: in auto mode commands cannot."""
-_ACTIVATE = re.compile(r"(?:activate(?:\.\w+)?|activate_this\.py)")
+_ACTIVATE = lazy_pattern(r"(?:activate(?:\.\w+)?|activate_this\.py)")
 
 
 def is_fixed(components: list[str]) -> bool:

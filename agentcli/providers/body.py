@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import Any
 
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.messages import Json
 from agentcli.providers.base import Request, Thinking
 from agentcli.providers.catalog import ModelInfo, nearest_effort
@@ -159,18 +160,18 @@ def _marked(message: Json) -> Json | None:
 
 
 _BLAME: tuple[tuple[Feature, re.Pattern[str]], ...] = (
-    (Feature.CACHE_CONTROL, re.compile(r"cache[_ ]control|ephemeral|prompt caching", re.IGNORECASE)),
-    (Feature.TASK_BUDGET, re.compile(r"task[_ -]budget|anthropic-beta|\bbetas?\b", re.IGNORECASE)),
-    (Feature.EFFORT, re.compile(r"\beffort\b", re.IGNORECASE)),
-    (Feature.THINKING_DISPLAY, re.compile(r"\bdisplay\b|summarized", re.IGNORECASE)),
-    (Feature.THINKING, re.compile(r"thinking|adaptive|budget_tokens|reasoning", re.IGNORECASE)),
-    (Feature.TOOL_CHOICE, re.compile(r"tool_choice", re.IGNORECASE)),
+    (Feature.CACHE_CONTROL, lazy_pattern(r"cache[_ ]control|ephemeral|prompt caching", re.IGNORECASE)),
+    (Feature.TASK_BUDGET, lazy_pattern(r"task[_ -]budget|anthropic-beta|\bbetas?\b", re.IGNORECASE)),
+    (Feature.EFFORT, lazy_pattern(r"\beffort\b", re.IGNORECASE)),
+    (Feature.THINKING_DISPLAY, lazy_pattern(r"\bdisplay\b|summarized", re.IGNORECASE)),
+    (Feature.THINKING, lazy_pattern(r"thinking|adaptive|budget_tokens|reasoning", re.IGNORECASE)),
+    (Feature.TOOL_CHOICE, lazy_pattern(r"tool_choice", re.IGNORECASE)),
 )
-_OUTPUT_CONFIG = re.compile(r"output_config", re.IGNORECASE)
-_OUTPUT_CAP = re.compile(r"max_tokens\D{0,20}?(\d+)\s*>\s*(\d+)", re.IGNORECASE)
+_OUTPUT_CONFIG = lazy_pattern(r"output_config", re.IGNORECASE)
+_OUTPUT_CAP = lazy_pattern(r"max_tokens\D{0,20}?(\d+)\s*>\s*(\d+)", re.IGNORECASE)
 _OVER_CONTEXT = (
-    re.compile(r"max_tokens.{0,100}?(?P<input>\d+)\s*\+\s*\d+\s*>\s*(?P<limit>\d+)", re.IGNORECASE | re.DOTALL),
-    re.compile(
+    lazy_pattern(r"max_tokens.{0,100}?(?P<input>\d+)\s*\+\s*\d+\s*>\s*(?P<limit>\d+)", re.IGNORECASE | re.DOTALL),
+    lazy_pattern(
         r"maximum context length is (?P<limit>\d+) tokens.{0,200}?(?P<input>\d+) (?:in the messages|input tokens)",
         re.IGNORECASE | re.DOTALL,
     ),

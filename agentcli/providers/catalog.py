@@ -6,12 +6,12 @@ this table.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from agentcli.core.frozen import frozen
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.usage import Price
 from agentcli.providers.base import Effort, ThinkingMode
 
@@ -145,8 +145,8 @@ UNKNOWN_MAX_OUTPUT = 32 * _K
 a lower cap reports it in a 400, and the provider remembers it."""
 
 # Cloud platforms add a region, a vendor and a version to the id; snapshots add a date.
-_PREFIX = re.compile(r"^(?:[a-z]{2,6}\.)?anthropic[./]")
-_SUFFIX = re.compile(r"(?:-v\d+(?::\d+)?|[@-]\d{8}|@[\w-]+|\[1m\])+$")
+_PREFIX = lazy_pattern(r"^(?:[a-z]{2,6}\.)?anthropic[./]")
+_SUFFIX = lazy_pattern(r"(?:-v\d+(?::\d+)?|[@-]\d{8}|@[\w-]+|\[1m\])+$")
 
 
 class Catalog:

@@ -14,6 +14,7 @@ from typing import Any
 
 from agentcli.core.format import elapsed
 from agentcli.core.frozen import frozen
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.messages import Json
 from agentcli.providers.base import Failure, FailureKind
 from agentcli.providers.retry import retry_after_seconds
@@ -55,18 +56,18 @@ class ErrorResponse:
     """Current time (ISO 8601), for a retry-after given as a date."""
 
 
-_TOO_LONG = re.compile(
+_TOO_LONG = lazy_pattern(
     r"prompt is too long|exceed\w* (?:the )?(?:model'?s? )?(?:maximum |available )?context|context[_ ](?:length|limit)",
     re.IGNORECASE,
 )
-_THINKING = re.compile(
+_THINKING = lazy_pattern(
     r"signature|redacted_thinking|thinking.{0,20}blocks?\b.{0,60}(?:cannot|must|modif|chang|remain|order)|messages\.\d+\S*thinking",
     re.IGNORECASE | re.DOTALL,
 )
-_PAIRING = re.compile(r"tool_use|tool_result", re.IGNORECASE)
-_IMAGE = re.compile(r"\bimages?\b", re.IGNORECASE)
-_BILLING = re.compile(r"credit balance|billing|payment", re.IGNORECASE)
-_MODEL = re.compile(r"\bmodel\b", re.IGNORECASE)
+_PAIRING = lazy_pattern(r"tool_use|tool_result", re.IGNORECASE)
+_IMAGE = lazy_pattern(r"\bimages?\b", re.IGNORECASE)
+_BILLING = lazy_pattern(r"credit balance|billing|payment", re.IGNORECASE)
+_MODEL = lazy_pattern(r"\bmodel\b", re.IGNORECASE)
 
 
 def from_response(answer: ErrorResponse, where: Endpoint) -> Failure:

@@ -8,20 +8,21 @@ from collections.abc import Sequence
 
 from agentcli.core.abort import AbortReason
 from agentcli.core.frozen import frozen
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.messages import SAID, Json, Message, Origin, user_message
 from agentcli.core.permission import Decision
 from agentcli.core.plaintext import plain_line
 
 _LONGEST_TITLE = 120
 _REWRITES = (
-    (re.compile(r"<<"), "Write the text to a file with the Write tool and name that file instead of a here-document"),
-    (re.compile(r"\n"), "Write it as one line, or as several calls"),
+    (lazy_pattern(r"<<"), "Write the text to a file with the Write tool and name that file instead of a here-document"),
+    (lazy_pattern(r"\n"), "Write it as one line, or as several calls"),
     (
-        re.compile(r"\|&?\s*(?:env\s+)?(?:ba|da|z|k)?sh\b|\|&?\s*(?:env\s+)?(?:python|perl|ruby|node|php)[\d.]*\b"),
+        lazy_pattern(r"\|&?\s*(?:env\s+)?(?:ba|da|z|k)?sh\b|\|&?\s*(?:env\s+)?(?:python|perl|ruby|node|php)[\d.]*\b"),
         "Write the script to a file and run that file instead of piping into an interpreter",
     ),
-    (re.compile(r"\$|`"), "Write the values themselves instead of variables and substitutions"),
-    (re.compile(r"[*?]|\["), "Name the files instead of using wildcards"),
+    (lazy_pattern(r"\$|`"), "Write the values themselves instead of variables and substitutions"),
+    (lazy_pattern(r"[*?]|\["), "Name the files instead of using wildcards"),
 )
 
 

@@ -23,6 +23,7 @@ from agentcli.core.abort import Aborted, AbortSignal
 from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Ids
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.messages import ATTACHED, Block, Json, Message, Origin, TextBlock, clean_text
 from agentcli.core.permission import Decision, Need
 from agentcli.core.plaintext import plain_line
@@ -40,11 +41,11 @@ MOST_CANDIDATES = 500
 _MOST_NAMES = 200
 _FOLDER = "directory"
 """The display kind of a listing."""
-_MENTION = re.compile(
+_MENTION = lazy_pattern(
     r"""(?:^|(?<=[\s(\[{<,;"'`=]))@(?:"([^"\n]{1,4000})"(:\d{1,9}(?:-\d{1,9})?)?|([^\s"@]{1,4000}))""", re.MULTILINE
 )
-_RANGE = re.compile(r"(.+?):(\d{1,9})(?:-(\d{1,9}))?")
-_CODE = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
+_RANGE = lazy_pattern(r"(.+?):(\d{1,9})(?:-(\d{1,9}))?")
+_CODE = lazy_pattern(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
 _TRAILING = ".,;:!?)]}>'`*_"
 _MOST_TRAILING = 5
 

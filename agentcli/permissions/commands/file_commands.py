@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 
 from agentcli.core.frozen import frozen
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.permissions.commands.command_parts import CommandPart
 from agentcli.permissions.commands.scripts import sed_only_prints
 from agentcli.permissions.paths import expanded_pattern
@@ -26,11 +27,11 @@ _FLAGS = {
     "rm": r"-[fv]+|--force|--verbose",
     "tee": r"-[a]+|--append",
 }
-_COPIES_TREE = re.compile(r"cp -[rRpv]*[rR][rRpv]*\Z")
-_ARCHIVES = re.compile(r"-?(?=[czjJv]*c)[czjJv]*f")
-_PLAIN_OPERAND = re.compile(r"[^-@:][^:]*")
+_COPIES_TREE = lazy_pattern(r"cp -[rRpv]*[rR][rRpv]*\Z")
+_ARCHIVES = lazy_pattern(r"-?(?=[czjJv]*c)[czjJv]*f")
+_PLAIN_OPERAND = lazy_pattern(r"[^-@:][^:]*")
 """No option, no archive to include and no name of another machine."""
-_SED_TEXT = re.compile(r"[ ]*(?:\d+|\$|/(?:[^/\\\n\[]|\\[^\n])*/)?[ ]*[aic](?:\\)?[ \t][^\n]*")
+_SED_TEXT = lazy_pattern(r"[ ]*(?:\d+|\$|/(?:[^/\\\n\[]|\\[^\n])*/)?[ ]*[aic](?:\\)?[ \t][^\n]*")
 """`3a text`, `/x/i text`: lines are added or changed; the text goes on to the end of the script."""
 
 

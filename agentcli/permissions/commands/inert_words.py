@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.permissions.commands.command_parts import CommandPart
 from agentcli.permissions.git.subcommand import subcommand_index
 from agentcli.permissions.shell.wrappers import unwrapped
@@ -22,8 +23,8 @@ _EXCLUDING = frozenset(
     "grep egrep fgrep rg tar gtar rsync du diff fd fdfind ag tree ruff mypy flake8 black isort pylint bandit codespell"  # noqa: SIM905
     " pytest cloc tokei prettier eslint".split()
 )
-_EXCLUSION = re.compile(r"--(?:extend-)?(?:exclude|exclude-dir|ignore|ignore-dir|ignore-pattern)\Z")
-_JOINED_EXCLUSION = re.compile(
+_EXCLUSION = lazy_pattern(r"--(?:extend-)?(?:exclude|exclude-dir|ignore|ignore-dir|ignore-pattern)\Z")
+_JOINED_EXCLUSION = lazy_pattern(
     r"(?:--(?:extend-)?(?:exclude|exclude-dir|ignore|ignore-dir|ignore-pattern)=|--i?glob=!)"
 )
 _GLOB_OPTIONS = frozenset({"-g", "--glob", "--iglob"})
@@ -33,14 +34,14 @@ _FLAGS = frozenset(
     | {"--list", "--exclude-vcs", "--hidden", "--no-ignore", "--files-with-matches", "--line-number", "--ignore-case"}
 )
 """Long options without a value, after which a word is surely an option of its own."""
-_FIND_TESTS = re.compile(r"-i?(?:name|path|wholename|regex)\Z")
+_FIND_TESTS = lazy_pattern(r"-i?(?:name|path|wholename|regex)\Z")
 _FIND_OPTIONS = frozenset({"-L", "-P", "-H", "-xdev", "-mount", "-maxdepth", "-mindepth"})
 _NEGATIONS = frozenset({"!", "-not"})
 _ALTERNATIVES = frozenset({"-o", "-or", ","})
 _UNPRUNED = frozenset({"-delete", "-depth", "-d"})
 """With one of these find looks into a folder before it would prune it."""
-_MESSAGE = re.compile(r"-[aqsvn]*m\Z|--message\Z")
-_JOINED_MESSAGE = re.compile(r"(?:-[aqsvn]*m|--message=)(?=.)", re.DOTALL)
+_MESSAGE = lazy_pattern(r"-[aqsvn]*m\Z|--message\Z")
+_JOINED_MESSAGE = lazy_pattern(r"(?:-[aqsvn]*m|--message=)(?=.)", re.DOTALL)
 _MESSAGE_COMMANDS = frozenset({"commit", "tag", "stash", "notes"})
 _READS_MESSAGE = frozenset({("-F", "-"), ("--file", "-")})
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.core.bounded_read import Reason, Unread, read_bounded, read_start
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.permissions.commands.read_only_table import STARTS, STEERED_BY
 from agentcli.permissions.git.config import runs_programs
 from agentcli.permissions.git.obeyed_files import is_repository
@@ -25,7 +26,7 @@ _MOST_BYTES = 200_000
 _BUILT_IN = frozenset(
     "cd echo printf test [ [[ true false : pwd type command builtin exit time read export set".split()  # noqa: SIM905
 )
-_SHIMS = re.compile(r"/(?:shims|\.volta/bin|\.cargo/bin|\.proto/bin|\.nodenv|\.rbenv|\.pyenv|\.jenv|\.goenv)(?:/|$)")
+_SHIMS = lazy_pattern(r"/(?:shims|\.volta/bin|\.cargo/bin|\.proto/bin|\.nodenv|\.rbenv|\.pyenv|\.jenv|\.goenv)(?:/|$)")
 _SHIM_PROGRAMS = frozenset({"rustup", "mise", "asdf", "volta", "volta-shim", "proto", "pyenv", "rbenv", "jenv"})
 
 
@@ -115,7 +116,7 @@ def _is_shim(program: str, place: CommandContext) -> bool:
     return bool(_SHIMS.search(path) or _SHIMS.search(real) or os.path.basename(real) in _SHIM_PROGRAMS)  # noqa: PTH119
 
 
-_HARMLESS_NPM_KEY = re.compile(
+_HARMLESS_NPM_KEY = lazy_pattern(
     r"package-lock|lockfile-version|save|save-exact|save-prefix|audit|audit-level|fund|loglevel|engine-strict|progress"
     r"|legacy-peer-deps|strict-peer-dep(?:endencie)?s|auto-install-peers|shamefully-hoist|strict-ssl|update-notifier"
     r"|always-auth|prefer-offline|prefer-dedupe|install-links|ignore-scripts|node-linker|public-hoist-pattern(?:\[\])?"

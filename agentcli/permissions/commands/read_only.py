@@ -10,6 +10,7 @@ import posixpath
 import re
 from collections.abc import Callable, Mapping
 
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.permissions.commands.read_only_table import (
     ANY_FILES,
     GIT_COMMANDS,
@@ -83,7 +84,7 @@ def unknown_objection(words: Words) -> str | None:
 _TAKES_REVISIONS = frozenset(
     "show log diff rev-list rev-parse ls-tree merge-base describe name-rev shortlog diff-tree cherry blame".split()  # noqa: SIM905
 )
-_AROUND_REVISION = re.compile(rf"\^?[\w./@^~-]*{REVISION}[\w./@^~{REVISION}-]*")
+_AROUND_REVISION = lazy_pattern(rf"\^?[\w./@^~-]*{REVISION}[\w./@^~{REVISION}-]*")
 _LIMITED_BY_NAMES = frozenset({"log", "diff", "show", "status", "blame", "shortlog", "ls-files", "check-ignore"})
 
 
@@ -250,8 +251,8 @@ def _with_values_attached(words: Words) -> Words:
 
 
 _NEEDED_BY_GIT = {
-    "clean": (re.compile(r"-[dxXqn]*n[dxXqn]*|--dry-run"), "removes files without -n"),
-    "apply": (re.compile(r"--(?:check|stat|numstat|summary)"), "changes files without --check or --stat"),
+    "clean": (lazy_pattern(r"-[dxXqn]*n[dxXqn]*|--dry-run"), "removes files without -n"),
+    "apply": (lazy_pattern(r"--(?:check|stat|numstat|summary)"), "changes files without --check or --stat"),
 }
 """Flags without which a command of git does more than read."""
 
@@ -392,7 +393,7 @@ def _read(arguments: Words) -> str | None:
 
 _PS_COLUMN = r"(?:pid|ppid|user|cmd|comm|args|stat|etime|time|rss|vsz|%cpu|%mem|tty|start|nice)"
 _PS_VALUES = {"o": rf"{_PS_COLUMN}(?:,{_PS_COLUMN})*", "p": r"\d+(?:,\d+)*", "C": r"[\w.-]+", "u": r"\w+", "U": r"\w+"}
-_PS_WORD = re.compile(r"aux|ax|axu|auxw{1,2}|\d+(?:,\d+)*|--no-headers|--forest|--(?:sort=[-+%\w,]+|p?pid=[\d,]+)")
+_PS_WORD = lazy_pattern(r"aux|ax|axu|auxw{1,2}|\d+(?:,\d+)*|--no-headers|--forest|--(?:sort=[-+%\w,]+|p?pid=[\d,]+)")
 
 
 def _ps(arguments: Words) -> str | None:

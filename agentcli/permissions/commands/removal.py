@@ -10,24 +10,25 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.permissions.paths import expanded_pattern
 from agentcli.permissions.shell.loose_parser import loose_segments
 
 _REMOVERS = frozenset({"rm", "rmdir", "unlink", "shred", "srm", "trash"})
 _TRIGGERS = _REMOVERS | {"find"}
-_FIND_NAMES = re.compile(r"-(?:i?name|i?path|i?regex|i?wholename)\Z")
-_FIND_FILTERS = re.compile(r"-(?:empty|[acm]time|[acm]min|size|newer\w*)\Z")
+_FIND_NAMES = lazy_pattern(r"-(?:i?name|i?path|i?regex|i?wholename)\Z")
+_FIND_FILTERS = lazy_pattern(r"-(?:empty|[acm]time|[acm]min|size|newer\w*)\Z")
 _MOST_FINDS = 40
 _MOST_PATTERNS = 60
 _MOST_TARGETS = 2_000
 _LISTS_SOME = frozenset({"git", "rg", "grep", "egrep", "fgrep", "fd", "ag"})
 """They select names by content or attributes, so their output is never a whole folder tree."""
-_UNKNOWN = re.compile(
+_UNKNOWN = lazy_pattern(
     r"(?:^|[\s;&|(){}'\"`/\\])(?:rm|rmdir|unlink|shred|srm|trash)\s(?P<arguments>[^;&|\n]*)", re.MULTILINE
 )
-_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
-_NEW_TEMP_FILE = re.compile(r"(?:^|[\s;&|(])(\w+)=\"?\$\(mktemp(?: -d)?\)\"?(?=[\s;&|]|$)")
-_ASSIGNED = re.compile(r"(?:^|[\s;&|(])(\w+)=([^\s;&|]*)")
+_VARIABLE = lazy_pattern(r"\$\{?(\w+)\}?")
+_NEW_TEMP_FILE = lazy_pattern(r"(?:^|[\s;&|(])(\w+)=\"?\$\(mktemp(?: -d)?\)\"?(?=[\s;&|]|$)")
+_ASSIGNED = lazy_pattern(r"(?:^|[\s;&|(])(\w+)=([^\s;&|]*)")
 
 
 def removed_essential(command: str, cwd: Path, keep: Iterable[Path], home: Path | None) -> str | None:
@@ -105,7 +106,7 @@ def _unknown_target(command: str) -> str | None:
                 continue
             if name not in ("HOME", "PWD", "IFS") and not assigned.get(name, False):
                 return f"${name}"
-        if "$" in re.sub(_VARIABLE, "", arguments).replace("$'", "").replace('$"', ""):
+        if "$" in _VARIABLE.sub("", arguments).replace("$'", "").replace('$"', ""):
             return shown
     return None
 

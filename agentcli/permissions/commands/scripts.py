@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 
+from agentcli.core.lazy_pattern import lazy_pattern
+
 _SED_ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n\[]|\\[^\n]|\[\^?\]?[^\]/\n]*\])*/I?)"
 _SED_RANGE = rf"(?:{_SED_ADDRESS}(?:,(?:{_SED_ADDRESS}|[+~]\d+))?)?[ ]*!?[ ]*"
-_SED_COMMAND = re.compile(rf"[ ]*{_SED_RANGE}(?:[pPdDnNgGhHxlz=]|[qQ]\d{{0,3}}|(?P<substitute>[sy]))")
+_SED_COMMAND = lazy_pattern(rf"[ ]*{_SED_RANGE}(?:[pPdDnNgGhHxlz=]|[qQ]\d{{0,3}}|(?P<substitute>[sy]))")
 
 
 def sed_only_prints(script: str) -> bool:
@@ -52,7 +54,7 @@ def _substitution_end(script: str, position: int, command: str) -> int | None:
     return found.end()
 
 
-_AWK_FORBIDDEN = re.compile(
+_AWK_FORBIDDEN = lazy_pattern(
     r"system|getline|ENVIRON|PROCINFO|@|\\\n|/inet|/dev|/proc|close|fflush|ARGV|SYMTAB|FUNCTAB|FILENAME\s*="
 )
 
@@ -70,7 +72,7 @@ def awk_only_prints(program: str) -> bool:
     return ">" not in rest and "|" not in rest
 
 
-_JQ_FORBIDDEN = re.compile(
+_JQ_FORBIDDEN = lazy_pattern(
     # Whatever stands before them: jq reads `$ ENV`, and even a comment between the two, as `$ENV`.
     r"\b(?:env|ENV|import|include|input_filename|modulemeta|get_search_list|__prog_\w+|__loc__)\b"
 )

@@ -16,24 +16,25 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.secret_text import holds_secret, is_random, is_secret_name, without_url_credentials
 
 _MOST_BYTES = 262_144
-_KEY = re.compile(
+_KEY = lazy_pattern(
     r"""(?:-\s+)?["']?(?P<key>[^\s=\[\]{}"'#;][^=\[\]{}"'\s]*)["']?(?:\s*[=:]\s*(?P<value>.*)|\s+(?P<quoted>["'].*["']))"""
 )
-_HARMLESS_VALUE = re.compile(
+_HARMLESS_VALUE = lazy_pattern(
     r"""["']?(?:true|false|yes|no|on|off|always|never|null|none|\d{1,6})["']?,?""", re.IGNORECASE
 )
-_XML_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-_XML_SECRET = re.compile(
+_XML_COMMENT = lazy_pattern(r"<!--.*?-->", re.DOTALL)
+_XML_SECRET = lazy_pattern(
     r"<(servers|packageSourceCredentials|apikeys|config|password|passphrase|privateKey)\b[^>]*(?<!/)>.*?</\1\s*>",
     re.DOTALL | re.IGNORECASE,
 )
-_XML_LEFT = re.compile(r"(?i)<[^<>/]*(?:password|passphrase|apikey|credentials|secret|token)")
-_PUNCTUATION = re.compile(r"[\[\]{}(),\s-]*")
-_SECTION = re.compile(r"\s*\[")
-_GIT_SECRETS = re.compile(r"(?i)^(?:helper|extraheader|askpass|sslkey|cookiefile|smtppass|proxy)$")
+_XML_LEFT = lazy_pattern(r"(?i)<[^<>/]*(?:password|passphrase|apikey|credentials|secret|token)")
+_PUNCTUATION = lazy_pattern(r"[\[\]{}(),\s-]*")
+_SECTION = lazy_pattern(r"\s*\[")
+_GIT_SECRETS = lazy_pattern(r"(?i)^(?:helper|extraheader|askpass|sslkey|cookiefile|smtppass|proxy)$")
 
 
 def filtered_lines(text: str) -> str | None:

@@ -8,14 +8,15 @@ keep their names and protection.
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterable
 from pathlib import Path
 
+from agentcli.core.lazy_pattern import lazy_pattern
+
 SYSTEM_TEMP = "/tmp"  # noqa: S108 - its name, which commands use
 _MOST_SIBLINGS = 200
-_PRIVATE = re.compile(
+_PRIVATE = lazy_pattern(
     r"(?:agentcli-|ssh-|tmux-|systemd-private|snap-private|gpg-|\.X|\.ICE|\.font|\.Test|dbus-|pulse-)"
 )
 """Folders of agents, sockets and other sessions, which commands must not see."""

@@ -6,32 +6,33 @@ does not cover a call that takes its program from standard input.
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 
-INTERPRETERS = re.compile(
+from agentcli.core.lazy_pattern import lazy_pattern
+
+INTERPRETERS = lazy_pattern(
     r"(?:ba|da|z|k|mk|c|tc|fi|a)?sh|pwsh|nu|python[\d.]*|pypy[\d.]*|ipython[\d.]*|node|nodejs|deno|bun|tsx|ts-node|ruby|irb"
     r"|perl[\d.]*|php[\d.]*|lua[\d.]*|luajit|tclsh|wish|expect|R|Rscript|julia|ghci|runghc|osascript|groovy|scala|jshell"
     r"|elixir|iex|erl|sqlite3|psql|mysql|mariadb|ed|ex|bc|dc|gdb|lldb|m4"
 )
-RUN_OTHERS = re.compile(
+RUN_OTHERS = lazy_pattern(
     r"sudo|doas|su|env|ssh|docker|podman|kubectl|chroot|nsenter|unshare|bwrap|uv|poetry|pipenv|pdm|hatch|rye|conda|mamba|npx"
     r"|pnpm|yarn|bunx|nix-shell|nix|direnv|time|nohup|nice|timeout|stdbuf|setsid|ionice|script|watch|parallel|xargs|exec"
     r"|command|builtin|flatpak|vagrant|multipass|lxc|wsl|screen|tmux|socat|nc|ncat|busybox|toybox|flock|strace|ltrace|perf"
     r"|valgrind|taskset|chrt|numactl|prlimit|systemd-run|unbuffer|xvfb-run|dbus-run-session|fakeroot|proot|faketime"
     r"|rlwrap|gosu|su-exec|runuser|setpriv|catchsegv"
 )
-_GIVES_PROGRAM = re.compile(
+_GIVES_PROGRAM = lazy_pattern(
     r"-[A-Za-z]*[cempErRf]|--(?:eval|execute|command|print|version|help|file|module)(?:=.*)?|-[hVv]"
 )
 _COMMANDS_GIVEN = {
-    "psql": re.compile(r"-[cfl].*|--(?:command|file|list|version|help)(?:=.*)?"),
-    "mysql": re.compile(r"-e.*|--(?:execute|version|help)(?:=.*)?"),
-    "mariadb": re.compile(r"-e.*|--(?:execute|version|help)(?:=.*)?"),
-    "gdb": re.compile(r"--?(?:batch|version|help)"),
-    "lldb": re.compile(r"-b|--(?:batch|version|help)"),
-    "ed": re.compile(r"--(?:version|help)"),
-    "ex": re.compile(r"--(?:version|help)"),
+    "psql": lazy_pattern(r"-[cfl].*|--(?:command|file|list|version|help)(?:=.*)?"),
+    "mysql": lazy_pattern(r"-e.*|--(?:execute|version|help)(?:=.*)?"),
+    "mariadb": lazy_pattern(r"-e.*|--(?:execute|version|help)(?:=.*)?"),
+    "gdb": lazy_pattern(r"--?(?:batch|version|help)"),
+    "lldb": lazy_pattern(r"-b|--(?:batch|version|help)"),
+    "ed": lazy_pattern(r"--(?:version|help)"),
+    "ex": lazy_pattern(r"--(?:version|help)"),
 }
 """Arguments with which these programs do not run their input: a file among them is data, not code."""
 _SQLITE_VALUES = frozenset({"separator", "newline", "nullvalue", "init", "cmd", "maxsize", "lookaside", "vfs", "mmap"})

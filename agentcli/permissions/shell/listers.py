@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agentcli.core.frozen import frozen
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.permissions.shell.values import LISTED, LISTED_END, MARKED, SEPARATOR
 
 if TYPE_CHECKING:
@@ -16,25 +17,27 @@ Words = tuple[str, ...]
 
 _PATTERN = "\x1e"
 """Prefix of a pattern in a listing, which the shell expands to file names."""
-_LS_FILES = re.compile(r"-[cmdo]+|--(?:cached|modified|deleted|others|exclude-standard)|--")
-_NAME_ONLY = re.compile(r"--(?:name-only|cached|staged|no-renames|merge-base)|--diff-filter=[A-Za-z]+|--")
-_LS = re.compile(r"-[1rtS]+|--")
-_GREP_NAMES = re.compile(r"-[rliEFwPn]*l[rliEFwPn]*|-[rliEFwP]+|--(?:include|exclude|exclude-dir)=.*")
-_RG_NAMES = re.compile(r"-[liFwSu.]+|--(?:files|files-with-matches|hidden|no-ignore|ignore-case|fixed-strings)|-[tg].*")
-_GREP_FILTER = re.compile(r"-[vEiFwxP]+")
-_COUNT = re.compile(r"-n?\d{1,6}|-n\+\d{1,6}")
+_LS_FILES = lazy_pattern(r"-[cmdo]+|--(?:cached|modified|deleted|others|exclude-standard)|--")
+_NAME_ONLY = lazy_pattern(r"--(?:name-only|cached|staged|no-renames|merge-base)|--diff-filter=[A-Za-z]+|--")
+_LS = lazy_pattern(r"-[1rtS]+|--")
+_GREP_NAMES = lazy_pattern(r"-[rliEFwPn]*l[rliEFwPn]*|-[rliEFwP]+|--(?:include|exclude|exclude-dir)=.*")
+_RG_NAMES = lazy_pattern(
+    r"-[liFwSu.]+|--(?:files|files-with-matches|hidden|no-ignore|ignore-case|fixed-strings)|-[tg].*"
+)
+_GREP_FILTER = lazy_pattern(r"-[vEiFwxP]+")
+_COUNT = lazy_pattern(r"-n?\d{1,6}|-n\+\d{1,6}")
 _FIND_FILTERS = frozenset(
     "-type -name -iname -path -ipath -maxdepth -mindepth -size -mtime -mmin -newer -regex -iregex".split()  # noqa: SIM905
 )
 _FIND_NAMES = frozenset({"-name", "-iname", "-path", "-ipath"})
 
 _FILTERS: Mapping[str, re.Pattern[str]] = {
-    "head": re.compile(r"-n|-c|-\d+|-[nc]?\d+|\d+|-q"),
-    "tail": re.compile(r"-n|-c|-\d+|-[nc]?[-+]?\d+|[-+]?\d+|-q"),
-    "wc": re.compile(r"-[lwcmL]+"),
-    "sort": re.compile(r"-[nrufhVb]+"),
-    "uniq": re.compile(r"-[cdiu]+"),
-    "cat": re.compile(r"-[nbsA]+"),
+    "head": lazy_pattern(r"-n|-c|-\d+|-[nc]?\d+|\d+|-q"),
+    "tail": lazy_pattern(r"-n|-c|-\d+|-[nc]?[-+]?\d+|[-+]?\d+|-q"),
+    "wc": lazy_pattern(r"-[lwcmL]+"),
+    "sort": lazy_pattern(r"-[nrufhVb]+"),
+    "uniq": lazy_pattern(r"-[cdiu]+"),
+    "cat": lazy_pattern(r"-[nbsA]+"),
 }
 """Programs that read only standard input if all their arguments match this."""
 

@@ -16,14 +16,15 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from agentcli.core.frozen import frozen
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.permissions.shell.syntax_tree import Unparsable, descendants, parse, shortened, text_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_SEPARATORS = re.compile(r"[;|&()<>`\n\r{}]+|\$\(")
-_BRACES = re.compile(r"\{[^{}]*,")
-_RUNS_TEXT = re.compile(
+_SEPARATORS = lazy_pattern(r"[;|&()<>`\n\r{}]+|\$\(")
+_BRACES = lazy_pattern(r"\{[^{}]*,")
+_RUNS_TEXT = lazy_pattern(
     r"(?:^|[^\w-])(?:(?:ba|da|z|k|c|tc|fi|a)?sh|eval|source|xargs|parallel|ssh|su|sudo|doas|watch|env|exec|trap|alias|awk|gawk"
     r"|mawk|perl|python[\d.]*|ruby|node|php|lua|tclsh|expect|script|screen|tmux|at|batch|crontab|find|fd|make|busybox"
     r"|nsenter|chroot|unshare|bwrap|docker|podman|git\s+-c|\.)(?:[^\w-]|$)"
@@ -64,7 +65,7 @@ def loose_segments(command: str) -> tuple[Segment, ...]:
     return tuple(dict.fromkeys(found))
 
 
-_PLAIN_NAME = re.compile(r"[\w./+:@%,~=-]+|\[{1,2}|!")
+_PLAIN_NAME = lazy_pattern(r"[\w./+:@%,~=-]+|\[{1,2}|!")
 _RUNS_ARGUMENTS = frozenset(
     {"eval", "command", "builtin", "exec", "env", "sudo", "doas", "nohup", "timeout", "nice", "time", "stdbuf", "xargs"}
     | {"sh", "bash", "dash", "zsh", "ksh", "su", "watch", "setsid", "parallel", "coproc", "busybox", "toybox"}
@@ -271,7 +272,7 @@ def _literal(node: Node) -> str | None:
             return None
 
 
-_ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|(.))", re.DOTALL)
+_ESCAPE = lazy_pattern(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|(.))", re.DOTALL)
 
 
 def _ansi_c(text: str) -> str:

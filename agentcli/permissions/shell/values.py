@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from agentcli.core.lazy_pattern import lazy_pattern
+
 UNKNOWN = "\ue000"
 """Any text, as one word."""
 NUMBER = "\ue001"
@@ -36,22 +38,22 @@ TOPLEVEL = "\ue00e"
 NAMED_REVISION = "\ue00f"
 """Git's output for a reference. The context resolves it to `REVISION` if no reference looks like an option."""
 
-MARKED = re.compile("[\ue000-\ue00f]")
-NOT_KNOWN = re.compile(f"[{UNKNOWN}{NUMBER}{SOME}{REVISION}{STREAM}{NAME}]")
-OF_THE_PLACE = re.compile(f"[{PWD}{HOME}{TEMP}{MATCH}{LISTED}{TOPLEVEL}{NAMED_REVISION}]")
-VARIES = re.compile(f"[{MATCH}{LISTED}{TOPLEVEL}{NAMED_REVISION}]")
+MARKED = lazy_pattern("[\ue000-\ue00f]")
+NOT_KNOWN = lazy_pattern(f"[{UNKNOWN}{NUMBER}{SOME}{REVISION}{STREAM}{NAME}]")
+OF_THE_PLACE = lazy_pattern(f"[{PWD}{HOME}{TEMP}{MATCH}{LISTED}{TOPLEVEL}{NAMED_REVISION}]")
+VARIES = lazy_pattern(f"[{MATCH}{LISTED}{TOPLEVEL}{NAMED_REVISION}]")
 """Values that depend on files, which an earlier part of the command may change."""
-ONE_WORD = re.compile(
+ONE_WORD = lazy_pattern(
     f"{MATCH}[^{MATCH_END}]*{MATCH_END}|{LISTED}[^{LISTED_END}]*{LISTED_END}"
     f"|[{NUMBER}{SOME}{PWD}{HOME}{TEMP}{UNQUOTED}{REVISION}{TOPLEVEL}{NAMED_REVISION}]"
 )
 """Values that stay one word if unquoted, or are marked as any number of words."""
-UNDECIDED = re.compile(f"[{UNKNOWN}{NUMBER}{SOME}{MATCH}{REVISION}{STREAM}{NAME}{LISTED}{TOPLEVEL}{NAMED_REVISION}]")
+UNDECIDED = lazy_pattern(f"[{UNKNOWN}{NUMBER}{SOME}{MATCH}{REVISION}{STREAM}{NAME}{LISTED}{TOPLEVEL}{NAMED_REVISION}]")
 """Values that cannot be part of a pattern or of a redirection target."""
 SEPARATOR = "\x1f"
 """Separates the words of a listing. No command contains control characters."""
-PLAIN_TEXT = re.compile(r"[A-Za-z0-9_\-./:,+@%=^#]*")
-INTEGER = re.compile(rf"-?\d{{1,18}}|{NUMBER}")
+PLAIN_TEXT = lazy_pattern(r"[A-Za-z0-9_\-./:,+@%=^#]*")
+INTEGER = lazy_pattern(rf"-?\d{{1,18}}|{NUMBER}")
 
 _MOST_VALUES = 16
 
@@ -62,7 +64,7 @@ _NO_SECRETS = frozenset({"USER", "LOGNAME", "SHELL", "LANG", "TERM", "PATH", "HO
 }
 """Environment variables that may be shown. Any other could hold a key."""
 
-_OWN_NAME = re.compile(
+_OWN_NAME = lazy_pattern(
     r"(?!npm_|auto_resume$|histchars$)[a-z_][a-z0-9_]{0,30}"
     r"|(?:SRC|DST|OUT|TEST|BASE|ROOT|TARGET|LOG)_?(?:FILE|FILES|DIR|DIRS|PATH|NAME)?"
     r"|[A-Z]\d?|OLD|NEW|FIRST|LAST|START|END|VALUE|VAR|REV|REF|VERSION|REPO|PKG|MODULE|OUTPUT"
@@ -108,15 +110,15 @@ class Variables:
 NEW_TEMP_FILE = f"{TEMP}/tmp.XXXXXXXXXX"  # noqa: S108 - in the session's own folder
 """The output of `mktemp`, with placeholders for its random letters."""
 _PRINTS_PLAIN_TEXT = frozenset({"date", "whoami", "hostname", "uname", "arch", "seq", "id", "pwd", "nproc", "expr"})
-_REVISION_WORD = re.compile(r"(?!-)[A-Za-z0-9_./^~-]*(?:@(?:\{(?:\d{1,4}|u|upstream|push)\})?)?[A-Za-z0-9_./^~-]*")
-_HISTORY_FLAG = re.compile(
+_REVISION_WORD = lazy_pattern(r"(?!-)[A-Za-z0-9_./^~-]*(?:@(?:\{(?:\d{1,4}|u|upstream|push)\})?)?[A-Za-z0-9_./^~-]*")
+_HISTORY_FLAG = lazy_pattern(
     r"-\d{1,6}|-n\d{1,6}|--(?:all|branches|tags|remotes|merges|no-merges|first-parent|reverse)"
     r"|--(?:max-count|skip|since|after|until|before|author|committer|grep|diff-filter)=.*"
 )
-_HASH_FORMAT = re.compile(r"--(?:format|pretty)=(?:t?format:)?%[hH]")
+_HASH_FORMAT = lazy_pattern(r"--(?:format|pretty)=(?:t?format:)?%[hH]")
 _NAMING = {
-    "describe": re.compile(r"--(?:tags|all|always|long|exact-match|first-parent)|--(?:abbrev|match|exclude)=.*"),
-    "symbolic-ref": re.compile(r"--short|-q|--quiet"),
+    "describe": lazy_pattern(r"--(?:tags|all|always|long|exact-match|first-parent)|--(?:abbrev|match|exclude)=.*"),
+    "symbolic-ref": lazy_pattern(r"--short|-q|--quiet"),
 }
 
 

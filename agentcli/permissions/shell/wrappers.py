@@ -8,17 +8,18 @@ from __future__ import annotations
 import re
 
 from agentcli.core.frozen import frozen
+from agentcli.core.lazy_pattern import lazy_pattern
 
-_DURATION = re.compile(r"\d+(?:\.\d+)?[smhd]?")
-_HARMLESS_NAMES = re.compile(
+_DURATION = lazy_pattern(r"\d+(?:\.\d+)?[smhd]?")
+_HARMLESS_NAMES = lazy_pattern(
     r"NODE_ENV|CI|DEBUG|VERBOSE|FORCE_COLOR|NO_COLOR|CLICOLOR(?:_FORCE)?|TERM|COLUMNS|LINES|LANG|LC_[A-Z]+|TZ|TEST_ENV"
     r"|RUST_BACKTRACE|RUST_LOG|CARGO_TERM_COLOR|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE|PYTHONHASHSEED|DJANGO_DEBUG"
     r"|RAILS_ENV|RACK_ENV|APP_ENV|FLASK_ENV|GIT_PAGER_IN_USE|PYTEST_DISABLE_PLUGIN_AUTOLOAD|MIX_ENV|BABEL_ENV"
     r"|PYTHONIOENCODING|PYTHONUTF8|NEXT_TELEMETRY_DISABLED|DO_NOT_TRACK|HUSKY|TURBO_TELEMETRY_DISABLED"
     r"|CARGO_INCREMENTAL|GIT_OPTIONAL_LOCKS|GIT_TERMINAL_PROMPT|VITEST_MAX_WORKERS|JEST_WORKERS"
 )
-_HARMLESS_VALUE = re.compile(r"[A-Za-z0-9_.,@+-]*")
-_ZONE = re.compile(r"[A-Za-z_]+/[A-Za-z_]+")
+_HARMLESS_VALUE = lazy_pattern(r"[A-Za-z0-9_.,@+-]*")
+_ZONE = lazy_pattern(r"[A-Za-z_]+/[A-Za-z_]+")
 _OPENS_FURTHER = frozenset({"xargs"})
 WRAPPERS = frozenset(
     {"time", "nohup", "command", "builtin", "timeout", "nice", "stdbuf", "env", "xargs", "exec"}
@@ -125,7 +126,7 @@ def _env(words: tuple[str, ...]) -> int | None:
     return None if position < len(words) and words[position].startswith("-") else position
 
 
-_XARGS_ALONE = re.compile(
+_XARGS_ALONE = lazy_pattern(
     r"-[0rt]+|--null|--no-run-if-empty|-[nLP]\d+|-I\{\}|--max-args=\d+|--max-procs=\d+|--max-lines=\d+|-d.+"
 )
 _XARGS_VALUES = {"-n": r"\d+", "-L": r"\d+", "-P": r"\d+", "-d": r".+", "-I": r"\{\}"}
@@ -152,11 +153,11 @@ def _replaces_arguments_only(command: tuple[str, ...]) -> bool:
     return bool(command) and "{}" not in command[0] and command[0].rpartition("/")[2] not in WRAPPERS
 
 
-_INTERPRETER = re.compile(
+_INTERPRETER = lazy_pattern(
     r"(?:ba|da|z|k|c|tc|fi|a)?sh|python[\d.]*|pypy3?|node|deno|bun|perl|ruby|php|lua[\d.]*|tclsh|wish|expect|R|Rscript"
     r"|osascript|irb|ghci|psql|mysql|sqlite3|gdb|lldb|at|batch|crontab|ssh|su|sudo|doas|busybox|parallel|xargs|make"
 )
-_CODE_ELSEWHERE = re.compile(r"-[A-Za-z]*[cmef]|--?(?:version|help|eval|command|test|check)")
+_CODE_ELSEWHERE = lazy_pattern(r"-[A-Za-z]*[cmef]|--?(?:version|help|eval|command|test|check)")
 
 
 def runs_its_input(words: tuple[str, ...]) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.link_free import open_without_links
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
@@ -39,11 +40,11 @@ _BEFORE_MATCH = 100
 _COUNT = {"type": "integer", "minimum": 0}
 _GLOB_TYPE = "agentcliglob"
 _BINARY = re.compile(rb"(/.*): ((?:WARNING: stopped searching )?binary file (?:matches|after match).*)")
-_NUMBERED = re.compile(r"(\d+)(?::(\d+):|-)(\d+)[:-](.*)", re.DOTALL)
+_NUMBERED = lazy_pattern(r"(\d+)(?::(\d+):|-)(\d+)[:-](.*)", re.DOTALL)
 """Line number, column of the first match (none: a context line), start of the line in the file, and its text."""
-_CUT = re.compile(r" \[\.\.\. (?:omitted end of long line|(\d+) more match(?:es)?)\]\Z")
-_LINE_BREAK = re.compile(r"(?<!\\)(?:\\\\)*\\n|\n")
-_NEGATED_CLASS = re.compile(r"\[\^[^\]]*\]")
+_CUT = lazy_pattern(r" \[\.\.\. (?:omitted end of long line|(\d+) more match(?:es)?)\]\Z")
+_LINE_BREAK = lazy_pattern(r"(?<!\\)(?:\\\\)*\\n|\n")
+_NEGATED_CLASS = lazy_pattern(r"\[\^[^\]]*\]")
 
 
 class Grep(BuiltinTool):

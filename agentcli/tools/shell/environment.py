@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from agentcli.core.frozen import frozen
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.secret_text import (
     assigns_secret,
     holds_secret,
@@ -126,7 +127,7 @@ _PROXIES = frozenset(
     for name in (base, base.upper())
 )
 
-_NEVER = re.compile(
+_NEVER = lazy_pattern(
     # Code that a shell runs automatically, or options that change how it parses the approved command.
     r"BASH_ENV|ENV|BASH_FUNC_.*|SHELLOPTS|BASHOPTS|PROMPT_COMMAND|PS4|IFS|CDPATH|GLOBIGNORE|EXECIGNORE|POSIXLY_CORRECT"
     r"|TAR_OPTIONS|RIPGREP_CONFIG_PATH|GREP_OPTIONS|LESSOPEN|LESSCLOSE|COLUMNS|LINES|LD_PRELOAD|LD_AUDIT"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from agentcli.core.bounded_read import read_start
 from agentcli.core.frozen import frozen
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.permissions.git.config import git_program, list_settings, pointed_at, read_regular
 from agentcli.permissions.git.obeyed_files import hooks_folders
 from agentcli.permissions.git.subcommand import subcommand_index
@@ -37,7 +37,7 @@ _MOST_POINTERS = 16
 _MOST_FOLDERS = 300
 _DEEPEST = 6
 
-_USES_GIT = re.compile(r"(?<![\w./-])(?:[\w./-]*/)?(?:git|gh|jj|tig|lazygit|hub)(?![\w./-])")
+_USES_GIT = lazy_pattern(r"(?<![\w./-])(?:[\w./-]*/)?(?:git|gh|jj|tig|lazygit|hub)(?![\w./-])")
 _WRAPPERS = frozenset({"command", "env", "exec", "nice", "nohup", "stdbuf", "time", "timeout", "xargs"})
 _SHELLS = frozenset({"bash", "dash", "eval", "sh", "zsh"})
 _MAKING = frozenset({"init", "clone", "worktree", "submodule"})
@@ -46,7 +46,7 @@ _CONFIGURING = frozenset(
     | {"switch", *_MAKING}
 )
 """Commands of git that write to its configuration."""
-_CONFIGURES = re.compile(rf"(?<![\w.-])git\b[^;&|\n]*\s(?:{'|'.join(sorted(_CONFIGURING))})\b")
+_CONFIGURES = lazy_pattern(rf"(?<![\w.-])git\b[^;&|\n]*\s(?:{'|'.join(sorted(_CONFIGURING))})\b")
 
 
 @frozen

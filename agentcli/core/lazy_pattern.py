@@ -1,0 +1,39 @@
+"""Regular expressions that are compiled at their first use.
+
+Compiling those of all modules took a tenth of a headless start, and most of them are not used in a run."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+
+def lazy_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
+    """As `re.compile`, with the methods of a pattern. Not for the functions of `re` that take a pattern."""
+    return cast(re.Pattern[str], _LazyPattern(text, flags))
+
+
+_USUAL = ("fullmatch", "match", "search", "sub", "subn", "split", "findall", "finditer", "pattern", "flags")
+
+
+class _LazyPattern:
+    def __init__(self, text: str, flags: int) -> None:
+        self._made_from = text, flags
+
+    def __getattr__(self, name: str) -> Any:
+        compiled = re.compile(*self._made_from)
+        # From now on they are found without this method.
+        for method in (
+            "fullmatch",
+            "match",
+            "search",
+            "sub",
+            "subn",
+            "split",
+            "findall",
+            "finditer",
+            "pattern",
+            "flags",
+        ):
+            self.__dict__[method] = getattr(compiled, method)
+        return getattr(compiled, name)
