@@ -26,7 +26,7 @@ from agentcli.agent.shell_line import ShellInvocation
 from agentcli.agent.submission import Submission, SubmissionWork
 from agentcli.agent.updates.definition_watch import wait_for_definitions
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortReason
+from agentcli.core.abort import AbortReason, AbortSignal
 from agentcli.core.aio import in_thread
 from agentcli.core.launch import BareLauncher
 from agentcli.core.messages import TYPED, Json, Message, Origin
@@ -88,6 +88,11 @@ class Engine:
     def is_model_working(self) -> bool:
         """Whether a submission runs that is more than a command of the user's."""
         return self._state.is_model_working
+
+    @property
+    def command_signal(self) -> AbortSignal | None:
+        """Stops the user's own command; None for one that runs beside the model's work."""
+        return self._state.command_signal
 
     @property
     def messages(self) -> tuple[Message, ...]:

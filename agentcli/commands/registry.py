@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agentcli.commands.base import ALWAYS, Command
+from agentcli.commands.base import ALWAYS, ArgumentValues, Command
 from agentcli.core.permission import PermissionMode
 
 if TYPE_CHECKING:
@@ -107,6 +107,14 @@ COMMANDS: tuple[Command, ...] = (
     Command("tasks", "List sub-agents and background commands", beside=True, pages=("",)),
     Command("agents", "List sub-agents: those there are and those that run", beside=True),
     Command("plugins", "List Python plugins, or load changed ones", "[reload]", beside=True, completes=("reload",)),
+    Command(
+        "mcp",
+        "Show MCP servers; reconnect, enable, disable or sign in",
+        "[name|reconnect|enable|disable|login|logout …]",
+        beside=True,
+        pages=("",),
+        completes=lambda engine, _front_end: _mcp_completions(engine),
+    ),
     Command("rename", "Name this session", "<name>"),
     Command("copy", "Copy the last answer, the N-th last, or one of its code blocks", "[N|code [N]]", local=ALWAYS),
     Command("find", "Search the transcript", "[text]", local=ALWAYS),
@@ -140,6 +148,14 @@ def _styles(engine: Engine) -> Iterable[StyleFile]:
     from agentcli.definitions.builtin_styles import all_styles
 
     return all_styles(engine.definitions).values()
+
+
+def _mcp_completions(engine: Engine) -> ArgumentValues:
+    if engine.mcp is None:
+        return ()
+    from agentcli.commands.mcp import completions as server_completions
+
+    return server_completions(engine.mcp)
 
 
 _BUILT_IN = frozenset(name for command in COMMANDS for name in (command.name, *command.aliases))

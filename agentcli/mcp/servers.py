@@ -73,6 +73,17 @@ class McpServers:
         self.version += 1
         self._changed.set()
 
+    async def set_enabled(self, name: str, on: bool) -> None:
+        """Connect to a server, or disconnect from it."""
+        server = self._servers[name]
+        await (server.enable() if on else server.disable())
+
+    async def set_tool_enabled(self, name: str, tool: str, on: bool) -> None:
+        """Switch one tool of a server on or off."""
+        server = self._servers[name]
+        server.disabled_tools = server.disabled_tools - {tool} if on else server.disabled_tools | {tool}
+        self._note_change()
+
     async def aclose(self) -> None:
         """Disconnect from all of them, in parallel."""
         await asyncio.gather(*(server.stop() for server in self), return_exceptions=True)
