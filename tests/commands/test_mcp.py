@@ -14,7 +14,7 @@ from agentcli.mcp.offers import ServerOffers, ToolOffer
 from agentcli.mcp.server_config import ServerConfig
 from agentcli.mcp.servers import McpServers
 from tests.support.fakes import bench, collect, only
-from tests.support.mcp_fakes import FakeServer, fake, servers_with
+from tests.support.mcp_offers import FakeServer, fake, servers_with
 from tests.support.virtual import run_virtual
 
 

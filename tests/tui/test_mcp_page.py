@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from agentcli.mcp.offers import ToolOffer
 from agentcli.mcp.servers import McpServers
 from agentcli.tui.pages.mcp import McpPage, ServerPage
-from tests.support.mcp_fakes import OFFERS, fake, servers_with
+from tests.support.mcp_offers import OFFERS, fake, servers_with
 from tests.tui.sheet_host import PAUSE, UNANSWERED, Host, answer, look, play, press, through_all_sizes
 
 

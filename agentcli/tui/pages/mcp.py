@@ -169,6 +169,7 @@ class ServerPage(ServerSheet[Offered]):
     """One server: everything it offers in one list. Enter shows more, Space switches a tool on or off."""
 
     verb = "show"
+    label_cells = 34
 
     def __init__(self, server: McpServer, servers: McpServers, palette: Palette | None = None) -> None:
         self._server = server
@@ -177,6 +178,12 @@ class ServerPage(ServerSheet[Offered]):
     @property
     def server(self) -> McpServer:
         return self._server
+
+    @property
+    def least(self) -> int:
+        """Also covers the list of servers below it."""
+        below = [screen for screen in self.app.screen_stack if isinstance(screen, McpPage)]
+        return max(super().least, *(page.query_one("#sheet").region.height - 2 for page in below), 0)
 
     def head(self, width: int, room: int) -> list[Runs]:
         palette, server = self.palette, self._server
