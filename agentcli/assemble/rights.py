@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from agentcli.permissions.sandbox.plan import SandboxRules
 
 STRUCTURED_OUTPUT = "StructuredOutput"
-_OTHERS = frozenset({"Task", "Agent", "Skill", STRUCTURED_OUTPUT, NETWORK, CREDENTIALS})
+_OF_SERVERS = frozenset({"ToolSearch", "ListMcpResourcesTool", "ReadMcpResourceTool"})
+_OTHERS = _OF_SERVERS | {"Task", "Agent", "Skill", STRUCTURED_OUTPUT, NETWORK, CREDENTIALS}
 """Names that rules may use although the session may have no such tool."""
 _SCOPES: Mapping[Layer, RuleScope] = {
     Layer.MANAGED: "managed",

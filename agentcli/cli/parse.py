@@ -14,7 +14,7 @@ from agentcli.cli.flags import BY_NAME, COMMANDS, Flag
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
 
-_RULE_LIST = re.compile(r"(?:[A-Z]\w*|mcp__[\w-]+)(?:\([^)]*\))?(?:,(?:[A-Z]\w*|mcp__[\w-]+)(?:\([^)]*\))?)*")
+_RULE_LIST = re.compile(r"(?:[A-Z]\w*|mcp__[\w*-]+)(?:\([^)]*\))?(?:,(?:[A-Z]\w*|mcp__[\w*-]+)(?:\([^)]*\))?)*")
 
 
 @frozen

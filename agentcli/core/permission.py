@@ -37,6 +37,9 @@ class Need:
     target: str = ""
     real: str = ""
     """The resolved target, if it differs from `target`. The tool touches nothing else, even if links change (S4)."""
+    is_declared_read_only: bool = False
+    """For `other`: the tool's author declares that it changes nothing. It needs approval like any other, but plan mode
+    does not refuse it."""
 
 
 Behavior = Literal["allow", "ask", "deny"]

@@ -34,6 +34,7 @@ LONGEST_TIMEOUT = 3_600.0
 MOST_RULES = 200
 """Of one file."""
 _NAMES = re.compile(r"[\w|]+")
+_MCP_NAMES = re.compile(r"(?:\w+|mcp__[\w*-]+)(?:\|(?:\w+|mcp__[\w*-]+))*")
 _LONGEST_TITLE = 60
 
 HookReply = Json | str | None
@@ -47,7 +48,8 @@ class HookRule:
 
     event: str
     matcher: str
-    """`Bash`, `Edit|Write`, a regular expression such as `mcp__.*`, or `*` or "" for everything."""
+    """`Bash`, `Edit|Write`, `mcp__server`, `mcp__server__get_*`, a regular expression such as `mcp__.*`, or `*` or ""
+    for everything."""
     action: str | HookFunction
     """A shell command, or a function. A function that is not async runs in a thread."""
     timeout: float = DEFAULT_TIMEOUT
@@ -74,9 +76,17 @@ def _pattern(matcher: str) -> re.Pattern[str] | None:
     """None matches everything. Raises `re.error`."""
     if matcher in ("", "*"):
         return None
-    if _NAMES.fullmatch(matcher):
-        return re.compile(rf"\A(?:{matcher})\Z")
+    if _NAMES.fullmatch(matcher) or _MCP_NAMES.fullmatch(matcher):
+        return re.compile(rf"\A(?:{'|'.join(map(_name_pattern, matcher.split('|')))})\Z")
     return re.compile(matcher)
+
+
+def _name_pattern(name: str) -> str:
+    """`mcp__server` matches all tools of that server, and in names of MCP tools `*` matches any text."""
+    if not name.startswith("mcp__"):
+        return name
+    whole_server = "(?:__.*)?" if name.count("__") == 1 and "*" not in name else ""
+    return re.escape(name).replace(r"\*", ".*") + whole_server
 
 
 def matching(rules: Iterable[HookRule], event: str, subject: str) -> list[HookRule]:

@@ -279,7 +279,8 @@ class Policy:
         if self.mode is not PermissionMode.PLAN:
             return None
         for need in call.needs:
-            if need.kind in ("write", "other") or (need.kind == "execute" and not self._reads_only(need.target, call)):
+            changes = need.kind == "write" or (need.kind == "other" and not need.is_declared_read_only)
+            if changes or (need.kind == "execute" and not self._reads_only(need.target, call)):
                 return Decision("deny", _PLANNING, findings=self._findings(call))
         return None
 

@@ -26,6 +26,8 @@ _NAMES = {
 
 def problems(schema: Mapping[str, Any], value: object, path: str = "") -> list[str]:
     """Messages such as `limit: must be an integer`; empty if the value is valid."""
+    if not isinstance(schema, Mapping):
+        return []  # `true` is a schema too
     options = schema.get("anyOf") or schema.get("oneOf")
     if isinstance(options, list):
         if any(not problems(option, value, path) for option in options):
@@ -53,6 +55,8 @@ def problems(schema: Mapping[str, Any], value: object, path: str = "") -> list[s
 
 def coerce(schema: Mapping[str, Any], value: Any) -> Any:
     """Correct unambiguous mistakes: "5" for 5, "true" for true. Never changes `value` itself."""
+    if not isinstance(schema, Mapping):
+        return value
     kind = schema.get("type")
     if isinstance(value, str):
         if kind == "integer" and re.fullmatch(r"\s*-?\d{1,18}\s*", value):
@@ -88,6 +92,8 @@ def _at(path: str, text: str) -> str:
 
 
 def _is_nullable(schema: Mapping[str, Any]) -> bool:
+    if not isinstance(schema, Mapping):
+        return True
     kind = schema.get("type")
     options = schema.get("anyOf") or schema.get("oneOf") or ()
     return (

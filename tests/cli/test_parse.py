@@ -58,8 +58,8 @@ def test_a_list_flag_given_again_adds() -> None:
 
 
 def test_rules_may_follow_as_arguments_of_their_own_after_the_prompt() -> None:
-    parsed = parse(["-p", "do it", "--allowedTools", "Read", "Bash(ls *)", "mcp__a__b", "--verbose"])
-    assert parsed.get("allowed_tools") == ("Read", "Bash(ls *)", "mcp__a__b")
+    parsed = parse(["-p", "do it", "--allowedTools", "Read", "Bash(ls *)", "mcp__a__b", "mcp__c__*", "--verbose"])
+    assert parsed.get("allowed_tools") == ("Read", "Bash(ls *)", "mcp__a__b", "mcp__c__*")
     assert parsed.prompt == "do it"
 
 

@@ -34,11 +34,24 @@ def test_an_empty_or_starred_spec_is_the_whole_tool(text: str) -> None:
         ("mcp__files", "mcp__files2__read", False),
         ("mcp__files__*", "mcp__files__read", True),
         ("mcp__files__read", "mcp__files__write", False),
+        ("mcp__files__get_*", "mcp__files__get_one", True),
+        ("mcp__files__get_*", "mcp__files__set_one", False),
+        ("mcp__files__*_one", "mcp__files__get_one", True),
+        ("mcp__files__*_one", "mcp__files__get_two", False),
+        ("mcp__files__*_one", "mcp__other__get_one", False),
+        ("mcp__*", "mcp__files__read", True),
         ("*", "Anything", True),
     ],
 )
 def test_tool_names(rule: str, tool: str, matches: bool) -> None:
     assert parse_rule(rule).names(tool) is matches
+
+
+def test_a_rule_for_an_mcp_tool_takes_no_argument() -> None:
+    """It would match no call, so that a deny rule of that form would protect nothing."""
+    with pytest.raises(UsageError, match="Write mcp__files__read without parentheses"):
+        parse_rule("mcp__files__read(*.txt)")
+    assert parse_rule("mcp__files__read(*)").spec is None
 
 
 @pytest.mark.parametrize(

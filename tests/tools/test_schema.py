@@ -25,6 +25,11 @@ SCHEMA: dict[str, Any] = {
 }
 
 
+def test_schemas_that_are_true_or_false_check_nothing() -> None:
+    schema: dict[str, Any] = {"type": "object", "properties": {"a": True, "b": {"anyOf": [True]}, "c": False}}
+    assert checked(schema, {"a": 1, "b": None, "c": "x"}) == ({"a": 1, "b": None, "c": "x"}, [])
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [

@@ -24,7 +24,8 @@ from agentcli.permissions.shell.loose_parser import loose_segments
 
 _QUOTED = re.compile(r"<U\+([0-9A-Fa-f]{4,6})>")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}\*?|\*")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}\*?|\*|mcp__[A-Za-z0-9_-]{1,122}__[A-Za-z0-9_*-]{1,121}")
+_MCP = "mcp__"
 RuleScope = Literal["session", "local", "project", "user", "flags", "managed", "agentcli"]
 """Where a rule applies and can be edited."""
 READING_TOOLS = frozenset({"Read", "Grep", "Glob"})
@@ -52,10 +53,10 @@ class Rule:
         """Whether the rule's tool part matches this tool, regardless of its spec."""
         if self.tool in (tool_name, "*") or (self.tool == "Agent" and tool_name == "Task"):
             return True
-        if self.tool.endswith("*"):
-            return tool_name.startswith(self.tool[:-1])
+        if "*" in self.tool:
+            return _wildcard(self.tool, tool_name, 0)
         # `mcp__server` matches all tools of that server.
-        return self.tool.startswith("mcp__") and self.tool.count("__") == 1 and tool_name.startswith(self.tool + "__")
+        return self.tool.startswith(_MCP) and self.tool.count("__") == 1 and tool_name.startswith(self.tool + "__")
 
     def covers_path(self, need: Need) -> bool:
         if self.spec is None:
@@ -117,6 +118,8 @@ def parse_rule(text: str, source: str = "", root: Path | None = None, scope: Rul
         )
     spec = rest[:-1].strip() if opened else None
     spec = None if spec is None or spec in ("", "*") else _unquoted(spec)
+    if spec is not None and name.startswith(_MCP):
+        raise UsageError(f"Rules for MCP tools match whole tools: {text!r}. Write {name} without parentheses.")
     if spec is not None and spec.startswith("!") and name in READING_TOOLS | WRITING_TOOLS:
         raise UsageError(
             f"Patterns that begin with ! are not supported: {text!r}. Write an allow and a deny rule instead."

@@ -63,8 +63,19 @@ class Suggestions:
             everywhere = self._however_started(wider)
             if everywhere is not None:
                 found.append(everywhere)
+        if (server := self._whole_server()) is not None:
+            found.append(server)
         signed_in = self._with_credentials(exact)
         return [*found, signed_in] if signed_in is not None else found
+
+    def _whole_server(self) -> RuleChoice | None:
+        """One rule for all tools of the MCP server."""
+        prefix, server, tool = (*self.call.tool_name.split("__", 2), "", "")[:3]
+        if prefix != "mcp" or not tool:
+            return None
+        rules = self._verified([f"mcp__{server}"])
+        note = "It includes tools that the server adds later."
+        return RuleChoice(tuple(rules), f"all tools of the MCP server {server}", note) if rules else None
 
     def _with_credentials(self, exact: list[str]) -> RuleChoice | None:
         """The exact command with its program's sign-in variables, if those are set."""
