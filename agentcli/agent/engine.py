@@ -39,6 +39,7 @@ from agentcli.providers.catalog import Catalog
 from agentcli.tools.titles import title_of
 
 if TYPE_CHECKING:
+    from agentcli.agent.mcp.notices import ServerNotices
     from agentcli.mcp.servers import McpServers
 
 
@@ -138,6 +139,11 @@ class Engine:
     def mcp(self) -> McpServers | None:
         """MCP servers; None: there are none."""
         return self._state.conversation.mcp
+
+    @property
+    def server_notices(self) -> ServerNotices | None:
+        """Notices about MCP servers, for a session that waits for a prompt; None: there are no servers."""
+        return self._state.server_notices
 
     @property
     def hooks(self) -> Hooks:

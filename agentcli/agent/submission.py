@@ -370,6 +370,8 @@ class Submission:
             yield warning(text, "quarantine")
         if own.plugins is not None:
             yield from own.plugins.take_notices()
+        if state.server_notices is not None:
+            yield from state.server_notices.take()
         yield from state.background.take_changes()
         if (text := state.costs.take_budget_warning()) is not None:
             yield warning(text, "budget")
