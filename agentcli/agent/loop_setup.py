@@ -31,7 +31,7 @@ def loop_dependencies(state: ConversationState, controller: AbortController) -> 
     price = price_of(own.catalog)
     late: list[ev.Event] = []
     runner = ToolRunner(
-        registry=state.registry,
+        registry=lambda: state.registry,
         permissions=own.permissions,
         questions=state.questions,
         hooks=state.hooks,

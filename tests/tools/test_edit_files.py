@@ -302,7 +302,7 @@ class Desk:
         self.events: list[ev.Event] = []
         self.questions = Questions(interactive=True)
         self.runner = ToolRunner(
-            registry=Registry([Edit(), Write(), Read(), MultiEdit()]),
+            registry=lambda: Registry([Edit(), Write(), Read(), MultiEdit()]),
             permissions=LivePermissions(Policy(mode=PermissionMode.DEFAULT)),
             questions=self.questions,
             hooks=Hooks(),

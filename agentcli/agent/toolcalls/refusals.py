@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Sequence
@@ -11,8 +12,10 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import SAID, Json, Message, Origin, user_message
 from agentcli.core.permission import Decision
 from agentcli.core.plaintext import plain_line
+from agentcli.tools.base import Tool
 
 _LONGEST_TITLE = 120
+_LONGEST_SCHEMA = 8_000
 _REWRITES = (
     (re.compile(r"<<"), "Write the text to a file with the Write tool and name that file instead of a here-document"),
     (re.compile(r"\n"), "Write it as one line, or as several calls"),
@@ -27,6 +30,20 @@ _REWRITES = (
 
 def allow_flag(rules: Sequence[str]) -> str:
     return f"--allowedTools {shlex.quote(','.join(rules))}"
+
+
+def denial_sentence(reason: str) -> str:
+    return f"{reason[:1].upper()}{reason[1:].rstrip('.')}." if reason else "This call is denied."
+
+
+def unfit_input(tool: Tool, wrong: Sequence[str]) -> str:
+    """What is wrong with an input. With the schema, if the model may not have seen it."""
+    text = f"The input of {tool.name} is not right: {'; '.join(wrong)}"
+    if not getattr(tool, "shows_schema", False):
+        return text
+    schema = json.dumps(tool.input_schema, ensure_ascii=False)
+    cut = " … (cut off)" if len(schema) > _LONGEST_SCHEMA else ""
+    return f"{text}\nThe schema of its input: {schema[:_LONGEST_SCHEMA]}{cut}"
 
 
 def unattended_refusal(title: str, input: Json, decision: Decision, rules: Sequence[str]) -> str:

@@ -28,8 +28,10 @@ from agentcli.agent.toolcalls.network_offer import (
 from agentcli.agent.toolcalls.refusals import (
     UserWords,
     declined_result,
+    denial_sentence,
     interrupted_call,
     unattended_refusal,
+    unfit_input,
     user_words,
 )
 from agentcli.core import events as ev
@@ -123,7 +125,8 @@ class _Work:
 
 @frozen
 class ToolRunner:
-    registry: Registry
+    registry: Callable[[], Registry]
+    """The tools as they are now: those of MCP servers come and go while a submission runs."""
     permissions: LivePermissions
     questions: Questions
     hooks: Hooks
@@ -141,7 +144,7 @@ class ToolRunner:
 
     def is_safe(self, call: ToolUseBlock) -> bool:
         """Whether a call may run beside others and be thrown away: decided by its input (T3). Errors are safe."""
-        tool = self.registry.get(call.name)
+        tool = self.registry().get(call.name)
         if tool is None or call.invalid_json is not None:
             return True
         try:
@@ -152,7 +155,7 @@ class ToolRunner:
 
     def runs_beside(self, call: ToolUseBlock) -> bool:
         """Whether a call may run beside others, also one that cannot be thrown away."""
-        tool = self.registry.get(call.name)
+        tool = self.registry().get(call.name)
         beside = getattr(tool, "runs_beside", None)
         return self.is_safe(call) or (beside is not None and bool(beside(call.input)))
 
@@ -255,7 +258,7 @@ class ToolRunner:
             # An answer that changes the input is the decision about what the changed input needs.
             needs = needs if input is asked else tool.needs(input, context)
         elif decision.behavior == "deny":
-            await self._deny(call, input, _sentence(decision.reason), emit)
+            await self._deny(call, input, denial_sentence(decision.reason), emit)
         if signal.reason is not None:
             raise Aborted(signal.reason)
         by: Approval = "answer" if decision.behavior == "ask" else "rule" if decision.rule else "mode"
@@ -263,13 +266,13 @@ class ToolRunner:
 
     def title(self, name: str, input: Json) -> str:
         """One line for people about a call."""
-        tool = self.registry.get(name)
+        tool = self.registry().get(name)
         return tool.title(input) if tool is not None else name
 
     def _find(self, call: ToolUseBlock) -> Tool:
-        tool = self.registry.get(call.name)
+        tool = self.registry().get(call.name)
         if tool is None:
-            hint = self.registry.hint(call.name)
+            hint = self.registry().hint(call.name)
             raise _Refused(f"There is no tool called {call.name[:100]!r}. {hint}".rstrip(), "unknown tool")
         if call.invalid_json is not None:
             shown = call.invalid_json.encode("utf-8", "replace")[:INVALID_JSON_SHOWN].decode("utf-8", "replace")
@@ -280,7 +283,7 @@ class ToolRunner:
     def _parse(self, tool: Tool, given: Json, context: ToolContext, *, answered: bool = False) -> Json:
         input, wrong = _fitted(tool, given, answered=answered)
         if wrong:
-            raise _Refused(f"The input of {tool.name} is not right: " + "; ".join(wrong), "invalid input")
+            raise _Refused(unfit_input(tool, wrong), "invalid input")
         refused = tool.check(input, context)
         if refused is not None:
             raise _Refused(refused)
@@ -365,7 +368,7 @@ class ToolRunner:
         parsed = self._parse(tool, changed, context, answered=True)
         again = self.permissions.decide(tool.name, parsed, tool.needs(parsed, context), context)
         if again.behavior == "deny":
-            await self._deny(call, parsed, _sentence(again.reason), emit)
+            await self._deny(call, parsed, denial_sentence(again.reason), emit)
         return None if again.behavior == "ask" and again.needs_user else parsed
 
     async def _answer_to(self, question: ev.PermissionRequested, signal: AbortSignal, emit: EmitEvent) -> Answer:
@@ -568,10 +571,6 @@ async def _previewed(tool: Tool, input: Json, context: ToolContext) -> Json:
     if isinstance(shown, Output):
         raise _Refused(str(shown.content), shown.summary)
     return cast(Json, shown)
-
-
-def _sentence(reason: str) -> str:
-    return f"{reason[:1].upper()}{reason[1:].rstrip('.')}." if reason else "This call is denied."
 
 
 def _is_question(needs: tuple[Need, ...]) -> bool:

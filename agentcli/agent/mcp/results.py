@@ -1,0 +1,175 @@
+"""Results of MCP tools and resources for the model: text, pictures, and files for what does not fit.
+
+Everything here comes from a server: text loses its control characters, pictures are fitted like those of Read, other
+data goes to a file in the session's results folder.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import mimetypes
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from agentcli.context.estimate import text_tokens
+from agentcli.core.aio import in_thread
+from agentcli.core.format import byte_size
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import ImageBlock, TextBlock
+from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.core.plural import counted
+from agentcli.mcp.offers import McpContent, McpResult
+from agentcli.tools.base import Output
+
+MOST_TOKENS = 25_000
+"""Of one result in the conversation, unless the settings or the tool say otherwise."""
+_MOST_PICTURES = 20
+_SHOWN_OF_SPILLED = 2_000
+_NO_CONTENT = "(no content)"
+
+
+@frozen
+class ResultLimits:
+    folder: Path | None
+    """For data that does not fit; None: nothing can be saved."""
+    tokens: int = MOST_TOKENS
+    characters: int | None = None
+    """The tool's own limit, which replaces the one in tokens."""
+
+    def fits(self, text: str) -> bool:
+        if self.characters is not None:
+            return len(text) <= self.characters
+        return len(text) <= self.tokens or text_tokens(text) <= self.tokens
+
+
+async def output_of(result: McpResult, limits: ResultLimits) -> Output:
+    """The output of a call."""
+    content = result.content
+    if result.structured is not None and not _repeats(content, result.structured):
+        content = (*content, McpContent("text", text=json.dumps(result.structured, ensure_ascii=False)))
+    output = await content_output(content, limits)
+    if result.is_error:
+        return Output(output.content, is_error=True, summary=output.summary, structured=result.structured)
+    return Output(output.content, summary=output.summary, display=output.display, structured=result.structured)
+
+
+async def content_output(content: Sequence[McpContent], limits: ResultLimits) -> Output:
+    """The output for a sequence of parts, in their order, its text within the limits."""
+    blocks: list[TextBlock | ImageBlock] = []
+    for part in content:
+        blocks.append(await _block(part, sum(isinstance(block, ImageBlock) for block in blocks), limits.folder))
+    texts = [block.text for block in blocks if isinstance(block, TextBlock) and block.text.strip()]
+    text, pictures = "\n".join(texts), [block for block in blocks if isinstance(block, ImageBlock)]
+    summary = _summary(text, len(pictures))
+    display = {"kind": "text", "text": text[: 4 * _SHOWN_OF_SPILLED]} if text else {}
+    if not limits.fits(text):
+        spilled = await in_thread(_spilled, text, limits.folder)
+        return Output((TextBlock(spilled), *pictures), summary=f"{summary}, saved to a file", display=display)
+    if not pictures:
+        return Output(text or _NO_CONTENT, summary=summary, display=display)
+    shown = tuple(block for block in blocks if isinstance(block, ImageBlock) or block.text.strip())
+    return Output(shown, summary=summary, display=display)
+
+
+def _repeats(content: Sequence[McpContent], structured: Any) -> bool:
+    """Whether a text is the structured content as JSON."""
+    for part in content:
+        if part.kind == "text" and part.text.lstrip()[:1] in tuple('{["-0123456789tfn'):
+            try:
+                if json.loads(part.text) == structured:
+                    return True
+            except (ValueError, RecursionError):
+                continue
+    return False
+
+
+def _summary(text: str, pictures: int) -> str:
+    lines = text.count("\n") + 1 if text else 0
+    parts = [plain_line(text, 60) if lines == 1 and len(text) <= 60 else counted(lines, "line")] if lines else []
+    return ", ".join([*parts, *([counted(pictures, "picture")] if pictures else [])]) or "no content"
+
+
+async def _block(part: McpContent, pictures: int, folder: Path | None) -> TextBlock | ImageBlock:
+    match part.kind:
+        case "text":
+            return TextBlock(plain_text(part.text))
+        case "link":
+            about = ", ".join(plain_line(text) for text in (part.name, part.mime_type) if text)
+            link = f"[Link to the resource {plain_line(part.uri, 2_000)}{f' ({about})' if about else ''}]"
+            return TextBlock(f"{link}\n{plain_text(part.text)}".strip())
+        case "resource" if part.text or not part.data:
+            return TextBlock(f"[Resource {plain_line(part.uri, 2_000)}]\n{plain_text(part.text)}")
+        case "image" if pictures < _MOST_PICTURES:
+            return await in_thread(_picture, part, folder)
+    what = f"Resource {plain_line(part.uri, 2_000)}" if part.uri else part.kind.capitalize()
+    return await in_thread(_saved, part, what, folder)
+
+
+def _picture(part: McpContent, folder: Path | None) -> TextBlock | ImageBlock:
+    from agentcli.tools.documents.image import Picture, fitted
+
+    data = _decoded(part.data)
+    found = fitted(data) if data is not None else None
+    if isinstance(found, Picture):
+        return found.block()
+    return _saved(part, f"Picture that cannot be shown ({found.reason})" if found is not None else "Picture", folder)
+
+
+def _saved(part: McpContent, what: str, folder: Path | None) -> TextBlock:
+    """A line about data that was saved to a file. Blocking."""
+    kind, data = plain_line(part.mime_type, 100), _decoded(part.data)
+    if data is None:
+        return TextBlock(f"[{what}: {kind or 'data'} that is not valid base64]")
+    about = f"{what}: {kind or 'data'}, {byte_size(len(data))}"
+    ending = mimetypes.guess_extension(kind.partition(";")[0].strip()) or ".bin"
+    path = _write(folder, data, ending)
+    return TextBlock(f"[{about}, saved as {path}]" if path is not None else f"[{about}; it could not be saved]")
+
+
+def _spilled(text: str, folder: Path | None) -> str:
+    """The beginning of a text, and where all of it is. Blocking."""
+    path = _write(folder, _in_lines(text).encode("utf-8", "replace"), ".txt")
+    size = f"{counted(len(text), 'character')}, too many for the conversation"
+    if path is None:
+        rest = f"The result has {size}, and the rest could not be saved. Ask for less at a time."
+    else:
+        rest = (
+            f"The result has {size}. All of it is in {path}: read it in parts with Read (offset and limit) or search "
+            "it with Grep. Do not draw conclusions from its beginning alone."
+        )
+    return f"{text[:_SHOWN_OF_SPILLED]}\n\n[… {rest}]"
+
+
+def _in_lines(text: str) -> str:
+    """JSON without line breaks gets some, so that the file can be read in parts."""
+    if "\n" not in text and text[:1] in ("{", "["):
+        try:
+            return json.dumps(json.loads(text), ensure_ascii=False, indent=1)
+        except (ValueError, RecursionError):
+            return text
+    return text
+
+
+def _decoded(data: str) -> bytes | None:
+    try:
+        return base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _write(folder: Path | None, data: bytes, ending: str) -> Path | None:
+    if folder is None:
+        return None
+    path = folder / f"mcp-{os.urandom(6).hex()}{ending}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+            file.write(data)
+    except OSError:
+        return None
+    return path
