@@ -32,6 +32,7 @@ from agentcli.tools.base import Tool
 from agentcli.tools.planning.todowrite import todos_from
 
 if TYPE_CHECKING:
+    from agentcli.agent.mcp.notices import ServerNotices
     from agentcli.hooks.runner import HookRunner
 
 
@@ -105,6 +106,8 @@ class ConversationState:
         self.denials: list[dict[str, Any]] = []
         self.todos: list[Json] = todos_from(own.log)
         self._notices = list(own.notices)
+        self.server_notices: ServerNotices | None = None
+        """About MCP servers; None: there are none."""
         self.use_hooks(own.extensions.hooks)
         self._bind_servers()
         self._reported_problems: set[str] = set()
@@ -115,7 +118,9 @@ class ConversationState:
         servers = self.conversation.mcp
         if servers is not None and self.conversation.link is None:
             from agentcli.agent.mcp.duties import SessionDuties
+            from agentcli.agent.mcp.notices import ServerNotices
 
+            self.server_notices = ServerNotices(servers)
             if isinstance(servers.duties, SessionDuties):
                 servers.duties.bind(lambda: self.tool_context.working_dirs)
 

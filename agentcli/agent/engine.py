@@ -22,11 +22,12 @@ from agentcli.agent.ports import Hooks
 from agentcli.agent.profile import Profile
 from agentcli.agent.prompt_expansion import DefinedPrompt
 from agentcli.agent.prompt_queue import Priority, Prompt, QueuedPrompt, prompt_blocks
+from agentcli.agent.requested_prompt import RequestedPrompt
 from agentcli.agent.shell_line import ShellInvocation
 from agentcli.agent.submission import Submission, SubmissionWork
 from agentcli.agent.updates.definition_watch import wait_for_definitions
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortReason
+from agentcli.core.abort import AbortReason, AbortSignal
 from agentcli.core.aio import in_thread
 from agentcli.core.launch import BareLauncher
 from agentcli.core.messages import TYPED, Json, Message, Origin
@@ -39,6 +40,7 @@ from agentcli.providers.catalog import Catalog
 from agentcli.tools.titles import title_of
 
 if TYPE_CHECKING:
+    from agentcli.agent.mcp.notices import ServerNotices
     from agentcli.agent.tool_host import SessionToolHost
     from agentcli.mcp.servers import McpServers
 
@@ -91,6 +93,11 @@ class Engine:
         return self._state.is_model_working
 
     @property
+    def command_signal(self) -> AbortSignal | None:
+        """Stops the user's own command; None for one that runs beside the model's work."""
+        return self._state.command_signal
+
+    @property
     def messages(self) -> tuple[Message, ...]:
         return tuple(self._state.log.messages)
 
@@ -136,6 +143,11 @@ class Engine:
         return self._state.conversation.mcp
 
     @property
+    def server_notices(self) -> ServerNotices | None:
+        """Notices about MCP servers, for a session that waits for a prompt; None: there are no servers."""
+        return self._state.server_notices
+
+    @property
     def hooks(self) -> Hooks:
         """The active hooks."""
         return self._state.hooks
@@ -179,6 +191,11 @@ class Engine:
     @property
     def working_dirs(self) -> tuple[Path, ...]:
         return self._state.tool_context.working_dirs
+
+    @property
+    def results_dir(self) -> Path | None:
+        """Private folder for data too large for the conversation; None: nothing may be written."""
+        return self._state.tool_context.results_dir
 
     @property
     def interactive(self) -> bool:
@@ -302,6 +319,10 @@ class Engine:
         """Run the prompt of a command or skill from a file. Its `!` commands run first; if one may not run, nothing is
         sent."""
         return self._submission(SubmissionWork(defined=prompt))
+
+    def submit_requested(self, prompt: RequestedPrompt) -> AsyncGenerator[ev.Event, None]:
+        """Run a prompt that has to be requested first; if that fails, nothing is sent."""
+        return self._submission(SubmissionWork(requested=prompt))
 
     def compact(self, focus: str = "", review: bool = False) -> AsyncGenerator[ev.Event, None]:
         """Shorten the conversation now (`/compact`). Also ends with one `Result`. `review`: in an interactive session a

@@ -23,9 +23,11 @@ from agentcli.interactive.waiting_prompts import WaitingPrompts
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
+    from agentcli.agent.mcp.notices import ServerNotices
     from agentcli.agent.plugins.session_plugins import SessionPlugins
     from agentcli.commands.line import CommandLine
     from agentcli.interactive.draft import Draft
+    from agentcli.mcp.servers import McpServers
 
 ABORT_GRACE_SECONDS = 3.0
 """Time for an aborted submission to end. A command that ignores SIGTERM takes a little over two seconds."""
@@ -95,6 +97,7 @@ class SessionDriver:
             self._view.show(notice)
         self._watch_background()
         self._watch_plugins(engine)
+        self._watch_servers(engine)
         self._create_task(self._watch_definitions(engine))
         self._start_next()
 
@@ -442,3 +445,18 @@ class SessionDriver:
 
         if engine.plugins is not None:
             self._create_task(note_plugins(engine.plugins))
+
+    def _watch_servers(self, engine: Engine) -> None:
+        """Show notices about MCP servers, also while a submission runs; their changes concern menus and the status."""
+
+        async def follow(servers: McpServers, notices: ServerNotices) -> None:
+            while True:
+                version = servers.version
+                for notice in notices.take():
+                    self.note(notice.text, notice.level)
+                self._view.refresh_commands()
+                self._view.refresh_status()
+                await servers.wait_for_change(version)
+
+        if engine.mcp is not None and engine.server_notices is not None:
+            self._create_task(follow(engine.mcp, engine.server_notices))

@@ -95,6 +95,20 @@ class McpServer:
             self._set("waiting")
             self.start()
 
+    # ------------------------------------------------------------------------------------------------------ sign-in
+
+    @property
+    def signs_in(self) -> bool:
+        """Whether the user can sign in to it."""
+        return False
+
+    async def sign_in(self, show: Callable[[str], None]) -> None:
+        """Let the user sign in in the browser; `show` gets the address. Raises `McpFailure`."""
+        raise McpFailure(f"The MCP server {self.name} has no sign-in.")
+
+    async def sign_out(self) -> None:
+        """Forget the stored tokens."""
+
     # -------------------------------------------------------------------------------------------------------- calls
 
     async def call(

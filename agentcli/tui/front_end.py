@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from agentcli.commands.hooks import HookRow
     from agentcli.config.settings import SettingRow as Setting
     from agentcli.config.trust import TrustState
+    from agentcli.mcp.servers import McpServers
     from agentcli.providers.base import Effort
     from agentcli.session.find import SessionInfo
     from agentcli.tui.app import AgentApp
@@ -45,6 +46,7 @@ class AppFrontEnd(FrontEnd):
             "diff": self._diff,
             "tasks": self._tasks,
             "hooks": self._hooks,
+            "mcp": self._mcp,
             "help": self._help,
             "theme": self._theme,
             "settings": self._settings,
@@ -209,6 +211,11 @@ class AppFrontEnd(FrontEnd):
         from agentcli.tui.pages.hooks import HooksPage
 
         await self._app.ask_on_screen(HooksPage(rows, self._chat.palette))
+
+    async def _mcp(self, servers: McpServers) -> None:
+        from agentcli.tui.pages.mcp import McpPage
+
+        await self._app.ask_on_screen(McpPage(servers, self._chat.palette))
 
     async def _help(self, keys_first: bool = False) -> Any:
         from agentcli.commands.help import READ_ON, manual_lines

@@ -194,5 +194,7 @@ class Facts:
     tasks: int = 0
     agents: int = 0
     """Sub-agents that run."""
+    failed_servers: int = 0
+    """MCP servers that failed or need a sign-in."""
     todos_done: int = 0
     todos: int = 0

@@ -100,6 +100,12 @@ def test_costs_show_unknown_prices() -> None:
     assert "$" not in line(replace(FACTS, cost_usd=0, next_cost_usd=None), 120)
 
 
+def test_mcp_servers_are_counted_only_if_something_is_wrong() -> None:
+    assert "MCP" not in line(FACTS, 160)
+    assert "1 MCP server down" in line(replace(FACTS, failed_servers=1), 160)
+    assert "2 MCP" in line(replace(FACTS, failed_servers=2), 100)
+
+
 def test_tasks_and_open_todos_are_counted() -> None:
     assert "1 task " in line(replace(FACTS, tasks=1), 160)
     assert "2 tasks" in line(replace(FACTS, tasks=2), 160)
@@ -158,6 +164,7 @@ def test_wide_characters_never_make_the_row_too_long() -> None:
         branch=st.text(max_size=40),
         cwd=st.text(max_size=60),
         tasks=st.integers(0, 99),
+        failed_servers=st.integers(0, 99),
     ),
     st.integers(0, 200),
 )

@@ -113,6 +113,7 @@ def facts_of(engine: Engine, branch: str, agents: int = 0) -> Facts:
         session=engine.session_id,
         tasks=sum(task.status == "running" for task in engine.background.commands),
         agents=agents,
+        failed_servers=sum(server.state in ("failed", "needs-auth") for server in engine.mcp or ()),
         todos=len(engine.todos),
         todos_done=done,
     )

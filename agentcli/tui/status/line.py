@@ -75,6 +75,7 @@ _SHORTEN = (
     ("model", 1),
     ("cost", 1),
     ("cached", 1),
+    ("servers", 1),
     ("place", 2),
     ("context", 1),
     ("todos", 1),
@@ -84,6 +85,7 @@ _SHORTEN = (
     ("context", 3),
     ("place", 4),
     ("effort", 2),
+    ("servers", 2),
     ("tasks", 1),
     ("agents", 1),
     ("sandbox", 1),
@@ -152,6 +154,7 @@ def _parts(facts: Facts, palette: Palette) -> list[StatusPart]:
     todos = f"todos {facts.todos_done}/{facts.todos}" if 0 <= facts.todos_done < facts.todos else ""
     tasks = counted(facts.tasks, "task") if facts.tasks > 0 else ""
     agents = counted(facts.agents, "agent") if facts.agents > 0 else ""
+    servers = (f"{counted(facts.failed_servers, 'MCP server')} down", f"{facts.failed_servers} MCP down")
     unsandboxed = not facts.is_sandboxed
     parts = (
         _model(facts, palette),
@@ -163,6 +166,7 @@ def _parts(facts: Facts, palette: Palette) -> list[StatusPart]:
         _words("todos", (todos,), muted) if todos else None,
         _words("agents", (agents,), palette.accent, right=True) if agents else None,
         _words("tasks", (tasks,), palette.accent, right=True) if tasks else None,
+        _words("servers", servers, palette.warning, right=True) if facts.failed_servers > 0 else None,
         _words("sandbox", ("no sandbox", "bare"), palette.warning, right=True) if unsandboxed else None,
         _place(facts, palette),
     )

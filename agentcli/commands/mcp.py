@@ -1,0 +1,207 @@
+"""/mcp: the MCP servers of this session, what they offer, and switching them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+
+from agentcli.agent.engine import Engine
+from agentcli.commands.base import Manual, fail, say
+from agentcli.commands.front_end import FrontEnd
+from agentcli.commands.mcp_listing import (
+    PROBLEM_STATES,
+    details,
+    error_line,
+    next_step,
+    offer_counts,
+    overview,
+    server_name,
+    state_word,
+)
+from agentcli.core.abort import Aborted
+from agentcli.core.aio import cancel_and_wait
+from agentcli.core.events import Event
+from agentcli.core.plaintext import plain_line
+from agentcli.mcp.connection import McpFailure
+from agentcli.mcp.server import McpServer
+from agentcli.mcp.servers import McpServers
+
+MANUAL = Manual(
+    "MCP servers give the model further tools, and you prompts (/mcp__SERVER__PROMPT) and resources (@SERVER:URI). "
+    "Names of tools in permission rules: mcp__SERVER or mcp__SERVER__TOOL.",
+    (
+        ("/mcp", "list the servers with their state"),
+        ("/mcp NAME", "show one server: tools, prompts, resources, error and log"),
+        ("/mcp reconnect NAME", "connect again"),
+        ("/mcp disable NAME", "disconnect, also in later sessions; enable connects again"),
+        ("/mcp disable NAME TOOL", "switch off one tool"),
+        ("/mcp login NAME", "sign in to a server; logout forgets the tokens"),
+    ),
+)
+NONE = "No MCP servers are configured. `agentcli mcp add` adds one."
+USAGE = "Use /mcp, /mcp NAME, /mcp reconnect|login|logout NAME or /mcp enable|disable NAME [TOOL]."
+SETTLE_SECONDS = 30.0
+_MOST_TOOLS = 500
+
+
+async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+    servers, text = engine.mcp, arguments.strip()
+    if servers is None or not list(servers):
+        yield say(NONE)
+    elif not text and front_end.has_pages:
+        await front_end.page("mcp", servers)
+    elif not text:
+        yield say(overview(list(servers)))
+    elif (server := servers.get(text)) is not None:
+        yield say("\n".join(details(server, list(servers))))
+    else:
+        verb, _, rest = text.partition(" ")
+        found = find_server(servers, rest.strip())
+        if verb not in _ACTIONS:
+            yield fail(f"There is no MCP server {plain_line(text, 80)}. {_names(servers)}")
+        elif found is None:
+            yield fail(f"There is no MCP server {plain_line(rest, 80)}. {_names(servers)}" if rest.strip() else USAGE)
+        else:
+            async for event in _ACTIONS[verb](engine, servers, *found):
+                yield event
+
+
+def find_server(servers: McpServers, text: str) -> tuple[McpServer, str] | None:
+    """The server that a text begins with, and the rest of the text."""
+    for server in sorted(servers, key=lambda each: -len(each.name)):
+        if text == server.name or text.startswith(f"{server.name} "):
+            return server, text.removeprefix(server.name).strip()
+    return None
+
+
+def completions(servers: McpServers) -> Iterator[tuple[str, str]]:
+    """What the arguments complete to: names, then actions, then tools."""
+    for server in servers:
+        yield server.name, state_word(server)
+    for server in servers:
+        name = server.name
+        if server.state != "unapproved":
+            yield f"reconnect {name}", state_word(server)
+            yield (f"enable {name}", "connect to it") if server.state == "disabled" else (f"disable {name}", "")
+        if server.signs_in:
+            yield f"login {name}", "sign in"
+            yield f"logout {name}", "forget the tokens"
+    for server in servers:
+        for tool in server.offers.tools[:_MOST_TOOLS]:
+            verb = "enable" if tool.name in server.disabled_tools else "disable"
+            yield f"{verb} {server.name} {tool.name}", plain_line(tool.description, 80)
+
+
+def _names(servers: McpServers) -> str:
+    return f"Servers: {', '.join(server_name(server) for server in servers)}."
+
+
+# --------------------------------------------------------------------------------------------------------- actions
+
+
+def outcome(server: McpServer) -> str:
+    """One sentence about a server after an action."""
+    error, counts = error_line(server), offer_counts(server)
+    more = f": {error}" if error else f", {counts}" if counts else ""
+    verb = "" if server.state in PROBLEM_STATES else "is "
+    return f"{server_name(server)} {verb}{state_word(server)}{more}"
+
+
+async def _settled(engine: Engine, servers: McpServers, server: McpServer) -> Event:
+    """Wait until a server has connected or failed, and report it."""
+
+    async def settle() -> None:
+        async with asyncio.timeout(SETTLE_SECONDS):
+            while not server.settled:
+                await servers.wait_for_change(servers.version)
+
+    try:
+        await _stoppable(engine, settle())
+    except (TimeoutError, Aborted):
+        return say(outcome(server))
+    failed = server.state in PROBLEM_STATES
+    return fail(f"{outcome(server)}. {next_step(server)}".rstrip()) if failed else say(outcome(server))
+
+
+async def _stoppable(engine: Engine, work: Awaitable[None]) -> None:
+    signal = engine.command_signal
+    await (work if signal is None else signal.run(work))
+
+
+async def _reconnect(engine: Engine, servers: McpServers, server: McpServer, rest: str) -> AsyncGenerator[Event, None]:
+    if rest:
+        yield fail(USAGE)
+    elif server.state in ("unapproved", "disabled"):
+        yield fail(f"{server_name(server)} is {state_word(server)}. {next_step(server)}")
+    else:
+        await server.reconnect()
+        yield await _settled(engine, servers, server)
+
+
+async def _enable(engine: Engine, servers: McpServers, server: McpServer, rest: str) -> AsyncGenerator[Event, None]:
+    if rest:
+        yield await _set_tool(servers, server, rest, on=True)
+    elif server.state == "unapproved":
+        yield fail(f"{server_name(server)} is not approved. {next_step(server)}")
+    else:
+        await servers.set_enabled(server.name, True)
+        yield await _settled(engine, servers, server)
+
+
+async def _disable(_engine: Engine, servers: McpServers, server: McpServer, rest: str) -> AsyncGenerator[Event, None]:
+    if rest:
+        yield await _set_tool(servers, server, rest, on=False)
+    else:
+        await servers.set_enabled(server.name, False)
+        yield say(f"{server_name(server)} is disabled.")
+
+
+async def _set_tool(servers: McpServers, server: McpServer, tool: str, *, on: bool) -> Event:
+    if not any(offer.name == tool for offer in server.offers.tools) and tool not in server.disabled_tools:
+        return fail(f"{server_name(server)} has no tool {plain_line(tool, 80)}.")
+    await servers.set_tool_enabled(server.name, tool, on)
+    return say(f"The tool {plain_line(tool, 80)} of {server_name(server)} is {'on' if on else 'off'}.")
+
+
+async def _login(engine: Engine, servers: McpServers, server: McpServer, _rest: str) -> AsyncGenerator[Event, None]:
+    if not server.signs_in:
+        yield fail(f"{server_name(server)} has no sign-in.")
+        return
+    addresses: asyncio.Queue[str] = asyncio.Queue()
+    work = asyncio.ensure_future(_stoppable(engine, server.sign_in(addresses.put_nowait)))
+    try:
+        while not work.done():
+            shown = asyncio.ensure_future(addresses.get())
+            await asyncio.wait({work, shown}, return_when=asyncio.FIRST_COMPLETED)
+            if shown.done():
+                yield say(f"Sign in here: {plain_line(shown.result(), 4000)}")
+            else:
+                await cancel_and_wait([shown])
+        work.result()
+    except Aborted:
+        yield say("The sign-in was cancelled.")
+        return
+    except McpFailure as error:
+        yield fail(plain_line(str(error), 400))
+        return
+    finally:
+        await cancel_and_wait([work])
+    yield await _settled(engine, servers, server)
+
+
+async def _logout(_engine: Engine, _servers: McpServers, server: McpServer, _rest: str) -> AsyncGenerator[Event, None]:
+    if not server.signs_in:
+        yield fail(f"{server_name(server)} has no sign-in.")
+        return
+    await server.sign_out()
+    yield say(f"The tokens for {server_name(server)} are removed.")
+
+
+_Action = Callable[[Engine, McpServers, McpServer, str], AsyncGenerator[Event, None]]
+_ACTIONS: Mapping[str, _Action] = {
+    "reconnect": _reconnect,
+    "enable": _enable,
+    "disable": _disable,
+    "login": _login,
+    "logout": _logout,
+}

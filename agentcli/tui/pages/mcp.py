@@ -1,0 +1,258 @@
+"""MCP servers, live: their state and what they offer; reconnect, enable, disable, sign in, switch tools."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Literal, TypeVar
+
+from agentcli.commands import mcp_listing as listing
+from agentcli.commands.mcp import outcome
+from agentcli.core.frozen import frozen
+from agentcli.core.plaintext import plain_line
+from agentcli.mcp.connection import McpFailure
+from agentcli.mcp.server import McpServer
+from agentcli.mcp.servers import McpServers
+from agentcli.mcp.tool_names import server_parts, tool_names
+from agentcli.tui.sheets.page import TextPage
+from agentcli.tui.sheets.picker import ListSheet
+from agentcli.tui.sheets.rows import Row
+from agentcli.tui.sheets.runs import Runs, wrapped
+from agentcli.tui.sheets.sheet import Keys
+from agentcli.tui.theme.palette import Palette
+
+T = TypeVar("T")
+
+_LOG_LINES = 200
+_HEAD_ROWS = 5
+
+
+class ServerSheet(ListSheet[T, None]):
+    """A list that follows the servers, with the keys that act on one of them."""
+
+    letters = True
+    share = 0.9
+
+    def __init__(self, title: str, servers: McpServers, palette: Palette | None) -> None:
+        self.servers = servers
+        super().__init__(title, self.current_rows(), palette, preview=self.preview_lines)
+
+    def current_rows(self) -> list[Row[T]]:
+        raise NotImplementedError
+
+    def preview_lines(self, row: Row[T]) -> Sequence[str]:
+        raise NotImplementedError
+
+    @property
+    def server(self) -> McpServer | None:
+        """The one that the keys act on."""
+        raise NotImplementedError
+
+    def on_mount(self) -> None:  # Textual calls those of the base classes after this one
+        self.work(self._follow, "follow")
+
+    async def _follow(self) -> None:
+        version = self.servers.version
+        while True:
+            await self.servers.wait_for_change(version)
+            version = self.servers.version
+            if not self.is_open:
+                return
+            said, good = self._said, self._is_good
+            self.set_rows(self.current_rows())
+            if said:
+                self.say(said, good=good)
+
+    def letter(self, key: str) -> bool:
+        server = self.server
+        if server is None:
+            return False
+        match key:
+            case "r" if server.state not in ("disabled", "unapproved"):
+                self._act(server.reconnect)
+            case "e" if server.state == "unapproved":
+                self.say("Not approved. Use /trust to review what this project would run.")
+            case "e":
+                self._act(partial(self.servers.set_enabled, server.name, server.state == "disabled"))
+            case "s" if server.signs_in:
+                self.say("Signing in. Continue in the browser.")
+                self._act(partial(server.sign_in, self._show_address), server)
+            case "o" if server.signs_in:
+                self._act(partial(self._sign_out, server))
+            case _:
+                return False
+        return True
+
+    def _show_address(self, address: str) -> None:
+        if self.is_open:
+            self.open(TextPage("Sign in", ["Open this address to sign in:", "", address], self.palette))
+
+    async def _sign_out(self, server: McpServer) -> None:
+        await server.sign_out()
+        if self.is_open:
+            self.say(f"The tokens for {listing.server_name(server)} are removed.", good=True)
+
+    def _act(self, action: Callable[[], Awaitable[None]], reported: McpServer | None = None) -> None:
+        async def act() -> None:
+            try:
+                await action()
+            except McpFailure as error:
+                if self.is_open:
+                    self.say(plain_line(str(error), 300))
+                return
+            if reported is not None and self.is_open:
+                self.say(outcome(reported), good=True)
+
+        self.work(act, "action")
+
+    def server_keys(self) -> Keys:
+        server = self.server
+        if server is None or self.searching:
+            return []
+        keys = [("e", "enable" if server.state == "disabled" else "disable")] if server.state != "unapproved" else []
+        keys += [("r", "reconnect")] if server.state not in ("disabled", "unapproved") else []
+        if server.signs_in:
+            keys += [("o", "sign out"), ("s", "sign in")] if server.state != "needs-auth" else [("s", "sign in")]
+        return keys
+
+    @property
+    def leaving(self) -> Keys:
+        return [("Esc", "end search" if self.searching else "back")]
+
+    @property
+    def beginning(self) -> Keys:
+        return [("↑↓", "move")] if self.searching else [("↑↓", "move"), ("/", "search")]
+
+
+class McpPage(ServerSheet[str]):
+    """All servers; Enter shows one."""
+
+    verb = "open"
+
+    def __init__(self, servers: McpServers, palette: Palette | None = None) -> None:
+        super().__init__("MCP servers", servers, palette)
+
+    @property
+    def server(self) -> McpServer | None:
+        return self.servers.get(self.row.value) if self.row is not None else None
+
+    def current_rows(self) -> list[Row[str]]:
+        rows = []
+        for server in self.servers:
+            what = listing.offer_counts(server) or listing.error_line(server)
+            facts = "  ".join(filter(None, (listing.state_word(server), what, listing.source_words(server))))
+            rows.append(Row(server.name, listing.server_name(server), facts, listing.state_mark(server)))
+        return rows
+
+    def preview_lines(self, row: Row[str]) -> Sequence[str]:
+        server = self.servers.get(row.value)
+        return listing.details(server, list(self.servers)) if server is not None else ()
+
+    def choose(self, row: Row[str]) -> None:
+        server = self.servers.get(row.value)
+        if server is not None:
+            self.open(ServerPage(server, self.servers, self.palette))
+
+    def keys(self) -> Keys:
+        return [*self.beginning, *self.server_keys(), ("Enter", self.verb), *self.leaving]
+
+
+@frozen
+class Offered:
+    """One row of a server's page."""
+
+    kind: Literal["about", "log", "tool", "refused", "prompt", "resource", "template"]
+    name: str = ""
+
+
+class ServerPage(ServerSheet[Offered]):
+    """One server: everything it offers in one list. Enter shows more, Space switches a tool on or off."""
+
+    verb = "show"
+    label_cells = 34
+
+    def __init__(self, server: McpServer, servers: McpServers, palette: Palette | None = None) -> None:
+        self._server = server
+        super().__init__(f"MCP server {server.name}", servers, palette)
+
+    @property
+    def server(self) -> McpServer:
+        return self._server
+
+    @property
+    def least(self) -> int:
+        """Also covers the list of servers below it."""
+        below = [screen for screen in self.app.screen_stack if isinstance(screen, McpPage)]
+        return max(super().least, *(page.query_one("#sheet").region.height - 2 for page in below), 0)
+
+    def head(self, width: int, room: int) -> list[Runs]:
+        palette, server = self.palette, self._server
+        counts = listing.offer_counts(server)
+        state = f"{listing.state_mark(server)} {listing.state_word(server)}"
+        rows = wrapped([(state, palette.text + palette.strong), (f"  {counts}", palette.muted)], width, 2)
+        if server.error:
+            rows += wrapped([(listing.error_line(server, 400), palette.warning)], width, 2 if room > 8 else 1)
+        return rows[: max(1, min(_HEAD_ROWS, room // 2))]
+
+    def current_rows(self) -> list[Row[Offered]]:
+        server, offers = self._server, self._server.offers
+        about = (
+            "command, protocol, instructions" if server.config.kind == "stdio" else "address, protocol, instructions"
+        )
+        rows = [Row(Offered("about"), "About", about), Row(Offered("log"), "Log", f"{len(server.log):,} lines")]
+        for tool in offers.tools:
+            mark = "○" if tool.name in server.disabled_tools else "●"
+            summary = listing.tool_summary(tool, server)
+            rows.append(Row(Offered("tool", tool.name), tool.name, summary, mark, "Tools"))
+        for name, reason in offers.refused:
+            rows.append(Row(Offered("refused", name), name, reason, "✗", "Refused tools"))
+        for prompt in offers.prompts:
+            summary = listing.prompt_summary(prompt)
+            rows.append(Row(Offered("prompt", prompt.name), self._command(prompt.name), summary, "/", "Prompts"))
+        for resource in offers.resources:
+            summary = listing.resource_summary(resource)
+            rows.append(Row(Offered("resource", resource.uri), resource.uri, summary, "@", "Resources"))
+        for template in offers.templates:
+            summary, uri = listing.resource_summary(template), template.uri_template
+            rows.append(Row(Offered("template", uri), uri, summary, "@", "Resource templates"))
+        return rows
+
+    def _command(self, prompt: str) -> str:
+        return listing.prompt_commands(self._server, list(self.servers))[prompt]
+
+    def preview_lines(self, row: Row[Offered]) -> Sequence[str]:
+        server, offers, name = self._server, self._server.offers, row.value.name
+        match row.value.kind:
+            case "about":
+                return listing.about(server)
+            case "log":
+                return listing.log_tail(server, _LOG_LINES) or ("(no log lines)",)
+            case "tool":
+                part = server_parts(each.name for each in self.servers)[server.name]
+                names = tool_names(part, [tool.name for tool in offers.tools])
+                found = (tool for tool in offers.tools if tool.name == name)
+                return next((listing.tool_lines(tool, server, names[name]) for tool in found), ())
+            case "prompt":
+                prompts = (prompt for prompt in offers.prompts if prompt.name == name)
+                return next((listing.prompt_lines(prompt, self._command(name)) for prompt in prompts), ())
+            case "refused":
+                return (name, "", "This tool cannot be used:", row.detail)
+        return (f"@{server.name}:{name}", "", row.detail)
+
+    def choose(self, row: Row[Offered]) -> None:
+        title = f"{self._server.name}: {row.label}"
+        self.open(TextPage(title, self.preview_lines(row), self.palette))
+
+    def letter(self, key: str) -> bool:
+        row = self.row
+        if key == "space" and row is not None and row.value.kind == "tool":
+            is_off = row.value.name in self._server.disabled_tools
+            self._act(partial(self.servers.set_tool_enabled, self._server.name, row.value.name, is_off))
+            return True
+        return super().letter(key)
+
+    def keys(self) -> Keys:
+        row = self.row
+        is_tool = row is not None and row.value.kind == "tool" and not self.searching
+        switch = [("Space", "on, off")] if is_tool else []
+        return [*self.beginning, *self.server_keys(), *switch, ("Enter", self.verb), *self.leaving]

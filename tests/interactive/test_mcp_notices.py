@@ -1,0 +1,71 @@
+"""Notices about MCP servers: one for each failure, none for success, in an idle session too."""
+
+from __future__ import annotations
+
+import asyncio
+
+from agentcli.agent.mcp.notices import ServerNotices
+from agentcli.core.events import NoticeRaised
+from tests.interactive.test_driver import Driven, played
+from tests.support.fakes import bench, only
+from tests.support.mcp_offers import fake, servers_with
+from tests.support.virtual import run_virtual
+
+
+def texts(notices: ServerNotices) -> list[str]:
+    return [notice.text for notice in notices.take()]
+
+
+def test_a_failure_is_reported_once_and_success_is_not() -> None:
+    servers = servers_with(("notes", "connecting"), ("hub", "connecting"))
+    notices = ServerNotices(servers)
+    assert texts(notices) == []
+    fake(servers, "notes").become("connected")
+    fake(servers, "hub").become("needs-auth")
+    assert texts(notices) == ["MCP server hub needs sign-in; use /mcp login hub"]
+    fake(servers, "notes").become("failed", "exit code 1.\nTraceback")
+    assert texts(notices) == ["MCP server notes failed: exit code 1. Traceback; /mcp shows more"]
+    fake(servers, "notes").become("connecting")
+    fake(servers, "notes").become("failed", "exit code 1.\nTraceback")
+    assert texts(notices) == []
+
+
+def test_a_restart_is_reported_with_its_reason_but_not_one_that_the_user_wants() -> None:
+    servers = servers_with(("notes", "connected"))
+    notices = ServerNotices(servers)
+    assert texts(notices) == []
+    fake(servers, "notes").become("connecting")
+    assert texts(notices) == []
+    fake(servers, "notes").become("connected")
+    assert texts(notices) == []
+    fake(servers, "notes").become("connecting", "killed by signal 9")
+    assert texts(notices) == ["MCP server notes stopped: killed by signal 9; restarting it"]
+
+
+@played
+async def test_an_idle_session_shows_what_happens_to_its_servers() -> None:
+    servers = servers_with(("notes", "connecting"))
+    async with Driven("Hello.", mcp=servers) as driven:
+        await asyncio.sleep(1)
+        driven.record.log.clear()
+        fake(servers, "notes").become("failed", "exit code 1")
+        await driven.until(lambda: len(driven.record.log) == 3)
+        assert driven.record.log == [
+            "warning: MCP server notes failed: exit code 1; /mcp shows more",
+            "commands",
+            "status",
+        ]
+
+
+def test_a_run_without_a_user_reports_it_with_the_submission() -> None:
+    async def main() -> None:
+        servers = servers_with(("notes", "failed"))
+        b = bench("Hello.", "Hello.", mcp=servers)
+        async with b.engine:
+            notices = only(await b.run("Hi"), NoticeRaised)
+            assert [notice.text for notice in notices if notice.code == "mcp"] == [
+                "MCP server notes failed: exit code 1 no module named notes; /mcp shows more"
+            ]
+            assert not only(await b.run("Hi"), NoticeRaised)
+
+    run_virtual(main)

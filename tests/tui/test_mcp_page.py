@@ -1,0 +1,152 @@
+"""The page of MCP servers: all of them, one of them, live, and what its keys do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from textual.pilot import Pilot
+
+from agentcli.mcp.offers import ToolOffer
+from agentcli.mcp.servers import McpServers
+from agentcli.tui.pages.mcp import McpPage, ServerPage
+from tests.support.mcp_offers import OFFERS, fake, servers_with
+from tests.tui.sheet_host import PAUSE, UNANSWERED, Host, answer, look, play, press, through_all_sizes
+
+
+def some() -> McpServers:
+    return servers_with(("notes", "connected"), ("broken", "failed"), ("idle", "disabled"), ("found", "unapproved"))
+
+
+def states_after(servers: McpServers, name: str, *batches: tuple[str, ...]) -> list[str]:
+    """Of a server, after each batch of keys."""
+    states: list[str] = []
+
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        for keys in batches:
+            await press(host, pilot, *keys)
+            states.append(fake(servers, name).state)
+
+    play(McpPage(servers), steps)
+    return states
+
+
+def row_of(text: str, start: str) -> str:
+    return next(line for line in text.splitlines() if line.lstrip(" ❯").startswith(start))
+
+
+def test_every_server_has_a_state_that_is_readable_without_colour() -> None:
+    text = look(McpPage(some()))
+    assert "connected" in row_of(text, "✓ notes")
+    assert "3 tools · 1 refused · 3 resources · 2 prompts" in row_of(text, "✓ notes")
+    assert "failed  exit code 1 no module" in row_of(text, "✗ broken")
+    assert "disabled" in row_of(text, "○ idle")
+    assert "not approved" in row_of(text, "? found")
+
+
+def test_beside_the_list_a_wide_screen_shows_the_server() -> None:
+    text = look(McpPage(some()), size=(140, 40))
+    assert "Command: notes-server --fast" in text
+    assert "Instructions:" in text
+
+
+def test_a_server_lists_everything_it_offers_and_esc_goes_back_one_level() -> None:
+    text = look(McpPage(some()), "enter", PAUSE, size=(90, 40))
+    assert "MCP server notes" in text
+    assert "Find notes" in row_of(text, "● find")
+    assert "[read-only] List notes" in row_of(text, "● list")
+    assert "[destructive]" in row_of(text, "● wipe")
+    assert "its schema is not valid" in row_of(text, "✗ bent")
+    assert "Greet somebody" in row_of(text, "/ /mcp__notes__greet <name> [mood]")
+    assert "Shopping list" in row_of(text, "@ note://two")
+    assert "any note" in row_of(text, "@ note://{name}")
+    assert "MCP servers" in look(McpPage(some()), "enter", PAUSE, "escape", PAUSE)
+    assert answer(McpPage(some()), "enter", PAUSE, "escape", PAUSE) is UNANSWERED
+    assert answer(McpPage(some()), "enter", PAUSE, "escape", PAUSE, "escape", PAUSE) is None
+
+
+def test_a_long_list_of_tools_is_searched() -> None:
+    servers = servers_with(("many", "connected"))
+    many = tuple(ToolOffer(f"tool_{number}", f"Does thing {number}") for number in range(300))
+    fake(servers, "many").offers = replace(OFFERS, tools=many)
+    text = look(ServerPage(fake(servers, "many"), servers), "/", *"tool_277")
+    assert "tool_277" in text
+    assert "tool_12 " not in text
+
+
+def test_enter_on_a_tool_shows_its_name_for_rules_and_its_arguments() -> None:
+    servers = some()
+    text = look(ServerPage(fake(servers, "notes"), servers), "down", "down", "enter", PAUSE)
+    assert "For rules: mcp__notes__find" in text
+    assert "text (string)" in text
+
+
+def test_the_log_and_the_error_of_a_failed_server_are_shown() -> None:
+    servers = some()
+    fake(servers, "broken").log.append("Traceback: no notes")
+
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        assert "exit code 1 no module named notes" in host.shown
+        await press(host, pilot, "down", "enter", PAUSE)
+        assert "Traceback: no notes" in host.shown
+
+    play(ServerPage(fake(servers, "broken"), servers), steps)
+
+
+def test_the_page_follows_the_servers() -> None:
+    servers = some()
+
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        fake(servers, "broken").become("connecting")
+        await pilot.pause()
+        assert "connecting" in row_of(host.shown, "… broken")
+        fake(servers, "broken").become("connected")
+        await pilot.pause()
+        assert "connected" in row_of(host.shown, "✓ broken")
+
+    play(McpPage(servers), steps)
+
+
+def test_keys_reconnect_and_disable_and_enable_a_server() -> None:
+    assert states_after(some(), "broken", ("down", "r", PAUSE)) == ["connected"]
+    assert states_after(some(), "notes", ("e", PAUSE), ("e", PAUSE)) == ["disabled", "connected"]
+
+
+def test_a_server_that_is_not_approved_is_not_started_here() -> None:
+    servers = some()
+    text = look(McpPage(servers), "end", "r", "e", PAUSE)
+    assert "Use /trust" in text
+    assert fake(servers, "found").state == "unapproved"
+
+
+def test_space_switches_a_tool_off_and_on() -> None:
+    servers = some()
+
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        await press(host, pilot, "down", "down", "space", PAUSE)
+        assert "[off] Find notes" in row_of(host.shown, "○ find")
+        assert fake(servers, "notes").disabled_tools == {"find"}
+        await press(host, pilot, "space", PAUSE)
+        assert "Find notes" in row_of(host.shown, "● find")
+        assert fake(servers, "notes").disabled_tools == frozenset()
+
+    play(ServerPage(fake(servers, "notes"), servers), steps)
+
+
+def test_signing_in_shows_the_address() -> None:
+    assert "sign in" not in look(McpPage(servers_with(("hub", "needs-auth")))).splitlines()[-1]
+    servers = servers_with(("hub", "needs-auth"))
+    fake(servers, "hub").signs = True
+
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        assert "s sign in" in host.shown.splitlines()[-1]
+        await press(host, pilot, "s", PAUSE, PAUSE)
+        assert "https://auth.example/authorize?state=1" in host.shown
+        assert fake(servers, "hub").done == ["sign_in"]
+
+    play(McpPage(servers), steps)
+
+
+@pytest.mark.parametrize("opens", [McpPage, lambda servers: ServerPage(fake(servers, "notes"), servers)])
+def test_both_pages_work_at_every_size(opens: type[McpPage]) -> None:
+    play(opens(some()), through_all_sizes)
