@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.agent.context.collapse import Collapsing
@@ -132,7 +131,6 @@ class Anything:
         assert set(loaded.pinned) == set(self.engine._state.conversation.pins)
 
 
-@settings(max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "30")), deadline=None)
 @given(st.data())
 def test_anything_in_any_order(data: st.DataObject) -> None:
     log: list[Message] = data.draw(talks())

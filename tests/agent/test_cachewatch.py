@@ -20,6 +20,7 @@ from agentcli.core.usage import Usage
 from agentcli.providers.base import Request, Thinking
 from agentcli.tools.base import Output
 from tests.support.cacheserver import PromptCache, caching_transport
+from tests.support.examples import EXAMPLES
 from tests.support.fakes import Bench, FakeTool, bench, only
 from tests.support.scripts import call, fails, reply
 from tests.support.validate import first_problem
@@ -323,7 +324,7 @@ def test_control_characters_in_a_notice_cannot_move_the_cursor() -> None:
     assert found.reason.isprintable()
 
 
-@settings(max_examples=200)
+@settings(max_examples=2 * EXAMPLES)
 @given(st.data())
 def test_a_break_is_found_exactly_where_a_known_block_differs(data: st.DataObject) -> None:
     words = st.text("abc", min_size=1, max_size=3)

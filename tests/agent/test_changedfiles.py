@@ -271,7 +271,7 @@ async def test_an_abort_in_the_middle_loses_nothing(desk: Desk) -> None:
     assert "+two" in await desk.told()
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(["other", "edit", "told", "lost", "read", "gone"]), max_size=12), st.integers(0, 9))
 async def test_the_model_never_edits_content_it_has_not_seen(tmp_path: Path, acts: list[str], seed: int) -> None:
     """In any order of events an edit works only on content that the model has seen or written."""

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.agent.context.compaction import INFLATING, LITTLE_TO_GAIN, NOTHING_YET, PINNED_TOO_MUCH
@@ -108,7 +108,6 @@ def test_the_last_prompt_has_its_share_and_older_messages_get_the_rest() -> None
     assert word_for_word(texts, 10_000, last=2, least=150) == word_for_word(texts, 10_000)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_the_last_prompt_is_in_the_next_request_after_any_number_of_compactions(data: st.DataObject) -> None:
     log: list[Message] = data.draw(talks())

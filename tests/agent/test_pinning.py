@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.agent.context import pins as pinning
@@ -241,7 +241,6 @@ def test_pins_and_drops_survive_a_resume(tmp_path: Path) -> None:
 # --------------------------------------------------------------------------------------------------------- any of it
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_drops_pins_and_restores_leave_a_valid_request_with_all_required_content(data: st.DataObject) -> None:
     log: list[Message] = data.draw(talks())
@@ -278,7 +277,6 @@ def test_any_drops_pins_and_restores_leave_a_valid_request_with_all_required_con
     assert view.estimate(log, 0) == sizes
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_pinned_items_survive_a_compaction_after_any_pins_and_drops(data: st.DataObject) -> None:
     log: list[Message] = data.draw(talks())

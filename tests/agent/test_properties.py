@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import tempfile
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -11,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.agent.loop_state import EndReason, LoopState
@@ -33,11 +32,6 @@ from tests.support.fakes import Bench, FakeTool, LoopClock, bench, only, result_
 from tests.support.scripts import call, call_raw, fails, fault, pause, reply, say, think
 from tests.support.virtual import VirtualLoop, run_virtual
 
-CHECKS = settings(
-    max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "50")),
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
 RETRIES = RetryPolicy(max_retries=2)
 TOO_LONG = fails(400, "prompt is too long: 210000 tokens > 200000 maximum", "invalid_request_error")
 
@@ -192,7 +186,6 @@ def check_tools(tools: Sequence[FakeTool]) -> None:
         assert len(tool.ended) == len(tool.runs) or tool.crash is not None
 
 
-@CHECKS
 @given(setups)
 def test_any_script_ends_in_one_result_and_a_valid_next_request(setup: Setup) -> None:
     async def main() -> None:
@@ -215,7 +208,6 @@ def test_any_script_ends_in_one_result_and_a_valid_next_request(setup: Setup) ->
     run_virtual(main)
 
 
-@CHECKS
 @given(setups, st.integers(0, 10**6), st.sampled_from(AbortReason))
 def test_an_abort_at_any_point_leaves_a_valid_conversation(setup: Setup, point: int, reason: AbortReason) -> None:
     def steps_of_a_whole_run() -> int:
@@ -251,7 +243,6 @@ def test_an_abort_at_any_point_leaves_a_valid_conversation(setup: Setup, point: 
     run_virtual(main)
 
 
-@CHECKS
 @given(setups, st.integers(0, 200), st.booleans())
 def test_a_consumer_that_leaves_leaves_nothing_running(setup: Setup, after: int, cancelled: bool) -> None:
     """L3: closing the generator, or cancelling the task that reads it, ends the work; the next prompt works, and the
@@ -293,7 +284,6 @@ def test_a_consumer_that_leaves_leaves_nothing_running(setup: Setup, after: int,
         run_virtual(lambda: main(Path(folder)))
 
 
-@CHECKS
 @given(setups)
 def test_totals_equal_the_usage_of_all_responses(setup: Setup) -> None:
     """I8, against a tally taken where the responses arrive."""
@@ -327,7 +317,6 @@ def test_totals_equal_the_usage_of_all_responses(setup: Setup) -> None:
     run_virtual(main)
 
 
-@CHECKS
 @given(setups, st.integers(0, 10**6))
 def test_a_crash_at_any_point_loses_nothing_that_was_shown_as_done(setup: Setup, point: int) -> None:
     """The session file as it is at any moment loads to a valid conversation that has all a consumer has seen."""
@@ -407,7 +396,6 @@ def replies_of(log: Sequence[Message]) -> list[Json]:
     ]
 
 
-@CHECKS
 @given(plain_scripts, st.sampled_from([Executor, BatchExecutor]))
 def test_replaying_replies_and_results_yields_the_same_log(script: list[Json], executor: Any) -> None:
     """I9: the log is a function of the model's replies and the tool results."""

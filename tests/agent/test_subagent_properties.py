@@ -16,7 +16,7 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer, PermissionMode
-from tests.agent.test_properties import CHECKS, RETRIES, _loop, check_log, check_tools
+from tests.agent.test_properties import RETRIES, _loop, check_log, check_tools
 from tests.support.fakes import Bench, FakeTool, only, result_of
 from tests.support.scripts import call, fails, fault, pause, reply, say
 from tests.support.subagents import WORKER, Children, agent_bench, task
@@ -117,7 +117,6 @@ def check_children(children: Children) -> None:
         check_log(log)
 
 
-@CHECKS
 @given(setups, st.integers(0, 10**6), st.sampled_from([None, *AbortReason]))
 def test_an_abort_at_any_point_leaves_valid_conversations_and_nothing_running(
     setup: Setup, point: int, reason: AbortReason | None
@@ -156,7 +155,6 @@ def test_an_abort_at_any_point_leaves_valid_conversations_and_nothing_running(
     run_virtual(main)
 
 
-@CHECKS
 @given(setups, st.integers(0, 300), st.booleans())
 def test_a_consumer_that_goes_away_ends_all_agents(setup: Setup, after: int, cancelled: bool) -> None:
     async def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 
 from tests.bench.loopback import Loopback
 from tests.bench.measure import Measure, Report
@@ -14,14 +15,11 @@ _COUNT = "import sys; sys.stdout.write(str(len(sys.modules)))"
 _HEADLESS = "import os; from agentcli.cli.main import main; main(['-p', 'hi', '--output-format', 'json'], os.environ)"
 
 
-def imports(runs: int) -> Report:
-    code = {
-        "import agentcli": "import agentcli",
-        "import agentcli.core.events": "import agentcli.core.events",
-        "import agentcli.agent.loop.run_loop": "import agentcli.agent.loop.run_loop",
-        "import agentcli.assemble": "import agentcli.assemble",
-        "import httpx2": "import httpx2",
-    }
+_IMPORTED = ("agentcli", "agentcli.core.events", "agentcli.agent.loop.run_loop", "agentcli.assemble", "httpx2")
+
+
+def imports(runs: int, imported: Sequence[str] = _IMPORTED) -> Report:
+    code = {f"import {name}": f"import {name}" for name in imported}
     measures: list[Measure] = []
     notes: list[str] = []
     with workshop() as place, Loopback() as server:

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.fork_server import ForkedProcess
+
 REPOSITORY = Path(__file__).parents[2]
 AGENTCLI = (sys.executable, "-m", "agentcli")
 LEAST_CLIENT = (sys.executable, str(Path(__file__).with_name("least_client.py")))
@@ -60,17 +62,27 @@ class Workshop:
         """Run a command to its end. Raises `RuntimeError` when it fails: its time would mean nothing."""
         with tempfile.TemporaryFile() as errors, tempfile.TemporaryFile() as output:
             began = time.monotonic()
-            process = subprocess.Popen(
-                command, cwd=self.project, env=self.environ, stdin=subprocess.DEVNULL, stdout=output, stderr=errors
-            )
+            process = self._start(command, output.fileno(), errors.fileno())
             with _watched(process.pid, watch_memory) as memory:
-                _pid, status, usage = os.wait4(process.pid, 0)
+                code, cpu_seconds = self._wait(process)
                 ended = time.monotonic()
-            process.returncode = os.waitstatus_to_exitcode(status)
-            if process.returncode != 0:
+            if code != 0:
                 errors.seek(0)
                 raise RuntimeError(f"{' '.join(command)} failed: {errors.read().decode(errors='replace')}")
-        return Ran(began, ended, usage.ru_utime + usage.ru_stime, tuple(memory.samples), memory.peak)
+        return Ran(began, ended, cpu_seconds, tuple(memory.samples), memory.peak)
+
+    def _start(self, command: Sequence[str], output: int, errors: int) -> subprocess.Popen[bytes] | ForkedProcess:
+        return subprocess.Popen(
+            command, cwd=self.project, env=self.environ, stdin=subprocess.DEVNULL, stdout=output, stderr=errors
+        )
+
+    def _wait(self, process: subprocess.Popen[bytes] | ForkedProcess) -> tuple[int, float]:
+        """Exit code and seconds of processor time."""
+        if isinstance(process, ForkedProcess):
+            return process.wait(), 0.0
+        _pid, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        return process.returncode, usage.ru_utime + usage.ru_stime
 
 
 @contextmanager

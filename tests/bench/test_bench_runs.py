@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -19,12 +23,18 @@ from tests.bench.measure import Measure, Report, quantile
 from tests.bench.permissions import permissions
 from tests.bench.prepare import prepare
 from tests.bench.process import ending, start
+from tests.bench.program import AGENTCLI, Workshop, workshop
 from tests.bench.session import session
 from tests.bench.snapshot import snapshot
 from tests.bench.tools import tools
 from tests.bench.tui_long import tui_idle, tui_memory, tui_resume
 from tests.bench.tui_markdown import tui_markdown
+from tests.bench.tui_pty import AppInPty
 from tests.bench.tui_transcript import tui_transcript
+from tests.support.fork_server import ForkedProcess, forked, forked_with_streams
+
+Started = subprocess.Popen[bytes] | ForkedProcess
+start_fresh = Workshop._start
 
 SMALL: dict[str, Callable[[int], Report]] = {
     "start": partial(start, warm_ups=0),
@@ -35,7 +45,7 @@ SMALL: dict[str, Callable[[int], Report]] = {
     "abort": partial(abort, stubborn_runs=0),
     "hook": hook,
     "mcp-calls": mcp_calls,
-    "imports": imports,
+    "imports": partial(imports, imported=("agentcli",)),
     "session": partial(session, records=40),
     "definitions": partial(definitions, warm_ups=0),
     "edits": edits_bench,
@@ -46,19 +56,43 @@ SMALL: dict[str, Callable[[int], Report]] = {
     "tui-memory": partial(tui_memory, turns=3),
     "tui-idle": partial(tui_idle, seconds=0.1),
     "tui-resume": partial(tui_resume, records=80),
-    "tui-markdown": tui_markdown,
+    "tui-markdown": partial(tui_markdown, longest=30_000),
     "tui-transcript": partial(tui_transcript, messages=40),
 }
 """Without those that start the app many times over: they use the same parts."""
 
 
+def start_forked(place: Workshop, command: Sequence[str], output: int, errors: int) -> Started:
+    if tuple(command[: len(AGENTCLI)]) != AGENTCLI:
+        return start_fresh(place, command, output, errors)
+    with Path(os.devnull).open() as nothing:
+        streams = (nothing.fileno(), output, errors)
+        return forked_with_streams(command[1:], place.project, place.environ, streams)
+
+
+def open_forked(
+    _app: AppInPty, command: Sequence[str], folder: Path, environ: Mapping[str, str], terminal: int
+) -> ForkedProcess:
+    return forked(command[1:], folder, environ, terminal)
+
+
 @pytest.mark.parametrize("name", SMALL)
-def test_a_bench_measures_something_in_every_row(name: str) -> None:
+def test_a_bench_measures_something_in_every_row(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name != "start":
+        # The others do the same with an interpreter that has the modules loaded.
+        monkeypatch.setattr(Workshop, "_start", start_forked)
+        monkeypatch.setattr(AppInPty, "_start", open_forked)
     report = SMALL[name](1)
     assert report.measures
     for measure in report.measures:
         assert measure.values, measure.name
         assert all(value == value for value in measure.values), measure.name
+
+
+def test_a_program_is_started_in_its_terminal() -> None:
+    code = "import os; print('controlled by', os.ttyname(os.open('/dev/tty', os.O_RDWR)))"
+    with workshop() as place, AppInPty(place, command=(sys.executable, "-S", "-c", code)) as app:
+        app.seen("controlled by /dev/")
 
 
 def test_every_number_shown_was_measured() -> None:

@@ -18,6 +18,7 @@ from typing import Self
 
 from tests.bench.program import AGENTCLI, Workshop
 from tests.bench.tui_markdown import reply as markdown_text
+from tests.support.fork_server import ForkedProcess
 from tests.support.scripts import Json, event, pause, reply
 
 COLUMNS, ROWS = 120, 40
@@ -45,19 +46,25 @@ class AppInPty:
         self.terminal, slave = os.openpty()
         fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         self.output = bytearray()
-        arranger = [sys.executable, "-S", "-E", "-c", _CONTROLLING, *command, *arguments]
-        self.process = subprocess.Popen(
-            arranger,
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            env={**place.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", **(environ or {})},
-            cwd=place.project,
-            start_new_session=True,
-        )
+        variables = {**place.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", **(environ or {})}
+        self.process = self._start([*command, *arguments], place.project, variables, slave)
         os.close(slave)
         self._wait_for_exec(_CONTROLLING.encode())
         self.began = time.monotonic()
+
+    def _start(
+        self, command: Sequence[str], folder: Path, environ: Mapping[str, str], terminal: int
+    ) -> subprocess.Popen[bytes] | ForkedProcess:
+        arranger = [sys.executable, "-S", "-E", "-c", _CONTROLLING, *command]
+        return subprocess.Popen(
+            arranger,
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            env=environ,
+            cwd=folder,
+            start_new_session=True,
+        )
 
     def __enter__(self) -> Self:
         return self

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.context import collapse as words
@@ -308,7 +308,6 @@ def said_last(log: Sequence[Message]) -> str:
     return next(message.text for message in reversed(log) if message.origin is Origin.PROMPT)
 
 
-@settings(max_examples=80, deadline=None)
 @given(log=talks(), more=talks(), data=st.data())
 def test_any_conversation_and_commits_give_a_valid_and_repeatable_request(
     log: list[Message], more: list[Message], data: st.DataObject
@@ -340,7 +339,6 @@ def test_any_conversation_and_commits_give_a_valid_and_repeatable_request(
     assert log == before
 
 
-@settings(max_examples=40, deadline=None)
 @given(log=talks(), more=talks(), data=st.data())
 def test_any_order_with_the_other_steps_gives_a_valid_request(
     log: list[Message], more: list[Message], data: st.DataObject

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.context.budget import ToolResultBudget
@@ -274,9 +273,6 @@ def test_collapsed_messages_are_skipped() -> None:
 # ------------------------------------------------------------------------------------------------ for any conversation
 
 
-CHECKS = settings(max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "40")))
-
-
 def steps_in(order: Sequence[int]) -> list[ContextStep]:
     """Eager ones, so that small conversations are enough."""
     made: list[ContextStep] = [
@@ -300,7 +296,6 @@ situations = st.builds(
 )
 
 
-@CHECKS
 @given(talks(), st.permutations(range(3)), st.data(), situations)
 def test_any_log_order_and_pins_give_a_valid_request_with_all_required_content(
     log: list[Message], order: list[int], data: st.DataObject, basis: ContextState
@@ -341,7 +336,6 @@ def test_any_log_order_and_pins_give_a_valid_request_with_all_required_content(
     assert TextBlock("the very last words") in view.messages(log)[log.index(last)].content
 
 
-@CHECKS
 @given(talks(), st.permutations(range(3)))
 def test_sent_messages_change_only_with_a_reported_edit(log: list[Message], order: list[int]) -> None:
     pipeline, view = Pipeline(steps_in(order)), ContextView()
@@ -355,7 +349,6 @@ def test_sent_messages_change_only_with_a_reported_edit(log: list[Message], orde
 
 
 @pytest.mark.parametrize("step", range(3))
-@CHECKS
 @given(log=talks())
 def test_incremental_planning_equals_planning_from_the_start(step: int, log: list[Message]) -> None:
     used = steps_in([step])[0]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from agentcli.core.globs import LONGEST_PATTERN, escape_glob, glob_regex, is_within_limits
 from tests.core import backtracking_globs
+from tests.support.examples import EXAMPLES
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ _PATTERNS = st.lists(
 _PATHS = st.lists(st.text(st.sampled_from("aabbA.*\n"), min_size=1, max_size=6), min_size=1, max_size=6).map("/".join)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=10 * EXAMPLES)
 @given(_PATTERNS, _PATHS, st.sampled_from(["", "(?:/.*)?"]), st.booleans())
 @example("**/a/**/b/**", "a/x/b/b", "", False)
 @example("a**a", "aaa", "", False)

@@ -14,6 +14,7 @@ from agentcli.permissions.command_context import CommandContext
 from agentcli.permissions.commands.command_parts import analyse
 from agentcli.permissions.shell.strict_parser import NotPlain, plain_commands
 from tests.permissions.shell_lines import READ_ONLY
+from tests.support.examples import EXAMPLES
 
 SLOW = ("npm ", "pip ", "sleep", "lsof", "java", "docker", "go version", "cargo", "rustc")
 
@@ -177,7 +178,7 @@ PIECES = (
 )
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("PROPERTY_EXAMPLES", "200")) // 50))
+@pytest.mark.parametrize("seed", range(EXAMPLES // 5))
 def test_lines_changed_at_random_that_still_pass_change_and_leak_nothing(seed: int, repository: Path) -> None:
     random = Random(seed)
     outside = repository.parent / "outside.txt"

@@ -4,11 +4,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.permissions.command_context import CommandContext
@@ -18,8 +17,6 @@ from agentcli.permissions.shell.loose_parser import loose_segments, loose_words
 from agentcli.permissions.shell.strict_parser import NotPlain, plain_commands
 from tests.permissions.compound_lines import COMPOUND_NOT_PROVEN, COMPOUND_READ_ONLY
 from tests.permissions.shell_lines import NOT_PROVEN, READ_ONLY
-
-EXAMPLES = int(os.environ.get("PROPERTY_EXAMPLES", "100"))
 
 ALWAYS_DANGEROUS = [
     "; rm x", "&& rm x", "|| rm x", "| rm x", "& rm x", "\nrm x\n", "; touch x", "| sh", "| bash", "| xargs rm", "| tee x",
@@ -54,7 +51,6 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
 @given(line=safe_lines, insertion=st.sampled_from(ALWAYS_DANGEROUS), more=safe_lines)
 def test_additions_to_a_safe_line_are_detected(project: Path, line: str, insertion: str, more: str) -> None:
     if "#" in line + more:
@@ -64,7 +60,6 @@ def test_additions_to_a_safe_line_are_detected(project: Path, line: str, inserti
     assert not only_reads(f"{more}; {line} {insertion}", project)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
 @given(
     line=safe_lines,
     bad=st.sampled_from([*NOT_PROVEN, *COMPOUND_NOT_PROVEN]),
@@ -86,7 +81,6 @@ def test_one_unsafe_part_makes_the_whole_command_unsafe(project: Path, line: str
     assert not only_reads(f"{line}{joint}{bad}", project)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
 @given(data=st.data())
 def test_a_line_broken_at_random_never_passes_with_other_programs(project: Path, data: st.DataObject) -> None:
     """If a line passes, the strict walk knows all its words and operators, and nothing writes."""
@@ -102,7 +96,6 @@ def test_a_line_broken_at_random_never_passes_with_other_programs(project: Path,
     assert all(redirection.kind != "write" for part in parts for redirection in part.command.redirections)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
 @given(text=st.text(st.sampled_from(" abrm'\"\\$`(){};&|<>\n#!*~[]=-/.x1"), max_size=40))
 def test_any_text_can_be_walked(text: str) -> None:
     plain_commands(text)
@@ -110,7 +103,6 @@ def test_any_text_can_be_walked(text: str) -> None:
     loose_words(text)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
 @given(before=safe_lines, after=safe_lines, joint=st.sampled_from(["; ", " && ", "\n", " | ", " & "]))
 def test_a_deny_rule_finds_its_command_among_others(before: str, after: str, joint: str) -> None:
     if "#" in before:

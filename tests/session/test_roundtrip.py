@@ -25,9 +25,7 @@ from tests.session.conversations import (
     workplace,
 )
 
-GENERATED = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
-)
+GENERATED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
 
 
 def write(folder: Path, made: Conversation) -> Path:

@@ -160,6 +160,13 @@ def forked(command: Sequence[str], cwd: Path, environ: Mapping[str, str], termin
     return _running_server().start(command, cwd, environ, [terminal] * 3, terminal=True)
 
 
+def forked_with_streams(
+    command: Sequence[str], cwd: Path, environ: Mapping[str, str], streams: Sequence[int]
+) -> ForkedProcess:
+    """The same without a terminal. `streams`: file descriptors for input, output and errors."""
+    return _running_server().start(command, cwd, environ, streams, terminal=False)
+
+
 class PipedProcess:
     """The part of `asyncio.subprocess.Process` that tests use, for a forked process with pipes as standard streams."""
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from agentcli.tools.files.edit_apply import Applied, EditProblem, Replacement, apply
 from agentcli.tools.files.encoding import Decoded, decode
-
-thoroughly = settings(max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "60")), deadline=None)
 
 
 def edited(text: str, old: str, new: str, *, every: bool = False) -> Applied:
@@ -190,7 +186,6 @@ END = st.sampled_from(["\n", "\r\n"])
 TEXT = st.lists(st.tuples(LINE, END), max_size=8).map(lambda parts: "".join(map("".join, parts)))
 
 
-@thoroughly
 @given(TEXT, LINE, st.text(st.sampled_from("xy\n"), max_size=6), st.data())
 def test_bytes_outside_an_edit_are_unchanged(text: str, last: str, new: str, data: st.DataObject) -> None:
     text += last
@@ -228,7 +223,6 @@ ENCODINGS = [
 ]
 
 
-@thoroughly
 @given(
     st.lists(st.tuples(st.text(max_size=12), st.sampled_from(["\n", "\r\n", "\r"])), max_size=6),
     st.sampled_from(ENCODINGS),
@@ -263,7 +257,6 @@ def test_bytes_outside_an_edit_are_unchanged_in_any_encoding(
     assert after.endswith(tail[len(decoded.mark) :])
 
 
-@thoroughly
 @given(TEXT, TEXT, st.data())
 def test_a_loose_match_makes_the_intended_edit(text: str, new: str, data: st.DataObject) -> None:
     """The result equals the replaced text except for the ignored characters."""
@@ -276,7 +269,6 @@ def test_a_loose_match_makes_the_intended_edit(text: str, new: str, data: st.Dat
         assert plain_text(applied.text).count("\n") == text.count("\n") - old.count("\n") + new.count("\n")
 
 
-@thoroughly
 @given(st.text(max_size=40), st.text(max_size=10), st.text(max_size=10), st.booleans())
 def test_no_input_makes_it_raise(text: str, old: str, new: str, every: bool) -> None:
     if old:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import codecs
-import os
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.tools.files.encoding import decode
-
-thoroughly = settings(max_examples=int(os.environ.get("PROPERTY_EXAMPLES", "60")), deadline=None)
 
 JAPANESE = "これは日本語のテキストです。カタカナとひらがながあります。\n"
 CHINESE = "这是一个用来测试编码识别的中文文件，里面有很多常用的汉字。我们希望它能够正确显示。\n"
@@ -87,7 +84,6 @@ def test_line_endings_are_distinguished() -> None:
         assert decoded.newline == newline, text
 
 
-@thoroughly
 @given(st.binary(max_size=200))
 def test_any_text_comes_back_byte_for_byte(data: bytes) -> None:
     decoded = decode(data)
@@ -95,7 +91,6 @@ def test_any_text_comes_back_byte_for_byte(data: bytes) -> None:
         assert decoded.encode(decoded.text) == data
 
 
-@thoroughly
 @given(
     st.text(max_size=60),
     st.sampled_from(["utf-8", "utf-16-le", "utf-16-be", "latin-1", "cp1252", "cp932", "gb18030", "euc_kr", "euc_jp"]),

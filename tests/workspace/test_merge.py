@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Sequence
 from difflib import SequenceMatcher
@@ -10,8 +9,7 @@ from difflib import SequenceMatcher
 import pytest
 
 from agentcli.workspace.undo.merge import is_text, merge
-
-EXAMPLES = int(os.environ.get("PROPERTY_EXAMPLES", "200"))
+from tests.support.examples import EXAMPLES
 
 
 @pytest.mark.parametrize(
@@ -76,7 +74,7 @@ def test_large_files_are_compared_in_small_blocks(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("largest_block", [4, 250_000])
 def test_random_changes_to_distinct_lines_never_clash(largest_block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentcli.workspace.undo.merge._LARGEST_BLOCK", largest_block)
-    for seed in range(EXAMPLES):
+    for seed in range(5 * EXAMPLES):
         rng = random.Random(seed)
         lines = [f"line {number}\n" for number in range(rng.randrange(1, 30))]
         owners = [rng.choice(("mine", "other", "")) for _line in lines]

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.examples import EXAMPLES
 from tests.workspace.folders import state_of, working
 
 pytestmark = pytest.mark.anyio
 
-EXAMPLES = int(os.environ.get("PROPERTY_EXAMPLES", "200")) // 20
 NAMES = ["a", "b", "c.txt", "d d", "é"]
 FOLDERS = ["", "x/", "x/y/", "z/"]
 CONTENTS = [b"", b"one\n", b"one\r\ntwo\r\n", b"\0\1\2", "ü\n".encode("utf-16"), b"x" * 5000]
@@ -69,7 +69,7 @@ def _parents(path: Path, root: Path) -> bool:
     return not any((root / part).is_symlink() for part in path.parent.relative_to(root).parents)
 
 
-@pytest.mark.parametrize("seed", range(EXAMPLES))
+@pytest.mark.parametrize("seed", range(EXAMPLES // 3))
 async def test_undo_gives_back_the_exact_tree_and_redo_the_other(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     root = tmp_path / "project"
@@ -97,7 +97,7 @@ async def test_undo_gives_back_the_exact_tree_and_redo_the_other(seed: int, tmp_
         assert not (await work.history.redo()).done
 
 
-@pytest.mark.parametrize("seed", range(EXAMPLES))
+@pytest.mark.parametrize("seed", range(EXAMPLES // 3))
 async def test_later_changes_of_the_user_are_never_lost(seed: int, tmp_path: Path) -> None:
     rng = random.Random(1000 + seed)
     root = tmp_path / "project"
