@@ -16,7 +16,11 @@ _rules: dict[tuple[Any, ...], list[RuleSet]] = {}
 
 
 def _parse_once(self: Stylesheet, *arguments: Any, **options: Any) -> list[RuleSet]:
-    key = (frozenset(self._variables.items()), arguments, frozenset(options.items()))
+    variables, items = getattr(self, "_seen_variables", (None, None))
+    if variables is not self._variables:
+        items = frozenset(self._variables.items())
+        self._seen_variables = self._variables, items  # type: ignore[attr-defined]
+    key = (items, arguments, frozenset(options.items()))
     if (rules := _rules.get(key)) is None:
         rules = _rules[key] = _parse_rules(self, *arguments, **options)
     return rules

@@ -10,7 +10,8 @@ from textual import events
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
-from textual.widgets import Static, TextArea
+from textual.widget import Widget
+from textual.widgets import Static
 
 from agentcli.core.events import PermissionRequested
 from agentcli.core.messages import Json
@@ -24,6 +25,28 @@ class Clock:
         return self.now
 
 
+class Box(Widget, can_focus=True):
+    """In place of the prompt: keeps what is typed into it."""
+
+    DEFAULT_CSS = "Box { height: 5; }"
+
+    def __init__(self) -> None:
+        super().__init__(id="prompt")
+        self.text = ""
+
+    def on_key(self, event: events.Key) -> None:
+        if event.key == "enter":
+            self.text += "\n"
+        elif event.is_printable:
+            self.text += event.character or ""
+
+    def on_paste(self, event: events.Paste) -> None:
+        self.text += event.text
+
+    def render(self) -> str:
+        return ""
+
+
 class Host(App[None]):
     ENABLE_COMMAND_PALETTE = False
 
@@ -34,15 +57,15 @@ class Host(App[None]):
 
     def compose(self) -> ComposeResult:
         yield Static("\n".join(f"said {number}" for number in range(8)), markup=False)
-        yield TextArea(id="prompt")
+        yield Box()
 
     def on_mount(self) -> None:
-        self.query_one(TextArea).focus()
+        self.query_one(Box).focus()
         self.push_screen(self.dialog, self.answers.append)
 
     @property
     def prompt(self) -> str:
-        return self.screen_stack[0].query_one(TextArea).text
+        return self.screen_stack[0].query_one(Box).text
 
     @property
     def answer(self) -> Any:
@@ -104,10 +127,10 @@ async def settled(pilot: Pilot[None]) -> None:
     """Until nothing is on its way any more: no time passes, however busy the machine is."""
     app = pilot.app
     for _round in range(3):
-        while not (app._message_queue.empty() and app.screen._message_queue.empty()):
-            await asyncio.sleep(0)
+        await pilot._wait_for_screen()
         await app.workers.wait_for_complete()
-        await pilot.pause(0)
+        app.screen._on_timer_update()
+    await pilot.pause(0)
 
 
 def shown(host: Host) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.await_complete import AwaitComplete
 from textual.pilot import Pilot
 
 from agentcli.agent.context.report import ChangePrice
@@ -278,13 +279,19 @@ def test_a_wide_screen_shows_the_last_lines_of_a_session_beside_it() -> None:
 
 def test_a_preview_that_is_read_after_the_choice_is_dropped() -> None:
     reading = threading.Event()
+    closing = asyncio.Event()
     late: list[bool] = []
 
     class ClosedBeforeItsWorker(SessionPicker):
         """Its parts are removed while the worker that reads the preview still runs."""
 
+        def dismiss(self, result: SessionInfo | None = None) -> AwaitComplete:
+            closing.set()
+            return super().dismiss(result)
+
         async def _read_preview(self, row: Row[SessionInfo]) -> None:
             await asyncio.to_thread(reading.set)
+            await closing.wait()
             while self.query("#rows"):
                 await asyncio.sleep(0)
             late.append(self.is_open)

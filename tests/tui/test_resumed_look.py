@@ -216,15 +216,16 @@ def test_shell_lines_beside_a_submission_are_shown_again(tmp_path: Path) -> None
 
     async def live(pilot: Pilot[int], app: AgentApp) -> None:
         app.chat.send(Draft("run it"))
-        await until(pilot, lambda: any(_runs(item) for item in app.chat.transcript.items()))
+        items = app.chat.transcript.items
+        await until(pilot, lambda: any(_runs(item) for item in items()))
         app.chat.send(Draft("!echo quick; exit 5"))
-        await until(pilot, lambda: "quick" in outputs(app))
+        await until(pilot, lambda: any(isinstance(item, ToolItem) and item.status == "failed" for item in items()))
         app.chat.send(Draft("!echo waiting; while ! [ -e go ]; do sleep 0.02; done; echo gone"))
         await until(pilot, lambda: "waiting" in outputs(app))
         await pilot.press("escape")
         await until(pilot, lambda: not app.chat.session.busy)
         (desk.project / "go").touch()
-        await until(pilot, lambda: "gone" in outputs(app))
+        await until(pilot, lambda: not any(isinstance(item, ToolItem) and item.status == "running" for item in items()))
         await idle(pilot, app)
         before.extend(await looks(pilot, app))
         assert app.chat.session.engine is not None
