@@ -35,6 +35,8 @@ class ChoiceStore:
     def __init__(self, state_dir: Path | None = None, root: Path | None = None) -> None:
         self._path = state_dir / CHOICES_FILE if state_dir is not None and root is not None else None
         self._root = str(root)
+        self.keeps = self._path is not None
+        """Whether anything is kept."""
 
     def load(self) -> SavedChoices:
         """Empty if there is no file, or an unusable one."""

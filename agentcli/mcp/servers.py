@@ -121,7 +121,8 @@ class McpServers:
         server = self._servers[name]
         if server.state != "unapproved":
             await (server.enable() if on else server.disable())
-        await in_thread(self._store.save_server, name, on)
+        if self._store.keeps:
+            await in_thread(self._store.save_server, name, on)
 
     async def set_tool_enabled(self, server: str, tool: str, on: bool) -> None:
         """Switch one tool on or off, for this project's later sessions too. Raises `AgentError` if that cannot be
@@ -129,7 +130,8 @@ class McpServers:
         found = self._servers[server]
         found.disabled_tools = found.disabled_tools - {tool} if on else found.disabled_tools | {tool}
         self._note_change()
-        await in_thread(self._store.save_tools, server, found.disabled_tools)
+        if self._store.keeps:
+            await in_thread(self._store.save_tools, server, found.disabled_tools)
 
     async def aclose(self) -> None:
         """Disconnect from all of them, in parallel."""

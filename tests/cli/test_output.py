@@ -66,6 +66,8 @@ ARGUMENTS: dict[str, list[list[str]]] = {
     "plugins": [[], [HOSTILE]],
     "plugins list": [[], ["--json"], ["--trust"], [HOSTILE]],
     "plugins new": [[HOSTILE], ["notes", "--project"], [LONE_BYTE]],
+    "mcp": [[], [HOSTILE]],
+    "mcp serve": [[HOSTILE], ["--tools", HOSTILE], ["--permission-mode", HOSTILE]],
 }
 STARTS = [
     [f"--{HOSTILE}"],

@@ -13,7 +13,7 @@ from agentcli.commands.registry import find, matching
 from agentcli.commands.run import run_command
 from agentcli.core import events as ev
 from agentcli.core.errors import UsageError
-from agentcli.core.messages import Message, Origin
+from agentcli.core.messages import ImageBlock, Message, Origin
 from agentcli.interactive.late_completion import LateCompletions
 from agentcli.interactive.wording import expansion_line
 from agentcli.mcp.offers import McpContent, PromptArgument, PromptMessage, PromptOffer, ServerOffers
@@ -93,7 +93,7 @@ def test_roles_are_marked_where_the_assistant_speaks_and_pictures_are_sent() -> 
         async with b.engine:
             await collect(run_command(b.engine, "mcp__notes__plain", ""))
             [prompt] = prompts_of(b)
-            assert [block.type for block in prompt.content].count("image") == 1
+            assert sum(isinstance(block, ImageBlock) for block in prompt.content) == 1
             assert "User:" in prompt.text
             assert "Assistant:" in prompt.text
             assert len(b.requests[0]["messages"]) == 1
