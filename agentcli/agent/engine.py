@@ -377,7 +377,7 @@ class Engine:
         await self.refresh_definitions()
         self._state.use_plugins()
         self._state.begin_session()
-        if own.mcp is not None:
+        if own.mcp is not None and own.link is None:
             own.mcp.start()
         await own.provider.warm()
         await own.extensions.workspace.warm(self.working_dirs)
