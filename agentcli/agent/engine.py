@@ -39,6 +39,7 @@ from agentcli.providers.catalog import Catalog
 from agentcli.tools.titles import title_of
 
 if TYPE_CHECKING:
+    from agentcli.agent.mcp.server_questions import ServerQuestions
     from agentcli.mcp.servers import McpServers
 
 
@@ -133,6 +134,11 @@ class Engine:
     def mcp(self) -> McpServers | None:
         """MCP servers; None: there are none."""
         return self._state.conversation.mcp
+
+    @property
+    def server_questions(self) -> ServerQuestions | None:
+        """Questions of MCP servers outside of a model's turn; None: there are no servers."""
+        return self._state.server_questions
 
     @property
     def hooks(self) -> Hooks:

@@ -20,4 +20,6 @@ def servers_for(env: Environment) -> McpServers | None:
     from agentcli.mcp.transport import ServerSurroundings
 
     around = ServerSurroundings(env.cwd, env.environ, tuple(env.working_dirs), env.paths.state_dir, options.interactive)
-    return McpServers(options.mcp_servers, around, SessionDuties())
+    budget = env.settings.number("mcp.samplingBudgetUsd")
+    duties = SessionDuties(interactive=options.interactive, sampling_budget_usd=budget or 0.0)
+    return McpServers(options.mcp_servers, around, duties)

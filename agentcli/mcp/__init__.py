@@ -4,7 +4,7 @@ server_config  what a configuration says about a server
 offers         what a server offers, and what its calls return
 client_duties  what a server may ask of the user
 input_form     the forms that it asks the user to fill in
-web_address    the addresses that it asks the user to open
+visit_address  the addresses that it asks the user to open
 transport      the ways to reach one: a program, HTTP, SSE
 connection     one connection, over the `mcp` library
 server         one server: its state, its calls, its restarts

@@ -184,7 +184,9 @@ class _Callbacks:
             for message in params.messages
             for part in (message.content if isinstance(message.content, list) else [message.content])
         )
-        request = SamplingRequest(self._name, messages, params.system_prompt or "", params.max_tokens)
+        preferences = params.model_preferences
+        hints = tuple(hint.name for hint in (preferences.hints if preferences else None) or () if hint.name)
+        request = SamplingRequest(self._name, messages, params.system_prompt or "", params.max_tokens, hints)
         reply = await self._duties.sample(request)
         if reply.refused:
             return types.ErrorData(code=-1, message=reply.refused)
@@ -208,6 +210,8 @@ class _Callbacks:
         ):
             if isinstance(message, kind):
                 self._on_list_changed(what)
+        if isinstance(message, types.ElicitCompleteNotification):
+            self._on_log("info: the server has what it asked for in the browser")
 
 
 async def _pages(ask: Callable[..., Awaitable[Any]], field: str) -> list[Any]:
