@@ -35,6 +35,7 @@ from agentcli.tools.registry import Registry
 if TYPE_CHECKING:
     from agentcli.agent.mcp.notices import ServerNotices
     from agentcli.agent.mcp.offer import McpOffer
+    from agentcli.agent.mcp.server_questions import ServerQuestions
     from agentcli.hooks.runner import HookRunner
 
 
@@ -125,20 +126,41 @@ class ConversationState:
         self.server_notices: ServerNotices | None = None
         """About MCP servers; None: there are none."""
         self.use_hooks(own.extensions.hooks)
-        self._bind_servers()
+        self.server_questions = self._bind_servers()
+        """Questions of MCP servers to the user; None: there are no servers."""
         self._reported_problems: set[str] = set()
         self._detached: set[asyncio.Task[None]] = set()
 
-    def _bind_servers(self) -> None:
+    def _bind_servers(self) -> ServerQuestions | None:
         """Let MCP servers know this conversation."""
-        servers = self.conversation.mcp
-        if servers is not None and self.conversation.link is None:
-            from agentcli.agent.mcp.duties import SessionDuties
-            from agentcli.agent.mcp.notices import ServerNotices
+        own, servers = self.conversation, self.conversation.mcp
+        if servers is None or own.link is not None:
+            return None
+        from agentcli.agent.mcp.duties import DutyHost, SessionDuties
+        from agentcli.agent.mcp.notices import ServerNotices
+        from agentcli.agent.mcp.sampling import SamplingHost
 
-            self.server_notices = ServerNotices(servers)
-            if isinstance(servers.duties, SessionDuties):
-                servers.duties.bind(lambda: self.tool_context.working_dirs)
+        self.server_notices = ServerNotices(servers)
+        if not isinstance(servers.duties, SessionDuties):
+            return None
+        return servers.duties.bind(
+            DutyHost(
+                folders=lambda: self.tool_context.working_dirs,
+                questions=self.questions,
+                ids=own.ids,
+                signal=lambda: self.controller.signal if self.controller is not None else None,
+                call_for_attention=lambda text: self.hooks.attention_needed("elicitation_dialog", text),
+                sampling=SamplingHost(
+                    own.provider,
+                    lambda: self.settings.profile,
+                    own.catalog,
+                    self.costs.take,
+                    lambda: self.costs.is_budget_spent,
+                ),
+                log=servers.note,
+                environ=own.environ,
+            )
+        )
 
     def use_hooks(self, hooks: Hooks) -> None:
         """Use these hooks, and those of plugins around them."""

@@ -41,6 +41,7 @@ from agentcli.tools.titles import title_of
 
 if TYPE_CHECKING:
     from agentcli.agent.mcp.notices import ServerNotices
+    from agentcli.agent.mcp.server_questions import ServerQuestions
     from agentcli.agent.tool_host import SessionToolHost
     from agentcli.mcp.servers import McpServers
 
@@ -146,6 +147,11 @@ class Engine:
     def server_notices(self) -> ServerNotices | None:
         """Notices about MCP servers, for a session that waits for a prompt; None: there are no servers."""
         return self._state.server_notices
+
+    @property
+    def server_questions(self) -> ServerQuestions | None:
+        """Questions of MCP servers outside of a model's turn; None: there are no servers."""
+        return self._state.server_questions
 
     @property
     def hooks(self) -> Hooks:

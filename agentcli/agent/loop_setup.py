@@ -52,7 +52,7 @@ def loop_dependencies(state: ConversationState, controller: AbortController) -> 
         executor=own.tuning.executor,
         concurrency=own.tuning.concurrency,
         keep=state.log.keep,
-        beside=state.agents,
+        beside=(state.agents, *((state.server_questions,) if state.server_questions is not None else ())),
     )
     overhead = requests.overhead_tokens()
     compaction = CompactionDependencies(

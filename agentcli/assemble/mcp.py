@@ -64,7 +64,9 @@ def servers_for(env: Environment) -> McpServers | None:
         env.warn(unapproved_notice(found.unapproved), NOTICE_CODE)
     from agentcli.agent.mcp.duties import SessionDuties
 
-    return make_servers(env, found, SessionDuties())
+    budget = env.settings.number("mcp.samplingBudgetUsd")
+    duties = SessionDuties(interactive=env.options.interactive, sampling_budget_usd=budget or 0.0)
+    return make_servers(env, found, duties)
 
 
 def make_servers(env: Environment, found: FoundServers, duties: ClientDuties) -> McpServers:

@@ -379,6 +379,15 @@ KEYS: tuple[Key, ...] = (
         environment=("AGENTCLI_CONFIRM_COST_ABOVE",),
     ),
     Key(
+        "mcp.samplingBudgetUsd",
+        "number",
+        "Dollars that each MCP server may spend per session on replies of the model, each of which needs your approval "
+        "unless you allow the server's. 0: never.",
+        default=0.50,
+        minimum=0,
+        repository="no",
+    ),
+    Key(
         "env",
         "text map",
         "Environment variables for agentcli's requests and for the commands it runs.",

@@ -24,6 +24,7 @@ from agentcli.interactive.waiting_prompts import WaitingPrompts
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.agent.mcp.notices import ServerNotices
+    from agentcli.agent.mcp.server_questions import ServerQuestions
     from agentcli.agent.plugins.session_plugins import SessionPlugins
     from agentcli.commands.line import CommandLine
     from agentcli.interactive.draft import Draft
@@ -98,6 +99,7 @@ class SessionDriver:
         self._watch_background()
         self._watch_plugins(engine)
         self._watch_servers(engine)
+        self._watch_server_questions(engine)
         self._create_task(self._watch_definitions(engine))
         self._start_next()
 
@@ -278,7 +280,7 @@ class SessionDriver:
     def _show(self, event: ev.Event, *, beside: bool = False) -> None:
         self._track_call(event)
         self._track_agent(event)
-        beside = beside or event.agent in self._background_agents
+        beside = beside or event.agent in self._background_agents or ev.is_of_server(event)
         self._view.show(event)
         match event:
             case ev.PermissionRequested() | ev.CompactionProposed():
@@ -460,3 +462,16 @@ class SessionDriver:
 
         if engine.mcp is not None and engine.server_notices is not None:
             self._create_task(follow(engine.mcp, engine.server_notices))
+
+    def _watch_server_questions(self, engine: Engine) -> None:
+        """Show what MCP servers ask at any time: also between submissions, and while a command waits for a server."""
+
+        async def show_questions(questions: ServerQuestions) -> None:
+            while True:
+                for event in await questions.wait_for_events():
+                    engine.record_shown(event)
+                    self._show(event, beside=True)
+                self._view.refresh_status()
+
+        if engine.server_questions is not None:
+            self._create_task(show_questions(engine.server_questions))

@@ -4,7 +4,7 @@ server_config   what a configuration says about a server
 offers          what a server offers, and what its calls return
 client_duties   what a server may ask of the user
 input_form      the forms that it asks the user to fill in
-web_address     the addresses that it asks the user to open
+visit_address   the addresses that it asks the user to open
 limits          how much time, memory and tries a server may take
 link            whether a connection has ended, and why
 transport       the ways to reach one: a program (stdio, server_program), HTTP and SSE (http_client, header_helper)

@@ -40,6 +40,8 @@ class SamplingRequest:
     messages: tuple[PromptMessage, ...]
     system: str = ""
     max_tokens: int = 1024
+    hints: tuple[str, ...] = ()
+    """Names of models, or parts of them, that the server would like, the best first."""
 
 
 @frozen

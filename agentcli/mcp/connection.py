@@ -77,7 +77,7 @@ class McpConnection:
         from mcp import Client
         from mcp_types import Implementation
 
-        callbacks = _Callbacks(name, duties, on_list_changed)
+        callbacks = _Callbacks(name, duties, on_list_changed, link.note)
         client = Client(
             transport,
             client_info=Implementation(name="agentcli", version=__version__),
@@ -324,8 +324,11 @@ class McpConnection:
 class _Callbacks:
     """What the library calls when the server asks or tells something."""
 
-    def __init__(self, name: str, duties: ClientDuties, on_list_changed: Callable[[str], None]) -> None:
+    def __init__(
+        self, name: str, duties: ClientDuties, on_list_changed: Callable[[str], None], note: Callable[[str], None]
+    ) -> None:
         self._name = name
+        self._note = note
         self._duties = duties
         self._on_list_changed = on_list_changed
 
@@ -354,7 +357,9 @@ class _Callbacks:
             for message in params.messages
             for part in (message.content if isinstance(message.content, list) else [message.content])
         )
-        request = SamplingRequest(self._name, messages, params.system_prompt or "", params.max_tokens)
+        preferences = params.model_preferences
+        hints = tuple(hint.name for hint in (preferences.hints if preferences else None) or () if hint.name)
+        request = SamplingRequest(self._name, messages, params.system_prompt or "", params.max_tokens, hints)
         reply = await self._duties.sample(request)
         if reply.refused:
             return types.ErrorData(code=-1, message=reply.refused)
@@ -375,3 +380,5 @@ class _Callbacks:
         ):
             if isinstance(message, kind):
                 self._on_list_changed(what)
+        if isinstance(message, types.ElicitCompleteNotification):
+            self._note("the server has what it asked for in the browser")

@@ -68,6 +68,11 @@ class McpServers:
     def get(self, name: str) -> McpServer | None:
         return self._servers.get(name)
 
+    def note(self, name: str, line: str) -> None:
+        """Add a line of ours to the log of a server."""
+        if (server := self.get(name)) is not None:
+            server.log.append(line)
+
     def start(self) -> None:
         """Begin to connect to all; returns at once."""
         for server in self:

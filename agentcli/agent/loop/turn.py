@@ -52,8 +52,8 @@ class TurnDependencies:
     clock: Clock
     executor: type[Executor] = Executor
     concurrency: int = 10
-    beside: BesideEvents | None = None
-    """Background agents, whose events are shown while the turn runs."""
+    beside: tuple[BesideEvents, ...] = ()
+    """Background agents and MCP servers, whose events are shown while the turn runs."""
     keep: Callable[[ev.Event], None] = lambda _event: None
     """Keeps the last events of the turn when the consumer has gone away."""
 
@@ -109,8 +109,7 @@ class Turn:
         self._began = self._dependencies.clock.monotonic()
         self._pump = self._merge.start(self._read_stream(), name="model stream")
         last_events = self._last_events()
-        beside = self._dependencies.beside
-        unhook = beside.on_event(lambda: self._merge.offer(_Wake())) if beside is not None else None
+        unhook = [source.on_event(lambda: self._merge.offer(_Wake())) for source in self._dependencies.beside]
         try:
             async with aclosing(self._items()) as items:
                 async for event in items:
@@ -120,8 +119,8 @@ class Turn:
                 self._note(event)
                 yield event
         finally:
-            if unhook is not None:
-                unhook()
+            for each in unhook:
+                each()
             await self._merge.aclose()
             self._executor.dispose()
             # The consumer has gone away, which is an abort whose end it does not see: the log gets the rest.
@@ -145,9 +144,8 @@ class Turn:
     async def _items(self) -> AsyncGenerator[ev.Event, None]:
         beside = self._dependencies.beside
         async for item in self._merge:
-            if beside is not None:
-                for event in beside.take_events():
-                    yield event
+            for event in [event for source in beside for event in source.take_events()]:
+                yield event
             if isinstance(item, _Wake):
                 continue
             if isinstance(item, model.Delta):

@@ -1,21 +1,151 @@
-"""Answers what MCP servers ask of the client, for the session."""
+"""Answers what MCP servers ask of the client, for the session: its folders, the user's input, replies of the model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
 
-from agentcli.mcp.client_duties import ClientDuties
+from agentcli.agent.mcp.sampling import SamplingHost, ServerSampling
+from agentcli.agent.mcp.server_questions import ServerQuestions
+from agentcli.agent.questions import Questions
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import in_thread
+from agentcli.core.frozen import frozen
+from agentcli.core.ids import Ids
+from agentcli.core.messages import Json
+from agentcli.core.permission import Answer
+from agentcli.core.plaintext import plain_line
+from agentcli.mcp.client_duties import ClientDuties, InputAnswer, InputRequest, SamplingReply, SamplingRequest
+from agentcli.mcp.input_form import FormRefused, InputForm, parse_form
+from agentcli.mcp.visit_address import AddressRefused, VisitAddress, parse_address
+
+LONGEST_MESSAGE = 20_000
+"""Characters of a server's message that are shown."""
+_CANCEL = InputAnswer("cancel")
+_DECLINE = InputAnswer("decline")
+
+OpenAddress = Callable[[str, Mapping[str, str], Sequence[Path]], bool]
+
+
+@frozen
+class DutyHost:
+    """The conversation that servers belong to."""
+
+    folders: Callable[[], Sequence[Path]]
+    questions: Questions
+    ids: Ids
+    signal: Callable[[], AbortSignal | None]
+    """Of the running submission; None: nothing runs."""
+    call_for_attention: Callable[[str], None]
+    """A question waits for the user."""
+    sampling: SamplingHost
+    log: Callable[[str, str], None]
+    """Adds a line to the log of a server."""
+    environ: Mapping[str, str] = field(default_factory=dict)
 
 
 class SessionDuties(ClientDuties):
-    """Made before the engine, which `bind` makes known."""
+    """Made before the engine, which `bind` makes known. `interactive`: whether a user can be asked."""
 
-    def __init__(self) -> None:
-        self._folders: Callable[[], Sequence[Path]] = tuple
+    def __init__(
+        self, *, interactive: bool = False, sampling_budget_usd: float = 0.0, open_address: OpenAddress | None = None
+    ) -> None:
+        """`open_address`: opens the user's browser; None: `core/browser.py` does."""
+        self._interactive = interactive
+        self._sampling_budget = sampling_budget_usd
+        self._open_address = open_address
+        self._host: DutyHost | None = None
+        self._sampling: ServerSampling | None = None
+        self.questions: ServerQuestions | None = None
+        """Questions of servers; None before `bind`."""
 
-    def bind(self, folders: Callable[[], Sequence[Path]]) -> None:
-        self._folders = folders
+    def bind(self, host: DutyHost) -> ServerQuestions:
+        self._host = host
+        self.questions = ServerQuestions(host.questions, host.ids, host.signal, host.call_for_attention)
+        self._sampling = ServerSampling(host.sampling, self.questions, host.signal, self._sampling_budget)
+        return self.questions
+
+    @property
+    def elicits(self) -> bool:
+        return self._interactive
+
+    @property
+    def samples(self) -> bool:
+        return self._interactive and self._sampling_budget > 0
 
     def roots(self) -> Sequence[Path]:
-        return self._folders()
+        return self._host.folders() if self._host is not None else ()
+
+    async def sample(self, request: SamplingRequest) -> SamplingReply:
+        if self._sampling is None or not self.samples:
+            return await super().sample(request)
+        reply = await self._sampling.reply(request)
+        if reply.refused:
+            self._log(request.server, f"sampling refused: {reply.refused}")
+        return reply
+
+    async def elicit(self, request: InputRequest) -> InputAnswer:
+        if self._host is None or self.questions is None or not self._interactive:
+            return _CANCEL
+        try:
+            if request.url:
+                return await self._visit(request, parse_address(request.url))
+            return await self._fill_in(request, parse_form(request.schema))
+        except (FormRefused, AddressRefused) as refusal:
+            self._log(request.server, f"request for input declined: {refusal}")
+            name, why = plain_line(request.server, 80), plain_line(str(refusal))
+            text = f"A request for input of the MCP server {name} was declined: {why}."
+            self.questions.put(ev.NoticeRaised(text=text, level="warning", code="mcp"))
+            return _DECLINE
+
+    async def _ask(self, request: InputRequest, title: str, display: Json) -> Answer | None:
+        assert self.questions is not None
+        shown = {"server": request.server, "message": request.message[:LONGEST_MESSAGE], **display}
+        answer = await self.questions.ask(request.server, title, shown)
+        if answer is None:
+            self._log(request.server, "request for input cancelled")
+        return answer
+
+    async def _fill_in(self, request: InputRequest, form: InputForm) -> InputAnswer:
+        title = f"The MCP server {plain_line(request.server, 80)} asks for input"
+        answer = await self._ask(request, title, {"kind": "mcp_form", "schema": request.schema})
+        if answer is None:
+            return _CANCEL
+        if answer.behavior == "deny":
+            return _DECLINE
+        content = dict((answer.updated_input or {}).get("content") or {})
+        if problems := form.problems(content):
+            self._log(request.server, f"request for input declined: the answer does not fit its form: {problems}")
+            return _DECLINE
+        return InputAnswer("accept", content)
+
+    async def _visit(self, request: InputRequest, address: VisitAddress) -> InputAnswer:
+        assert self._host is not None
+        assert self.questions is not None
+        title = f"The MCP server {plain_line(request.server, 80)} asks you to open an address"
+        answer = await self._ask(request, title, {"kind": "mcp_url", "url": address.text})
+        if answer is None:
+            return _CANCEL
+        if answer.behavior == "deny":
+            return _DECLINE
+        if (answer.updated_input or {}).get("open") is False:
+            return InputAnswer("accept")
+        if await self._opened(address.text):
+            return InputAnswer("accept")
+        text = f"No browser could be started. Open the address yourself: {address.text}"
+        self.questions.put(ev.NoticeRaised(text=text, level="warning", code="mcp"))
+        self._log(request.server, "no browser could be started")
+        return _CANCEL
+
+    async def _opened(self, address: str) -> bool:
+        from agentcli.core.browser import open_in_browser
+
+        assert self._host is not None
+        opener = self._open_address or open_in_browser
+        return await in_thread(opener, address, self._host.environ, tuple(self._host.folders()))
+
+    def _log(self, server: str, line: str) -> None:
+        if self._host is not None:
+            self._host.log(server, line)

@@ -19,7 +19,7 @@ class AddressRefused(Exception):
 
 
 @frozen
-class AskedAddress:
+class VisitAddress:
     text: str
     """The whole address, which is what is opened."""
     host_start: int
@@ -32,7 +32,7 @@ class AskedAddress:
         return self.text[self.host_start : self.host_end]
 
 
-def parse_address(text: str) -> AskedAddress:
+def parse_address(text: str) -> VisitAddress:
     """Raises `AddressRefused` for anything but https, or http to this machine."""
     if len(text) > LONGEST_ADDRESS:
         raise AddressRefused(f"the address is longer than {LONGEST_ADDRESS:,} characters")
@@ -48,7 +48,7 @@ def parse_address(text: str) -> AskedAddress:
     if parts.scheme == "http" and not _is_loopback(host):
         raise AddressRefused("the address is not encrypted; only https addresses are opened")
     start = _host_start(parts)
-    return AskedAddress(text, start, start + len(_shown_host(parts)), tuple(_warnings(parts, host)))
+    return VisitAddress(text, start, start + len(_shown_host(parts)), tuple(_warnings(parts, host)))
 
 
 def _host_start(parts: SplitResult) -> int:

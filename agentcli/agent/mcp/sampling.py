@@ -1,0 +1,261 @@
+"""Replies of the model for MCP servers (sampling): only after a question, within a budget for each server.
+
+No tools, no thinking, nothing of the conversation: the request is what the server sent. Its cost counts as the
+session's, and against the server's own budget, which ends it whatever was allowed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import cast
+
+from agentcli.agent.mcp.server_questions import ServerQuestions
+from agentcli.agent.profile import Profile, price_of
+from agentcli.agent.side_call import SideCall
+from agentcli.context.estimate import text_tokens
+from agentcli.core import events as ev
+from agentcli.core.abort import AbortController, AbortSignal
+from agentcli.core.format import money
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import Json, clean_text
+from agentcli.core.permission import Answer
+from agentcli.core.plaintext import plain_line
+from agentcli.core.usage import Usage
+from agentcli.mcp.client_duties import SamplingReply, SamplingRequest
+from agentcli.mcp.offers import McpContent
+from agentcli.providers import base as model
+from agentcli.providers.catalog import Catalog
+
+DEFAULT_BUDGET_USD = 0.50
+MOST_TOKENS = 4_096
+"""Output tokens of one reply, whatever a server wants."""
+LONGEST_REQUEST = 400_000
+"""Characters of all messages and the system prompt."""
+MOST_WAITING = 10
+"""Requests of one server that wait for one another; more are refused."""
+_IMAGE_TOKENS = 1_600
+_IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_GENERIC = frozenset({"claude", "anthropic", "model", "latest"})
+_STOP_REASONS = {"end_turn": "endTurn", "max_tokens": "maxTokens", "stop_sequence": "stopSequence"}
+SCOPES = ("once", "session")
+"""What a yes allows: this request, or all of the server's in this session within its budget."""
+
+
+@frozen
+class SamplingHost:
+    """What replies are made with."""
+
+    provider: model.Provider
+    profile: Callable[[], Profile]
+    catalog: Catalog
+    count: Callable[[ev.Event], None]
+    """Adds what a reply cost to the session's totals."""
+    is_budget_spent: Callable[[], bool]
+    """Whether the session's own budget is spent."""
+
+
+class _Refused(Exception):
+    """Why there is no reply; the text goes to the server."""
+
+
+@frozen
+class _Plan:
+    request: model.Request
+    most_usd: float | None
+    """What it costs at most, estimated; None: the model's price is not known."""
+
+
+class ServerSampling:
+    def __init__(
+        self,
+        host: SamplingHost,
+        questions: ServerQuestions,
+        signal: Callable[[], AbortSignal | None],
+        budget_usd: float,
+    ) -> None:
+        """`signal`: of the running submission, which stops replies; None: nothing runs."""
+        self._host = host
+        self._signal = signal
+        self._questions = questions
+        self._budget = budget_usd
+        self._price = price_of(host.catalog)
+        self._spent: dict[str, float] = defaultdict(float)
+        self._allowed: set[str] = set()
+        """Servers that need no further question in this session."""
+        self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """One request of a server at a time: each is decided with what the one before has cost."""
+        self._waiting: dict[str, int] = defaultdict(int)
+
+    def spent(self, server: str) -> float:
+        """Dollars that a server has used in this session."""
+        return self._spent[server]
+
+    async def reply(self, request: SamplingRequest) -> SamplingReply:
+        server = request.server
+        if self._waiting[server] >= MOST_WAITING:
+            return SamplingReply(refused="too many requests at a time")
+        self._waiting[server] += 1
+        try:
+            async with self._turns[server]:
+                plan = self._plan(request)
+                await self._approve(request, plan)
+                return await self._run(server, plan)
+        except _Refused as refusal:
+            return SamplingReply(refused=str(refusal))
+        finally:
+            self._waiting[server] -= 1
+
+    # ---------------------------------------------------------------------------------------------------- deciding
+
+    def _plan(self, request: SamplingRequest) -> _Plan:
+        if self._host.is_budget_spent():
+            raise _Refused("the session's budget is spent")
+        messages = _wire_messages(request)
+        size = len(request.system) + sum(len(message.content.text) for message in request.messages)
+        if size > LONGEST_REQUEST:
+            raise _Refused(f"the request has {size:,} characters, and at most {LONGEST_REQUEST:,} are sent")
+        name = _model_for(request.hints, self._host.profile())
+        images = sum(message.content.kind == "image" for message in request.messages)
+        texts = (request.system, *(message.content.text for message in request.messages))
+        tokens = round(sum(map(text_tokens, texts))) + images * _IMAGE_TOKENS
+        output = max(1, min(request.max_tokens, MOST_TOKENS))
+        price = self._host.catalog.get(name).price
+        most = None
+        if price is not None:
+            left = self._budget - self._spent[request.server]
+            at = price.at(tokens)
+            # The request is sent with a cache breakpoint, and writing to the cache costs more than reading.
+            prompt = price.cost(Usage(cache_write_5m_tokens=tokens))
+            affordable = (left - prompt) * 1_000_000 / at.output if at.output else output
+            if affordable < 1:
+                self._note_spent(request.server)
+                raise _Refused(f"the sampling budget of this server ({money(self._budget)} per session) is spent")
+            output = min(output, int(affordable))
+            most = price.cost(Usage(cache_write_5m_tokens=tokens, output_tokens=output))
+        system = (clean_text(request.system),) if request.system.strip() else ()
+        return _Plan(
+            model.Request(
+                model=name,
+                messages=messages,
+                system=system,
+                max_tokens=output,
+                thinking=model.Thinking("disabled"),
+                purpose="sampling",
+            ),
+            most,
+        )
+
+    def _note_spent(self, server: str) -> None:
+        text = (
+            f"The budget of the MCP server {plain_line(server, 80)} for replies of the model, {money(self._budget)} per "
+            "session, is spent. Raise mcp.samplingBudgetUsd to allow more."
+        )
+        self._questions.put(ev.NoticeRaised(text=text, level="warning", code="mcp"))
+
+    async def _approve(self, request: SamplingRequest, plan: _Plan) -> None:
+        """Ask the user unless the server is allowed. A model without a known price has no budget: each is asked."""
+        server = request.server
+        if server in self._allowed and plan.most_usd is not None:
+            return
+        title = f"The MCP server {plain_line(server, 80)} wants a reply of the model"
+        answer = await self._questions.ask(server, title, self._display(request, plan))
+        if answer is None:
+            raise _Refused("the user cancelled the request")
+        if answer.behavior == "deny":
+            raise _Refused("the user declined the request")
+        if _scope(answer) == "session" and plan.most_usd is not None:
+            self._allowed.add(server)
+
+    def _display(self, request: SamplingRequest, plan: _Plan) -> Json:
+        return {
+            "kind": "mcp_sampling",
+            "server": request.server,
+            "system": request.system,
+            "messages": [{"role": message.role, "text": _shown(message.content)} for message in request.messages],
+            "model": plan.request.model,
+            "max_tokens": plan.request.max_tokens,
+            "most_usd": plan.most_usd,
+            "spent_usd": self._spent[request.server],
+            "budget_usd": self._budget,
+        }
+
+    # ----------------------------------------------------------------------------------------------------- replying
+
+    async def _run(self, server: str, plan: _Plan) -> SamplingReply:
+        call = SideCall(self._host.provider, self._price)
+        with AbortController(parent=self._signal()) as controller:
+            try:
+                async with aclosing(call.run(plan.request, controller.signal)) as events:
+                    async for event in events:
+                        self._take(server, event)
+            finally:
+                if (lost := call.lost_usage()) is not None:
+                    self._take(server, lost)
+            if controller.signal.aborted:
+                raise _Refused("the user cancelled the request")
+        if call.failure is not None:
+            raise _Refused(f"the model did not reply: {call.failure.message}")
+        used = f"{money(self._spent[server])} of {money(self._budget)} used"
+        text = f"The MCP server {plain_line(server, 80)} got a reply of {plan.request.model}; {used}."
+        self._questions.put(ev.NoticeRaised(text=text, code="mcp"))
+        stop = call.stop_reason or "end_turn"
+        return SamplingReply(call.text or "", plan.request.model, _STOP_REASONS.get(stop, stop))
+
+    def _take(self, server: str, event: ev.Event) -> None:
+        if isinstance(event, ev.UsageReported):
+            self._spent[server] += event.cost_usd or 0.0
+            self._host.count(event)
+
+
+def _scope(answer: Answer) -> str:
+    return str((answer.updated_input or {}).get("scope", "once"))
+
+
+def _model_for(hints: tuple[str, ...], profile: Profile) -> str:
+    """The small model, unless the first hint that fits one of both names the session's."""
+    for hint in hints:
+        for name in (profile.small_model, profile.model):
+            if _is_meant(hint.lower(), name.lower()):
+                return name
+    return profile.small_model
+
+
+def _is_meant(hint: str, name: str) -> bool:
+    words = set(re.findall(r"[a-z]+", hint)) - _GENERIC
+    return bool(words) and (hint in name or any(word in name for word in words))
+
+
+def _wire_messages(request: SamplingRequest) -> tuple[Json, ...]:
+    """The messages as the API takes them: roles in turn, the user's first. Raises `_Refused`."""
+    found: list[Json] = []
+    for message in request.messages:
+        block = _wire_block(message.content)
+        if block is None:
+            continue
+        if found and found[-1]["role"] == message.role:
+            cast(list[Json], found[-1]["content"]).append(block)
+        else:
+            found.append({"role": message.role, "content": [block]})
+    if not found or found[0]["role"] != "user":
+        raise _Refused("the messages must begin with one of the user")
+    if found[-1]["role"] != "user":
+        raise _Refused("the messages must end with one of the user")
+    return tuple(found)
+
+
+def _wire_block(content: McpContent) -> Json | None:
+    if content.kind == "text":
+        return {"type": "text", "text": clean_text(content.text)} if content.text.strip() else None
+    if content.kind == "image" and content.mime_type in _IMAGE_TYPES:
+        return {"type": "image", "source": {"type": "base64", "media_type": content.mime_type, "data": content.data}}
+    raise _Refused(f"messages with content of the kind {content.kind} are not supported")
+
+
+def _shown(content: McpContent) -> str:
+    if content.kind == "text":
+        return content.text
+    return f"[{content.kind} {content.mime_type}, {len(content.data) * 3 // 4:,} bytes]"
