@@ -22,6 +22,7 @@ from agentcli.agent.ports import Hooks
 from agentcli.agent.profile import Profile
 from agentcli.agent.prompt_expansion import DefinedPrompt
 from agentcli.agent.prompt_queue import Priority, Prompt, QueuedPrompt, prompt_blocks
+from agentcli.agent.requested_prompt import RequestedPrompt
 from agentcli.agent.shell_line import ShellInvocation
 from agentcli.agent.submission import Submission, SubmissionWork
 from agentcli.agent.updates.definition_watch import wait_for_definitions
@@ -191,6 +192,11 @@ class Engine:
         return self._state.tool_context.working_dirs
 
     @property
+    def results_dir(self) -> Path | None:
+        """Private folder for data too large for the conversation; None: nothing may be written."""
+        return self._state.tool_context.results_dir
+
+    @property
     def interactive(self) -> bool:
         """Whether a user can answer questions; else prompts may come from a program, or from anybody."""
         return self._state.interactive
@@ -312,6 +318,10 @@ class Engine:
         """Run the prompt of a command or skill from a file. Its `!` commands run first; if one may not run, nothing is
         sent."""
         return self._submission(SubmissionWork(defined=prompt))
+
+    def submit_requested(self, prompt: RequestedPrompt) -> AsyncGenerator[ev.Event, None]:
+        """Run a prompt that has to be requested first; if that fails, nothing is sent."""
+        return self._submission(SubmissionWork(requested=prompt))
 
     def compact(self, focus: str = "", review: bool = False) -> AsyncGenerator[ev.Event, None]:
         """Shorten the conversation now (`/compact`). Also ends with one `Result`. `review`: in an interactive session a

@@ -24,13 +24,16 @@ from agentcli.agent.loop_setup import ask_about_budget, loop_dependencies, menti
 from agentcli.agent.loop_state import EndReason, LoopState, Stop
 from agentcli.agent.ports import PromptVerdict
 from agentcli.agent.prompt_expansion import DefinedPrompt, PromptExpansion
+from agentcli.agent.prompt_queue import prompt_blocks
+from agentcli.agent.requested_prompt import RequestedPrompt
 from agentcli.agent.updates.undo_notes import COMMAND_FAILED
 from agentcli.context.normalise import MISSING_RESULT
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, Aborted, AbortReason
 from agentcli.core.aio import in_thread
+from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock
+from agentcli.core.messages import EXPANDED, TYPED, Message, Origin, TextBlock, ToolResultBlock
 from agentcli.core.permission import PermissionMode
 from agentcli.providers.catalog import nearest_effort
 
@@ -40,11 +43,13 @@ PROMPT_BLOCKED = "prompt_blocked"
 
 @frozen
 class SubmissionWork:
-    """The work of a submission: one of `prompt`, `defined`, `compaction` and `command`."""
+    """The work of a submission: one of `prompt`, `defined`, `requested`, `compaction` and `command`."""
 
     prompt: Message | None = None
     defined: DefinedPrompt | None = None
     """Becomes the prompt when the submission has begun."""
+    requested: RequestedPrompt | None = None
+    """So does this one."""
     mentions: str | None = None
     """The text whose `@path` mentions are attached; None: the prompt's own."""
     compaction: Shortening | None = None
@@ -68,7 +73,8 @@ class Submission:
         self._prompt = task.prompt
         self._mentions = task.mentions
         """The text whose `@path` mentions are attached; None: the prompt's own."""
-        wants_structured = own.wants_structured and (task.prompt is not None or task.defined is not None)
+        sends_prompt = task.prompt is not None or task.defined is not None or task.requested is not None
+        wants_structured = own.wants_structured and sends_prompt
         self._account = Account(own.clock, wants_structured, began=own.clock.monotonic())
 
     async def run(self) -> AsyncGenerator[ev.Event, None]:
@@ -162,6 +168,10 @@ class Submission:
             async with aclosing(self._expand(self._task.defined)) as events:
                 async for event in events:
                     yield event
+        if self._task.requested is not None:
+            async with aclosing(self._request(self._task.requested)) as events:
+                async for event in events:
+                    yield event
         if self._prompt is None:
             return
         async with aclosing(self._ask_hooks(self._prompt)) as events:
@@ -202,6 +212,25 @@ class Submission:
             return
         yield ev.NoticeRaised(text=expansion.problem, level="error", code="command")
         yield ev.LoopEnded(terminal=COMMAND_FAILED, turns=0, text=expansion.problem)
+
+    async def _request(self, requested: RequestedPrompt) -> AsyncGenerator[ev.Event, None]:
+        """Get the prompt. Without one the submission ends here."""
+        own = self._own
+        try:
+            content = prompt_blocks(await self._signal.run(requested.request()))
+        except (Aborted, AgentError) as error:
+            # Without its prompt nothing else would show again what was typed.
+            own.store.record(ev.CommandEntered(text=requested.typed))
+            if isinstance(error, Aborted):
+                yield ev.LoopEnded(terminal=EndReason.ABORTED_TOOLS.value, turns=0, text="")
+                return
+            yield ev.NoticeRaised(text=str(error), level="error", code="command")
+            yield ev.LoopEnded(terminal=COMMAND_FAILED, turns=0, text=str(error))
+            return
+        made_from = {"kind": requested.kind, "name": requested.name, "file": requested.name}
+        meta = {TYPED: requested.typed, EXPANDED: made_from}
+        self._prompt = Message("user", content, own.ids.new(), Origin.PROMPT, meta=meta)
+        self._mentions = requested.mentions
 
     @contextmanager
     def _model_of_definition(self) -> Iterator[list[ev.NoticeRaised]]:

@@ -8,7 +8,7 @@ with `pages` or `local` in its row has `run(engine, arguments, front_end)`: it c
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import aclosing
 from functools import partial
 from importlib import import_module
@@ -58,8 +58,10 @@ class Command:
     """Runs also while the app is still starting, with None as the engine. So does every command with `ALWAYS`."""
     completes: ArgumentValues | Callable[[Engine, FrontEnd], ArgumentValues] = ()
     """What its arguments complete to. Values are whole lines of arguments."""
+    completes_late: Callable[[str], Awaitable[list[tuple[str, str]]]] | None = None
+    """Further completions for the arguments typed so far, which somebody else has to be asked for."""
     source: str = ""
-    """Where a command that is not built in comes from: `project`, `user`, `plugin`."""
+    """Where a command that is not built in comes from: `project`, `user`, `plugin`, the name of an MCP server."""
     sends_prompt: bool = False
     """Sends a prompt to the model: it needs one, and the prompt shows what was typed."""
     function: Callable[..., Any] | None = None

@@ -169,8 +169,8 @@ def reserve_names(engine: Engine) -> None:
 
 def rows(engine: Engine | None) -> tuple[Command, ...]:
     """All commands of a session: the built-in ones, then commands and skills from files, then those of plugins, each by
-    name."""
-    if engine is None or (engine.definitions is None and engine.plugins is None):
+    name, then prompts of MCP servers."""
+    if engine is None or (engine.definitions is None and engine.plugins is None and engine.mcp is None):
         return COMMANDS
     from agentcli.commands.from_files import rows_from_files
     from agentcli.commands.from_plugins import rows_from_plugins
@@ -178,7 +178,12 @@ def rows(engine: Engine | None) -> tuple[Command, ...]:
     found: dict[str, Command] = {}
     files = () if engine.definitions is None else rows_from_files(engine.definitions)
     plugins = () if engine.plugins is None else rows_from_plugins(engine.plugins)
-    for row in (*files, *plugins):
+    prompts: Iterable[Command] = ()
+    if engine.mcp is not None:
+        from agentcli.commands.from_mcp import rows_from_servers
+
+        prompts = rows_from_servers(engine.mcp)
+    for row in (*files, *plugins, *prompts):
         if row.name not in _BUILT_IN:
             found.setdefault(row.name, row)
     return (*COMMANDS, *found.values())
@@ -192,7 +197,7 @@ def find(name: str, engine: Engine | None = None) -> Command | None:
     """The command of exactly this name or alias."""
     wanted = name.lower()
     known = next((one for one in COMMANDS if wanted == one.name or wanted in one.aliases), None)
-    return known or next((one for one in rows(engine)[len(COMMANDS) :] if wanted == one.name), None)
+    return known or next((one for one in rows(engine)[len(COMMANDS) :] if wanted == one.name.lower()), None)
 
 
 def completions(name: str, engine: Engine | None, front_end: FrontEnd) -> list[tuple[str, str]]:
@@ -215,7 +220,7 @@ def matching(typed: str, engine: Engine | None = None) -> list[Command]:
     """The menu for what was typed after the slash: best first, letters in order are enough."""
     ranked = []
     for place, command in enumerate(rows(engine)):
-        scores = [_score(typed.lower(), name) for name in (command.name, *command.aliases)]
+        scores = [_score(typed.lower(), name.lower()) for name in (command.name, *command.aliases)]
         best = min((score for score in scores if score is not None), default=None)
         if best is not None:
             ranked.append((best, place, command))

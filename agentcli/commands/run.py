@@ -30,6 +30,9 @@ async def _unknown(engine: Engine, name: str) -> AsyncGenerator[Event, None]:
         text = f"/{name} is not available: this folder is not trusted, so {plain_line(file, 200)} is not used."
         yield fail(f"{text} Use --trust once, or /trust or `agentcli trust` to review it.")
         return
+    if name.startswith("mcp__") and not all(server.settled for server in engine.mcp or ()):
+        yield fail(f"There is no command /{name} yet: MCP servers are still connecting. /mcp shows them.")
+        return
     meant = near(name, engine)
     hint = f" Did you mean {' or '.join(f'/{one}' for one in meant)}?" if meant else " /help lists them."
     yield fail(f"There is no command /{name}.{hint}")

@@ -112,7 +112,8 @@ def argument_menu(target: Target, commands: CommandSource, choices: ArgumentSour
     for place, (value, words) in enumerate(offered):
         found = fuzzy_match(target.query, value)
         if found is not None:
-            one = Candidate(value, value, detail=words, positions=found.positions, then="send")
+            then: Literal["go on", "send"] = "go on" if value.endswith(" ") else "send"
+            one = Candidate(value, value, detail=words, positions=found.positions, then=then)
             ranked.append((-found.score, place, one))
     ranked.sort(key=lambda each: each[:2])
     candidates = tuple(one for _score, _place, one in ranked)

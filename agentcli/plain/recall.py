@@ -12,6 +12,7 @@ from agentcli.core.shell import shown_command
 from agentcli.interactive.completion import Menu, argument_menu, command_menu, file_menu, target_at
 from agentcli.interactive.draft import Draft
 from agentcli.interactive.history import History
+from agentcli.interactive.late_completion import LateArguments, no_late_arguments
 from agentcli.interactive.sources import ArgumentSource, CommandSource, FileSource
 
 _MOST_FILES = 20
@@ -34,10 +35,17 @@ class SharedHistory(ToolkitHistory):
 class PromptCompleter(Completer):
     """Commands behind a slash, what may follow them, and files behind an @."""
 
-    def __init__(self, files: Callable[[], FileSource], commands: CommandSource, choices: ArgumentSource) -> None:
+    def __init__(
+        self,
+        files: Callable[[], FileSource],
+        commands: CommandSource,
+        choices: ArgumentSource,
+        late: LateArguments = no_late_arguments,
+    ) -> None:
         self._files = files
         self._commands = commands
         self._choices = choices
+        self._late = late
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         """Not used: looking for files takes the event loop."""
@@ -58,7 +66,8 @@ class PromptCompleter(Completer):
         elif target.kind == "command":
             menu = command_menu(target, self._commands)
         else:
-            menu = argument_menu(target, self._commands, self._choices)
+            values = await self._late(target.command, target.query)
+            menu = argument_menu(target, self._commands, lambda name: [*self._choices(name), *values])
         for candidate in menu.candidates if menu is not None else ():
             yield Completion(
                 candidate.insert,

@@ -110,12 +110,18 @@ class Plain:
             reader = LineReader(self._sink, self._writer.taken, self._mode)
             reader.remember_with(lambda text: self._history.add(Draft(text)))
             return reader
+        from agentcli.interactive.late_completion import LateCompletions
         from agentcli.plain.reader import PromptReader
         from agentcli.plain.recall import PromptCompleter, SharedHistory
 
         return PromptReader(
             SharedHistory(self._history),
-            PromptCompleter(self._indexed_files, self._commands, self._completions),
+            PromptCompleter(
+                self._indexed_files,
+                self._commands,
+                self._completions,
+                LateCompletions(lambda: self.session.engine),
+            ),
             self._mode,
             self._cycle_mode,
             self._keep_draft,

@@ -26,6 +26,7 @@ from agentcli.core.terminal import Terminal
 from agentcli.interactive.draft import Draft
 from agentcli.interactive.drafts import DraftStore, drafts_folder
 from agentcli.interactive.history import History, history_path
+from agentcli.interactive.late_completion import LateCompletions
 from agentcli.tui.chat import ChatScreen
 from agentcli.tui.keys import app_bindings
 from agentcli.tui.model import WELCOME, Above, Add, Remove, WelcomeItem
@@ -89,6 +90,7 @@ class AgentApp(App[int], inherit_bindings=False):
             files=self._files,
             commands=self._commands,
             choices=self._completions,
+            late_choices=LateCompletions(lambda: self.chat.session.engine),
             keymap=preferences.keymap or {},
             cwd=cwd,
             environ=preferences.environ,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.core.aio import cancel_and_wait
 from agentcli.interactive.completion import Candidate, Menu, Target, argument_menu, command_menu, file_menu, target_at
+from agentcli.interactive.late_completion import LateArguments, no_late_arguments
 from agentcli.interactive.sources import ArgumentSource, CommandSource, FileSource
 from agentcli.tui.prompt.popup import Popup, PopupRow
 
@@ -30,6 +31,7 @@ class Assist:
         commands: CommandSource,
         choices: ArgumentSource,
         room: Callable[[], int],
+        late: LateArguments = no_late_arguments,
     ) -> None:
         self._editor = editor
         self._popup = popup
@@ -37,6 +39,8 @@ class Assist:
         self._commands = commands
         self._choices = choices
         self._room = room
+        self._late = late
+        self._asking: asyncio.Task[None] | None = None
         self._menu: Menu | None = None
         self._target: Target | None = None
         self._seen: tuple[int, tuple[int, int]] = (-1, (0, 0))
@@ -136,6 +140,7 @@ class Assist:
             self._show(menu if menu.candidates else None)
         elif target.kind == "argument":
             self._show(argument_menu(target, self._commands, self._choices))
+            self._ask_late(target)
         else:
             if began:
                 self._show(None)
@@ -158,6 +163,18 @@ class Assist:
                 if (candidate := self.choose(0)) is not None:
                     self.take(candidate)
 
+    def _ask_late(self, target: Target) -> None:
+        """Add completions that take a moment; an answer for an older text is not waited for."""
+
+        async def ask() -> None:
+            values = await self._late(target.command, target.query)
+            if values and target == self._target:
+                self._show(argument_menu(target, self._commands, lambda name: [*self._choices(name), *values]))
+
+        if self._asking is not None:
+            self._asking.cancel()
+        self._asking = asyncio.get_running_loop().create_task(ask(), name="completion of arguments")
+
     def _show(self, menu: Menu | None) -> None:
         self._menu = menu
         if menu is None:
@@ -168,5 +185,4 @@ class Assist:
         self._popup.open(rows, title=menu.title, note=menu.note, chosen=menu.chosen, room=self._room())
 
     async def aclose(self) -> None:
-        if self._searching is not None:
-            await cancel_and_wait([self._searching])
+        await cancel_and_wait([task for task in (self._searching, self._asking) if task is not None])

@@ -24,6 +24,7 @@ from agentcli.interactive.completion import Candidate
 from agentcli.interactive.draft import Draft
 from agentcli.interactive.drafts import DraftStore
 from agentcli.interactive.history import History, HistoryWalk
+from agentcli.interactive.late_completion import LateArguments, no_late_arguments
 from agentcli.interactive.sources import (
     ArgumentSource,
     CommandSource,
@@ -52,6 +53,7 @@ class PromptParts:
     files: FileSource = field(default_factory=NoFiles)
     commands: CommandSource = registered_commands
     choices: ArgumentSource = no_choices
+    late_choices: LateArguments = no_late_arguments
     keymap: Mapping[str, str] = field(default_factory=dict)
     cwd: Path = field(default_factory=Path.cwd)
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -95,7 +97,9 @@ class PromptBox(Widget):
         self._searched = -1
         self._busy = False
         self._suggested = ""
-        self._assist = Assist(self._editor, self._popup, parts.files, parts.commands, parts.choices, self._room)
+        self._assist = Assist(
+            self._editor, self._popup, parts.files, parts.commands, parts.choices, self._room, parts.late_choices
+        )
         self._outside = Outside(self, self._editor, parts.environ, parts.cwd)
         self._editor.hint = IDLE_HINT
         self.last_typed = 0.0
