@@ -62,7 +62,7 @@ ONLY_IN = {
         "permissions/shell/loose_parser.py",
     ),
     "tree_sitter_bash": ("permissions/shell/syntax_tree.py",),
-    "httpx2": ("providers/", "tools/web/http_get.py"),
+    "httpx2": ("providers/", "tools/web/http_get.py", "mcp/"),
     "mcp": ("mcp/",),
     "PIL": ("tools/documents/image.py",),
     "pypdf": ("tools/documents/pdf_worker.py",),

@@ -112,9 +112,18 @@ class KeyLocation:
 class KeyStore:
     """Stored API keys. Methods raise `CredentialError` with a fix."""
 
-    def __init__(self, state_dir: Path | None, vault: Callable[[], Vault | None] = system_vault) -> None:
-        self.path = state_dir / FILE_NAME if state_dir is not None else None
+    def __init__(
+        self,
+        state_dir: Path | None,
+        vault: Callable[[], Vault | None] = system_vault,
+        *,
+        file_name: str = FILE_NAME,
+        command: str = "agentcli login",
+    ) -> None:
+        """`command` stores a key again; error messages name it."""
+        self.path = state_dir / file_name if state_dir is not None else None
         self._vault = vault
+        self._command = command
 
     def find(self, address: str) -> StoredKey | None:
         entry = self._entries().get(address)
@@ -126,7 +135,7 @@ class KeyStore:
         vault = self._vault()
         key = vault.read(address) if vault is not None else None
         if key is None:
-            raise CredentialError(f"The key for {address} is no longer in {KEYRING}. Run `agentcli login` again.")
+            raise CredentialError(f"The key for {address} is no longer in {KEYRING}. Run `{self._command}` again.")
         return StoredKey(key, KEYRING)
 
     def addresses(self) -> tuple[str, ...]:
@@ -162,7 +171,7 @@ class KeyStore:
     def _entries(self) -> dict[str, dict[str, Any]]:
         if self.path is None:
             return {}
-        raw = _read_safely(self.path)
+        raw = _read_safely(self.path, self._command)
         if raw is None:
             return {}
         try:
@@ -171,7 +180,7 @@ class KeyStore:
             keys = None
         if not isinstance(keys, dict):
             raise CredentialError(
-                f"{self.path} is not a valid credentials file. Remove it and run `agentcli login` again."
+                f"{self.path} is not a valid credentials file. Remove it and run `{self._command}` again."
             )
         return {address: entry for address, entry in keys.items() if isinstance(entry, dict)}
 
@@ -207,7 +216,7 @@ def _check_folder(folder: Path) -> None:
         raise CredentialError(f"Other users can write to {folder}. Make it private: chmod 700 {folder}")
 
 
-def _read_safely(path: Path) -> bytes | None:
+def _read_safely(path: Path, command: str) -> bytes | None:
     try:
         # Not blocking, because a FIFO would wait for a writer; not through a link, because it may lead anywhere.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -220,10 +229,10 @@ def _read_safely(path: Path) -> bytes | None:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
-            raise CredentialError(f"{path} is not a regular file. Remove it and run `agentcli login` again.")
+            raise CredentialError(f"{path} is not a regular file. Remove it and run `{command}` again.")
         if status.st_uid != os.geteuid():
             raise CredentialError(
-                f"{path} belongs to another user and is not used. Remove it and run `agentcli login` again."
+                f"{path} belongs to another user and is not used. Remove it and run `{command}` again."
             )
         if status.st_mode & 0o077:
             raise CredentialError(

@@ -13,6 +13,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.mcp.client_duties import ClientDuties
 from agentcli.mcp.connection import McpConnection, McpFailure, OnProgress, run_until
+from agentcli.mcp.oauth.authorization import ServerAuthorization, authorization_for
 from agentcli.mcp.offers import McpContent, McpResult, PromptMessage, ServerOffers
 from agentcli.mcp.server_config import ServerConfig
 from agentcli.mcp.transport import ServerSurroundings, transport_for
@@ -55,6 +56,7 @@ class McpServer:
         self._duties = duties
         self._limits = limits
         self._on_change = on_change
+        self._authorization = authorization_for(config, around)
         self._connection: McpConnection | None = None
         self._task: asyncio.Task[None] | None = None
         self._lists_changed = asyncio.Event()
@@ -100,14 +102,32 @@ class McpServer:
     @property
     def signs_in(self) -> bool:
         """Whether the user can sign in to it."""
-        return False
+        return self._authorization is not None
 
     async def sign_in(self, show: Callable[[str], None]) -> None:
-        """Let the user sign in in the browser; `show` gets the address. Raises `McpFailure`."""
-        raise McpFailure(f"The MCP server {self.name} has no sign-in.")
+        """Let the user sign in in the browser, then connect again; `show` gets the address. Raises `McpFailure`."""
+        if self.state == "unapproved":
+            raise McpFailure(f"The MCP server {self.name} is not approved yet.")
+        await self._signing_in().sign_in(show)
+        if self.state != "disabled":
+            await self.reconnect()
+
+    def paste(self, text: str) -> None:
+        """Complete a sign-in with the address that the browser was sent to, or its code. Raises `McpFailure`."""
+        self._signing_in().paste(text)
 
     async def sign_out(self) -> None:
-        """Forget the stored tokens."""
+        """Delete and revoke the tokens. Raises `McpFailure` if they were deleted but not revoked."""
+        problem = await self._signing_in().sign_out()
+        if self.state not in ("disabled", "unapproved"):
+            await self.stop("needs-auth")
+        if problem:
+            raise McpFailure(problem)
+
+    def _signing_in(self) -> ServerAuthorization:
+        if self._authorization is None:
+            raise McpFailure(f"The MCP server {self.name} has no sign-in.")
+        return self._authorization
 
     # -------------------------------------------------------------------------------------------------------- calls
 
@@ -120,7 +140,12 @@ class McpServer:
     ) -> McpResult:
         """Raises `McpFailure`; `Aborted` when the signal aborts, after the server was told."""
         seconds = self.config.timeout or self._limits.call_seconds
-        return await run_until(signal, self._connected().call(tool, arguments, on_progress, seconds))  # type: ignore[no-any-return]
+        try:
+            return await run_until(signal, self._connected().call(tool, arguments, on_progress, seconds))  # type: ignore[no-any-return]
+        except McpFailure as failure:
+            if self._authorization is not None and (problem := self._authorization.scope_problem()):
+                raise McpFailure(f"{self.name}: {problem}") from failure
+            raise
 
     async def read(self, uri: str, signal: AbortSignal | None = None) -> tuple[McpContent, ...]:
         return await run_until(signal, self._connected().read(uri))  # type: ignore[no-any-return]
@@ -157,7 +182,8 @@ class McpServer:
     async def _run(self) -> None:
         try:
             await in_thread(_import_library)
-            transport = transport_for(self.config, self._around)
+            auth = self._authorization.begin() if self._authorization is not None else None
+            transport = transport_for(self.config, self._around, auth)
             async with asyncio.timeout(self._limits.start_seconds) as starting:
                 opened = McpConnection.open(
                     self.name,
@@ -185,9 +211,15 @@ class McpServer:
             self._connection = None
 
     def _fail(self, reason: str) -> None:
+        authorization, was_connected = self._authorization, self._connection is not None
         self._task = None
         self._connection = None
-        self._set("failed", reason)
+        if authorization is not None and (
+            refusal := authorization.refusal or ("" if was_connected else authorization.scope_problem())
+        ):
+            self._set("needs-auth", refusal)
+        else:
+            self._set("failed", reason)
 
 
 def _import_library() -> None:

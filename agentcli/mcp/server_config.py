@@ -20,12 +20,14 @@ class OAuthConfig:
 
     client_id: str = ""
     """Of a client that was registered beforehand."""
-    client_secret: str = ""
+    client_secret: str = field(default="", repr=False)
     scopes: tuple[str, ...] = ()
     callback_port: int = 0
     """Port of the redirect on this machine; 0: any."""
     metadata_url: str = ""
     """The authorization server's metadata; "": discovered."""
+    client_metadata_url: str = ""
+    """Address of a client ID metadata document, which is the client's ID where servers accept that."""
 
 
 @frozen

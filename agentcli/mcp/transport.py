@@ -11,6 +11,7 @@ from agentcli.core.frozen import frozen
 from agentcli.mcp.server_config import ServerConfig
 
 if TYPE_CHECKING:
+    import httpx2
     from mcp.client._transport import Transport
 
 
@@ -28,7 +29,7 @@ class ServerSurroundings:
     """Whether a person is there who can sign in."""
 
 
-def transport_for(config: ServerConfig, around: ServerSurroundings) -> Transport:
+def transport_for(config: ServerConfig, around: ServerSurroundings, auth: httpx2.Auth | None = None) -> Transport:
     from mcp.client.sse import sse_client
     from mcp.client.stdio import StdioServerParameters, stdio_client
     from mcp.client.streamable_http import streamable_http_client
@@ -40,6 +41,6 @@ def transport_for(config: ServerConfig, around: ServerSurroundings) -> Transport
         )
         return stdio_client(parameters)
     if config.kind == "sse":
-        return sse_client(config.url, headers=dict(config.headers))
-    client: Any = create_mcp_http_client(headers=dict(config.headers))
+        return sse_client(config.url, headers=dict(config.headers), auth=auth)
+    client: Any = create_mcp_http_client(headers=dict(config.headers), auth=auth)
     return streamable_http_client(config.url, http_client=client)

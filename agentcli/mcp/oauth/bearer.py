@@ -1,0 +1,41 @@
+"""Adds tokens to the requests of a connection. Imported only where a connection is made: it needs `httpx2`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING
+
+import httpx2
+
+from agentcli.mcp.oauth.discovery import AuthChallenge
+
+if TYPE_CHECKING:
+    from agentcli.mcp.oauth.authorization import ServerAuthorization
+
+_NAME = "Authorization"
+
+
+class BearerAuth(httpx2.Auth):
+    """Sends the token, renews it once when it is refused, and never waits for the user."""
+
+    def __init__(self, authorization: ServerAuthorization) -> None:
+        self._authorization = authorization
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        if _NAME in request.headers:
+            yield request
+            return
+        token = await self._authorization.token_for(str(request.url))
+        if token:
+            request.headers[_NAME] = f"Bearer {token}"
+        response = yield request
+        if response.status_code == httpx2.codes.UNAUTHORIZED and token:
+            renewed = await self._authorization.renewed(token)
+            if renewed:
+                request.headers[_NAME] = f"Bearer {renewed}"
+                response = yield request
+        if response.status_code == httpx2.codes.UNAUTHORIZED:
+            raise self._authorization.refuse(response, token)
+        challenge = AuthChallenge.of(response)
+        if challenge.lacks_scope:
+            self._authorization.note_missing_scope(challenge)

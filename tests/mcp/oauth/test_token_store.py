@@ -1,0 +1,132 @@
+"""Where tokens are kept: the keyring or a file, and one refresh at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from agentcli.config.credentials import Vault
+from agentcli.core.errors import CredentialError
+from agentcli.mcp.oauth import token_store
+from agentcli.mcp.oauth.token_grant import RegisteredClient, TokenGrant
+from agentcli.mcp.oauth.token_store import TokenStore
+
+pytestmark = pytest.mark.anyio
+
+ADDRESS = "https://example.com:443/mcp"
+GRANT = TokenGrant(
+    "files",
+    ADDRESS,
+    "https://auth.example.com",
+    RegisteredClient("id", "client-secret", "client_secret_post", "dynamic", "http://127.0.0.1:1/callback", 5.0),
+    "https://auth.example.com/token",
+    "https://auth.example.com/revoke",
+    "https://example.com/mcp",
+    "access-secret",
+    "refresh-secret",
+    12.5,
+    "read write",
+)
+
+
+class MemoryVault:
+    def __init__(self) -> None:
+        self.entries: dict[str, str] = {}
+
+    def read(self, name: str) -> str | None:
+        return self.entries.get(name)
+
+    def keep(self, name: str, secret: str) -> None:
+        self.entries[name] = secret
+
+    def forget(self, name: str) -> None:
+        self.entries.pop(name, None)
+
+
+def without_keyring() -> Vault | None:
+    return None
+
+
+async def test_a_grant_is_read_as_it_was_kept(tmp_path: Path) -> None:
+    await TokenStore(tmp_path, without_keyring).keep(GRANT)
+    assert await TokenStore(tmp_path, without_keyring).find("files", ADDRESS) == GRANT
+    assert "secret" not in repr(GRANT).replace("client_secret_post", "")
+
+
+async def test_with_a_keyring_the_file_has_no_token(tmp_path: Path) -> None:
+    vault = MemoryVault()
+    store = TokenStore(tmp_path, lambda: vault)
+    await store.keep(GRANT)
+    assert await store.find("files", ADDRESS) == GRANT
+    assert "secret" not in (tmp_path / "mcp-tokens.json").read_text()
+    await store.forget("files", ADDRESS)
+    assert vault.entries == {}
+    assert await store.find("files", ADDRESS) is None
+
+
+async def test_an_entry_that_is_for_another_server_is_not_used(tmp_path: Path) -> None:
+    store = TokenStore(tmp_path, without_keyring)
+    await store.keep(GRANT)
+    path = tmp_path / "mcp-tokens.json"
+    path.write_text(path.read_text().replace(f"mcp files {ADDRESS}", "mcp files https://evil.example:443/"))
+    assert await store.find("files", "https://evil.example:443/") is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"client": {}}', '{"client": {"client_id": 1}}', "[" * 100_000])
+def test_a_broken_entry_is_none(text: str) -> None:
+    assert TokenGrant.from_text(text) is None
+    assert TokenGrant.from_text(GRANT.to_text().replace('"scope": "read write"', '"scope": 7')) is None
+
+
+def test_unknown_fields_of_a_later_version_are_ignored() -> None:
+    assert TokenGrant.from_text(GRANT.to_text().replace('{"name"', '{"new": 1, "name"')) == GRANT
+
+
+async def test_a_file_that_others_can_read_is_not_used(tmp_path: Path) -> None:
+    store = TokenStore(tmp_path, without_keyring)
+    await store.keep(GRANT)
+    (tmp_path / "mcp-tokens.json").chmod(0o644)
+    with pytest.raises(CredentialError, match="Other users can read"):
+        await store.find("files", ADDRESS)
+
+
+async def test_one_server_is_refreshed_at_a_time_and_others_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(token_store, "_LOCK_POLL_SECONDS", 0.001)
+    first, second = TokenStore(tmp_path), TokenStore(tmp_path)
+    order: list[str] = []
+
+    async def refresh(store: TokenStore, name: str, label: str) -> None:
+        async with store.refreshing(name, ADDRESS):
+            order.append(f"{label} in")
+            await asyncio.sleep(0)
+            order.append(f"{label} out")
+
+    async with first.refreshing("files", ADDRESS):
+        waiting = asyncio.ensure_future(refresh(second, "files", "same"))
+        await refresh(second, "other", "other")
+        order.append("first out")
+    await waiting
+    assert order == ["other in", "other out", "first out", "same in", "same out"]
+
+
+async def test_a_lock_that_is_never_released_does_not_block_a_refresh(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(token_store, "_LOCK_SECONDS", 0.0)
+    async with TokenStore(tmp_path).refreshing("files", ADDRESS), TokenStore(tmp_path).refreshing("files", ADDRESS):
+        assert list(tmp_path.glob("mcp-tokens.*.lock"))
+
+
+async def test_a_lock_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    async with TokenStore(tmp_path).refreshing("files", ADDRESS):
+        (lock,) = tmp_path.glob("mcp-tokens.*.lock")
+    lock.unlink()
+    lock.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic links"):
+        async with TokenStore(tmp_path).refreshing("files", ADDRESS):
+            pass
+    assert not (tmp_path / "elsewhere").exists()
