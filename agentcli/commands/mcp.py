@@ -182,7 +182,9 @@ async def _login(engine: Engine, servers: McpServers, server: McpServer, rest: s
             shown = asyncio.ensure_future(addresses.get())
             await asyncio.wait({work, shown}, return_when=asyncio.FIRST_COMPLETED)
             if shown.done():
-                yield say(f"Sign in here: {plain_line(shown.result(), 4000)}\n{_PASTE.format(name=server_name(server))}")
+                yield say(
+                    f"Sign in here: {plain_line(shown.result(), 4000)}\n{_PASTE.format(name=server_name(server))}"
+                )
             else:
                 await cancel_and_wait([shown])
         work.result()
