@@ -41,6 +41,7 @@ MANUAL = Manual(
 NONE = "No MCP servers are configured. `agentcli mcp add` adds one."
 USAGE = "Use /mcp, /mcp NAME, /mcp reconnect|login|logout NAME or /mcp enable|disable NAME [TOOL]."
 SETTLE_SECONDS = 30.0
+_PASTE = "If the browser ends at an address that it cannot open: /mcp login {name} ADDRESS"
 _MOST_TOOLS = 500
 
 
@@ -163,9 +164,16 @@ async def _set_tool(servers: McpServers, server: McpServer, tool: str, *, on: bo
     return say(f"The tool {plain_line(tool, 80)} of {server_name(server)} is {'on' if on else 'off'}.")
 
 
-async def _login(engine: Engine, servers: McpServers, server: McpServer, _rest: str) -> AsyncGenerator[Event, None]:
+async def _login(engine: Engine, servers: McpServers, server: McpServer, rest: str) -> AsyncGenerator[Event, None]:
+    """`rest`: where the browser ended, if it could not reach this machine."""
     if not server.signs_in:
         yield fail(f"{server_name(server)} has no sign-in.")
+        return
+    if rest:
+        try:
+            server.paste(rest)
+        except McpFailure as error:
+            yield fail(plain_line(str(error), 400))
         return
     addresses: asyncio.Queue[str] = asyncio.Queue()
     work = asyncio.ensure_future(_stoppable(engine, server.sign_in(addresses.put_nowait)))
@@ -174,7 +182,9 @@ async def _login(engine: Engine, servers: McpServers, server: McpServer, _rest: 
             shown = asyncio.ensure_future(addresses.get())
             await asyncio.wait({work, shown}, return_when=asyncio.FIRST_COMPLETED)
             if shown.done():
-                yield say(f"Sign in here: {plain_line(shown.result(), 4000)}")
+                yield say(
+                    f"Sign in here: {plain_line(shown.result(), 4000)}\n{_PASTE.format(name=server_name(server))}"
+                )
             else:
                 await cancel_and_wait([shown])
         work.result()
@@ -193,7 +203,11 @@ async def _logout(_engine: Engine, _servers: McpServers, server: McpServer, _res
     if not server.signs_in:
         yield fail(f"{server_name(server)} has no sign-in.")
         return
-    await server.sign_out()
+    try:
+        await server.sign_out()
+    except McpFailure as error:
+        yield fail(plain_line(str(error), 400))
+        return
     yield say(f"The tokens for {server_name(server)} are removed.")
 
 

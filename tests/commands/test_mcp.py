@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from agentcli.commands.front_end import NoFrontEnd
@@ -15,7 +16,6 @@ from agentcli.mcp.server_config import ServerConfig
 from agentcli.mcp.servers import McpServers
 from tests.support.fakes import bench, collect, only
 from tests.support.mcp_offers import FakeServer, fake, servers_with
-from tests.support.virtual import run_virtual
 
 
 def all_states() -> McpServers:
@@ -44,7 +44,7 @@ def texts(servers: McpServers | None, *lines: str) -> list[str]:
                 reported = notices(await collect(run_command(b.engine, "mcp", line)))
                 found.extend(("! " if notice.level == "error" else "") + notice.text for notice in reported)
 
-    run_virtual(main)
+    asyncio.run(main())  # what is switched is saved in a thread
     return found
 
 
@@ -149,11 +149,11 @@ def test_signing_in_shows_the_address_and_signing_out_is_confirmed() -> None:
     servers = servers_with(("hub", "needs-auth"))
     assert texts(servers, "login hub", "logout hub") == ["! hub has no sign-in."] * 2
     fake(servers, "hub").signs = True
-    address, outcome, removed = texts(servers, "login hub", "logout hub")
-    assert address == "Sign in here: https://auth.example/authorize?state=1"
+    address, outcome, removed = texts(servers, "login hub", "logout hub", "login hub http://localhost/?code=1")
+    assert address.splitlines()[0] == "Sign in here: https://auth.example/authorize?state=1"
     assert outcome.startswith("hub is connected")
     assert removed == "The tokens for hub are removed."
-    assert fake(servers, "hub").done == ["sign_in", "sign_out"]
+    assert fake(servers, "hub").done == ["sign_in", "sign_out", "paste http://localhost/?code=1"]
 
 
 def test_unknown_servers_and_verbs_are_refused_with_the_names_there_are() -> None:

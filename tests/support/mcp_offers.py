@@ -82,6 +82,9 @@ class FakeServer(McpServer):
         self.done.append("sign_in")
         self.become("connected")
 
+    def paste(self, text: str) -> None:
+        self.done.append(f"paste {text}")
+
     async def sign_out(self) -> None:
         self.done.append("sign_out")
         self.become("needs-auth")

@@ -57,7 +57,7 @@ def test_a_server_lists_everything_it_offers_and_esc_goes_back_one_level() -> No
     assert "[read-only] List notes" in row_of(text, "● list")
     assert "[destructive]" in row_of(text, "● wipe")
     assert "its schema is not valid" in row_of(text, "✗ bent")
-    assert "Greet somebody" in row_of(text, "/ /mcp__notes__greet <name> [mood]")
+    assert "Greet somebody" in row_of(text, "/ greet <name> [mood]")
     assert "Shopping list" in row_of(text, "@ note://two")
     assert "any note" in row_of(text, "@ note://{name}")
     assert "MCP servers" in look(McpPage(some()), "enter", PAUSE, "escape", PAUSE)

@@ -6,10 +6,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Literal, TypeVar
 
+from textual import events
+
 from agentcli.commands import mcp_listing as listing
 from agentcli.commands.mcp import outcome
+from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line
+from agentcli.core.plural import counted
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.server import McpServer
 from agentcli.mcp.servers import McpServers
@@ -85,7 +89,8 @@ class ServerSheet(ListSheet[T, None]):
 
     def _show_address(self, address: str) -> None:
         if self.is_open:
-            self.open(TextPage("Sign in", ["Open this address to sign in:", "", address], self.palette))
+            server = self.server
+            self.open(SignInPage(address, server.paste if server is not None else None, self.palette))
 
     async def _sign_out(self, server: McpServer) -> None:
         await server.sign_out()
@@ -96,7 +101,7 @@ class ServerSheet(ListSheet[T, None]):
         async def act() -> None:
             try:
                 await action()
-            except McpFailure as error:
+            except (AgentError, McpFailure) as error:
                 if self.is_open:
                     self.say(plain_line(str(error), 300))
                 return
@@ -122,6 +127,28 @@ class ServerSheet(ListSheet[T, None]):
     @property
     def beginning(self) -> Keys:
         return [("↑↓", "move")] if self.searching else [("↑↓", "move"), ("/", "search")]
+
+
+class SignInPage(TextPage):
+    """The address to sign in at. Where the browser cannot reach this machine, the address it ends at is pasted here."""
+
+    def __init__(self, address: str, paste: Callable[[str], None] | None, palette: Palette) -> None:
+        lines = ["Open this address to sign in:", "", address, ""]
+        lines.append("If the browser ends at an address that it cannot open, paste that address here.")
+        super().__init__("Sign in", lines, palette)
+        self._paste = paste
+
+    def on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        if self._paste is None:
+            return
+        try:
+            self._paste(event.text.strip())
+        except McpFailure as error:
+            self.tell(plain_line(str(error), 200))
+            return
+        self.leave()
 
 
 class McpPage(ServerSheet[str]):
@@ -199,7 +226,7 @@ class ServerPage(ServerSheet[Offered]):
         about = (
             "command, protocol, instructions" if server.config.kind == "stdio" else "address, protocol, instructions"
         )
-        rows = [Row(Offered("about"), "About", about), Row(Offered("log"), "Log", f"{len(server.log):,} lines")]
+        rows = [Row(Offered("about"), "About", about), Row(Offered("log"), "Log", counted(len(server.log), "line"))]
         for tool in offers.tools:
             mark = "○" if tool.name in server.disabled_tools else "●"
             summary = listing.tool_summary(tool, server)
@@ -208,7 +235,8 @@ class ServerPage(ServerSheet[Offered]):
             rows.append(Row(Offered("refused", name), name, reason, "✗", "Refused tools"))
         for prompt in offers.prompts:
             summary = listing.prompt_summary(prompt)
-            rows.append(Row(Offered("prompt", prompt.name), self._command(prompt.name), summary, "/", "Prompts"))
+            label = f"{prompt.name} {listing.argument_hint(prompt)}".rstrip()
+            rows.append(Row(Offered("prompt", prompt.name), label, summary, "/", "Prompts"))
         for resource in offers.resources:
             summary = listing.resource_summary(resource)
             rows.append(Row(Offered("resource", resource.uri), resource.uri, summary, "@", "Resources"))
