@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Collection, Iterable, Iterator
 
 from agentcli.mcp.client_duties import ClientDuties
-from agentcli.mcp.server import McpServer, ServerLimits, ServerState
+from agentcli.mcp.limits import ServerLimits
+from agentcli.mcp.server import McpServer, ServerState
 from agentcli.mcp.server_config import ServerConfig
 from agentcli.mcp.transport import ServerSurroundings
 
@@ -33,11 +34,7 @@ class McpServers:
                 around,
                 duties,
                 limits,
-                state="unapproved"
-                if config.name in unapproved
-                else "disabled"
-                if config.name in disabled
-                else "waiting",
+                state=_first_state(config.name, disabled, unapproved),
                 on_change=self._note_change,
             )
             for config in configs
