@@ -355,7 +355,7 @@ class Engine:
         await own.extensions.workspace.warm(self.working_dirs)
 
     async def reread(self) -> None:
-        """Read settings, hooks, definitions, plugins and permission rules again, as trust allows them now."""
+        """Read settings, hooks, definitions, plugins, MCP servers and permission rules again, as trust allows now."""
         state, own = self._state, self._state.conversation
         if own.reread is None:
             return
@@ -364,6 +364,8 @@ class Engine:
         await before.aclose()
         own.permissions.read_again()
         await self.refresh_definitions()
+        if own.reread_servers is not None:
+            await own.reread_servers()
 
     async def aclose(self, reason: str = "other") -> None:
         """End what runs beside submissions, close connections and the session file. `reason`: clear, resume, exit or

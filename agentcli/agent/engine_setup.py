@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -103,6 +103,8 @@ class EngineSetup:
     reread: Callable[[], Hooks] | None = None
     """Read the settings again, move the definitions to where trust allows them, and make the hooks again. Blocking.
     None: settings are read once."""
+    reread_servers: Callable[[], Awaitable[None]] | None = None
+    """Read the configured MCP servers again, and start and stop them as trust allows now. None: they are read once."""
     output_style: str = ""
     """Name of the output style in the system prompt; "" for the default one."""
     watches_definitions: bool = False

@@ -347,6 +347,7 @@ class Submission:
             output_style=own.output_style,
             agents=sorted(state.agents.available()),
             plugins=own.plugins.collection.in_use() if own.plugins is not None else [],
+            mcp_servers=own.mcp.statuses() if own.mcp is not None else [],
         )
 
     def _late_notices(self) -> Iterator[ev.Event]:

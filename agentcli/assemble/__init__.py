@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentcli.agent.costs.account import totals_from
 from agentcli.agent.engine import Engine
@@ -29,7 +30,7 @@ from agentcli.assemble.context_pipeline import collapser_for, pipeline_for
 from agentcli.assemble.definitions import SessionSkills, definition_places, definitions_for
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.hooks import hooks_for
-from agentcli.assemble.mcp import servers_for
+from agentcli.assemble.mcp import reread_servers, servers_for
 from agentcli.assemble.model import ModelBuilder
 from agentcli.assemble.options import Options
 from agentcli.assemble.plugins import plugins_for
@@ -38,6 +39,7 @@ from agentcli.assemble.sessions import OpenedSession, SessionBuilder
 from agentcli.assemble.subagents import SubagentBuilder
 from agentcli.config.settings import Settings
 from agentcli.core import events as ev
+from agentcli.core.aio import in_thread
 from agentcli.core.events import NoticeRaised
 from agentcli.core.launch import Launcher
 from agentcli.core.permission import PermissionMode
@@ -45,6 +47,9 @@ from agentcli.core.plural import counted
 from agentcli.definitions.library import Library
 from agentcli.permissions.policy import Policy
 from agentcli.workspace.base import Workspace
+
+if TYPE_CHECKING:
+    from agentcli.mcp.servers import McpServers
 
 __all__ = ["Options", "Rights", "build_engine", "rights_for", "sandbox_for", "settings_for"]
 
@@ -89,6 +94,7 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
     tool_context = replace(rights.context, cwd=_shell_folder(session, env), reaches=permissions.reaches, shells=shells)
     builder.recall(tool_context)
     subagents = SubagentBuilder(env, sessions, definitions)
+    servers = servers_for(env)
     return subagents.session_engine(
         EngineSetup(
             provider=provider,
@@ -126,7 +132,8 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             reread=partial(_reread_project, env, definitions, builder.news),
             agents=subagents.setup(),
             plugins=plugins,
-            mcp=servers_for(env),
+            mcp=servers,
+            reread_servers=partial(_reread_servers, env, servers, builder.news),
             late_system=sessions.late_system(session, style),
             watched=builder.changed if options.interactive and env.settings.boolean("watchFiles") else None,
             pipeline=pipeline_for(env.settings, results_dir, extensions.collapser, plugins),
@@ -152,6 +159,11 @@ def _reread_project(env: Environment, definitions: Library, news: list[str]) -> 
     hooks = _hooks(fresh)
     news.extend(notice.text for notice in fresh.notices if notice.code == "hooks")
     return hooks
+
+
+async def _reread_servers(env: Environment, servers: McpServers | None, news: list[str]) -> None:
+    fresh = await in_thread(_environment_now, env)
+    await reread_servers(fresh, servers, news)
 
 
 def _environment_now(env: Environment) -> Environment:

@@ -73,6 +73,13 @@ class Environment:
             return None
         return memory_folder(self.paths.state_dir, self.cwd) if self.settings.boolean("memory") else None
 
+    def shown_path(self, label: str) -> str:
+        """A file's name below the project or the home folder."""
+        for folder, prefix in ((trust_root(self.cwd), ""), (self.home, "~/")):
+            if folder is not None and label.startswith(f"{folder}/"):
+                return f"{prefix}{label.removeprefix(f'{folder}/')}"
+        return label
+
     def warn(self, text: str, code: str) -> None:
         self.notices.append(ev.NoticeRaised(text=text, level="warning", code=code))
 

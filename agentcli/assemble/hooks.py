@@ -84,7 +84,7 @@ def _checked(rules: tuple[HookRule, ...]) -> list[HookRule]:
 def _parsed(env: Environment, value: dict[str, object], label: str, in_repository: bool) -> list[HookRule]:
     from agentcli.hooks.rules import parse_hooks
 
-    shown = _shown(env, label)
+    shown = env.shown_path(label)
     rules, problems = parse_hooks(value, shown, in_repository=in_repository)
     for problem in problems:
         env.warn(problem, "hooks")
@@ -107,15 +107,6 @@ def _is_trusted(env: Environment, path: Path, raw: bytes) -> bool:
         return True
     state = env.trust.state(env.cwd)
     return state.usable and state.digests().get(os.path.normpath(path)) == content_digest(raw)
-
-
-def _shown(env: Environment, label: str) -> str:
-    """A file's name below the project or the home folder."""
-    root = trust_root(env.cwd)
-    for folder, prefix in ((root, ""), (env.home, "~/")):
-        if folder is not None and label.startswith(f"{folder}/"):
-            return f"{prefix}{label.removeprefix(f'{folder}/')}"
-    return label
 
 
 class TrustWatch:

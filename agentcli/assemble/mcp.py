@@ -1,23 +1,202 @@
-"""The MCP servers of a session: from which places, as settings and trust allow."""
+"""The MCP servers of a session: from which places, as settings and trust allow.
+
+    the caller > --mcp-config > --settings > settings.local.json > the project's .mcp.json > settings.json > user
+
+A server of a stronger place hides one with the same name. The project's `.mcp.json` was read together with its trust,
+so the servers that start are exactly those that the user has approved.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from agentcli.assemble.environment import Environment
+from agentcli.config.files import parse_document, read_document
+from agentcli.config.settings import Layer
+from agentcli.config.trust import UNREADABLE, TrustedContent, trust_root
+from agentcli.core.aio import in_thread
+from agentcli.core.errors import UsageError
+from agentcli.core.frozen import frozen
 
 if TYPE_CHECKING:
+    from agentcli.mcp.client_duties import ClientDuties
+    from agentcli.mcp.configuration import ParsedServers
+    from agentcli.mcp.server_config import ServerConfig, ServerSource
     from agentcli.mcp.servers import McpServers
+
+PROJECT_FILE = ".mcp.json"
+NOTICE_CODE = "mcp"
+_LONGEST_MS = 86_400_000
+_LAYERS: dict[Layer, ServerSource] = {
+    Layer.MANAGED: "flag",
+    Layer.FLAGS: "flag",
+    Layer.LOCAL: "local",
+    Layer.PROJECT: "project",
+    Layer.USER: "user",
+}
+
+
+@frozen
+class FoundServers:
+    configs: tuple[ServerConfig, ...] = ()
+    """Of each name the strongest."""
+    hidden: tuple[ServerConfig, ...] = ()
+    """Those that have the same name as a stronger one."""
+    unapproved: frozenset[str] = frozenset()
+    """Names of servers of a repository that is not trusted with this content."""
+    problems: tuple[str, ...] = ()
+
+    @property
+    def disabled(self) -> frozenset[str]:
+        """Names of servers that their configuration disables."""
+        return frozenset(config.name for config in self.configs if config.disabled)
 
 
 def servers_for(env: Environment) -> McpServers | None:
     """Not connected yet: `McpServers.start` does that, after the first paint. None if there are none."""
-    options = env.options
-    if not options.mcp_servers:
+    found = find_servers(env)
+    for problem in found.problems:
+        env.warn(problem, NOTICE_CODE)
+    if not found.configs:
         return None
+    if found.unapproved:
+        env.warn(unapproved_notice(found.unapproved), NOTICE_CODE)
     from agentcli.agent.mcp.duties import SessionDuties
+
+    return make_servers(env, found, SessionDuties())
+
+
+def make_servers(env: Environment, found: FoundServers, duties: ClientDuties) -> McpServers:
+    """Not connected yet. Reports invalid time limits as notices of `env`."""
+    from agentcli.mcp.choices import ChoiceStore
+    from agentcli.mcp.limits import ServerLimits
     from agentcli.mcp.servers import McpServers
     from agentcli.mcp.transport import ServerSurroundings
 
-    around = ServerSurroundings(env.cwd, env.environ, tuple(env.working_dirs), env.paths.state_dir, options.interactive)
-    return McpServers(options.mcp_servers, around, SessionDuties())
+    state_dir = env.paths.state_dir
+    usual = ServerLimits()
+    return McpServers(
+        found.configs,
+        ServerSurroundings(env.cwd, env.environ, tuple(env.working_dirs), state_dir, env.options.interactive),
+        duties,
+        ServerLimits(
+            _seconds(env, "MCP_TIMEOUT", usual.start_seconds), _seconds(env, "MCP_TOOL_TIMEOUT", usual.call_seconds)
+        ),
+        disabled=found.disabled,
+        unapproved=found.unapproved,
+        store=ChoiceStore(state_dir, trust_root(env.cwd)),
+    )
+
+
+async def reread_servers(env: Environment, servers: McpServers | None, news: list[str]) -> None:
+    """Read the configuration again: servers that became approved or are new start, others that are gone stop.
+
+    `env`: as it is now. `news` gets notices. A session without servers stays so: its tools are fixed."""
+    try:
+        found = await in_thread(find_servers, env)
+    except UsageError as error:
+        news.append(str(error))
+        return
+    news += found.problems
+    if servers is None:
+        if found.configs:
+            names = ", ".join(config.name for config in found.configs)
+            news.append(f"New MCP servers start with the next session, for example after /clear: {names}.")
+        return
+    if found.unapproved:
+        news.append(unapproved_notice(found.unapproved))
+    await servers.replace(found.configs, disabled=found.disabled, unapproved=found.unapproved)
+
+
+def _seconds(env: Environment, variable: str, usual: float) -> float:
+    """A time limit from an environment variable in milliseconds."""
+    text = env.environ.get(variable, "")
+    if not text:
+        return usual
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:12]) <= _LONGEST_MS):
+        env.warn(f"{variable} must be a number of milliseconds, at most a day; it is ignored.", NOTICE_CODE)
+        return usual
+    return int(text) / 1000
+
+
+def find_servers(env: Environment) -> FoundServers:
+    """All configured servers; nothing is started. Raises `UsageError` for an invalid `--mcp-config`."""
+    options, problems = env.options, list[str]()
+    groups: list[tuple[ServerConfig, ...]] = [options.mcp_servers]
+    groups += [_of_flag(env, text, problems) for text in reversed(options.mcp_config)]
+    approved = options.trust or env.trust_state.usable
+    if not options.strict_mcp_config:
+        groups += _of_files(env, problems)
+    chosen: dict[str, ServerConfig] = {}
+    every = [config for group in groups for config in group]
+    hidden = [config for config in every if chosen.setdefault(config.name, config) is not config]
+    unapproved = frozenset(name for name, config in chosen.items() if config.source == "project" and not approved)
+    return FoundServers(tuple(chosen.values()), tuple(hidden), unapproved, tuple(problems))
+
+
+def unapproved_notice(names: frozenset[str]) -> str:
+    shown = ", ".join(sorted(names))
+    return f"MCP servers of this project wait for approval: {shown}. /trust reviews and starts them, or use --trust."
+
+
+def project_part(env: Environment) -> TrustedContent | None:
+    """The project's `.mcp.json`, as it was when trust was checked."""
+    return next((part for part in env.trust_state.parts if part.name == PROJECT_FILE), None)
+
+
+def _of_files(env: Environment, problems: list[str]) -> Iterator[tuple[ServerConfig, ...]]:
+    """From the strongest place to the weakest."""
+    project_done = False
+    for value, source in env.settings.each("mcpServers"):
+        if source.layer in (Layer.PROJECT, Layer.USER) and not project_done:
+            project_done = True
+            yield _of_project(env, problems)
+        yield _parsed(env, value, _LAYERS[source.layer], source.label, problems).configs
+    if not project_done:
+        yield _of_project(env, problems)
+
+
+def _of_project(env: Environment, problems: list[str]) -> tuple[ServerConfig, ...]:
+    part, sources = project_part(env), env.options.setting_sources
+    if part is None or (sources is not None and "project" not in sources):
+        return ()
+    if part.digest == UNREADABLE:
+        problems.append(f"{PROJECT_FILE} is not used: it is not a regular file inside the project, or too large.")
+        return ()
+    document = parse_document(part.text.encode("utf-8", "surrogatepass"), PROJECT_FILE)
+    if document.values is None:
+        problems.append(f"{document.problems[0].text} Its MCP servers are not used.")
+        return ()
+    if not document.values.get("mcpServers"):
+        return ()
+    return _parsed(env, document.values["mcpServers"], "project", PROJECT_FILE, problems).configs
+
+
+def _of_flag(env: Environment, text: str, problems: list[str]) -> tuple[ServerConfig, ...]:
+    flag = "--mcp-config"
+    if text.lstrip().startswith("{"):
+        document, origin = parse_document(text.encode("utf-8", "surrogatepass"), flag), flag
+    else:
+        path = env.cwd / text
+        found = read_document(path)
+        if found is None:
+            raise UsageError(f"{flag}: there is no file {path}. Give a file, or a JSON object.")
+        document, origin = found, f"{flag} {path}"
+    if document.values is None:
+        raise UsageError(document.problems[0].text)
+    if not isinstance(document.values.get("mcpServers"), dict):
+        raise UsageError(f'{origin}: expected {{"mcpServers": {{…}}}}.')
+    parsed = _parsed(env, document.values["mcpServers"], "flag", origin, problems)
+    invalid = [problem for problem in parsed.problems if problem.server and not problem.unsupported]
+    if invalid:
+        raise UsageError(invalid[0].text)
+    return parsed.configs
+
+
+def _parsed(env: Environment, value: object, source: ServerSource, origin: str, problems: list[str]) -> ParsedServers:
+    from agentcli.mcp.configuration import parse_servers
+
+    parsed = parse_servers(value, source, env.shown_path(origin), env.environ)
+    problems += [problem.text for problem in parsed.problems]
+    return parsed

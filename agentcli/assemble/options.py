@@ -66,6 +66,10 @@ class Options:
 
     mcp_servers: tuple[ServerConfig, ...] = ()
     """MCP servers besides the configured ones."""
+    mcp_config: tuple[str, ...] = ()
+    """More of them: files, or JSON texts, with `{"mcpServers": {…}}`."""
+    strict_mcp_config: bool = False
+    """Use only the servers of `mcp_servers` and `mcp_config`."""
 
     settings: str | None = None
     """A file, or a JSON object as text, laid over the settings files."""

@@ -10,7 +10,9 @@ from typing import Literal
 
 from agentcli.core.frozen import frozen
 
-Kind = Literal["switch", "text", "optional", "equals", "integer", "number", "choice", "names", "rules", "paths"]
+Kind = Literal[
+    "switch", "text", "optional", "equals", "integer", "number", "choice", "names", "rules", "paths", "texts"
+]
 """The form of a value:
 
 switch    none
@@ -18,8 +20,8 @@ text      any
 optional  any, or none: the next argument is the value unless it begins with a dash
 equals    any, or none, and only in the form --flag=VALUE
 integer   a whole number; number: any number; choice: one of `choices`
-names     a comma list; rules: a comma list whose items may hold commas in parentheses; paths: one folder
-          (these three may be repeated, which adds)
+names     a comma list; rules: a comma list whose items may hold commas in parentheses; paths: one folder; texts: any
+          (these four may be repeated, which adds)
 """
 
 
@@ -48,7 +50,7 @@ class Flag:
 
     @property
     def repeats(self) -> bool:
-        return self.kind in ("names", "rules", "paths")
+        return self.kind in ("names", "rules", "paths", "texts")
 
 
 SESSION = "Session"
@@ -168,6 +170,8 @@ FLAGS: tuple[Flag, ...] = (
     Flag("--add-dir", PERMISSIONS, "Additional working directory; repeatable.", "paths", "FOLDER"),
     Flag("--agent", PROMPT, "Run the session as this agent: its prompt, tools and model.", "text", "NAME"),
     Flag("--agents", PROMPT, "Define sub-agents for this session.", "text", "JSON"),
+    Flag("--mcp-config", PERMISSIONS, "Use the MCP servers of a file or JSON text; repeatable.", "texts", "JSON|FILE"),
+    Flag("--strict-mcp-config", PERMISSIONS, "Use only the MCP servers of --mcp-config."),
     Flag("--settings", OTHER, "Settings that override the settings files.", "text", "JSON|FILE"),
     Flag("--setting-sources", OTHER, 'Settings files to read; "" for none.', "names", "A,B", SETTING_SOURCES),
     Flag(

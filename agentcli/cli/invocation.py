@@ -61,6 +61,8 @@ def _options(parsed: Parsed, cwd: Path) -> Options:
         add_dirs=tuple(_folder(text, cwd) for text in parsed.get("add_dir", ())),
         agents=parsed.get("agents"),
         agent=_not_empty(parsed, "agent", "--agent"),
+        mcp_config=parsed.get("mcp_config", ()),
+        strict_mcp_config=parsed.get("strict_mcp_config", False),
         settings=parsed.get("settings"),
         setting_sources=parsed.get("setting_sources"),
         continue_latest=parsed.get("continue", False),

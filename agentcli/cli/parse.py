@@ -155,7 +155,7 @@ def _value(flag: Flag, name: str, text: str) -> Any:
         case "names" | "rules":
             items = split_list(text)
             return tuple(_choice(flag, name, item) for item in items) if flag.choices else items
-        case "paths":
+        case "paths" | "texts":
             return (text,)
         case _:
             return text

@@ -350,6 +350,13 @@ KEYS: tuple[Key, ...] = (
         default=True,
         repository="no",
     ),
+    Key(
+        "mcpServers",
+        "object",
+        'MCP servers: `{"NAME": {"command": "…", "args": ["…"]}}` or `{"NAME": {"type": "http", "url": "…"}}`.',
+        default={},
+        merge=True,
+    ),
     Key("systemPrompt", "text", "Replaces the default system prompt."),
     Key("appendSystemPrompt", "text", "Text added to the system prompt."),
     Key("outputStyle", "text", "How the model answers: an output style's name; empty for the default.", default=""),

@@ -156,7 +156,8 @@ class Settings:
             items = self._given.get(key.name, [])
             used = items if key.merge else items[:1]
             source = ", ".join(dict.fromkeys(item.source.label for item in used)) or DEFAULT_SOURCE.label
-            rows.append(SettingRow(key.name, _hidden(value) if key.kind == "text map" else value, source, key.doc))
+            is_secret = key.kind == "text map" or key.name == "mcpServers"
+            rows.append(SettingRow(key.name, _hidden(value) if is_secret else value, source, key.doc))
         return rows
 
 
@@ -401,6 +402,6 @@ def _did_you_mean(name: str) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def _hidden(values: Mapping[str, str]) -> dict[str, str]:
-    """Hide values of variables, which are often secrets."""
+def _hidden(values: Mapping[str, Any]) -> dict[str, str]:
+    """Hide values of variables and the entries of servers, which often contain secrets."""
     return dict.fromkeys(values, "…")

@@ -51,6 +51,8 @@ class SessionStarted(Event):
     """Names of the sub-agents that can be started."""
     plugins: list[Json] = field(default_factory=list)
     """Python plugins in use: `{"name": "…", "path": "…"}`, with "" for the path of an installed package."""
+    mcp_servers: list[Json] = field(default_factory=list)
+    """MCP servers: `{"name": "…", "status": "…"}`; status: connected, pending, failed, needs-auth or disabled."""
 
 
 @frozen(kw_only=True)

@@ -100,7 +100,8 @@ class HeadlessRun:
         if command_in(prompt) is not None:
             options = replace(options, key_needed=False)
         async with self._build(options) as engine:
-            session = self._session = HeadlessSession(engine, output, debug, settings.wait_background)
+            session = HeadlessSession(engine, output, debug, settings.wait_background, self._notices)
+            self._session = session
             try:
                 if frames:
                     await self._follow(session, frames)

@@ -34,9 +34,15 @@ _NOBODY_TO_ASK = (
 
 class HeadlessSession:
     def __init__(
-        self, engine: Engine, output: EventOutput, debug: DebugLog | None = None, wait_background: bool = False
+        self,
+        engine: Engine,
+        output: EventOutput,
+        debug: DebugLog | None = None,
+        wait_background: bool = False,
+        notices: Notices | None = None,
     ) -> None:
-        """`wait_background`: wait for background commands at the end, instead of stopping them."""
+        """`wait_background`: wait for background commands at the end, instead of stopping them. `notices`: for what
+        happens before the first prompt is sent."""
         from agentcli.commands.registry import reserve_names
 
         self._engine = engine
@@ -44,6 +50,8 @@ class HeadlessSession:
         self._output = output
         self._debug = debug
         self._wait_background = wait_background
+        self._notices = notices
+        self._servers_awaited = False
         self._stop: AbortReason | None = None
         self._stopped = asyncio.Event()
         self._prompts: asyncio.Queue[UserLine | None] = asyncio.Queue()
@@ -66,6 +74,7 @@ class HeadlessSession:
         self.submitting, self.result = True, None
         self._engine.agents.can_outlive_prompt = not is_last
         try:
+            await self._connect_servers()
             command = None if verbatim else await self._command(prompt, mentions)
             named = "" if verbatim else mentions
             work = self._engine.submit(prompt, mentions=named) if command is None else command
@@ -76,6 +85,15 @@ class HeadlessSession:
                     await self._show(event)
         finally:
             self.submitting = False
+
+    async def _connect_servers(self) -> None:
+        """Wait for the MCP servers before the first prompt, so that the model has their tools; until a signal."""
+        servers = self._engine.mcp
+        if servers is not None and not self._servers_awaited:
+            from agentcli.headless.servers import wait_for_servers
+
+            self._servers_awaited = True
+            await wait_for_servers(servers, self._stopped, self._notices)
 
     async def _without_background(self, result: Result) -> Result:
         """The result, with the outcome of the background commands that were still running."""

@@ -258,7 +258,7 @@ def _init_fields(event: SessionStarted) -> Json:
     return {
         "cwd": event.cwd,
         "tools": event.tools,
-        "mcp_servers": [],
+        "mcp_servers": event.mcp_servers,
         "model": event.model,
         "permissionMode": event.permission_mode,
         "slash_commands": list(dict.fromkeys((*command_names(), *event.commands, *event.skills))),

@@ -51,3 +51,10 @@ class ServerConfig:
     always_load: bool = False
     """Never defer its tools."""
     oauth: OAuthConfig = OAuthConfig()
+    disabled: bool = False
+    """Not started unless the user enables it."""
+    entry: Mapping[str, object] = field(default_factory=dict)
+    """As written, before variables were filled in: for showing it without the secrets of the environment. Empty for a
+    caller's server."""
+    variables: tuple[str, ...] = ()
+    """Names of the environment variables that the entry refers to."""

@@ -5,11 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Iterator
 
+from agentcli.core.aio import in_thread
+from agentcli.core.messages import Json
+from agentcli.mcp.choices import ChoiceStore, SavedChoices
 from agentcli.mcp.client_duties import ClientDuties
 from agentcli.mcp.limits import ServerLimits
 from agentcli.mcp.server import McpServer, ServerState
 from agentcli.mcp.server_config import ServerConfig
 from agentcli.mcp.transport import ServerSurroundings
+
+_REPORTED = {"waiting": "pending", "connecting": "pending", "unapproved": "disabled"}
+"""States in the words of stream-json, where they differ."""
 
 
 class McpServers:
@@ -22,26 +28,42 @@ class McpServers:
         *,
         disabled: Collection[str] = (),
         unapproved: Collection[str] = (),
+        store: ChoiceStore | None = None,
     ) -> None:
-        """`disabled`, `unapproved`: names of servers that are not started."""
+        """`disabled`, `unapproved`: names of servers that are not started. `store`: keeps what the user switches on and
+        off, which overrides `disabled`; None: nothing is kept."""
         self.version = 0
         """Higher after each change of a state or a list."""
         self.duties = duties
+        self.limits = limits
+        self._around = around
+        self._store = store or ChoiceStore()
         self._changed = asyncio.Event()
-        self._servers = {
-            config.name: McpServer(
+        self._servers: dict[str, McpServer] = {}
+        self._add(configs, disabled, unapproved, self._store.load())
+
+    def _add(
+        self,
+        configs: Iterable[ServerConfig],
+        disabled: Collection[str],
+        unapproved: Collection[str],
+        choices: SavedChoices,
+    ) -> None:
+        for config in configs:
+            is_on = choices.servers.get(config.name, config.name not in disabled)
+            server = McpServer(
                 config,
-                around,
-                duties,
-                limits,
-                state=_first_state(config.name, disabled, unapproved),
+                self._around,
+                self.duties,
+                self.limits,
+                state=_first_state(is_on, config.name not in unapproved),
                 on_change=self._note_change,
             )
-            for config in configs
-        }
+            server.disabled_tools = choices.disabled_tools.get(config.name, frozenset())
+            self._servers[config.name] = server
 
     def __iter__(self) -> Iterator[McpServer]:
-        return iter(self._servers.values())
+        return iter(tuple(self._servers.values()))
 
     def get(self, name: str) -> McpServer | None:
         return self._servers.get(name)
@@ -70,12 +92,52 @@ class McpServers:
         self.version += 1
         self._changed.set()
 
+    def statuses(self) -> list[Json]:
+        """Name and status of each, for stream-json: connected, pending, failed, needs-auth or disabled."""
+        return [{"name": server.name, "status": _REPORTED.get(server.state, server.state)} for server in self]
+
+    async def replace(
+        self, configs: Iterable[ServerConfig], *, disabled: Collection[str] = (), unapproved: Collection[str] = ()
+    ) -> None:
+        """Use these servers from now on. Unchanged ones stay connected, the others are stopped; new ones start."""
+        wanted = {config.name: config for config in configs}
+        gone = [
+            server
+            for server in self
+            if wanted.get(server.name) != server.config or (server.state == "unapproved") != (server.name in unapproved)
+        ]
+        await asyncio.gather(*(server.stop() for server in gone), return_exceptions=True)
+        for server in gone:
+            self._servers.pop(server.name, None)
+        new = [config for name, config in wanted.items() if name not in self._servers]
+        self._add(new, disabled, unapproved, await in_thread(self._store.load))
+        self._servers = {name: self._servers[name] for name in wanted}
+        self._note_change()
+        for config in new:
+            self._servers[config.name].start()
+
+    async def set_enabled(self, name: str, on: bool) -> None:
+        """Switch a server on or off, for this project's later sessions too. Raises `AgentError` if that cannot be
+        saved."""
+        server = self._servers[name]
+        if server.state != "unapproved":
+            await (server.enable() if on else server.disable())
+        await in_thread(self._store.save_server, name, on)
+
+    async def set_tool_enabled(self, server: str, tool: str, on: bool) -> None:
+        """Switch one tool on or off, for this project's later sessions too. Raises `AgentError` if that cannot be
+        saved."""
+        found = self._servers[server]
+        found.disabled_tools = found.disabled_tools - {tool} if on else found.disabled_tools | {tool}
+        self._note_change()
+        await in_thread(self._store.save_tools, server, found.disabled_tools)
+
     async def aclose(self) -> None:
         """Disconnect from all of them, in parallel."""
         await asyncio.gather(*(server.stop() for server in self), return_exceptions=True)
 
 
-def _first_state(name: str, disabled: Collection[str], unapproved: Collection[str]) -> ServerState:
-    if name in unapproved:
+def _first_state(is_on: bool, is_approved: bool) -> ServerState:
+    if not is_approved:
         return "unapproved"
-    return "disabled" if name in disabled else "waiting"
+    return "waiting" if is_on else "disabled"

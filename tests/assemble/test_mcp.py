@@ -1,12 +1,276 @@
-"""MCP servers of an assembled session."""
+"""MCP servers of an assembled session: where they are read, which one wins, trust, choices."""
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.agent.engine import Engine
+from agentcli.assemble import Options, build_engine
+from agentcli.assemble.environment import Environment
+from agentcli.assemble.mcp import find_servers
+from agentcli.config.paths import Paths
+from agentcli.config.trust import TrustStore
+from agentcli.core.errors import UsageError
+from agentcli.core.messages import Json
+from agentcli.mcp.server_config import ServerConfig
+from tests.support.scripts import provider_on, transport_for
+
+pytestmark = pytest.mark.anyio
+SCRIPT = Path(__file__).parents[1] / "support" / "mcp_server.py"
 
 
-def test_without_a_server_the_library_is_not_imported() -> None:
-    code = "import sys, agentcli.assemble, agentcli.tui.app; print([m for m in sys.modules if 'mcp' in m.split('.')])"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+def servers(*names: str, command: str = "nothing-of-this-name") -> Json:
+    return {"mcpServers": {name: {"command": command} for name in names}}
+
+
+def small() -> Json:
+    return {"mcpServers": {"small": {"command": sys.executable, "args": ["-S", str(SCRIPT)]}}}
+
+
+def write(path: Path, value: Json) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value))
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    project = tmp_path / "project"
+    (project / ".git").mkdir(parents=True)
+    (tmp_path / "home").mkdir()
+    return project
+
+
+def environ(project: Path) -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], "HOME": str(project.parent / "home")}
+
+
+def user_file(project: Path) -> Path:
+    return project.parent / "home/.config/agentcli/settings.json"
+
+
+def options_for(project: Path, **rest: Any) -> Options:
+    options: dict[str, Any] = {
+        "cwd": project,
+        "environ": environ(project),
+        "provider": provider_on(transport_for("hello")),
+        "model": "claude-sonnet-5-5",
+        "settings": '{"sandbox": {"mode": "off"}}',
+    }
+    return Options(**{**options, **rest})
+
+
+def engine_for(project: Path, **rest: Any) -> Engine:
+    return build_engine(options_for(project, **rest))
+
+
+def trust(project: Path) -> None:
+    store = TrustStore(Paths.from_environ(environ(project)).state_dir, project.parent / "home")
+    store.trust(store.state(project))
+
+
+def found(project: Path, **rest: Any) -> list[tuple[str, str]]:
+    env = Environment(options_for(project, **rest))
+    return [(config.name, config.origin) for config in find_servers(env).configs]
+
+
+def states(engine: Engine) -> dict[str, str]:
+    assert engine.mcp is not None
+    return {server.name: server.state for server in engine.mcp}
+
+
+def test_without_a_server_nothing_is_imported(project: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; import agentcli.tui.app; from agentcli.assemble import *;"
+        'settings = \'{"sandbox": {"mode": "off"}}\';'
+        f"options = Options(cwd=Path({str(project)!r}), key_needed=False, settings=settings);"
+        "engine = build_engine(options);"
+        "assert engine.mcp is None;"
+        "print([m for m in sys.modules if 'mcp' in m.split('.')])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ(project) | {"LANG": "C"}
+    )
     assert ran.stdout.strip() == "['agentcli.assemble.mcp']"
+
+
+def test_a_stronger_place_hides_servers_with_the_same_name(project: Path) -> None:
+    flag = json.dumps(servers("flag", "x"))
+    write(project / "more.json", servers("more", "x", "flag"))
+    write(project / ".agentcli/settings.local.json", servers("local", "x"))
+    write(project / ".mcp.json", servers("project", "x"))
+    write(project / ".agentcli/settings.json", servers("shared", "project", "x"))
+    write(user_file(project), servers("user", "shared", "x"))
+    trust(project)
+    caller = (ServerConfig("x", "stdio", "caller", command="mine"),)
+    origins = {
+        "x": "",
+        "more": "--mcp-config more.json",
+        "flag": "--mcp-config more.json",
+        "local": ".agentcli/settings.local.json",
+        "project": ".mcp.json",
+        "shared": ".agentcli/settings.json",
+        "user": "~/.config/agentcli/settings.json",
+    }
+    chosen = dict(found(project, mcp_servers=caller, mcp_config=(flag, "more.json")))
+    assert {name: origin.replace(f"{project}/", "") for name, origin in chosen.items()} == origins
+
+
+def test_strict_ignores_all_other_places(project: Path) -> None:
+    write(project / ".mcp.json", servers("project"))
+    write(user_file(project), servers("user"))
+    trust(project)
+    flag = json.dumps(servers("flag"))
+    assert [name for name, _ in found(project, mcp_config=(flag,), strict_mcp_config=True)] == ["flag"]
+    assert found(project, strict_mcp_config=True) == []
+
+
+def test_setting_sources_choose_the_places(project: Path) -> None:
+    write(project / ".mcp.json", servers("project"))
+    write(project / ".agentcli/settings.local.json", servers("local"))
+    write(user_file(project), servers("user"))
+    trust(project)
+    for source in ("user", "project", "local"):
+        assert [name for name, _ in found(project, setting_sources=(source,))] == [source]
+    assert found(project, setting_sources=()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("missing.json", "--mcp-config: there is no file"),
+        ("{", "--mcp-config, line 1, column 2, is not valid JSON"),
+        ("{}", '--mcp-config: expected {"mcpServers": {…}}.'),
+        ('{"mcpServers": {"x": {"command": 1}}}', "--mcp-config: MCP server 'x': 'command' must be a string."),
+    ],
+)
+def test_an_invalid_flag_is_refused(project: Path, text: str, said: str) -> None:
+    with pytest.raises(UsageError) as error:
+        found(project, mcp_config=(text,))
+    assert str(error.value).startswith(said)
+
+
+def test_an_unsupported_server_of_a_flag_is_reported_and_the_others_are_used(project: Path) -> None:
+    both = {"mcpServers": {"calc": {"type": "sdk", "name": "calc"}, "x": {"command": "y"}}}
+    listed = find_servers(Environment(options_for(project, mcp_config=(json.dumps(both),))))
+    assert [config.name for config in listed.configs] == ["x"]
+    assert "'calc': type 'sdk'" in listed.problems[0]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"mcpServers": 1}', '{"mcpServers": {"x": 1}}'])
+async def test_a_broken_file_of_the_project_is_a_notice(project: Path, text: str) -> None:
+    (project / ".mcp.json").write_text(text)
+    env = Environment(options_for(project, trust=True))
+    listed = find_servers(env)
+    assert not listed.configs
+    assert listed.problems[0].startswith(".mcp.json")
+
+
+def test_a_link_out_of_the_project_is_not_followed(project: Path) -> None:
+    write(project.parent / "elsewhere.json", servers("x"))
+    (project / ".mcp.json").symlink_to(project.parent / "elsewhere.json")
+    listed = find_servers(Environment(options_for(project, trust=True)))
+    assert not listed.configs
+    assert "not a regular file inside the project" in listed.problems[0]
+
+
+async def test_servers_of_a_project_wait_for_trust_and_start_after_it(project: Path) -> None:
+    write(project / ".mcp.json", small())
+    write(user_file(project), servers("user"))
+    async with engine_for(project) as engine:
+        assert states(engine) == {"small": "unapproved", "user": "waiting"}
+        assert engine.mcp is not None
+        before = engine.mcp.get("user")
+        engine.mcp.start()
+        await engine.mcp.settle(20)
+        assert states(engine)["small"] == "unapproved"
+        trust(project)
+        await engine.reread()
+        await engine.mcp.settle(20)
+        assert states(engine) == {"small": "connected", "user": "failed"}
+        assert engine.mcp.get("user") is before
+        connected = engine.mcp.get("small")
+        await engine.reread()
+        assert engine.mcp.get("small") is connected
+        assert states(engine)["small"] == "connected"
+
+
+async def test_a_changed_file_needs_trust_again(project: Path) -> None:
+    write(project / ".mcp.json", servers("a"))
+    trust(project)
+    async with engine_for(project) as engine:
+        assert states(engine) == {"a": "waiting"}
+        write(project / ".mcp.json", servers("a", "b"))
+        await engine.reread()
+        assert states(engine) == {"a": "unapproved", "b": "unapproved"}
+    async with engine_for(project) as engine:
+        assert states(engine) == {"a": "unapproved", "b": "unapproved"}
+    async with engine_for(project, trust=True) as engine:
+        assert states(engine) == {"a": "waiting", "b": "waiting"}
+
+
+async def test_a_removed_server_is_stopped(project: Path) -> None:
+    write(user_file(project), small())
+    async with engine_for(project) as engine:
+        assert engine.mcp is not None
+        engine.mcp.start()
+        await engine.mcp.settle(20)
+        server = engine.mcp.get("small")
+        assert server is not None
+        assert server.state == "connected", server.error
+        write(user_file(project), servers("other"))
+        await engine.reread()
+        assert server.state == "waiting"
+        assert list(states(engine)) == ["other"]
+
+
+async def test_what_the_user_switches_off_stays_off_in_this_project(project: Path, tmp_path: Path) -> None:
+    write(user_file(project), {"mcpServers": {"on": {"command": "no"}, "off": {"command": "no", "disabled": True}}})
+    async with engine_for(project) as engine:
+        assert states(engine) == {"on": "waiting", "off": "disabled"}
+        assert engine.mcp is not None
+        await engine.mcp.set_enabled("on", False)
+        await engine.mcp.set_enabled("off", True)
+        await engine.mcp.set_tool_enabled("off", "write", False)
+        await engine.mcp.set_tool_enabled("off", "read", False)
+        await engine.mcp.set_tool_enabled("off", "read", True)
+    async with engine_for(project) as engine:
+        assert states(engine) == {"on": "disabled", "off": "waiting"}
+        assert engine.mcp is not None
+        server = engine.mcp.get("off")
+        assert server is not None
+        assert server.disabled_tools == {"write"}
+    other = tmp_path / "other"
+    (other / ".git").mkdir(parents=True)
+    async with engine_for(other, environ=environ(project)) as engine:
+        assert states(engine) == {"on": "waiting", "off": "disabled"}
+
+
+async def test_switching_an_unapproved_server_on_does_not_start_it(project: Path) -> None:
+    write(project / ".mcp.json", small())
+    async with engine_for(project) as engine:
+        assert engine.mcp is not None
+        await engine.mcp.set_enabled("small", False)
+        await engine.mcp.set_enabled("small", True)
+        assert states(engine) == {"small": "unapproved"}
+
+
+async def test_time_limits_come_from_the_environment(project: Path) -> None:
+    write(user_file(project), servers("x"))
+    given = environ(project) | {"MCP_TIMEOUT": "1500", "MCP_TOOL_TIMEOUT": "soon"}
+    async with engine_for(project, environ=given) as engine:
+        assert engine.mcp is not None
+        assert engine.mcp.limits.start_seconds == 1.5
+        assert engine.mcp.limits.call_seconds == 600
+
+
+def test_variables_come_from_the_environment_and_the_users_settings(project: Path) -> None:
+    write(user_file(project), {"env": {"B": "2"}, "mcpServers": {"x": {"command": "${A}-${B}"}}})
+    env = Environment(options_for(project, environ=environ(project) | {"A": "1"}))
+    assert find_servers(env).configs[0].command == "1-2"

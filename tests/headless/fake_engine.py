@@ -78,6 +78,7 @@ class FakeEngine:
     model = "claude-x"
     permissions = SimpleNamespace(mode=PermissionMode.DEFAULT)
     definitions = None
+    mcp = None
 
     def __init__(self, *plays: list[Step]) -> None:
         self._plays = list(plays)

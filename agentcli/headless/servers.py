@@ -1,0 +1,51 @@
+"""Waits for MCP servers before the first prompt of a headless run, and reports those that it goes on without."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from agentcli.core.aio import cancel_and_wait
+from agentcli.headless.output import Notices
+
+if TYPE_CHECKING:
+    from agentcli.mcp.servers import McpServers
+
+_QUIET_SECONDS = 2.0
+"""Shorter waits are not mentioned."""
+_GRACE_SECONDS = 1.0
+"""For a server's own time limit to be reported as its failure."""
+
+
+async def wait_for_servers(servers: McpServers, stopped: asyncio.Event, notices: Notices | None) -> None:
+    """Start all servers and wait until each is connected or has failed, at most for their time limit.
+
+    `stopped`: ends the wait."""
+    servers.start()
+    loop = asyncio.get_running_loop()
+    settled = loop.create_task(servers.settle(servers.limits.start_seconds + _GRACE_SECONDS))
+    stop = loop.create_task(stopped.wait())
+    try:
+        await asyncio.wait({settled, stop}, timeout=_QUIET_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        if notices is not None and not settled.done() and not stop.done():
+            names = ", ".join(server.name for server in servers if not server.settled)
+            notices.say(f"Waiting up to {servers.limits.start_seconds:g} s for MCP servers: {names}. Ctrl+C stops.")
+        await asyncio.wait({settled, stop}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await cancel_and_wait([settled, stop])
+    if notices is not None and not stopped.is_set():
+        for server in servers:
+            if problem := _problem(server.state, server.error):
+                notices.say(f"MCP server {server.name} {problem}")
+
+
+def _problem(state: str, error: str) -> str:
+    match state:
+        case "failed":
+            return f"failed: {error or 'no reason given'}"
+        case "needs-auth":
+            return f"needs you to sign in: {error}" if error else "needs you to sign in."
+        case "connecting":
+            return "is still connecting; continuing without it."
+        case _:
+            return ""

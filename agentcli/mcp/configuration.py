@@ -1,0 +1,310 @@
+"""Parse `{"mcpServers": {"name": {…}}}` into server configurations. Reads no file and starts nothing.
+
+A server with an invalid entry is left out and reported; the others are used. Variables (`${NAME}`, `${NAME:-default}`)
+are filled in from the environment; `ServerConfig.entry` keeps the text that the user approved.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from agentcli.config.files import MOST_PROBLEMS, short
+from agentcli.core.frozen import frozen
+from agentcli.core.plural import counted
+from agentcli.mcp.server_config import OAuthConfig, ServerConfig, ServerSource, TransportKind
+
+SERVERS_KEY = "mcpServers"
+MOST_SERVERS = 200
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_RESERVED = ("agentcli", "ide", "sdk")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_CONTROL = re.compile(r"[\0-\x08\x0a-\x1f\x7f]")
+_KINDS: Mapping[str, TransportKind] = {
+    "stdio": "stdio",
+    "http": "http",
+    "streamable-http": "http",
+    "streamableHttp": "http",
+    "sse": "sse",
+}
+_STDIO_KEYS = ("command", "args", "env")
+_HTTP_KEYS = ("url", "headers", "headersHelper", "oauth")
+_COMMON_KEYS = ("type", "timeout", "alwaysLoad", "disabled")
+_OAUTH_KEYS = ("clientId", "clientSecret", "scopes", "callbackPort", "authServerMetadataUrl")
+
+
+@frozen
+class ServerProblem:
+    """A problem of a configuration, as one or two sentences for the user."""
+
+    text: str
+    server: str = ""
+    """Name of the server that is left out; "": none is."""
+    unsupported: bool = False
+    """Valid elsewhere, but not supported here."""
+
+
+@frozen
+class ParsedServers:
+    configs: tuple[ServerConfig, ...] = ()
+    problems: tuple[ServerProblem, ...] = ()
+
+
+class _Invalid(Exception):
+    """The entry is not usable; `str(error)` is the reason, without a full stop."""
+
+    def __init__(self, reason: str, *, unsupported: bool = False) -> None:
+        super().__init__(reason)
+        self.unsupported = unsupported
+
+
+def parse_servers(servers: object, source: ServerSource, origin: str, environ: Mapping[str, str]) -> ParsedServers:
+    """`servers`: the value of `mcpServers`. `origin`: the file or flag, for messages."""
+    if not isinstance(servers, Mapping):
+        return ParsedServers((), (ServerProblem(f"{origin}: 'mcpServers' must be an object."),))
+    configs: list[ServerConfig] = []
+    problems: list[ServerProblem] = []
+    for name, entry in list(servers.items())[:MOST_SERVERS]:
+        reading = _Entry(str(name), source, origin, environ)
+        config = reading.read(entry)
+        problems += reading.problems
+        if config is not None:
+            configs.append(config)
+    if (rest := len(servers) - MOST_SERVERS) > 0:
+        problems.append(ServerProblem(f"{origin}: {counted(rest, 'server')} beyond {MOST_SERVERS} are not used."))
+    return ParsedServers(tuple(configs), _fewer(problems, origin))
+
+
+def _fewer(problems: list[ServerProblem], origin: str) -> tuple[ServerProblem, ...]:
+    kept = problems[:MOST_PROBLEMS]
+    if rest := len(problems) - len(kept):
+        kept.append(ServerProblem(f"{origin}: {counted(rest, 'more problem')} with MCP servers."))
+    return tuple(kept)
+
+
+def name_problem(name: str) -> str:
+    """Why a server cannot have this name; "" if it can.
+
+    Tools are called `mcp__<server>__<tool>`, so `__` inside a name would let one server look like another."""
+    if not _NAME.fullmatch(name):
+        return "a name has 1 to 64 letters, digits, '-' and '_'"
+    if "__" in name or name.endswith("_"):
+        return "a name cannot contain '__' or end with '_'"
+    return "this name is reserved" if name.lower() in _RESERVED else ""
+
+
+def variables_in(value: object) -> tuple[str, ...]:
+    """Names of the environment variables that an entry, or a whole configuration, refers to."""
+    return tuple(dict.fromkeys(_named(value)))
+
+
+def _named(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield from (match.group(1) for match in _VARIABLE.finditer(value))
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _named(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _named(item)
+
+
+class _Entry:
+    """Reads one server's entry."""
+
+    def __init__(self, name: str, source: ServerSource, origin: str, environ: Mapping[str, str]) -> None:
+        self.problems: list[ServerProblem] = []
+        self._name = name
+        self._source = source
+        self._origin = origin
+        self._environ = environ
+        self._unset: list[str] = []
+
+    def read(self, entry: object) -> ServerConfig | None:
+        try:
+            if problem := name_problem(self._name):
+                raise _Invalid(problem)
+            if not isinstance(entry, Mapping):
+                raise _Invalid("the entry must be an object")
+            config = self._config(entry)
+        except _Invalid as invalid:
+            text = f"{self._origin}: MCP server {short(self._name)}: {invalid}. The server is not used."
+            self.problems = [ServerProblem(text, self._name, invalid.unsupported)]
+            return None
+        if self._unset:
+            names = ", ".join(f"${{{name}}}" for name in dict.fromkeys(self._unset))
+            self._say(f"not set and without default: {names}. The text is used as it is.")
+        return config
+
+    def _config(self, entry: Mapping[str, Any]) -> ServerConfig:
+        kind = self._kind(entry)
+        used = _STDIO_KEYS if kind == "stdio" else _HTTP_KEYS
+        for key in entry:
+            if key not in (*used, *_COMMON_KEYS):
+                elsewhere = key in (*_STDIO_KEYS, *_HTTP_KEYS)
+                self._say(f"{short(str(key))} is {'not for' if elsewhere else 'unknown for'} a {kind} server; ignored.")
+        stdio = kind == "stdio"
+        return ServerConfig(
+            name=self._name,
+            kind=kind,
+            source=self._source,
+            origin=self._origin,
+            command=self._command(entry) if stdio else "",
+            args=self._texts(entry, "args") if stdio else (),
+            env=self._env(entry) if stdio else {},
+            url="" if stdio else self._url(entry),
+            headers={} if stdio else self._headers(entry),
+            headers_helper="" if stdio else self._text(entry, "headersHelper", "", fill=False),
+            timeout=self._timeout(entry),
+            always_load=self._switch(entry, "alwaysLoad"),
+            oauth=OAuthConfig() if stdio else self._oauth(entry),
+            disabled=self._switch(entry, "disabled"),
+            entry=dict(entry),
+            variables=variables_in(
+                {key: entry[key] for key in (*_STDIO_KEYS, "url", "headers", "oauth") if key in entry}
+            ),
+        )
+
+    def _kind(self, entry: Mapping[str, Any]) -> TransportKind:
+        wanted = entry.get("type")
+        if wanted == "sdk":
+            raise _Invalid("type 'sdk', a server inside another program, is not supported", unsupported=True)
+        if wanted is None:
+            if "command" in entry:
+                return "stdio"
+            if "url" not in entry:
+                raise _Invalid("'command' or 'url' is missing")
+            self._say("'type' is missing; 'http' is assumed. Servers of the older kind need \"type\": \"sse\".")
+            return "http"
+        kind = _KINDS.get(wanted) if isinstance(wanted, str) else None
+        if kind is None:
+            raise _Invalid("'type' must be stdio, http or sse")
+        return kind
+
+    # ----------------------------------------------------------------------------------------------------- values
+
+    def _command(self, entry: Mapping[str, Any]) -> str:
+        command = self._text(entry, "command")
+        if not command.strip():
+            raise _Invalid("'command' is empty")
+        return command
+
+    def _url(self, entry: Mapping[str, Any]) -> str:
+        url = self._text(entry, "url")
+        if problem := url_problem(url):
+            raise _Invalid(f"'url' {problem}")
+        return url
+
+    def _env(self, entry: Mapping[str, Any]) -> dict[str, str]:
+        values = self._text_map(entry, "env")
+        for name in values:
+            if not name or "=" in name or "\0" in name:
+                raise _Invalid(f"'env' has an invalid variable name, {short(name)}")
+        return values
+
+    def _headers(self, entry: Mapping[str, Any]) -> dict[str, str]:
+        values = self._text_map(entry, "headers")
+        for name, value in values.items():
+            if not _HEADER_NAME.fullmatch(name):
+                raise _Invalid(f"'headers' has an invalid header name, {short(name)}")
+            if _CONTROL.search(value):
+                raise _Invalid(f"the header {short(name)} contains control characters")
+        return values
+
+    def _text(self, entry: Mapping[str, Any], key: str, default: str | None = None, *, fill: bool = True) -> str:
+        value = entry.get(key, default)
+        if value is None and key not in entry:
+            raise _Invalid(f"'{key}' is missing")
+        if not isinstance(value, str) or "\0" in value:
+            raise _Invalid(f"'{key}' must be a string")
+        return self._filled(value) if fill else value
+
+    def _texts(self, entry: Mapping[str, Any], key: str) -> tuple[str, ...]:
+        value = entry.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(item, str) and "\0" not in item for item in value):
+            raise _Invalid(f"'{key}' must be a list of strings")
+        return tuple(map(self._filled, value))
+
+    def _text_map(self, entry: Mapping[str, Any], key: str) -> dict[str, str]:
+        value = entry.get(key, {})
+        if not isinstance(value, dict):
+            raise _Invalid(f"'{key}' must be an object whose values are strings")
+        for name, item in value.items():
+            if not isinstance(item, str) or "\0" in item:
+                raise _Invalid(f"{short(name)} in '{key}' must be a string")
+        return {name: self._filled(item) for name, item in value.items()}
+
+    def _timeout(self, entry: Mapping[str, Any]) -> float | None:
+        value = entry.get("timeout")
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 86_400_000:
+            self._say("'timeout' must be a number of milliseconds, at most a day. It is ignored.")
+            return None
+        return value / 1000
+
+    def _switch(self, entry: Mapping[str, Any], key: Literal["alwaysLoad", "disabled"]) -> bool:
+        value = entry.get(key, False)
+        if not isinstance(value, bool):
+            raise _Invalid(f"'{key}' must be true or false")
+        return value
+
+    def _oauth(self, entry: Mapping[str, Any]) -> OAuthConfig:
+        given = entry.get("oauth", {})
+        if not isinstance(given, dict):
+            raise _Invalid("'oauth' must be an object")
+        for key in given:
+            if key not in _OAUTH_KEYS:
+                self._say(f"{short(key)} in 'oauth' is unknown; ignored.")
+        scopes = given.get("scopes", [])
+        if isinstance(scopes, str):
+            scopes = scopes.split()
+        if not isinstance(scopes, list) or not all(isinstance(scope, str) for scope in scopes):
+            raise _Invalid("'scopes' in 'oauth' must be a list of strings")
+        port = given.get("callbackPort", 0)
+        if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 65536:
+            raise _Invalid("'callbackPort' in 'oauth' must be a port number")
+        metadata = self._text(given, "authServerMetadataUrl", "")
+        if metadata and (problem := url_problem(metadata)):
+            raise _Invalid(f"'authServerMetadataUrl' in 'oauth' {problem}")
+        return OAuthConfig(
+            client_id=self._text(given, "clientId", ""),
+            client_secret=self._text(given, "clientSecret", ""),
+            scopes=tuple(scopes),
+            callback_port=port,
+            metadata_url=metadata,
+        )
+
+    def _filled(self, text: str) -> str:
+        """The text with its variables filled in; one that is unset and has no default stays as it is."""
+
+        def value(match: re.Match[str]) -> str:
+            name, default = match.groups()
+            found = self._environ.get(name, "")
+            if found or (name in self._environ and default is None):
+                return found
+            if default is None:
+                self._unset.append(name)
+                return match.group()
+            return str(default)
+
+        return _VARIABLE.sub(value, text)
+
+    # --------------------------------------------------------------------------------------------------- problems
+
+    def _say(self, text: str) -> None:
+        self.problems.append(ServerProblem(f"{self._origin}: MCP server {short(self._name)}: {text}"))
+
+
+def url_problem(url: str) -> str:
+    """Why an address cannot be used, as the rest of a sentence; "" if it can."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+        _port = parts.port
+    except ValueError:
+        usable = False
+    return "" if usable and not _CONTROL.search(url) and " " not in url else "must be an http:// or https:// address"

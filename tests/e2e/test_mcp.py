@@ -1,0 +1,48 @@
+"""MCP servers in the assembled program: configuration, approval, and waiting in headless runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.program import Program
+from tests.support.scripts import reply, say
+from tests.support.server import LoopbackServer
+
+pytestmark = pytest.mark.anyio
+SCRIPT = Path(__file__).parents[1] / "support" / "mcp_server.py"
+
+
+def small(*further: str) -> dict[str, object]:
+    return {"command": sys.executable, "args": ["-S", str(SCRIPT), *further]}
+
+
+async def test_a_headless_run_waits_for_its_servers_and_names_failed_ones(program: Program) -> None:
+    config = json.dumps({"mcpServers": {"small": small(), "gone": {"command": "no-such-program-here"}}})
+    async with LoopbackServer(reply(say("done"))) as server:
+        program.talk_to(server.url)
+        ended = await program.run("-p", "hello", "--mcp-config", config, "--output-format", "stream-json", "--verbose")
+    [init] = [frame for frame in ended.frames if frame.get("subtype") == "init"]
+    assert init["mcp_servers"] == [{"name": "small", "status": "connected"}, {"name": "gone", "status": "failed"}]
+    assert "MCP server gone failed: " in ended.err
+    assert ended.code == 0
+
+
+async def test_a_repositorys_server_does_not_start_before_trust(program: Program) -> None:
+    mark = program.work / "started"
+    touch = {"command": "/bin/sh", "args": ["-c", f"touch '{mark}'; exec {sys.executable} -S {SCRIPT}"]}
+    (program.work / ".git").mkdir()
+    (program.work / ".mcp.json").write_text(json.dumps({"mcpServers": {"touch": touch}}))
+    async with LoopbackServer(reply(say("one")), reply(say("two"))) as server:
+        program.talk_to(server.url)
+        ended = await program.run("-p", "hello")
+        assert (ended.code, ended.out) == (0, "one\n")
+        assert "MCP servers of this project wait for approval: touch." in ended.err
+        assert not mark.exists()
+        ended = await program.run("-p", "hello", "--trust")
+        assert (ended.code, ended.out) == (0, "two\n")
+        assert "approval" not in ended.err
+    assert mark.exists()
