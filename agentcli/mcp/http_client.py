@@ -77,7 +77,7 @@ class McpHttpClient(httpx2.AsyncClient):
         status = response.status_code
         self._link.http_error = f"HTTP {status} {response.reason_phrase}".strip()
         challenge = response.headers.get("www-authenticate", "")
-        # A call that needs more rights than the sign-in gave fails alone.
+        # For want of a scope only this request is refused.
         if status == 401 or (status == 403 and challenge and "insufficient_scope" not in challenge):
             self._link.challenge = challenge
             self._link.end(f"signing in is required ({self._link.http_error})", "unauthorized")

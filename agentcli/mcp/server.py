@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Literal, TypeVar
 
 from agentcli.core.abort import AbortSignal
@@ -64,11 +65,11 @@ class McpServer:
         """Names of tools that the user switched off."""
         self.challenge = ""
         """In the state `needs-auth`: the `WWW-Authenticate` header of the answer that refused us."""
-        self._around = around
+        self._authorization = authorization = authorization_for(config, around)
+        self._around = around if authorization is None else replace(around, auth=lambda _config: authorization.begin())
         self._duties = duties
         self._limits = limits.with_environment(around.environ)
         self._on_change = on_change
-        self._authorization = authorization_for(config, around)
         self._connection: McpConnection | None = None
         self._task: asyncio.Task[None] | None = None
         self._retry_now = asyncio.Event()
@@ -155,14 +156,9 @@ class McpServer:
     ) -> McpResult:
         """Raises `McpFailure`; `Aborted` when the signal aborts, after the server was told."""
         seconds = self.config.timeout or self._limits.call_seconds
-        try:
-            return await self._again_if_expired(
-                lambda connection: connection.call(tool, arguments, on_progress, seconds, signal), signal
-            )
-        except McpFailure as failure:
-            if self._authorization is not None and (problem := self._authorization.scope_problem()):
-                raise McpFailure(f"{self.name}: {problem}") from failure
-            raise
+        return await self._again_if_expired(
+            lambda connection: connection.call(tool, arguments, on_progress, seconds, signal), signal
+        )
 
     async def read(self, uri: str, signal: AbortSignal | None = None) -> tuple[McpContent, ...]:
         return await self._again_if_expired(lambda connection: connection.read(uri, signal), signal)
@@ -195,6 +191,10 @@ class McpServer:
             except TimeoutError:
                 raise McpFailure(f"{self.name}: its session has ended, and there is no new one yet.") from None
             return await work(self._connected())
+        except McpFailure as failure:
+            if self._authorization is not None and (problem := self._authorization.scope_problem()):
+                raise McpFailure(f"{self.name}: {problem}") from failure
+            raise
 
     async def _next_connection(self, old: McpConnection) -> None:
         """Return when there is another connection, or will be none."""
@@ -259,10 +259,9 @@ class McpServer:
         kind: LinkEnd = "refused"
         try:
             await in_thread(_import_library)
-            auth = self._authorization.begin() if self._authorization is not None else None
             reader = AnswerReader(link, self._limits)
             async with asyncio.timeout(self._limits.start_seconds) as starting:
-                transport = await transport_for(self.config, self._around, auth, reader, link, self._limits)
+                transport = await transport_for(self.config, self._around, reader, link, self._limits)
                 opened = McpConnection.open(
                     self.name,
                     transport,
@@ -292,16 +291,12 @@ class McpServer:
             reason, kind, self.challenge = link.reason, link.kind, link.challenge
         elif link.http_error:
             reason, kind = link.http_error, "lost" if link.http_error >= "HTTP 5" else "refused"
-        if refusal := self._refusal(was_connected=connected_at is not None):
+        if self._authorization is None:
+            # The configured credentials are refused, and there are no others.
+            kind = "refused" if kind == "unauthorized" else kind
+        elif refusal := self._authorization.refusal or (connected_at is None and self._authorization.scope_problem()):
             reason, kind = refusal, "unauthorized"
         return _End(reason, kind, None if connected_at is None else loop.time() - connected_at)
-
-    def _refusal(self, *, was_connected: bool) -> str:
-        """Why the user has to sign in; "": that is not the reason of the end."""
-        authorization = self._authorization
-        if authorization is None:
-            return ""
-        return authorization.refusal or ("" if was_connected else authorization.scope_problem())
 
     @property
     def _probes(self) -> bool:

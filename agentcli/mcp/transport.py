@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from mcp.client._transport import Transport
 
 
+def _no_auth(_config: ServerConfig) -> None:
+    return None
+
+
 @frozen
 class ServerSurroundings:
     """What servers get of the session."""
@@ -34,15 +38,12 @@ class ServerSurroundings:
     """For tokens and logs; None: nothing is kept."""
     opens_browser: bool = False
     """Whether a person is there who can sign in."""
+    auth: Callable[[ServerConfig], httpx2.Auth | None] = _no_auth
+    """How requests to an HTTP server are authorized; called for each connection."""
 
 
 async def transport_for(
-    config: ServerConfig,
-    around: ServerSurroundings,
-    auth: httpx2.Auth | None,
-    reader: AnswerReader,
-    link: ServerLink,
-    limits: ServerLimits,
+    config: ServerConfig, around: ServerSurroundings, reader: AnswerReader, link: ServerLink, limits: ServerLimits
 ) -> Transport:
     """Not entered yet. Raises `ValueError` or `OSError`."""
     inner: Any
@@ -59,17 +60,12 @@ async def transport_for(
         environ = server_environment(around.environ, config.env, dirs)
         inner = StdioTransport(command, around.cwd, environ, reader, link, limits)
     else:
-        inner = await _http_transport(config, around, auth, reader, link, limits)
+        inner = await _http_transport(config, around, reader, link, limits)
     return ReadTransport(inner, reader, link)
 
 
 async def _http_transport(
-    config: ServerConfig,
-    around: ServerSurroundings,
-    auth: httpx2.Auth | None,
-    reader: AnswerReader,
-    link: ServerLink,
-    limits: ServerLimits,
+    config: ServerConfig, around: ServerSurroundings, reader: AnswerReader, link: ServerLink, limits: ServerLimits
 ) -> Any:
     from agentcli.mcp.http_client import McpHttpClient
 
@@ -86,7 +82,7 @@ async def _http_transport(
         return McpHttpClient(
             config.url,
             headers,
-            auth,
+            around.auth(config),
             reader,
             link,
             limits,

@@ -83,7 +83,7 @@ class ServerAuthorization:
                 await self._store.keep(self._grant)
                 return self._grant.access_token
 
-    def refuse(self, response: httpx2.Response, used: str) -> McpFailure:
+    def refuse(self, response: httpx2.Response, used: str) -> None:
         """Remember that the server accepts no request without a sign-in."""
         self._challenge = AuthChallenge.of(response)
         name = plain_line(self._config.name, 80)
@@ -92,7 +92,6 @@ class ServerAuthorization:
         else:
             why = "The sign-in is no longer accepted." if used or self._grant is not None else "Not signed in."
             self.refusal = f"{why} Sign in with /mcp, or run: agentcli mcp login {name}"
-        return McpFailure(self.refusal)
 
     def note_missing_scope(self, challenge: AuthChallenge) -> None:
         """A request needs more rights than the sign-in gave."""
