@@ -27,7 +27,7 @@ from agentcli.tools.web.webfetch import WebFetch
 from tests.support.web import Answer, Website, redirect
 from tests.tools.running import context_in, run, run_fully, text_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("html_in_process")]
 LOOPBACK = ipaddress.ip_address("127.0.0.1")
 PUBLIC = ipaddress.ip_address("93.184.216.34")
 
