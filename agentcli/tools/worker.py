@@ -17,7 +17,7 @@ import json
 try:
     import resource
     resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
-    resource.setrlimit(resource.RLIMIT_CPU, ({seconds}, {seconds}))
+    resource.setrlimit(resource.RLIMIT_CPU, ({cpu_seconds}, {cpu_seconds}))
 except (ImportError, OSError, ValueError):
     pass
 names = {{"__name__": "worker"}}
@@ -26,12 +26,13 @@ sys.stdout.write(json.dumps(names["work"](sys.stdin.buffer.read(), *sys.argv[1:]
 """
 
 
-async def run_worker(module: Path, data: bytes, *arguments: str, seconds: int, signal: AbortSignal) -> dict[str, Any]:
+async def run_worker(module: Path, data: bytes, *arguments: str, seconds: float, signal: AbortSignal) -> dict[str, Any]:
     """What `work(data, *arguments)` of the module returns, or {"error": reason}. Raises `Aborted`.
 
     The module imports nothing of this package.
     """
-    code = _RUN.format(seconds=seconds, source=await in_thread(module.read_text, "utf-8"))
+    # More than the timeout, which has a message of its own: the limit is for a process that nobody waits for any more.
+    code = _RUN.format(cpu_seconds=int(seconds) + 1, source=await in_thread(module.read_text, "utf-8"))
     command = isolated_python(f"exec({code!r})", *arguments, libraries=library_folders())
     process = await start_program_async(command, cwd="/", environ={}, stdin=PIPE, stdout=PIPE)
     try:
@@ -40,7 +41,7 @@ async def run_worker(module: Path, data: bytes, *arguments: str, seconds: int, s
         result: dict[str, Any] = json.loads(written)
         return result
     except TimeoutError:
-        return {"error": f"it took longer than {seconds} seconds"}
+        return {"error": f"it took longer than {seconds:g} seconds"}
     except ValueError:
         return {"error": "it takes too much memory or time, or is damaged"}
     finally:

@@ -32,6 +32,7 @@ from agentcli.session.load import load_session
 from agentcli.session.store import SessionStore
 from agentcli.tools.base import Output, Progress, ToolContext
 from tests.support.cacheserver import CachingPlayer, PromptCache
+from tests.support.examples import points
 from tests.support.fakes import MODEL, Bench, FakeTool, LoopClock, bench, collect, only, result_of
 from tests.support.scripts import call, fails, pause, provider_on, reply, say, script
 from tests.support.server import LoopbackServer
@@ -403,7 +404,7 @@ def test_an_abort_at_any_point_stages_nothing_incomplete(how: str) -> None:
             return len(staged)
 
     steps = steps_of_a_whole_run() - 4
-    counts = {run_virtual(lambda point=point: main(point)) for point in range(0, steps, max(1, steps // 18))}  # type: ignore[misc]
+    counts = {run_virtual(lambda point=point: main(point)) for point in {steps // 2, *points(steps)}}  # type: ignore[misc]
     assert len(counts) > 1, "before the first, and between two"
 
 

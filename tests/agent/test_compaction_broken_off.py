@@ -14,6 +14,7 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.permission import Answer
 from tests.support.compacting import LONG, tool
+from tests.support.examples import points
 from tests.support.fakes import Bench, bench, only
 from tests.support.scripts import call, fails, reply, say
 from tests.support.virtual import VirtualLoop, run_virtual
@@ -90,7 +91,7 @@ def test_an_abort_at_any_point_leaves_the_compaction_complete_or_undone(review: 
             return changed
 
     total = steps_of_a_whole_run(review)
-    outcomes = [run_virtual(main(point)) for point in range(total)]
+    outcomes = [run_virtual(main(point)) for point in points(total)]
     assert outcomes == sorted(outcomes), "once it has happened it stays"
     assert set(outcomes) == {False, True}
 

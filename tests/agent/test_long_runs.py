@@ -72,23 +72,23 @@ def long_bench(model: Any, refused: list[str], **rest: Any) -> Bench:
     return bench(transport=transport, tools=[tool], profile=profile, view=ContextView(RULES), **rest)
 
 
-def test_three_hundred_turns_in_a_small_window_lose_no_instruction() -> None:
+def test_a_hundred_and_fifty_turns_in_a_small_window_lose_no_instruction() -> None:
     async def main() -> None:
         model, refused = CountingModel(), list[str]()
         b = long_bench(model, refused)
         compacted: list[ev.ContextCompacted] = []
         async with b.engine:
-            for number in range(6):
+            for number in range(3):
                 prompt = f"Refactor everything. {CONSTRAINT}" if number == 0 else f"Go on with chapter {number}."
                 events = await b.run(prompt)
                 assert result_of(events).terminal == "completed"
                 assert result_of(events).turns == TURNS
                 assert not only(events, ev.CompactionFailed)
                 compacted += only(events, ev.ContextCompacted)
-        assert len(b.requests) == 300 + model.handovers
+        assert len(b.requests) == 150 + model.handovers
         assert refused == []
         assert max(model.sizes) < WINDOW
-        assert 3 <= len(compacted) == model.handovers <= 20
+        assert 2 <= len(compacted) == model.handovers <= 10
         assert all(event.tokens_after < event.tokens_before / 2 for event in compacted)
         for request in b.requests:
             sent = json.dumps(request["messages"])

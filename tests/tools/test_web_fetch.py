@@ -27,7 +27,7 @@ from agentcli.tools.web.webfetch import WebFetch
 from tests.support.web import Answer, Website, redirect
 from tests.tools.running import context_in, run, run_fully, text_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("html_in_process")]
 LOOPBACK = ipaddress.ip_address("127.0.0.1")
 PUBLIC = ipaddress.ip_address("93.184.216.34")
 
@@ -221,8 +221,8 @@ async def test_an_endless_page_is_read_up_to_the_cap(tmp_path: Path) -> None:
 
 async def test_a_decompression_bomb_is_cut() -> None:
     squeeze = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS | 16)
-    bomb = b"".join(squeeze.compress(b"\x20" * 1_000_000) for _ in range(300)) + squeeze.flush()
-    assert len(bomb) < 500_000
+    bomb = b"".join(squeeze.compress(b"\x20" * 1_000_000) for _ in range(40)) + squeeze.flush()
+    assert len(bomb) < 70_000
     async with Website({"/": Answer(bomb, headers={"content-encoding": "gzip", "content-type": "text/plain"})}) as site:
         page = await Fetcher().get(address(f"{site.url}/"), {})
     assert isinstance(page, FetchedPage)

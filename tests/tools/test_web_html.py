@@ -90,7 +90,7 @@ UNCLOSED = "<div> <title> < <!-- <a/b=\"'> &amp <b>x<a/href=y> <table><tr><td>x 
 
 @pytest.mark.parametrize("piece", UNCLOSED.split())
 def test_tags_that_are_never_closed_take_little_time(piece: str) -> None:
-    source = piece * 20_000
+    source = piece * 8_000
     began = time.process_time()
     to_markdown(source, BASE)
     assert time.process_time() - began < 10
@@ -105,8 +105,8 @@ def test_end_tags_that_are_never_closed_take_little_time() -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("piece", ["<a ", "<p a='", "<p =", "<p / / /"])
 async def test_a_page_that_takes_too_long_is_given_up(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web_page, "SECONDS", 1)
-    assert await read_page(piece.encode() * 100_000, "text/html") == Unreadable("it took longer than 1 seconds")
+    monkeypatch.setattr(web_page, "SECONDS", 0.3)
+    assert await read_page(piece.encode() * 100_000, "text/html") == Unreadable("it took longer than 0.3 seconds")
 
 
 @pytest.mark.anyio

@@ -19,7 +19,7 @@ from tests.support.scripts import call, provider_on, reply, transport_for
 from tests.support.web import Answer as Says
 from tests.support.web import Website
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("html_in_process")]
 Person = Callable[[ev.PermissionRequested], Answer]
 
 

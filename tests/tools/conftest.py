@@ -1,0 +1,21 @@
+"""Fixtures for tests of tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.tools.web import html_worker, page
+
+
+@pytest.fixture
+def html_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Convert HTML pages without a worker process, which takes a quarter of a second to load its libraries
+    (`test_web_html.py` tests it)."""
+
+    async def work(_module: Path, data: bytes, *arguments: str, **_limits: Any) -> dict[str, Any]:
+        return html_worker.work(data, *arguments)
+
+    monkeypatch.setattr(page, "run_worker", work)
