@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from agentcli.cli import login as cli_login
-from agentcli.cli import mcp_serve as cli_mcp_serve
+from agentcli.cli import mcp as cli_mcp
 from agentcli.cli import permissions as cli_permissions
 from agentcli.cli import plugins as cli_plugins
 from agentcli.cli import quarantine as cli_quarantine
@@ -71,9 +71,7 @@ def build_app() -> typer.Typer:
     plugins.command("list", help=cli_plugins.LIST_HELP)(cli_plugins.list_plugins)
     plugins.command("new", help=cli_plugins.NEW_HELP)(cli_plugins.new_plugin)
     app.add_typer(plugins, name="plugins")
-    mcp = typer.Typer(help=COMMANDS["mcp"], rich_markup_mode=None, no_args_is_help=True)
-    mcp.command("serve", help=cli_mcp_serve.SERVE_HELP)(cli_mcp_serve.serve)
-    app.add_typer(mcp, name="mcp")
+    app.add_typer(cli_mcp.build(), name="mcp")
     return app
 
 
