@@ -5,6 +5,7 @@ The flags come from the same table as in the fast parser, so that help and parse
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import sys
@@ -75,7 +76,9 @@ def build_app() -> typer.Typer:
     return app
 
 
+@functools.cache
 def command_tree() -> TyperGroup:
+    """All commands with their flags. Building it from signatures takes 40 ms, and `agentcli help` needs it twice."""
     tree = get_command(build_app())
     assert isinstance(tree, TyperGroup)
     return tree

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.main import get_command
 
-from agentcli.cli.app import build_app
+from agentcli.cli.app import command_tree
 from agentcli.cli.crash import ReportingHandler
 from agentcli.cli.flags import BY_NAME, COMMANDS, FLAGS
 from agentcli.cli.listing import session_lines
@@ -40,7 +39,7 @@ def test_help_lists_every_flag_and_command(capfd: pytest.CaptureFixture[str], pl
 
 
 def test_typer_and_the_fast_parser_know_the_same_flags(place: Path) -> None:
-    root: Any = get_command(build_app())
+    root: Any = command_tree()
     declared = {name for param in root.params for name in param.opts} | {"-h", "--help"}
     assert declared == set(BY_NAME)
     assert set(root.commands) == set(COMMANDS)
@@ -51,7 +50,7 @@ def test_typer_and_the_fast_parser_agree_on_the_form_of_a_flag(flag: Any) -> Non
     """typer takes the value of every flag that is no switch; the fast parser may also do without one for two kinds."""
     value = flag.choices[0] if flag.choices else "7"
     argument = [] if flag.kind == "switch" else [value]
-    root: Any = get_command(build_app())
+    root: Any = command_tree()
     for name in flag.names:
         context = root.make_context("agentcli", [name, *argument], resilient_parsing=True)
         by_typer = context.params[f"{flag.key}_flag"]

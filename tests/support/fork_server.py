@@ -21,6 +21,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -88,9 +89,13 @@ class ForkedProcess:
         self._server.read_endings(0)
         return self.returncode
 
-    def wait(self) -> int:
+    def wait(self, timeout: float | None = None) -> int:
+        deadline = None if timeout is None else time.monotonic() + timeout
         while self.returncode is None:
-            self._server.read_endings(None)
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                raise TimeoutError(f"process {self.pid} still runs after {timeout} s")
+            self._server.read_endings(left)
         return self.returncode
 
     def send_signal(self, number: int) -> None:

@@ -8,8 +8,6 @@ import re
 import select
 import signal
 import struct
-import subprocess
-import sys
 import termios
 import time
 from collections.abc import Callable, Mapping
@@ -18,13 +16,13 @@ from types import TracebackType
 from typing import Self
 
 from tests.support.emulator import Emulator, QuickStream
+from tests.support.fork_server import forked
 
 REPOSITORY = Path(__file__).parents[2]
 PATIENCE_SECONDS = 15.0
 """Only ever waited for when a test fails."""
 
 _UNKNOWN_TO_THE_EMULATOR = re.compile(rb"\x1b\[[<>=?][0-9;]*u|\x1b\[\?[0-9]+\$p|\x1b\[[0-9;]*t|\x1b\[0 q")
-_CONTROLLING = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
 
 
 class PtyProgram:
@@ -53,14 +51,7 @@ class PtyProgram:
             "TERM": "xterm-256color",
             **(environ or {}),
         }
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", _CONTROLLING + source],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            env=variables,
-            start_new_session=True,
-        )
+        self.process = forked(["-c", source], REPOSITORY, variables, slave)
 
     def __enter__(self) -> Self:
         return self
@@ -112,7 +103,7 @@ class PtyProgram:
         self.until(lambda: self.process.poll() is not None)
         while self.read(0.02):
             pass
-        return self.process.returncode
+        return self.process.wait()
 
     @property
     def text(self) -> str:
