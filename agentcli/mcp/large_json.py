@@ -14,7 +14,7 @@ from typing import Any
 
 from agentcli.core.bounded_json import JsonLimitError, is_too_deep
 
-DEEPEST_MESSAGE = 80
+DEEPEST_MESSAGE = 300
 _PIECE = 1024 * 1024
 _LONG = 64 * 1024
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
