@@ -30,6 +30,7 @@ from agentcli.assemble.definitions import SessionSkills, definition_places, defi
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.hooks import hooks_for
 from agentcli.assemble.mcp import servers_for
+from agentcli.assemble.mcp_offer import offer_limits
 from agentcli.assemble.model import ModelBuilder
 from agentcli.assemble.options import Options
 from agentcli.assemble.plugins import plugins_for
@@ -89,6 +90,7 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
     tool_context = replace(rights.context, cwd=_shell_folder(session, env), reaches=permissions.reaches, shells=shells)
     builder.recall(tool_context)
     subagents = SubagentBuilder(env, sessions, definitions)
+    servers = servers_for(env)
     return subagents.session_engine(
         EngineSetup(
             provider=provider,
@@ -126,7 +128,8 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             reread=partial(_reread_project, env, definitions, builder.news),
             agents=subagents.setup(),
             plugins=plugins,
-            mcp=servers_for(env),
+            mcp=servers,
+            mcp_limits=offer_limits(env) if servers is not None else None,
             late_system=sessions.late_system(session, style),
             watched=builder.changed if options.interactive and env.settings.boolean("watchFiles") else None,
             pipeline=pipeline_for(env.settings, results_dir, extensions.collapser, plugins),

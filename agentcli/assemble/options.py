@@ -66,6 +66,8 @@ class Options:
 
     mcp_servers: tuple[ServerConfig, ...] = ()
     """MCP servers besides the configured ones."""
+    mcp_tools: tuple[str, ...] | None = None
+    """Only these tools of MCP servers: names, `mcp__server`, or with wildcards in the tool's part. None: all."""
 
     settings: str | None = None
     """A file, or a JSON object as text, laid over the settings files."""
