@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from agentcli.agent.loop_state import Limits
 from agentcli.agent.ports import ContextLimits
 from agentcli.agent.toolcalls.executor import Executor
 from agentcli.context.estimate import text_tokens
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import Json
+from agentcli.core.messages import Json, Message, UnknownBlock
 from agentcli.core.usage import Price, Usage
 from agentcli.providers.base import Effort, Request, Thinking
 from agentcli.providers.catalog import Catalog
@@ -119,6 +119,13 @@ class ConversationRequests:
             purpose=purpose,
             raw_events=profile.raw_events and purpose == "turn",
         )
+
+    def loaded_by(self, messages: Iterable[Message]) -> tuple[Json, ...]:
+        """The deferred tools that a request with these messages has."""
+        parts = (part for message in messages for result in message.tool_results for part in result.content)
+        found = (part.data.get("tool_name") for part in parts if isinstance(part, UnknownBlock))
+        known, direct = self._loaded.definitions, {tool["name"] for tool in self.tools}
+        return tuple(known[name] for name in dict.fromkeys(found) if name in known and name not in direct)
 
     def _with_loaded(self, names: tuple[str, ...], model: str) -> tuple[tuple[Json, ...], tuple[Json, ...]]:
         """The tools of a request whose messages refer to these, and those of them that are deferred."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from agentcli.agent.mcp.offer import McpOffer, OfferLimits, OfferSettings
 from agentcli.agent.profile import LoadedTools, Profile, schema_tokens
+from agentcli.commands.run import run_command
 from agentcli.context.estimate import text_tokens
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
@@ -19,7 +20,7 @@ from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules.rule import parse_rules
 from agentcli.providers.encode import to_bytes
 from agentcli.tools.registry import Registry
-from tests.support.fakes import Bench, FakeTool, bench, only, result_of
+from tests.support.fakes import Bench, FakeTool, bench, collect, only, result_of
 from tests.support.mcp_fakes import FakeServer, fake_servers, resources, tool_offer
 from tests.support.scripts import call, fails, reply
 from tests.support.virtual import run_virtual
@@ -383,3 +384,44 @@ def _prefix(body: Json) -> bytes:
 
 def _fixed_tools(body: Json) -> bytes:
     return to_bytes([tool for tool in body["tools"] if "defer_loading" not in tool])
+
+
+def test_context_shows_what_each_server_costs() -> None:
+    one, two = FakeServer("one", *many(20)), FakeServer("two", tool_offer("b"), always_load=True)
+    one.connect()
+    two.connect()
+
+    async def main() -> None:
+        b = with_servers(
+            reply(call("ToolSearch", query="select:get_thing_3")), "ok", servers=(one, two), mcp_limits=DEFERRING
+        )
+        async with b.engine:
+            await b.run()
+            text = result_of(await collect(run_command(b.engine, "context", ""))).text
+            first, second = b.engine.server_costs()
+            items = {item.label: item.category for item in b.engine.context.items()}
+            shown = b.engine.context.item_text("tool:mcp__one__get_thing_3")
+        assert (first.direct, first.loaded, first.deferred) == (0, 1, 20)
+        assert (second.direct, second.loaded, second.deferred) == (1, 0, 0)
+        assert first.announced_tokens > 0
+        assert second.announced_tokens == 0
+        assert f"MCP server one: {first.tokens:,} tokens, 1 tool loaded, 20 tools deferred." in text
+        assert f"MCP server two: {second.tokens:,} tokens, 1 tool in every request." in text
+        assert items["mcp__one__get_thing_3"] == "tools"
+        assert items["Tools and instructions of MCP servers"] == "mcp"
+        assert '"name": "mcp__one__get_thing_3"' in shown
+
+    run_virtual(main)
+
+
+def test_the_session_names_the_tools_of_servers_at_its_start() -> None:
+    server = FakeServer("one", tool_offer("a"))
+    server.connect()
+
+    async def main() -> None:
+        b = with_servers("ok", servers=(server,))
+        async with b.engine:
+            (started,) = only(await b.run(), ev.SessionStarted)
+        assert started.tools == ["Look", "ToolSearch", "mcp__one__a"]
+
+    run_virtual(main)
