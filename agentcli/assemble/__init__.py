@@ -129,7 +129,7 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             agents=subagents.setup(),
             plugins=plugins,
             mcp=servers,
-            mcp_limits=offer_limits(env) if servers is not None else None,
+            mcp_limits=offer_limits(env, session.server_tools) if servers is not None else None,
             late_system=sessions.late_system(session, style),
             watched=builder.changed if options.interactive and env.settings.boolean("watchFiles") else None,
             pipeline=pipeline_for(env.settings, results_dir, extensions.collapser, plugins),

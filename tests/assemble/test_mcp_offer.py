@@ -142,3 +142,30 @@ async def test_loaded_tools_stay_loaded_when_the_session_is_resumed(project: Pat
         assert again.requests[0]["tools"] == before["tools"]
         assert "is not connected" in only(events, ev.ToolFinished)[0].result.text
         assert mcp_tools(again.requests[0]) == ["mcp__small__echo"]
+
+
+async def test_direct_tools_stay_direct_when_the_session_is_resumed(project: Path) -> None:
+    async with session(project, "ok") as run:
+        await connect(run)
+        await run.run("one")
+        session_id, before = run.engine.session_id, run.requests[-1]
+        assert len(mcp_tools(before)) == 10
+    replies = ["ok", reply(call("mcp__small__echo", text="hi")), "done"]
+    async with session(project, *replies, resume=session_id) as again:
+        first = await again.run("two")
+        await connect(again)
+        events = await again.run("three")
+        assert all(body["tools"] == before["tools"] for body in again.requests)
+        assert only([*first, *events], ev.PrefixBroken) == []
+        assert only(events, ev.ToolFinished)[0].result.text == "hi"
+
+
+async def test_a_resumed_session_that_had_no_direct_tools_gets_none(project: Path) -> None:
+    async with session(project, "ok") as run:
+        await run.run("one")
+        session_id, before = run.engine.session_id, run.requests[-1]
+    async with session(project, "ok", resume=session_id) as again:
+        await connect(again)
+        await again.run("two")
+        assert again.requests[0]["tools"] == before["tools"]
+        assert "- small (10 tools): add, ask, echo" in json.dumps(again.requests[0]["messages"])
