@@ -160,9 +160,10 @@ KEYS: tuple[Key, ...] = (
     Key(
         "mcp.toolSearch",
         "text",
-        "How the model finds deferred tools of MCP servers: with ToolSearch (`own`), or never deferred (`off`).",
+        "How the model finds deferred tools of MCP servers: ToolSearch, or the API's search. `off`: never deferred.",
         default="own",
-        choices=("own", "off"),
+        choices=("own", "api", "off"),
+        repository="no",
     ),
     Key(
         "mcp.directTokens",
@@ -170,6 +171,7 @@ KEYS: tuple[Key, ...] = (
         "Tokens up to which the tools of all MCP servers are part of each request. Larger ones are deferred.",
         default=10_000,
         minimum=0,
+        repository="no",
     ),
     Key(
         "mcp.maxOutputTokens",
@@ -177,6 +179,7 @@ KEYS: tuple[Key, ...] = (
         "Tokens of a result of an MCP tool. A larger one is saved to a file.",
         default=25_000,
         minimum=100,
+        repository="stricter",
         environment=("AGENTCLI_MAX_MCP_OUTPUT_TOKENS", "MAX_MCP_OUTPUT_TOKENS"),
     ),
     Key(

@@ -78,7 +78,9 @@ class McpOffer:
         self._seen: object = None
         self._made: tuple[object, Registry, Registry] | None = None
         self._search: Tool = ToolSearch(self, definition_of)
-        self.can_search = self.settings.search == "own" and not refuses(TOOL_SEARCH)
+        self.can_search = self.settings.search != "off" and not refuses(TOOL_SEARCH)
+        if self.settings.search == "api" and self.can_search:
+            loaded.found_by_api = lambda: {name: definition_of(tool) for name, tool in self._deferred().items()}
         if limits.direct is not None:
             self._direct = {tool.name: tool for tool in limits.direct}
             self._known |= self._direct
@@ -113,7 +115,7 @@ class McpOffer:
         first = self._direct is None
         if first:
             self._direct = dict(self._chosen())
-        elif not self.can_search and self.settings.search != "api" and self._direct is not None:
+        elif not self.can_search and self._direct is not None:
             self._direct |= {name: tool for name, tool in self._available.items() if name not in self._direct}
         self._made = None
         return first
@@ -141,8 +143,12 @@ class McpOffer:
     def available(self) -> Mapping[str, Tool]:
         self._look()
         direct = self._direct or {}
-        changed = {name for name, tool in self._available.items() if self._has_changed(name, tool)}
+        changed = {name for name in direct if name in self._available and self._has_changed(name)}
         return {name: tool for name, tool in self._available.items() if name not in direct or name in changed}
+
+    def _deferred(self) -> Mapping[str, Tool]:
+        self._look()
+        return {name: tool for name, tool in self._available.items() if name not in (self._direct or {})}
 
     def direct(self) -> Mapping[str, Tool]:
         return self._direct or {}
@@ -170,9 +176,8 @@ class McpOffer:
         direct = (self._direct or {}).get(name)
         return self._loaded.definitions.get(name) if direct is None else definition_of(direct)
 
-    def _has_changed(self, name: str, tool: Tool) -> bool:
-        known = self.loaded_definition(name)
-        return known is not None and definition_of(tool) != known
+    def _has_changed(self, name: str) -> bool:
+        return definition_of(self._available[name]) != self.loaded_definition(name)
 
     # --------------------------------------------------------------------------------------------------- what is there
 
@@ -212,7 +217,7 @@ class McpOffer:
 
     def _chosen(self) -> Iterator[tuple[str, Tool]]:
         """The tools that are direct from the first request on."""
-        defers = self.can_search or self.settings.search == "api"
+        defers = self.can_search
         tokens = sum(schema_tokens(definition_of(tool)) for tool in self._available.values())
         for name, tool in self._available.items():
             always = isinstance(tool, McpTool) and tool.server.config.always_load
