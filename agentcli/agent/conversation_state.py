@@ -208,6 +208,8 @@ class ConversationState:
         unless the settings turn that off."""
         assert self.offer is not None
         first = self.offer.settle()
+        if first and self.offer.direct() and self.conversation.link is None:
+            self.conversation.store.note_server_tools(self.offer.direct_records())
         schemas = self.registry.schemas()
         if schemas == self.requests.tools:
             return

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 from agentcli.agent.loop_state import Limits
 from agentcli.agent.ports import ContextLimits
 from agentcli.agent.toolcalls.executor import Executor
 from agentcli.context.estimate import text_tokens
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import Json
+from agentcli.core.messages import Json, Message, block_to_wire
 from agentcli.core.usage import Price, Usage
 from agentcli.providers.base import Effort, Request, Thinking
 from agentcli.providers.catalog import Catalog
-from agentcli.providers.deferred_tools import ReferenceReader
+from agentcli.providers.deferred_tools import ReferenceReader, with_api_search
 
 
 @frozen
@@ -66,6 +66,16 @@ class LoadedTools:
         self.definitions: dict[str, Json] = {}
         """By name; never changed once it is there, because references show it in the middle of the messages."""
         self.are_deferred = are_deferred
+        self.found_by_api: Callable[[], Mapping[str, Json]] | None = None
+        """All deferred tools by name, if the API searches them itself; None: only loaded ones are sent."""
+
+    def named(self, names: Iterable[str]) -> dict[str, Json]:
+        """The definitions of these tools, from now on always the same; without tools that are not known."""
+        found = self.found_by_api() if self.found_by_api is not None else {}
+        for name in names:
+            if name in found:
+                self.definitions.setdefault(name, found[name])
+        return {name: self.definitions[name] for name in names if name in self.definitions}
 
 
 class ConversationRequests:
@@ -85,7 +95,7 @@ class ConversationRequests:
         self._references = ReferenceReader()
         self._loaded = loaded or LoadedTools()
         self._extended: tuple[Json, ...] = tools
-        """The tools of the last request to a model without tool references."""
+        """The tools of the last request that had others than `tools`."""
         self._sizes: tuple[tuple[str, ...], float] | None = None
         """The system prompt that was measured, and what it and the tools come to."""
 
@@ -99,7 +109,7 @@ class ConversationRequests:
     ) -> Request:
         profile = self._profile()
         names = self._references.names(messages)
-        tools, deferred = (self.tools, ()) if not names else self._with_loaded(names, profile.model)
+        tools, deferred = self._with_loaded(names, profile.model)
         total = profile.task_budget
         # The API counts what the messages show. `remaining` carries over only what a compaction took out of them.
         remaining = None if total is None or budget_spent is None else max(total - budget_spent, 0)
@@ -120,15 +130,32 @@ class ConversationRequests:
             raw_events=profile.raw_events and purpose == "turn",
         )
 
-    def _with_loaded(self, names: tuple[str, ...], model: str) -> tuple[tuple[Json, ...], tuple[Json, ...]]:
-        """The tools of a request whose messages refer to these, and those of them that are deferred."""
+    def loaded_by(self, messages: Iterable[Message]) -> tuple[Json, ...]:
+        """The deferred tools that a request with these messages has."""
+        wire = [{"role": m.role, "content": [block_to_wire(block) for block in m.content]} for m in messages]
         direct = {tool["name"] for tool in self.tools}
-        loaded = tuple(self._loaded.definitions[n] for n in names if n in self._loaded.definitions and n not in direct)
-        if self._loaded.are_deferred(model):
-            return self.tools, loaded
-        if self._extended != (*self.tools, *loaded):
-            self._extended = (*self.tools, *loaded)
-        return self._extended, ()
+        loaded = self._loaded.named(ReferenceReader().names(wire))
+        return tuple(tool for name, tool in loaded.items() if name not in direct)
+
+    def _with_loaded(self, names: tuple[str, ...], model: str) -> tuple[tuple[Json, ...], tuple[Json, ...]]:
+        """The tools of a request whose messages refer to these, and those that are deferred in it."""
+        loaded = self._loaded
+        if not names and loaded.found_by_api is None:
+            return self.tools, ()
+        direct = {tool["name"] for tool in self.tools}
+        referenced = {name: tool for name, tool in loaded.named(names).items() if name not in direct}
+        if loaded.found_by_api is not None and loaded.are_deferred(model):
+            every = {**loaded.found_by_api(), **referenced}
+            return self._extend(with_api_search(self.tools)), tuple(every.values())
+        if loaded.are_deferred(model):
+            return self.tools, tuple(referenced.values())
+        return self._extend((*self.tools, *referenced.values())), ()
+
+    def _extend(self, tools: tuple[Json, ...]) -> tuple[Json, ...]:
+        """The same object as long as the tools are equal."""
+        if self._extended != tools:
+            self._extended = tools
+        return self._extended
 
     def small(self, system: str, prompt: str) -> Request:
         return Request(

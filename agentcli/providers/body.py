@@ -16,7 +16,7 @@ from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.messages import Json
 from agentcli.providers.base import Request, Thinking
 from agentcli.providers.catalog import ModelInfo, nearest_effort
-from agentcli.providers.deferred_tools import defer, resolve_references, uses_references
+from agentcli.providers.deferred_tools import API_SEARCH, defer, resolve_references, uses_references, without_api_search
 
 TASK_BUDGET_BETA = "task-budgets-2026-03-13"
 MIN_THINKING_BUDGET = 1024
@@ -57,9 +57,13 @@ def build_body(request: Request, info: ModelInfo, dropped: Collection[Feature] =
         # The breakpoints of a system prompt also cover the tools, which come before it in the cache.
         tools[-1] = {**tools[-1], "cache_control": _BREAKPOINT}
         used += 1
-    if request.referenced_tools:
+    if request.referenced_tools or request.deferred_tools or API_SEARCH in tools:
         deferring = bool(tools) and info.tool_references and Feature.DEFERRED_TOOLS not in dropped
-        tools += defer(request.deferred_tools) if deferring else request.deferred_tools
+        tools = (
+            [*tools, *defer(request.deferred_tools)]
+            if deferring
+            else [*without_api_search(tools), *request.deferred_tools]
+        )
         resolve_references(messages, tools)
     if tools:
         body["tools"] = tools

@@ -14,6 +14,9 @@ from typing import Any
 from agentcli.core.messages import Json
 
 REFERENCE = "tool_reference"
+OWN_SEARCH = "ToolSearch"
+API_SEARCH: Json = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
+_API_RESULT = "tool_search_tool_result"
 
 
 def reference(name: str) -> Json:
@@ -22,6 +25,15 @@ def reference(name: str) -> Json:
 
 def defer(tools: Iterable[Json]) -> list[Json]:
     return [{**tool, "defer_loading": True} for tool in tools]
+
+
+def with_api_search(tools: Iterable[Json]) -> tuple[Json, ...]:
+    """The tools with the API's own search in the place of ToolSearch."""
+    return (*(tool for tool in tools if tool.get("name") != OWN_SEARCH), API_SEARCH)
+
+
+def without_api_search(tools: Iterable[Json]) -> list[Json]:
+    return [tool for tool in tools if tool.get("name") != API_SEARCH["name"]]
 
 
 class ReferenceReader:
@@ -33,27 +45,36 @@ class ReferenceReader:
         """For each message."""
 
     def names(self, messages: Sequence[Json]) -> tuple[str, ...]:
-        """In the order of their first reference."""
+        """In the order of their first reference; also that of the API's own search, where it was used."""
         same = sum(takewhile(bool, map(is_, self._messages, messages)))
-        self._names[same:] = [tuple(_references(message)) for message in messages[same:]]
+        self._names[same:] = [
+            (*_references(message), *([API_SEARCH["name"]] if _has_api_search(message) else ()))
+            for message in messages[same:]
+        ]
         self._messages = messages
         return tuple(dict.fromkeys(name for found in self._names for name in found))
 
 
-def resolve_references(messages: list[Json], tools: Iterable[Json]) -> None:
+def resolve_references(messages: list[Json], tools: Sequence[Json]) -> None:
     """Replace references by text, in copies of their messages, unless the tool is there and deferred: the API refuses
-    them."""
+    them. The API's own searches stay only where it searches again."""
     known = {str(tool.get("name")): tool for tool in tools}
+    by_api = API_SEARCH["name"] in known
     for place, message in enumerate(messages):
         names = list(_references(message))
-        if not all("defer_loading" in known.get(name, {}) for name in names):
-            messages[place] = {**message, "content": [_resolved(block, known) for block in message["content"]]}
+        kept = all("defer_loading" in known.get(name, {}) for name in names)
+        if not kept or (not by_api and _has_api_search(message)):
+            blocks = [_resolved(block, known, by_api=by_api) for block in message["content"]]
+            left = [block for block in blocks if block is not None]
+            messages[place] = {**message, "content": left or [{"type": "text", "text": "[Searched for tools]"}]}
 
 
 def uses_references(body: Json) -> bool:
-    return any("defer_loading" in tool for tool in body.get("tools", ())) or any(
-        True for message in body["messages"] for _name in _references(message)
-    )
+    """Whether a body has anything that an endpoint without deferred tools refuses."""
+    tools, messages = body.get("tools", ()), body["messages"]
+    if any("defer_loading" in tool or tool.get("name") == API_SEARCH["name"] for tool in tools):
+        return True
+    return any(True for message in messages for _name in _references(message))
 
 
 def _references(message: Json) -> Iterator[str]:
@@ -64,17 +85,41 @@ def _references(message: Json) -> Iterator[str]:
 
 def _result_parts(message: Json) -> Iterator[Json]:
     content = message.get("content")
-    if message.get("role") != "user" or not isinstance(content, list):
-        return
-    for block in content:
-        if block.get("type") == "tool_result" and isinstance(block.get("content"), list):
-            yield from block["content"]
+    for block in content if isinstance(content, list) else ():
+        kind, found = block.get("type"), block.get("content")
+        if kind == "tool_result" and isinstance(found, list):
+            yield from found
+        elif kind == _API_RESULT and isinstance(found, dict) and isinstance(found.get("tool_references"), list):
+            yield from found["tool_references"]
 
 
-def _resolved(block: Json, known: Mapping[str, Json]) -> Json:
-    if block.get("type") != "tool_result" or not isinstance(block.get("content"), list):
+def _has_api_search(message: Json) -> bool:
+    content = message.get("content")
+    return isinstance(content, list) and any(_is_api_search(block) for block in content)
+
+
+def _is_api_search(block: Json) -> bool:
+    """Whether it is a call of the API's own search, or the result of one."""
+    kind = block.get("type")
+    return kind == _API_RESULT or (kind == "server_tool_use" and block.get("name") == API_SEARCH["name"])
+
+
+def _resolved(block: Json, known: Mapping[str, Json], *, by_api: bool) -> Json | None:
+    """A block as it can be sent; None: not at all."""
+    content = block.get("content")
+    if block.get("type") == "tool_result" and isinstance(content, list):
+        return {**block, "content": [_as_text(part, known) for part in content]}
+    if not _is_api_search(block):
         return block
-    return {**block, "content": [_as_text(part, known) for part in block["content"]]}
+    if not by_api:
+        if block["type"] != _API_RESULT:
+            return None
+        names = [str(part.get("tool_name")) for part in _result_parts({"content": [block]})]
+        return {"type": "text", "text": f"[Found tools: {', '.join(names) or 'none'}]"}
+    if isinstance(content, dict) and "tool_references" in content:
+        kept = [p for p in content["tool_references"] if "defer_loading" in known.get(str(p.get("tool_name")), {})]
+        return {**block, "content": {**content, "tool_references": kept}}
+    return block
 
 
 def _as_text(part: Json, known: Mapping[str, Json]) -> Json:

@@ -12,16 +12,18 @@ from hypothesis import strategies as st
 
 from agentcli.agent.mcp.offer import McpOffer, OfferLimits, OfferSettings
 from agentcli.agent.profile import LoadedTools, Profile, schema_tokens
+from agentcli.commands.run import run_command
 from agentcli.context.estimate import text_tokens
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules.rule import parse_rules
+from agentcli.providers.deferred_tools import reference
 from agentcli.providers.encode import to_bytes
 from agentcli.tools.registry import Registry
-from tests.support.fakes import Bench, FakeTool, bench, only, result_of
+from tests.support.fakes import Bench, FakeTool, bench, collect, only, result_of
 from tests.support.mcp_fakes import FakeServer, fake_servers, resources, tool_offer
-from tests.support.scripts import call, fails, reply
+from tests.support.scripts import call, event, fails, reply
 from tests.support.virtual import run_virtual
 
 DEFERRING = OfferLimits(OfferSettings(direct_tokens=0))
@@ -383,3 +385,136 @@ def _prefix(body: Json) -> bytes:
 
 def _fixed_tools(body: Json) -> bytes:
     return to_bytes([tool for tool in body["tools"] if "defer_loading" not in tool])
+
+
+def test_context_shows_what_each_server_costs() -> None:
+    one, two = FakeServer("one", *many(20)), FakeServer("two", tool_offer("b"), always_load=True)
+    one.connect()
+    two.connect()
+
+    async def main() -> None:
+        b = with_servers(
+            reply(call("ToolSearch", query="select:get_thing_3")), "ok", servers=(one, two), mcp_limits=DEFERRING
+        )
+        async with b.engine:
+            await b.run()
+            text = result_of(await collect(run_command(b.engine, "context", ""))).text
+            first, second = b.engine.server_costs()
+            items = {item.label: item.category for item in b.engine.context.items()}
+            shown = b.engine.context.item_text("tool:mcp__one__get_thing_3")
+        assert (first.direct, first.loaded, first.deferred) == (0, 1, 20)
+        assert (second.direct, second.loaded, second.deferred) == (1, 0, 0)
+        assert first.announced_tokens > 0
+        assert second.announced_tokens == 0
+        assert f"MCP server one: {first.tokens:,} tokens, 1 tool loaded, 20 tools deferred." in text
+        assert f"MCP server two: {second.tokens:,} tokens, 1 tool in every request." in text
+        assert items["mcp__one__get_thing_3"] == "tools"
+        assert items["Tools and instructions of MCP servers"] == "mcp"
+        assert '"name": "mcp__one__get_thing_3"' in shown
+
+    run_virtual(main)
+
+
+def test_the_session_names_the_tools_of_servers_at_its_start() -> None:
+    server = FakeServer("one", tool_offer("a"))
+    server.connect()
+
+    async def main() -> None:
+        b = with_servers("ok", servers=(server,))
+        async with b.engine:
+            (started,) = only(await b.run(), ev.SessionStarted)
+        assert started.tools == ["Look", "ToolSearch", "mcp__one__a"]
+
+    run_virtual(main)
+
+
+BY_API = OfferLimits(OfferSettings(search="api", direct_tokens=0))
+FOUND = {"type": "tool_search_tool_search_result", "tool_references": [reference("mcp__one__a")]}
+
+
+def api_search(*after: Json | str) -> Json:
+    """A reply in which the API searches and finds `mcp__one__a`."""
+    used = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "tool_search_tool_bm25", "input": {"query": "a"}}
+    result = {"type": "tool_search_tool_result", "tool_use_id": "srvtoolu_1", "content": FOUND}
+    events = []
+    for index, block in enumerate((used, result)):
+        events.append(event({"type": "content_block_start", "index": index, "content_block": block}))
+        events.append(event({"type": "content_block_stop", "index": index}))
+    return reply(*events, *after)
+
+
+def test_the_api_can_search_itself() -> None:
+    server = FakeServer("one", tool_offer("a"), tool_offer("b"))
+    server.connect()
+
+    async def main() -> None:
+        b = with_servers(api_search(call("mcp__one__a")), "ok", "ok", servers=(server,), mcp_limits=BY_API)
+        async with b.engine:
+            events = await b.run("one")
+            server.leave()
+            events += await b.run("two")
+        first, second, third = b.requests
+        assert tool_names(first) == ["Look", "tool_search_tool_bm25", "mcp__one__a", "mcp__one__b"]
+        assert first["tools"][1] == {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
+        assert ["defer_loading" in tool for tool in first["tools"]] == [False, False, True, True]
+        assert server.calls == [("a", {})]
+        kinds = [block["type"] for block in second["messages"][1]["content"]]
+        assert kinds == ["server_tool_use", "tool_search_tool_result", "tool_use"]
+        assert third["messages"][1] == second["messages"][1]
+        assert tool_names(third) == ["Look", "tool_search_tool_bm25", "mcp__one__a"]
+        assert only(events, ev.PrefixBroken) == []
+
+    run_virtual(main)
+
+
+def test_searches_of_the_api_are_text_for_a_model_without_them() -> None:
+    server = FakeServer("one", tool_offer("a"))
+    server.connect()
+
+    async def main() -> None:
+        b = with_servers(api_search(call("mcp__one__a")), "ok", "ok", servers=(server,), mcp_limits=BY_API)
+        async with b.engine:
+            await b.run("one")
+            b.engine.set_model("local")
+            await b.run("two")
+        assert tool_names(b.requests[-1]) == ["Look", "ToolSearch", "mcp__one__a"]
+        content = b.requests[-1]["messages"][1]["content"]
+        assert [block["type"] for block in content] == ["text", "tool_use"]
+        assert content[0]["text"] == "[Found tools: mcp__one__a]"
+
+    run_virtual(main)
+
+
+def test_an_endpoint_without_the_search_of_the_api_gets_ordinary_tools() -> None:
+    server = FakeServer("one", tool_offer("a"))
+    server.connect()
+    no = fails(400, "tools.1: tool_search_tool_bm25_20251119 is not supported", "invalid_request_error")
+
+    async def main() -> None:
+        b = with_servers(no, "ok", servers=(server,), mcp_limits=BY_API)
+        async with b.engine:
+            assert result_of(await b.run()).text == "ok"
+        assert tool_names(b.requests[-1]) == ["Look", "mcp__one__a"]
+
+    run_virtual(main)
+
+
+def test_after_a_compaction_tools_are_announced_again_and_no_longer_loaded() -> None:
+    server = FakeServer("one", tool_offer("a"))
+    server.connect()
+
+    async def main() -> None:
+        b = with_servers(
+            reply(call("ToolSearch", query="a")), "ok", "A summary.", "ok", servers=(server,), mcp_limits=DEFERRING
+        )
+        async with b.engine:
+            await b.run("one")
+            await collect(b.engine.compact())
+            await b.run("two")
+        assert b.refused == []
+        assert "tool_reference" in texts(b.requests[2])
+        assert "tool_reference" not in texts(b.requests[3])
+        assert tool_names(b.requests[3]) == ["Look", "ToolSearch"]
+        assert "- one (1 tool): a" in texts(b.requests[3])
+
+    run_virtual(main)

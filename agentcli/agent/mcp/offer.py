@@ -7,7 +7,7 @@ are announced by name (`updates.py`) and loaded by ToolSearch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from agentcli.agent.mcp.resource_tools import ListMcpResources, ReadMcpResource
@@ -17,7 +17,7 @@ from agentcli.agent.mcp.tool_search import NAME as TOOL_SEARCH
 from agentcli.agent.mcp.tools import McpTool, schema_problem
 from agentcli.agent.profile import LoadedTools, schema_tokens
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import RESULT_DATA, Json, Message
+from agentcli.core.messages import RESULT_DATA, Json, Message, Origin
 from agentcli.mcp.offers import ToolOffer
 from agentcli.mcp.tool_names import server_parts, tool_names
 from agentcli.tools.base import Tool
@@ -49,6 +49,8 @@ class OfferLimits:
     """Whether it may have a tool of this name."""
     direct: tuple[Tool, ...] | None = None
     """The direct tools of the conversation that it continues; None: it has its own."""
+    recorded: tuple[Json, ...] = ()
+    """Records of the direct tools of a resumed session: they stay direct, so that its requests begin as before."""
 
 
 class McpOffer:
@@ -76,12 +78,21 @@ class McpOffer:
         self._seen: object = None
         self._made: tuple[object, Registry, Registry] | None = None
         self._search: Tool = ToolSearch(self, definition_of)
-        self.can_search = self.settings.search == "own" and not refuses(TOOL_SEARCH)
+        self.can_search = self.settings.search != "off" and not refuses(TOOL_SEARCH)
+        if self.settings.search == "api" and self.can_search:
+            loaded.found_by_api = lambda: {name: definition_of(tool) for name, tool in self._deferred().items()}
         if limits.direct is not None:
             self._direct = {tool.name: tool for tool in limits.direct}
             self._known |= self._direct
+        elif limits.recorded or any(message.origin is Origin.REPLY for message in log):
+            # Requests of an earlier process had these tools, or none.
+            found = (self._recorded_tool(record) for record in valid_records(limits.recorded))
+            self._direct = {tool.name: tool for tool in found if tool is not None}
+            self._known |= self._direct
         for record in loaded_records(log):
-            self._recall(record)
+            self._loaded.definitions.setdefault(record["definition"]["name"], record["definition"])
+            if (tool := self._recorded_tool(record)) is not None:
+                self._known.setdefault(tool.name, tool)
 
     # -------------------------------------------------------------------------------------------- for the conversation
 
@@ -91,7 +102,7 @@ class McpOffer:
         state = (self._seen, len(self._known), self._direct is None)
         if self._made is None or self._made[0] != state or self._made[1] is not base:
             direct = self._direct or {}
-            tools = {**self._known, **direct}
+            tools = {**self._known, **{name: self._as_sent(tool) for name, tool in direct.items()}}
             added = [tool for name, tool in tools.items() if base.get(name) is None]
             if self.can_search and self._has_servers and base.get(TOOL_SEARCH) is None:
                 added.append(self._search)
@@ -104,7 +115,7 @@ class McpOffer:
         first = self._direct is None
         if first:
             self._direct = dict(self._chosen())
-        elif not self.can_search and self.settings.search != "api" and self._direct is not None:
+        elif not self.can_search and self._direct is not None:
             self._direct |= {name: tool for name, tool in self._available.items() if name not in self._direct}
         self._made = None
         return first
@@ -132,16 +143,27 @@ class McpOffer:
     def available(self) -> Mapping[str, Tool]:
         self._look()
         direct = self._direct or {}
-        changed = {name for name, tool in self._available.items() if self._has_changed(name, tool)}
+        changed = {name for name in direct if name in self._available and self._has_changed(name)}
         return {name: tool for name, tool in self._available.items() if name not in direct or name in changed}
+
+    def _deferred(self) -> Mapping[str, Tool]:
+        self._look()
+        return {name: tool for name, tool in self._available.items() if name not in (self._direct or {})}
 
     def direct(self) -> Mapping[str, Tool]:
         return self._direct or {}
 
     def record(self, name: str) -> Json:
-        tool = self._known[name]
-        server, own = (tool.server.name, tool.offer.name) if isinstance(tool, McpTool) else ("", name)
-        return {"server": server, "tool": own, "definition": self._loaded.definitions[name]}
+        return _record(self._known[name], self._loaded.definitions[name])
+
+    def direct_records(self) -> list[Json]:
+        """What has to be remembered of the direct tools."""
+        return [_record(tool, definition_of(tool)) for tool in (self._direct or {}).values()]
+
+    def _as_sent(self, direct: Tool) -> Tool:
+        """The tool as its server has it now, if the model knows it so."""
+        now = self._available.get(direct.name, direct)
+        return now if definition_of(now) == definition_of(direct) else direct
 
     def load(self, names: Sequence[str]) -> None:
         for name in names:
@@ -154,9 +176,8 @@ class McpOffer:
         direct = (self._direct or {}).get(name)
         return self._loaded.definitions.get(name) if direct is None else definition_of(direct)
 
-    def _has_changed(self, name: str, tool: Tool) -> bool:
-        known = self.loaded_definition(name)
-        return known is not None and definition_of(tool) != known
+    def _has_changed(self, name: str) -> bool:
+        return definition_of(self._available[name]) != self.loaded_definition(name)
 
     # --------------------------------------------------------------------------------------------------- what is there
 
@@ -196,21 +217,26 @@ class McpOffer:
 
     def _chosen(self) -> Iterator[tuple[str, Tool]]:
         """The tools that are direct from the first request on."""
-        defers = self.can_search or self.settings.search == "api"
+        defers = self.can_search
         tokens = sum(schema_tokens(definition_of(tool)) for tool in self._available.values())
         for name, tool in self._available.items():
             always = isinstance(tool, McpTool) and tool.server.config.always_load
             if always or not defers or tokens <= self.settings.direct_tokens:
                 yield name, tool
 
-    def _recall(self, record: Json) -> None:
-        """Know a tool that was loaded before the session was resumed, until its server offers it again."""
+    def _recorded_tool(self, record: Json) -> Tool | None:
+        """A tool of an earlier process, which can be called once its server has it; None: not in this session."""
         definition = record["definition"]
         name, server = definition["name"], self.servers.get(record["server"])
-        self._loaded.definitions.setdefault(name, definition)
-        if server is not None and self._allows(name):
-            offer = ToolOffer(record["tool"], definition["description"], input_schema=definition["input_schema"])
-            self._known.setdefault(name, McpTool(server, offer, name, self.settings.result_tokens))
+        if not self._allows(name):
+            return None
+        for kind in (ListMcpResources, ReadMcpResource):
+            if name == kind.name:
+                return kind(self.servers, self.settings.result_tokens)
+        if server is None:
+            return None
+        offer = ToolOffer(record["tool"], definition["description"], input_schema=definition["input_schema"])
+        return McpTool(server, offer, name, self.settings.result_tokens)
 
 
 def definition_of(tool: Tool) -> Json:
@@ -218,15 +244,25 @@ def definition_of(tool: Tool) -> Json:
     return {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
 
 
+def _record(tool: Tool, definition: Json) -> Json:
+    server, own = (tool.server.name, tool.offer.name) if isinstance(tool, McpTool) else ("", tool.name)
+    return {"server": server, "tool": own, "definition": definition}
+
+
 def loaded_records(log: Sequence[Message]) -> Iterator[Json]:
     """Records of the tools that search results in a log have loaded."""
     for message in log:
         for data in message.meta.get(RESULT_DATA, {}).values():
-            for record in data.get(LOADED_TOOLS, ()):
-                definition = record.get("definition") if isinstance(record, dict) else None
-                if isinstance(definition, dict) and {"name", "description", "input_schema"} <= definition.keys():
-                    yield {
-                        "server": str(record.get("server")),
-                        "tool": str(record.get("tool")),
-                        "definition": definition,
-                    }
+            yield from valid_records(data.get(LOADED_TOOLS, ()))
+
+
+def valid_records(records: Iterable[Json]) -> Iterator[Json]:
+    """Session files are read leniently: what is not of this form is left out."""
+    for record in records:
+        definition = record.get("definition") if isinstance(record, dict) else None
+        if (
+            isinstance(definition, dict)
+            and isinstance(definition.get("input_schema"), dict)
+            and all(isinstance(definition.get(key), str) for key in ("name", "description"))
+        ):
+            yield {"server": str(record.get("server")), "tool": str(record.get("tool")), "definition": definition}

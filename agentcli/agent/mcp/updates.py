@@ -68,7 +68,7 @@ class McpUpdates(Attachments):
                 {"gone": True, "tools": [], "instructions": (told or {}).get("instructions", "")} if was_there else None
             )
         instructions = _instructions(server.offers.instructions)
-        tools = offer.deferred_by_server().get(name, []) if offer.can_search or offer.settings.search == "api" else []
+        tools = offer.deferred_by_server().get(name, []) if offer.can_search else []
         now = {"gone": False, "tools": tools, "instructions": _digest(instructions)}
         return None if told is None and not tools and not instructions else now
 
@@ -108,7 +108,7 @@ class McpUpdates(Attachments):
             more = f" and {len(names) - kept} more" if kept < len(names) else ""
             count = counted(len(names), "tool")
             lines.append(f"- {self._offer.part_of(server)} ({count}): {', '.join(names[:kept])}{more}")
-        heading = _HEADING if self._offer.can_search else _HEADING_BY_API
+        heading = _HEADING_BY_API if self._offer.settings.search == "api" else _HEADING
         return [heading, *lines] if lines else []
 
 
