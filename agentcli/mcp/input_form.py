@@ -104,7 +104,7 @@ class FormField:
         if self.kind == "choices":
             return _counted_bounds(low, high, "choice")
         named = (("at least", low), ("at most", high), ("above", self.above), ("below", self.below))
-        return [f"{word} {bound:g}" for word, bound in named if bound is not None]
+        return [f"{word} {bound:,g}" for word, bound in named if bound is not None]
 
     def problem(self, value: FieldValue | None) -> str:
         """What is wrong with a value, as a sentence; empty if it is right. None: no value."""
@@ -161,13 +161,13 @@ class FormField:
         if not math.isfinite(value) or (self.kind == "integer" and isinstance(value, float)):
             return f"Enter {self._a_number}."
         if self.at_least is not None and value < self.at_least:
-            return f"At least {self.at_least:g}."
+            return f"At least {self.at_least:,g}."
         if self.at_most is not None and value > self.at_most:
-            return f"At most {self.at_most:g}."
+            return f"At most {self.at_most:,g}."
         if self.above is not None and value <= self.above:
-            return f"More than {self.above:g}."
+            return f"More than {self.above:,g}."
         if self.below is not None and value >= self.below:
-            return f"Less than {self.below:g}."
+            return f"Less than {self.below:,g}."
         return ""
 
     def _choices_problem(self, value: FieldValue) -> str:
@@ -336,14 +336,14 @@ def _number(text: str, *, whole: bool) -> int | float:
 
 def _counted_bounds(low: float | None, high: float | None, noun: str) -> list[str]:
     if low and high is not None:
-        return [f"{low:g} to {high:g} {noun}s"]
+        return [f"{low:,g} to {high:,g} {noun}s"]
     named = (("at least", low), ("at most", high))
-    return [f"{word} {bound:g} {plural(int(bound), noun)}" for word, bound in named if bound]
+    return [f"{word} {bound:,g} {plural(int(bound), noun)}" for word, bound in named if bound]
 
 
 def _count_problem(count: int, low: float | None, high: float | None, noun: str) -> str:
     if low is not None and count < low:
-        return f"At least {low:g} {plural(int(low), noun)}."
+        return f"At least {low:,g} {plural(int(low), noun)}."
     if high is not None and count > high:
-        return f"At most {high:g} {plural(int(high), noun)}."
+        return f"At most {high:,g} {plural(int(high), noun)}."
     return ""

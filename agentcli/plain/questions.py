@@ -6,15 +6,14 @@ that whoever types on answers nothing. Esc and Ctrl+C stop the work, as everywhe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
+from agentcli.agent.mcp.server_questions import CANCELLED
 from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState
 from agentcli.config.trust_effects import effects_of
 from agentcli.core import events as ev
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.format import money, token_count
-from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer, PermissionMode, SaveTo
 from agentcli.core.plaintext import plain_line, plain_text
@@ -22,7 +21,9 @@ from agentcli.core.plural import counted
 from agentcli.core.shell import shown_command, shown_name
 from agentcli.interactive.rule_choices import AlwaysChoice, edited, rule_choices
 from agentcli.interactive.wording import approval_findings, approval_reason, question_of
-from agentcli.plain.pieces import Gap, Piece, TextLine, line, prose
+from agentcli.plain.asking import Asking, LetterChoice, QuestionClosed, ask_line, choose, head
+from agentcli.plain.pieces import Piece, TextLine, line, prose
+from agentcli.plain.server_questions import answer_server
 from agentcli.plain.subject import rows, subject
 
 Question = ev.PermissionRequested | ev.CompactionProposed
@@ -30,37 +31,14 @@ _EDITS = ("Edit", "MultiEdit", "Write", "NotebookEdit")
 _MOST_LISTED = 12
 
 
-class Asking(Protocol):
-    """What a question needs of the front end."""
-
-    def show(self, pieces: Iterable[Piece]) -> None: ...
-
-    async def ask(self, question: str) -> str | None:
-        """None: Esc or Ctrl+C."""
-
-    async def edit(self, text: str) -> str:
-        """Raises `AgentError`."""
-
-
-@frozen
-class LetterChoice:
-    letter: str
-    label: str
-    """Its first word may be typed for the letter."""
-    words: bool = False
-    """Whether words behind it mean something."""
-
-    def is_meant(self, word: str, number: int, rest: str) -> bool:
-        first = self.label.split(" ")[0].strip(",:")
-        return word.lower() in (self.letter, str(number), first) and (self.words or not rest)
-
-
-class _Closed(Exception):
-    """Esc or Ctrl+C."""
-
-
 async def answer_to(event: Question, asking: Asking) -> Answer | None:
     """None: the person closed the question, which stops the work."""
+    if isinstance(event, ev.PermissionRequested) and ev.is_of_server(event):
+        # Leaving it cancels what the server wants, and stops no work.
+        try:
+            return await answer_server(event, asking)
+        except QuestionClosed:
+            return CANCELLED
     try:
         if isinstance(event, ev.CompactionProposed):
             return await _summary(event, asking)
@@ -74,35 +52,10 @@ async def answer_to(event: Question, asking: Asking) -> Answer | None:
             case "undo":
                 return await _undo(event, asking)
         return await _permission(event, asking)
-    except _Closed:
+    except QuestionClosed:
         # Nothing has happened yet: the conversation stays as it was, and that is all.
         own = isinstance(event, ev.CompactionProposed) or event.display.get("kind") in ("confirm", "undo")
         return Answer("deny") if own else None
-
-
-async def choose(choices: Sequence[LetterChoice], asking: Asking, prompt: str = "Answer: ") -> tuple[str, str]:
-    """The letter that was chosen, by itself or by its number, and what was typed behind it. Raises `_Closed`."""
-    for number, choice in enumerate(choices, 1):
-        asking.show([TextLine(((f"  {number} ", "quiet"), (choice.letter, "mark"), (f"  {choice.label}", "text")))])
-    while True:
-        word, _blank, rest = (await _line(asking, prompt)).strip().partition(" ")
-        for number, choice in enumerate(choices, 1):
-            if choice.is_meant(word, number, rest):
-                return choice.letter, rest.strip()
-        letters = ", ".join(choice.letter for choice in choices)
-        asking.show([prose(f"Type one of {letters} and Enter. Esc stops the work.", "warning", "! ", "warning")])
-
-
-async def _line(asking: Asking, prompt: str) -> str:
-    text = await asking.ask(prompt)
-    if text is None:
-        raise _Closed
-    return text
-
-
-def _head(text: str, agent: str = "") -> list[Piece]:
-    whose = f" (asked by {plain_line(agent)})" if agent else ""
-    return [Gap(), prose(f"{text}{whose}", "warning", "? ", "warning")]
 
 
 # --------------------------------------------------------------------------------------------------- permissions
@@ -111,7 +64,7 @@ def _head(text: str, agent: str = "") -> list[Piece]:
 async def _permission(event: ev.PermissionRequested, asking: Asking) -> Answer:
     offered = rule_choices(event)
     always = offered[0] if offered else None
-    asking.show([*_head(question_of(event), event.agent), *subject(event), *_reasons(event)])
+    asking.show([*head(question_of(event), event.agent), *subject(event), *_reasons(event)])
     while True:
         asking.show(_saved(always))
         letter, rest = await choose(_permission_choices(event, offered), asking)
@@ -121,7 +74,7 @@ async def _permission(event: ev.PermissionRequested, asking: Asking) -> Answer:
         elif letter in places and always is not None:
             if (
                 not always.risk
-                or (await _line(asking, f"{always.risk} Type yes to save it: ")).strip().lower() == "yes"
+                or (await ask_line(asking, f"{always.risk} Type yes to save it: ")).strip().lower() == "yes"
             ):
                 return Answer("allow", rules=always.rules, save_to=places[letter])
         else:
@@ -132,7 +85,7 @@ async def _permission(event: ev.PermissionRequested, asking: Asking) -> Answer:
         case "d":
             return Answer("allow", mode=PermissionMode.ACCEPT_EDITS)
         case "e" if not rest:
-            rest = await _line(asking, "What should be done instead? ")
+            rest = await ask_line(asking, "What should be done instead? ")
     return Answer("deny", message=plain_text(rest).strip())
 
 
@@ -209,7 +162,7 @@ async def _questions(event: ev.PermissionRequested, asking: Asking) -> Answer:
     questions = event.input["questions"]
     for number, question in enumerate(questions, 1):
         count = f" {number} of {len(questions)}" if len(questions) > 1 else ""
-        asking.show([*_head(f"Question{count}: {shown_command(plain_text(question['question']))}", event.agent)])
+        asking.show([*head(f"Question{count}: {shown_command(plain_text(question['question']))}", event.agent)])
         several = bool(question.get("multiSelect"))
         given = await _options(question["options"], several, asking, str(event.display.get("other") or ""))
         if given:
@@ -226,7 +179,7 @@ async def _options(options: Sequence[Json], several: bool, asking: Asking, other
     how = "Numbers with commas" if several else "A number"
     own = f"{other[0].lower()}{other[1:]}" if other else "your own answer"
     while True:
-        text = (await _line(asking, f"{how}, or {own}: ")).strip()
+        text = (await ask_line(asking, f"{how}, or {own}: ")).strip()
         words = [word.strip() for word in text.split(",")] if several else [text]
         if text and all(word.isdecimal() for word in words):
             places = [int(word) for word in words]
@@ -245,7 +198,7 @@ async def _options(options: Sequence[Json], several: bool, asking: Asking, other
 async def _confirm(event: ev.PermissionRequested, asking: Asking) -> Answer:
     text = str(event.display.get("text") or event.reason)
     paragraphs = [prose(shown_command(one), "text", "  ") for one in plain_text(text).split("\n")]
-    asking.show([*_head(shown_command(plain_line(event.title))), *paragraphs])
+    asking.show([*head(shown_command(plain_line(event.title))), *paragraphs])
     yes, no = (plain_line(str(event.display.get(name) or name)) for name in ("yes", "no"))
     letter, _rest = await choose((LetterChoice("y", f"yes: {yes}"), LetterChoice("n", f"no: {no}")), asking)
     return Answer("allow" if letter == "y" else "deny")
@@ -255,7 +208,7 @@ async def _undo(event: ev.PermissionRequested, asking: Asking) -> Answer:
     """Which of two versions of some lines: the user changed them, and so did the prompt."""
     display = event.display
     asking.show(
-        [*_head(shown_command(plain_line(event.title))), prose(shown_command(plain_text(event.reason)), "text", "  ")]
+        [*head(shown_command(plain_line(event.title))), prose(shown_command(plain_text(event.reason)), "text", "  ")]
     )
     for clash in display.get("clashes", ()):
         where = f"line {clash['line']}, " if clash.get("line") else ""
@@ -289,13 +242,13 @@ async def _plan(event: ev.PermissionRequested, asking: Asking) -> Answer:
         LetterChoice("n", "no, keep planning (text after it goes to the model)", words=True),
     )
     while True:
-        asking.show([*_head("Go ahead with this plan?", event.agent), *rows(plain_text(plan), "  | ")])
+        asking.show([*head("Go ahead with this plan?", event.agent), *rows(plain_text(plan), "  | ")])
         letter, rest = await choose(choices, asking)
         match letter:
             case "e":
                 plan = await _edited(plan, asking)
             case "n":
-                rest = rest or await _line(asking, "What should the plan be like instead? ")
+                rest = rest or await ask_line(asking, "What should the plan be like instead? ")
                 return Answer("deny", message=plain_text(rest).strip())
             case _:
                 mode = PermissionMode.ACCEPT_EDITS if letter == "a" else PermissionMode.DEFAULT
@@ -322,7 +275,7 @@ async def _summary(event: ev.CompactionProposed, asking: Asking) -> Answer:
         LetterChoice("n", "no, keep the conversation as it is"),
     )
     while True:
-        asking.show([*_head("Replace the conversation with this summary?"), *rows(text, "  | "), *_effects(event)])
+        asking.show([*head("Replace the conversation with this summary?"), *rows(text, "  | "), *_effects(event)])
         letter, _rest = await choose(choices, asking)
         if letter == "n":
             return Answer("deny")
@@ -362,7 +315,7 @@ async def ask_about_trust(state: TrustState, asking: Asking, *, may_leave: bool)
     count = len(state.changed)
     files = counted(count, "file")
     said = f"{files} changed since you trusted it" if state.known else f"It brings {files}"
-    pieces = _head("Changed settings: still trust this folder?" if state.known else "Trust this folder?")
+    pieces = head("Changed settings: still trust this folder?" if state.known else "Trust this folder?")
     pieces.append(line(shown_name(str(state.root)), "strong", "  "))
     pieces.append(
         prose(f"{said}. Such files can make agentcli run programs, or let them run without asking.", mark="  ")
@@ -386,7 +339,7 @@ async def ask_about_trust(state: TrustState, asking: Asking, *, may_leave: bool)
     )
     try:
         letter, _rest = await choose(choices, asking)
-    except _Closed:
+    except QuestionClosed:
         return "x"
     return letter
 

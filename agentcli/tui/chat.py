@@ -164,7 +164,7 @@ class ChatScreen(Screen[None]):
             if self._dialog is not None and self._dialog[0] == event.request_id:
                 self._dialog = None
                 self._make_room(0)
-                self._host.surroundings.show_work("working")
+                self._host.surroundings.show_work("working" if self._working else "")
                 self.session.answer(event.request_id, answer)
 
         self._host.push_screen(dialog, answered)
@@ -189,6 +189,18 @@ class ChatScreen(Screen[None]):
                 return ConfirmDialog(event, palette, typed=self._last_typed)
             case "undo":
                 return UndoChoice(event, palette, typed=self._last_typed)
+            case "mcp_form":
+                from agentcli.tui.dialogs.server_form import ServerFormDialog
+
+                return ServerFormDialog(event, palette, **options)
+            case "mcp_url":
+                from agentcli.tui.dialogs.server_requests import ServerAddressDialog
+
+                return ServerAddressDialog(event, palette, typed=self._last_typed)
+            case "mcp_sampling":
+                from agentcli.tui.dialogs.server_requests import SamplingDialog
+
+                return SamplingDialog(event, palette, typed=self._last_typed)
         cwd = self.session.engine.root if self.session.engine else Path.cwd()
         return PermissionDialog(event, palette, waiting, cwd=cwd, typed=self._last_typed)
 

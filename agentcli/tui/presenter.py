@@ -411,12 +411,15 @@ class Presenter:
 
     @_show.register
     def _(self, event: ev.PermissionRequested, now: float) -> list[Operation]:
-        self._phase("waiting", "Waiting for your answer")
+        if self.activity.phase or not ev.is_of_server(event):
+            self._phase("waiting", "Waiting for your answer")
         return self._tool(event.tool_use_id, status="waiting", title=plain_line(event.title, 2_000))
 
     @_show.register
     def _(self, event: ev.PermissionResolved, now: float) -> list[Operation]:
-        self._phase("tools", "Working")
+        # A server may ask while nothing runs.
+        if self.activity.phase:
+            self._phase("tools", "Working")
         return []
 
     @_show.register

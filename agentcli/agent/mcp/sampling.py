@@ -151,8 +151,8 @@ class ServerSampling:
 
     def _note_spent(self, server: str) -> None:
         text = (
-            f"The budget of the MCP server {plain_line(server, 80)} for replies of the model, {money(self._budget)} "
-            "per session, is spent. Raise mcp.samplingBudgetUsd to allow more."
+            f"The MCP server {plain_line(server, 80)} has spent its budget for replies of the model, "
+            f"{money(self._budget)} per session. Raise mcp.samplingBudgetUsd to allow more."
         )
         self._questions.put(ev.NoticeRaised(text=text, level="warning", code="mcp"))
 

@@ -27,6 +27,10 @@ class SheetChoice:
     """Stands before the label: `[x]`."""
     locked: bool = False
     """It cannot be chosen before all of the body has been on the screen."""
+    problem: str = ""
+    """What is wrong with its value; shown behind the label."""
+    numbered: bool = True
+    """Whether its number is shown."""
     refused: str = ""
     """Why it cannot be chosen; empty if it can. It is shown without its number, and the others keep theirs."""
 
@@ -46,6 +50,8 @@ def choice_rows(
     if choice.refused:
         label = f"{label}: {choice.refused}"
     runs: list[Run] = [(label, style)]
+    if choice.problem:
+        runs += [("  ", style), (f"✗ {choice.problem}", palette.error)]
     for text in (choice.turn_more, choice.turn):
         if text:
             # No-break blanks: what is turned stays in one piece.
@@ -53,12 +59,12 @@ def choice_rows(
             runs += [("  ", style), (turn, palette.accent if current else palette.muted)]
     first: list[Run] = [
         (" ❯ " if current else "   ", palette.accent),
-        ("  " if choice.refused else f"{number + 1} ", palette.muted),
+        ("" if not choice.numbered else "  " if choice.refused else f"{number + 1} ", palette.muted),
         (f"{choice.mark} " if choice.mark else "", style),
     ]
     lines = wrap(runs, width, first)
     if choice.detail and not compact:
-        indent = " " * sum(cell_len(text) for text, _style in first)
+        indent = " " * (sum(cell_len(text) for text, _style in first) + (0 if choice.numbered else 2))
         lines += wrap([(choice.detail, palette.muted)], width, [(indent, Style.null())])
     meta = Style(meta={"choice": number})
     return [runs_of(line.strip.extend_cell_length(width).apply_style(meta)) for line in lines]

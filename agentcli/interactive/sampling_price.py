@@ -1,0 +1,15 @@
+"""What a reply of the model for an MCP server may cost, in words."""
+
+from __future__ import annotations
+
+from agentcli.core.format import about_money, money
+from agentcli.core.messages import Json
+
+
+def sampling_price(display: Json) -> str:
+    """The most that a reply costs, and what the server has used of its budget. `display`: of the question."""
+    reply = f"at most {display['max_tokens']:,} tokens of reply"
+    if display["most_usd"] is None:
+        return f"not known; {reply}"
+    used = f"{money(display['spent_usd'])} of {money(display['budget_usd'])} used"
+    return f"{about_money(display['most_usd'], 'at most ')}; {reply}; {used}"

@@ -1,0 +1,214 @@
+"""The form of an MCP server: filled in by keyboard alone, checked field by field, and whatever the server writes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from textual import events
+from textual.pilot import Pilot
+
+from agentcli.agent.mcp.server_questions import CANCELLED
+from agentcli.core.messages import Json
+from agentcli.core.permission import Answer
+from agentcli.tui.dialogs.server_form import ServerFormDialog
+from agentcli.tui.theme.palette import Palette
+from tests.tui.dialog_host import OPEN, Clock, Host, asked, look, play, press, replies, settled, shown
+
+NAME: Json = {"type": "string", "title": "Name", "description": "As in your passport"}
+AGE: Json = {"type": "integer", "minimum": 1, "maximum": 120}
+COLOUR: Json = {"type": "string", "oneOf": [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]}
+LANGUAGES: Json = {"type": "array", "items": {"type": "string", "enum": ["Python", "Rust", "C"]}}
+NEWS: Json = {"type": "boolean", "title": "Send me news", "default": True}
+
+
+def dialog(required: tuple[str, ...] = (), message: str = "Who are you?", **fields: Json) -> ServerFormDialog:
+    clock = Clock()
+    schema = {"type": "object", "properties": fields, "required": list(required)}
+    display = {"kind": "mcp_form", "server": "small", "message": message, "schema": schema}
+    event = asked("agentcli", {}, title="The MCP server small asks for input", display=display)
+    made = ServerFormDialog(event, Palette(), clock=clock)
+    begin = made.guard.begin
+
+    def begin_early() -> None:
+        begin()
+        clock.now += 1
+
+    made.guard.begin = begin_early  # type: ignore[method-assign]
+    return made
+
+
+def content(keys: str, required: tuple[str, ...] = (), **fields: Json) -> Any:
+    (reply,) = replies(lambda: dialog(required, **fields), keys)
+    if not isinstance(reply, Answer):
+        return reply
+    assert reply.behavior == "allow"
+    assert reply.updated_input is not None
+    return reply.updated_input["content"]
+
+
+def test_a_form_has_a_row_for_each_field_and_says_where_answers_go() -> None:
+    made = dialog(("name",), name=NAME, age=AGE, colour={**COLOUR, "default": "g"}, news=NEWS)
+    assert look(made, (60, 20)) == (
+        "─── The MCP server small asks for input ────────────────────\n"
+        " Who are you?\n"
+        "\n"
+        " Answers go to the MCP server small. Enter no passwords or\n"
+        " keys.\n"
+        "\n"
+        " ❯ Name*: …\n"
+        "     As in your passport\n"
+        "   age: …\n"
+        "     a whole number, at least 1, at most 120\n"
+        "   colour: Green\n"
+        "   [x] Send me news\n"
+        "   Accept: send the answers\n"
+        "   Decline\n"
+        " Tab next · Enter edit · Esc cancel"
+    )
+
+
+def test_in_forty_columns_and_ten_rows_message_fields_and_keys_are_in_sight() -> None:
+    fields = {"name": NAME, "age": AGE, "colour": COLOUR, "languages": LANGUAGES, "news": NEWS}
+    assert look(dialog(("name",), **fields), (40, 10)) == (
+        "─── The MCP server small asks for inp… ─\n"
+        " Who are you?\n"
+        "\n"
+        " Answers go to the MCP server small.\n"
+        " Enter no passwords or keys.\n"
+        " ❯ Name*: …\n"
+        "   age: …\n"
+        "   colour: …\n"
+        "   languages: …\n"
+        " Tab next · Enter edit · Esc cancel"
+    )
+    seen = look(dialog(("name",), **fields), (40, 10), "up")
+    assert " ❯ Decline" in seen
+
+
+def test_typing_on_a_field_fills_it_in_and_enter_goes_on() -> None:
+    keys = "A d a enter | 4 1 enter | enter"
+    assert content(keys, ("name",), name=NAME, age=AGE) == {"name": "Ada", "age": 41}
+
+
+def test_tab_and_shift_tab_move_between_fields() -> None:
+    assert content("tab tab shift+tab 7 enter | enter", name=NAME, age=AGE) == {"age": 7}
+
+
+def test_closing_cancels_and_declining_declines() -> None:
+    closed, declined = replies(lambda: dialog(name=NAME), "escape", "tab tab enter")
+    assert closed == CANCELLED
+    assert declined == Answer("deny")
+
+
+def test_a_value_that_does_not_fit_is_explained_and_asked_for_again() -> None:
+    assert "age: Enter a whole number." in look(dialog(age=AGE), keys="x enter")
+    assert "age: x  ✗ Enter a whole number." in look(dialog(age=AGE), keys="x enter | escape")
+    assert content("x enter | backspace 5 enter | enter", age=AGE) == {"age": 5}
+
+
+def test_a_form_with_problems_is_not_sent_and_the_first_one_is_marked() -> None:
+    made = dialog(("name", "age"), name=NAME, age=AGE)
+    seen = look(made, keys="tab tab enter")
+    assert " ❯ Name*: …  ✗ Required." in seen
+    assert "age*: …  ✗ Required." in seen
+    assert "2 fields to correct" in seen
+    assert replies(lambda: dialog(("name",), name=NAME), "tab enter") == [OPEN]
+
+
+def test_a_switch_is_turned_with_space_or_enter() -> None:
+    assert content("tab enter", news=NEWS) == {"news": True}
+    assert content("space | tab enter", news=NEWS) == {"news": False}
+    assert content("enter | tab enter", news=NEWS) == {"news": False}
+
+
+def test_a_choice_is_turned_with_arrows_or_picked_from_a_list() -> None:
+    assert content("right right | tab enter", colour=COLOUR) == {"colour": "g"}
+    assert content("left | tab enter", colour=COLOUR) == {"colour": "g"}
+    assert content("enter | down enter | enter", colour=COLOUR) == {"colour": "g"}
+    assert content("enter | escape | tab enter", colour=COLOUR) == {}
+
+
+def test_several_choices_are_switched_in_a_list() -> None:
+    keys = "enter | enter down down enter | escape | tab enter"
+    assert content(keys, languages=LANGUAGES) == {"languages": ["Python", "C"]}
+    assert content("enter | enter enter | escape | tab enter", languages=LANGUAGES) == {"languages": []}
+
+
+def test_a_list_of_five_thousand_values_is_searched() -> None:
+    many: Json = {"type": "string", "enum": [f"city {number}" for number in range(5_000)]}
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "enter")
+        host.screen.post_message(events.Paste("city 4321"))
+        await settled(pilot)
+        await press(pilot, "enter | enter")
+
+    assert play(dialog(city=many), script).answer.updated_input == {"content": {"city": "city 4321"}}
+
+
+def test_a_text_of_several_lines_is_written_in_an_editor() -> None:
+    long: Json = {"type": "string", "maxLength": 5_000}
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "enter")
+        for key in ("h", "i", "enter", "y", "o", "u"):
+            await pilot.press(key)
+        await settled(pilot)
+        await press(pilot, "escape")
+        assert any("bio: hi you (2 lines)" in row for row in shown(host))
+        await press(pilot, "tab enter")
+
+    assert play(dialog(bio=long), script).answer.updated_input == {"content": {"bio": "hi\nyou"}}
+
+
+def test_a_new_line_in_a_short_text_opens_the_editor() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "h i ctrl+j")
+        await pilot.press("x")
+        await settled(pilot)
+        await press(pilot, "escape | tab enter")
+
+    assert play(dialog(name=NAME), script).answer.updated_input == {"content": {"name": "hi\nx"}}
+
+
+def test_pasted_text_goes_into_the_field_that_is_open() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "enter")
+        host.screen.post_message(events.Paste("Ada Lovelace"))
+        await settled(pilot)
+        await press(pilot, "enter | enter")
+
+    assert play(dialog(name=NAME), script).answer.updated_input == {"content": {"name": "Ada Lovelace"}}
+
+
+def test_a_field_that_asks_for_a_secret_is_pointed_out() -> None:
+    seen = look(dialog(token={"type": "string", "title": "API token"}))
+    assert "“API token” seems to ask for a secret. A server must not do that with a form." in seen
+
+
+@pytest.mark.parametrize("size", [(40, 10), (80, 24), (120, 40)])
+def test_nothing_of_a_server_is_obeyed_by_the_terminal(size: tuple[int, int]) -> None:
+    evil = "\x1b]0;owned\x07\x1b[2J[red]bold[/]\u202e"
+    fields = {
+        evil: {"type": "string", "title": evil, "description": evil, "default": evil},
+        "c": {"type": "string", "enum": [evil, "b"], "default": evil, "title": evil},
+    }
+    seen = look(dialog(message=evil, **fields), size)
+    assert "\x1b" not in seen
+    assert "\x07" not in seen
+    assert "\u202e" not in seen
+    assert "owned" not in seen
+    assert "[red]bold[/]" in seen
+
+
+def test_a_hundred_fields_and_a_long_message_leave_room_for_both() -> None:
+    fields = {f"field {number}": NAME for number in range(100)}
+    seen = look(dialog(message="word " * 4_000, **fields), (80, 24), "up up")
+    assert " ❯ Accept" in seen
+    assert "more lines" in seen
+
+
+def test_suggestions_of_the_server_are_filled_in() -> None:
+    fields = {"name": {**NAME, "default": "Ada"}, "age": {**AGE, "default": 36}}
+    assert content("tab tab enter", **fields) == {"name": "Ada", "age": 36}
