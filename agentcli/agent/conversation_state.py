@@ -15,7 +15,7 @@ from agentcli.agent.engine_setup import EngineSetup, recall_front, resume_watch
 from agentcli.agent.file_changes import FileChanges
 from agentcli.agent.plugins.active_parts import Owned
 from agentcli.agent.ports import Attachments, Hooks
-from agentcli.agent.profile import ConversationRequests, ModelSettings, price_of
+from agentcli.agent.profile import ConversationRequests, LoadedTools, ModelSettings, price_of
 from agentcli.agent.prompt_queue import PromptQueue
 from agentcli.agent.questions import Questions, UserQuestion
 from agentcli.agent.shell_line import UserShell
@@ -30,10 +30,23 @@ from agentcli.core.aio import cancel_and_wait, in_thread
 from agentcli.core.messages import Json
 from agentcli.tools.base import Tool
 from agentcli.tools.planning.todowrite import todos_from
+from agentcli.tools.registry import Registry
 
 if TYPE_CHECKING:
     from agentcli.agent.mcp.notices import ServerNotices
+    from agentcli.agent.mcp.offer import McpOffer
     from agentcli.hooks.runner import HookRunner
+
+
+def _offer_for(own: EngineSetup, loaded: LoadedTools) -> McpOffer | None:
+    if own.mcp is None:
+        return None
+    from agentcli.agent.mcp.offer import McpOffer, OfferLimits
+
+    def refuses(name: str) -> bool:
+        return own.permissions.policy.refuses_always(name)
+
+    return McpOffer(own.mcp, own.mcp_limits or OfferLimits(), refuses, loaded, own.log)
 
 
 class ConversationState:
@@ -42,8 +55,11 @@ class ConversationState:
         self.conversation = own
         self.tool_context = own.tool_context
         """With the working directory of the next command."""
-        self.registry = own.registry
-        """The tools of the next submission, with those of plugins."""
+        self._registry = own.registry
+        """With the tools of plugins, without those of MCP servers."""
+        loaded = LoadedTools(lambda model: own.catalog.get(model).tool_references)
+        self.offer = _offer_for(own, loaded)
+        """The tools of MCP servers; None: there are no servers."""
         self._plugin_tools: Sequence[Tool] | None = None
         self._plugin_hooks: Sequence[Owned] = ()
         self._plugin_runner: HookRunner | None = None
@@ -68,7 +84,7 @@ class ConversationState:
         self.log = ConversationLog(own.log, own.store, self.queue, own.notices)
         self.settings = ModelSettings(own.profile, own.catalog, own.bounds, own.tuning)
         self.requests = ConversationRequests(
-            lambda: self.settings.profile, own.registry.schemas(), lambda: estimator.density
+            lambda: self.settings.profile, self.registry.schemas(), lambda: estimator.density, loaded
         )
         spending = Spending(price_of(own.catalog), lambda: own.view.messages(own.log), lambda: estimator.density)
         cap = own.bounds.max_budget_usd
@@ -99,7 +115,7 @@ class ConversationState:
         )
         shells = own.tool_context.shells if link is None else None
         self.background = BackgroundCommands(shells, self.log.record_if_begun, self.agents)
-        self.attachments = Composite(*self._agent_updates(), own.extensions.attachments)
+        self.attachments = Composite(*self._agent_updates(), *self._server_updates(), own.extensions.attachments)
         """All updates for the model, before a request."""
         self.user_shell = UserShell(own.tool_context.root)
         self.user_notes = UserNotes(self.log, own.ids)
@@ -153,6 +169,34 @@ class ConversationState:
         lost = lost_agents(own.log) if own.link is None else ()
         return (listed, AgentReports(lambda: self.agents.background_runs, own.ids, lost))
 
+    @property
+    def registry(self) -> Registry:
+        """All tools as they are now."""
+        return self._registry if self.offer is None else self.offer.registry(self._registry)
+
+    def _server_updates(self) -> tuple[Attachments, ...]:
+        if self.offer is None:
+            return ()
+        from agentcli.agent.mcp.updates import McpUpdates
+
+        return (McpUpdates(self.offer, self.use_servers, self.conversation.ids, self.conversation.view.messages),)
+
+    def use_servers(self) -> None:
+        """Decide which tools of MCP servers the next request has. Later ones are deferred: the prefix stays as it is,
+        unless the settings turn that off."""
+        assert self.offer is not None
+        first = self.offer.settle()
+        if first and self.offer.direct() and self.conversation.link is None:
+            self.conversation.store.note_server_tools(self.offer.direct_records())
+        schemas = self.registry.schemas()
+        if schemas == self.requests.tools:
+            return
+        self.requests.use_tools(schemas)
+        if first:
+            recall_front(self.conversation, self.requests)
+        else:
+            self.conversation.watch.explain("tools of MCP servers were loaded")
+
     def use_plugins(self) -> None:
         """Use the tools and hooks of plugins as they are now. Called between submissions."""
         own = self.conversation
@@ -178,7 +222,7 @@ class ConversationState:
         own, first = self.conversation, self._plugin_tools is None
         self._plugin_tools = tools
         refused = own.permissions.policy.refuses_always
-        self.registry = own.registry.adding(tool for tool in tools if not refused(tool.name))
+        self._registry = own.registry.adding(tool for tool in tools if not refused(tool.name))
         if self.registry.schemas() == self.requests.tools:
             return
         self.requests.use_tools(self.registry.schemas())

@@ -40,6 +40,7 @@ from agentcli.providers.catalog import Catalog
 from agentcli.tools.titles import title_of
 
 if TYPE_CHECKING:
+    from agentcli.agent.mcp.costs import ServerCost
     from agentcli.agent.mcp.notices import ServerNotices
     from agentcli.mcp.servers import McpServers
 
@@ -235,6 +236,17 @@ class Engine:
             needs = tool.needs({field: subject}, context)
         return self.permissions.preview(getattr(tool, "name", tool_name), {}, needs, context)
 
+    def server_costs(self) -> list[ServerCost]:
+        """What each MCP server costs in the next request."""
+        state, own = self._state, self._state.conversation
+        if state.offer is None:
+            return []
+        from agentcli.agent.mcp.costs import server_costs
+
+        shown = own.view.messages(state.log.messages)
+        loaded, density = state.requests.loaded_by(shown), own.view.estimator.density
+        return server_costs(state.offer, state.requests.tools, loaded, shown, density)
+
     def title_of(self, name: str, input: Json) -> str:
         """One line for people about a call, as in `ToolStarted`."""
         tool = self._state.registry.get(name)
@@ -370,7 +382,7 @@ class Engine:
         await self.refresh_definitions()
         self._state.use_plugins()
         self._state.begin_session()
-        if own.mcp is not None:
+        if own.mcp is not None and own.link is None:
             own.mcp.start()
         await own.provider.warm()
         await own.extensions.workspace.warm(self.working_dirs)

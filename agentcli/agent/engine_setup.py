@@ -37,6 +37,7 @@ from agentcli.tools.base import ToolContext
 from agentcli.tools.registry import Registry
 
 if TYPE_CHECKING:
+    from agentcli.agent.mcp.offer import OfferLimits
     from agentcli.mcp.servers import McpServers
 
 LateSystem = Callable[[], Callable[[], tuple[str, ...]]]
@@ -97,7 +98,9 @@ class EngineSetup:
     plugins: SessionPlugins | None = None
     """Python plugins; None: none are used."""
     mcp: McpServers | None = None
-    """MCP servers; None: there are none."""
+    """MCP servers; None: there are none. A sub-agent has the session's."""
+    mcp_limits: OfferLimits | None = None
+    """Which of their tools the conversation has; None: all."""
     session_source: str = "startup"
     """startup, resume or clear: for SessionStart hooks."""
     reread: Callable[[], Hooks] | None = None

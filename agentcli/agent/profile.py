@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from agentcli.agent.loop_state import Limits
 from agentcli.agent.ports import ContextLimits
 from agentcli.agent.toolcalls.executor import Executor
 from agentcli.context.estimate import text_tokens
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import Json
+from agentcli.core.messages import Json, Message, UnknownBlock
 from agentcli.core.usage import Price, Usage
 from agentcli.providers.base import Effort, Request, Thinking
 from agentcli.providers.catalog import Catalog
+from agentcli.providers.deferred_tools import ReferenceReader
 
 
 @frozen
@@ -56,16 +57,35 @@ class Tuning:
     """Dollars from which a change that makes the prompt cache useless is confirmed first."""
 
 
+class LoadedTools:
+    """Deferred tools that search results have loaded, as requests carry them."""
+
+    def __init__(self, are_deferred: Callable[[str], bool] = lambda _model: True) -> None:
+        """`are_deferred`: whether a model takes references to tools. Others get loaded tools as ordinary ones, which
+        breaks the prompt cache."""
+        self.definitions: dict[str, Json] = {}
+        """By name; never changed once it is there, because references show it in the middle of the messages."""
+        self.are_deferred = are_deferred
+
+
 class ConversationRequests:
     """Implements `Requests` for the active profile at the moment of each request."""
 
     def __init__(
-        self, profile: Callable[[], Profile], tools: tuple[Json, ...], density: Callable[[], float] = lambda: 1.0
+        self,
+        profile: Callable[[], Profile],
+        tools: tuple[Json, ...],
+        density: Callable[[], float] = lambda: 1.0,
+        loaded: LoadedTools | None = None,
     ) -> None:
         """`density`: true tokens per estimated one, as learnt from the conversation so far."""
         self._profile = profile
         self.tools = tools
         self._density = density
+        self._references = ReferenceReader()
+        self._loaded = loaded or LoadedTools()
+        self._extended: tuple[Json, ...] = tools
+        """The tools of the last request to a model without tool references."""
         self._sizes: tuple[tuple[str, ...], float] | None = None
         """The system prompt that was measured, and what it and the tools come to."""
 
@@ -78,6 +98,8 @@ class ConversationRequests:
         self, messages: tuple[Json, ...], max_tokens: int, purpose: str, budget_spent: int | None = None
     ) -> Request:
         profile = self._profile()
+        names = self._references.names(messages)
+        tools, deferred = (self.tools, ()) if not names else self._with_loaded(names, profile.model)
         total = profile.task_budget
         # The API counts what the messages show. `remaining` carries over only what a compaction took out of them.
         remaining = None if total is None or budget_spent is None else max(total - budget_spent, 0)
@@ -85,7 +107,9 @@ class ConversationRequests:
             model=profile.model,
             messages=messages,
             system=profile.system,
-            tools=self.tools,
+            tools=tools,
+            deferred_tools=deferred,
+            referenced_tools=names,
             max_tokens=max_tokens,
             thinking=profile.thinking,
             effort=profile.effort,
@@ -95,6 +119,23 @@ class ConversationRequests:
             purpose=purpose,
             raw_events=profile.raw_events and purpose == "turn",
         )
+
+    def loaded_by(self, messages: Iterable[Message]) -> tuple[Json, ...]:
+        """The deferred tools that a request with these messages has."""
+        parts = (part for message in messages for result in message.tool_results for part in result.content)
+        found = (part.data.get("tool_name") for part in parts if isinstance(part, UnknownBlock))
+        known, direct = self._loaded.definitions, {tool["name"] for tool in self.tools}
+        return tuple(known[name] for name in dict.fromkeys(found) if name in known and name not in direct)
+
+    def _with_loaded(self, names: tuple[str, ...], model: str) -> tuple[tuple[Json, ...], tuple[Json, ...]]:
+        """The tools of a request whose messages refer to these, and those of them that are deferred."""
+        direct = {tool["name"] for tool in self.tools}
+        loaded = tuple(self._loaded.definitions[n] for n in names if n in self._loaded.definitions and n not in direct)
+        if self._loaded.are_deferred(model):
+            return self.tools, loaded
+        if self._extended != (*self.tools, *loaded):
+            self._extended = (*self.tools, *loaded)
+        return self._extended, ()
 
     def small(self, system: str, prompt: str) -> Request:
         return Request(

@@ -31,6 +31,7 @@ from agentcli.assemble.definitions import SessionSkills, definition_places, defi
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.hooks import hooks_for
 from agentcli.assemble.mcp import reread_servers, servers_for
+from agentcli.assemble.mcp_offer import offer_limits
 from agentcli.assemble.model import ModelBuilder
 from agentcli.assemble.options import Options
 from agentcli.assemble.plugins import plugins_for
@@ -134,6 +135,7 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             plugins=plugins,
             mcp=servers,
             reread_servers=partial(_reread_servers, env, servers, builder.news),
+            mcp_limits=offer_limits(env, session.server_tools) if servers is not None else None,
             late_system=sessions.late_system(session, style),
             watched=builder.changed if options.interactive and env.settings.boolean("watchFiles") else None,
             pipeline=pipeline_for(env.settings, results_dir, extensions.collapser, plugins),

@@ -80,10 +80,16 @@ def as_agent(options: Options) -> Options:
         agent=None,
         system_prompt=options.system_prompt if options.system_prompt is not None else spec.prompt,
         tools=options.tools if options.tools is not None else _tools(spec),
+        mcp_tools=options.mcp_tools if options.mcp_tools is not None else _server_tools(spec),
         disallowed_tools=(*options.disallowed_tools, *spec.disallowed_tools),
         model=options.model or model,
         max_turns=options.max_turns or spec.max_turns,
     )
+
+
+def _server_tools(spec: AgentSpec) -> tuple[str, ...] | None:
+    """Names and patterns of the MCP tools that an agent may have."""
+    return None if spec.tools is None else tuple(name for name in spec.tools if name.startswith("mcp__"))
 
 
 def _tools(spec: AgentSpec) -> tuple[str, ...] | None:

@@ -70,6 +70,8 @@ class Options:
     """More of them: files, or JSON texts, with `{"mcpServers": {…}}`."""
     strict_mcp_config: bool = False
     """Use only the servers of `mcp_servers` and `mcp_config`."""
+    mcp_tools: tuple[str, ...] | None = None
+    """Only these tools of MCP servers: names, `mcp__server`, or with wildcards in the tool's part. None: all."""
 
     settings: str | None = None
     """A file, or a JSON object as text, laid over the settings files."""

@@ -69,6 +69,8 @@ class OpenedSession:
     """Background commands of earlier processes, as `session.load` returns them."""
     front: Front | None = None
     """Fingerprint of the last request's prefix; None if unknown."""
+    server_tools: Sequence[Json] = ()
+    """Tools of MCP servers that are part of every request, as recorded."""
 
     @property
     def last_model(self) -> str:
@@ -140,7 +142,7 @@ class SessionBuilder:
         opened = OpenedSession(store, *past, view, *contexts, forked_from, elsewhere, loaded.pinned)
         front = front_from(loaded.front, loaded.front_version)
         opened = replace(opened, directory=loaded.directory, background=loaded.background, folders=loaded.folders)
-        opened = replace(opened, style=loaded.style)
+        opened = replace(opened, style=loaded.style, server_tools=loaded.server_tools)
         return replace(opened, last_reply_at=loaded.last_reply_at, seen=loaded.seen, spent=loaded.spent, front=front)
 
     def _found_session(self, state_dir: Path) -> Path:

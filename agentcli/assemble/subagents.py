@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from agentcli import __version__
@@ -29,8 +30,12 @@ from agentcli.definitions.library import Library
 from agentcli.providers.catalog import nearest_effort
 from agentcli.session.base import SessionContext, Store
 from agentcli.tools.files.read_cache import ReadCache
+from agentcli.tools.registry import Registry
 from agentcli.tools.skill import NAME as SKILL
 from agentcli.workspace.base import Workspace
+
+if TYPE_CHECKING:
+    from agentcli.agent.mcp.offer import OfferLimits
 
 _IN_WORKTREE = (
     "You work in a git worktree of your own, made from the last commit: uncommitted changes of the project are not in "
@@ -78,7 +83,7 @@ class SubagentBuilder:
         # What a copy of the conversation has to know is in it.
         builder = None if spec.shares_context else AttachmentsBuilder(env, session, context.hides, memory=False)
         collapser = collapser_for(env.settings, session.view)
-        registry = tools_of(spec, order.registry, order.link.depth)
+        registry, server_tools = self._tools(parent, order)
         skills = self._definitions if registry.get(SKILL) is not None else None
         extensions = Extensions(
             hooks=AgentHooks(order.link.hooks(), order.link.agent, spec.name),
@@ -109,8 +114,23 @@ class SubagentBuilder:
                 instruction_files=None if builder is None else builder.files,
                 agents=parent.agents,
                 link=order.link,
+                mcp=parent.mcp if server_tools is not None else None,
+                mcp_limits=server_tools,
             )
         )
+
+    @staticmethod
+    def _tools(parent: EngineSetup, order: AgentOrder) -> tuple[Registry, OfferLimits | None]:
+        """The tools of an agent, and what it has of those of MCP servers."""
+        spec, registry, depth = order.spec, order.registry, order.link.depth
+        if parent.mcp is None:
+            return tools_of(spec, registry, depth), None
+        from agentcli.agent.mcp.agent_tools import agent_limits, is_of_servers
+        from agentcli.agent.mcp.offer import OfferSettings
+
+        settings = OfferSettings() if parent.mcp_limits is None else parent.mcp_limits.settings
+        others = registry.without(tool.name for tool in registry if is_of_servers(tool))
+        return tools_of(spec, others, depth), agent_limits(spec, registry, settings)
 
     def _open_worktree(self) -> AgentWorktree:
         assert self._session is not None

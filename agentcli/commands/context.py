@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from agentcli.agent.context.pins import DropEffect, RestoreEffect
 from agentcli.agent.context.report import ContextItem
@@ -15,6 +16,10 @@ from agentcli.commands.table import GAP, WIDTH, cells, cut
 from agentcli.core.events import Event
 from agentcli.core.format import percent, token_count
 from agentcli.core.plaintext import plain_line
+from agentcli.core.plural import counted
+
+if TYPE_CHECKING:
+    from agentcli.agent.mcp.costs import ServerCost
 
 MANUAL = Manual(
     "Pinned items are never compacted. Dropped items are no longer sent and can be restored. In the app, p, d and u "
@@ -84,9 +89,20 @@ def _by_kind(engine: Engine) -> str:
         lines.append(f"About {token_count(outlook.cached_tokens)} of them are read from the prompt cache.")
     elif outlook.cold:
         lines.append("The prompt cache is cold: all of it is billed again.")
+    lines += server_lines(engine.server_costs())
     if outlook.compact_at:
         lines.append(f"It is compacted automatically at {token_count(outlook.compact_at)} tokens.")
     return "\n".join(lines)
+
+
+def server_lines(costs: Iterable[ServerCost]) -> list[str]:
+    """One line for each MCP server: its tokens, and how many of its tools are direct, loaded and deferred."""
+    lines = []
+    for cost in costs:
+        counts = ((cost.direct, "in every request"), (cost.loaded, "loaded"), (cost.deferred, "deferred"))
+        tools = ", ".join(f"{counted(count, 'tool')} {what}" for count, what in counts if count)
+        lines.append(f"MCP server {plain_line(cost.server, 40)}: {cost.tokens:,} tokens, {tools or 'no tools'}.")
+    return lines
 
 
 # -------------------------------------------------------------------------------------------------------- item by item

@@ -158,6 +158,28 @@ KEYS: tuple[Key, ...] = (
     ),
     Key("maxAgents", "integer", "How many sub-agents may run at once.", default=10, minimum=1, maximum=50),
     Key(
+        "mcp.toolSearch",
+        "text",
+        "How the model finds deferred tools of MCP servers: with ToolSearch (`own`), or never deferred (`off`).",
+        default="own",
+        choices=("own", "off"),
+    ),
+    Key(
+        "mcp.directTokens",
+        "integer",
+        "Tokens up to which the tools of all MCP servers are part of each request. Larger ones are deferred.",
+        default=10_000,
+        minimum=0,
+    ),
+    Key(
+        "mcp.maxOutputTokens",
+        "integer",
+        "Tokens of a result of an MCP tool. A larger one is saved to a file.",
+        default=25_000,
+        minimum=100,
+        environment=("AGENTCLI_MAX_MCP_OUTPUT_TOKENS", "MAX_MCP_OUTPUT_TOKENS"),
+    ),
+    Key(
         "undo",
         "boolean",
         "Copy files before the agent changes them, so that /undo can restore them.",

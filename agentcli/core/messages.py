@@ -29,6 +29,9 @@ session shows the typed line before it, with the shell commands of the file."""
 SKILLS = "skills"
 """In the meta of an attachment: the skills that it tells the model of (`listed`, `gone`, `first`, `tool`)."""
 
+MCP_SERVERS = "mcp_servers"
+"""In the meta of an attachment: what it tells the model of MCP servers, by their names."""
+
 SAID = "said"
 """In a message's meta: the user's words alone, if its text also explains them to the model."""
 

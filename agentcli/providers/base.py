@@ -39,6 +39,11 @@ class Request:
     system: tuple[str, ...] = ()
     """Parts from the most stable to the least; a cache breakpoint follows each of the first two."""
     tools: tuple[Json, ...] = ()
+    deferred_tools: tuple[Json, ...] = ()
+    """Tools that `tool_reference` blocks in the messages have loaded. Not part of the cached prefix: the API puts each
+    definition where it is referenced. Models without tool references get them as ordinary tools."""
+    referenced_tools: tuple[str, ...] = ()
+    """The names in these blocks, also of tools that are no longer known."""
     max_tokens: int = 8192
     thinking: Thinking = Thinking()
     effort: Effort | None = None

@@ -15,6 +15,7 @@ from typing import Any
 from agentcli.core.messages import Json
 from agentcli.providers.base import Request, Thinking
 from agentcli.providers.catalog import ModelInfo, nearest_effort
+from agentcli.providers.deferred_tools import defer, resolve_references, uses_references
 
 TASK_BUDGET_BETA = "task-budgets-2026-03-13"
 MIN_THINKING_BUDGET = 1024
@@ -34,6 +35,7 @@ class Feature(StrEnum):
     TASK_BUDGET = "task budget"
     CACHE_CONTROL = "cache_control"
     TOOL_CHOICE = "tool_choice"
+    DEFERRED_TOOLS = "deferred tools"
 
 
 def build_body(request: Request, info: ModelInfo, dropped: Collection[Feature] = ()) -> tuple[Json, tuple[str, ...]]:
@@ -49,18 +51,21 @@ def build_body(request: Request, info: ModelInfo, dropped: Collection[Feature] =
     body: Json = {"model": info.id}
     if system:
         body["system"] = system
-    if request.tools:
-        tools = list(request.tools)
-        if caching and not system:
-            # The breakpoints of a system prompt also cover the tools, which come before it in the cache.
-            tools[-1] = {**tools[-1], "cache_control": _BREAKPOINT}
-            used += 1
+    tools, messages = list(request.tools), list(request.messages)
+    if tools and caching and not system:
+        # The breakpoints of a system prompt also cover the tools, which come before it in the cache.
+        tools[-1] = {**tools[-1], "cache_control": _BREAKPOINT}
+        used += 1
+    if request.referenced_tools:
+        deferring = bool(tools) and info.tool_references and Feature.DEFERRED_TOOLS not in dropped
+        tools += defer(request.deferred_tools) if deferring else request.deferred_tools
+        resolve_references(messages, tools)
+    if tools:
         body["tools"] = tools
-    messages = list(request.messages)
     if caching:
         mark_tail(messages, min(2, MAX_BREAKPOINTS - used))
     body["messages"] = messages
-    if request.tools and request.forbid_tools and Feature.TOOL_CHOICE not in dropped:
+    if tools and request.forbid_tools and Feature.TOOL_CHOICE not in dropped:
         body["tool_choice"] = {"type": "none"}
     max_tokens = min(request.max_tokens, info.max_output)
     thinking = _thinking(request, info, max_tokens, dropped)
@@ -165,6 +170,7 @@ _BLAME: tuple[tuple[Feature, re.Pattern[str]], ...] = (
     (Feature.THINKING_DISPLAY, re.compile(r"\bdisplay\b|summarized", re.IGNORECASE)),
     (Feature.THINKING, re.compile(r"thinking|adaptive|budget_tokens|reasoning", re.IGNORECASE)),
     (Feature.TOOL_CHOICE, re.compile(r"tool_choice", re.IGNORECASE)),
+    (Feature.DEFERRED_TOOLS, re.compile(r"defer_loading|tool[_ ]reference|tool_search|deferred", re.IGNORECASE)),
 )
 _OUTPUT_CONFIG = re.compile(r"output_config", re.IGNORECASE)
 _OUTPUT_CAP = re.compile(r"max_tokens\D{0,20}?(\d+)\s*>\s*(\d+)", re.IGNORECASE)
@@ -224,6 +230,8 @@ def _sent_features(body: Json) -> set[Feature]:
         sent.add(Feature.TOOL_CHOICE)
     if _has_breakpoint(body):
         sent.add(Feature.CACHE_CONTROL)
+    if uses_references(body):
+        sent.add(Feature.DEFERRED_TOOLS)
     return sent
 
 
@@ -242,6 +250,7 @@ DROPPED_TEXT: dict[Feature, str] = {
     Feature.TASK_BUDGET: "The endpoint does not support task budgets",
     Feature.CACHE_CONTROL: "The endpoint does not support prompt caching",
     Feature.TOOL_CHOICE: "The endpoint does not support turning tools off",
+    Feature.DEFERRED_TOOLS: "The endpoint does not support deferred tools",
 }
 
 

@@ -37,6 +37,8 @@ class ModelInfo:
     """Accepted thinking modes. Without `disabled` the model always thinks; empty: the field is not sent."""
     price: Price | None = None
     task_budget: bool = False
+    tool_references: bool = False
+    """Whether tool results may load deferred tools by `tool_reference` blocks."""
     known: bool = True
 
     @property
@@ -56,6 +58,7 @@ def _model(id: str, price: Price | None, **rest: Any) -> ModelInfo:
         "default_effort": "high",
         "thinking": _CHOICE,
         "task_budget": True,
+        "tool_references": True,
     }
     return ModelInfo(id=id, price=price, **{**usual, **rest})
 
@@ -196,6 +199,9 @@ def _overridden(info: ModelInfo, override: Mapping[str, Any]) -> ModelInfo:
     thinking = override.get("thinking")
     if isinstance(thinking, list):
         changes["thinking"] = tuple(mode for mode in _BUDGETED if mode in thinking)
+    references = override.get("toolReferences")
+    if isinstance(references, bool):
+        changes["tool_references"] = references
     price = _price(override.get("price"))
     if price is not None:
         changes["price"] = price

@@ -68,6 +68,9 @@ class Store:
     def note_front(self, front: Json) -> None:
         """Store digests of the request prefix, to compare when the session is resumed. Written only if they change."""
 
+    def note_server_tools(self, tools: list[Json]) -> None:
+        """Store the tools of MCP servers that are part of every request of the session."""
+
     def results_dir(self) -> Path | None:
         """A private folder for large tool output, made on demand; None when nothing may be written."""
         return None

@@ -24,6 +24,7 @@ sessionId, timestamp, cwd, version, isSidechain, message); a message of several 
     system-context   the system context has changed
     user-context     what stands before all messages, from a boundary on (`boundary`, "" for the beginning)
     request-front    how requests begin from here on, in digests, for the prompt cache (`front`)
+    mcp-tools        tools of MCP servers that are part of every request from here on (`tools`)
     gap              records were lost here (full disk)
     custom-title     the session's name
 

@@ -86,6 +86,8 @@ class LoadedSession:
     """How the last request began, in the form of `agent.fingerprint`; None in sessions of older versions."""
     front_version: str = ""
     """Of the program that sent it."""
+    server_tools: tuple[Json, ...] = ()
+    """Tools of MCP servers that are part of every request."""
     forked_from: str = ""
     last_reply_at: str = ""
     """When the last reply that says what it used was complete, as a timestamp; "" if nothing tells."""
@@ -232,6 +234,7 @@ class _Reader:
             "system-context": self._take_system_context,
             "user-context": self._take_user_context,
             "request-front": self._take_front,
+            "mcp-tools": self._take_server_tools,
             "custom-title": self._take_title,
         }
 
@@ -283,6 +286,9 @@ class _Reader:
     def _take_front(self, record: Json) -> None:
         self.session.front = dict(record["front"])
         self.session.front_version = str(record.get("version") or "")
+
+    def _take_server_tools(self, record: Json) -> None:
+        self.session.server_tools = tuple(tool for tool in record["tools"] if isinstance(tool, dict))
 
     def _take_title(self, record: Json) -> None:
         self.session.title = str(record["customTitle"])

@@ -226,6 +226,10 @@ class SessionStore(Store):
             self._front = noted
             self._write("request-front", {"front": front})
 
+    def note_server_tools(self, tools: list[Json]) -> None:
+        if self._opening != "session":
+            self._write("mcp-tools", {"tools": tools})
+
     def results_dir(self) -> Path | None:
         folder = results_path(self._journal.path)
         try:

@@ -6,7 +6,7 @@ The order is part of the request's prefix: it must be the same in every process 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from agentcli.core.errors import UsageError
 from agentcli.core.messages import Json
@@ -41,7 +41,8 @@ _MOST_NAMED = 30
 class Registry:
     """Immutable. Built-in tools first, in fixed order, then all others by name."""
 
-    def __init__(self, tools: Iterable[Tool]) -> None:
+    def __init__(self, tools: Iterable[Tool], deferred: Collection[str] = ()) -> None:
+        """`deferred`: names of tools that can be called but are not part of each request."""
         builtin = {name: index for index, name in enumerate(BUILTIN_NAMES)}
         self._tools: dict[str, Tool] = {}
         for tool in sorted(tools, key=lambda tool: (builtin.get(tool.name, len(builtin)), tool.name)):
@@ -50,6 +51,7 @@ class Registry:
             if tool.name in self._tools:
                 raise UsageError(f"Two tools are called {tool.name}. Rename one of them.")
             self._tools[tool.name] = tool
+        self.deferred = frozenset(deferred).intersection(self._tools)
         self._schemas: tuple[Json, ...] | None = None
 
     def __iter__(self) -> Iterator[Tool]:
@@ -85,10 +87,12 @@ class Registry:
         return f"The tools are: {', '.join(names[:_MOST_NAMED])}{more}." if names else ""
 
     def schemas(self) -> tuple[Json, ...]:
-        """For the request. Always the same objects, so that they encode to the same bytes."""
+        """For the request, without deferred tools. Always the same objects, so that they encode to the same bytes."""
         if self._schemas is None:
             self._schemas = tuple(
-                {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in self
+                {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
+                for tool in self
+                if tool.name not in self.deferred
             )
         return self._schemas
 
@@ -103,14 +107,14 @@ class Registry:
                 raise UsageError(f"There is no tool called {name}. {hint}")
             if tool not in chosen:
                 chosen.append(tool)
-        return Registry(chosen)
+        return Registry(chosen, self.deferred)
 
     def without(self, names: Iterable[str]) -> Registry:
         left_out = set(names)
-        return Registry(tool for tool in self if tool.name not in left_out)
+        return Registry((tool for tool in self if tool.name not in left_out), self.deferred)
 
-    def adding(self, tools: Iterable[Tool]) -> Registry:
-        return Registry([*self, *tools])
+    def adding(self, tools: Iterable[Tool], deferred: Collection[str] = ()) -> Registry:
+        return Registry([*self, *tools], self.deferred.union(deferred))
 
 
 def is_tool_name(name: str) -> bool:

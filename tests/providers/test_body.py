@@ -127,3 +127,75 @@ def test_only_sent_parameters_can_be_blamed() -> None:
     assert blamed_feature("cache_control is not supported", body) is None
     assert blamed_feature("thinking is not supported", body) is None
     assert blamed_feature("the weather is bad", body) is None
+
+
+LOADED = {"name": "mcp__x__late", "description": "Late", "input_schema": {"type": "object"}}
+SEARCHED = (
+    text("user", "find it"),
+    {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "ToolSearch", "input": {}}]},
+    {
+        "role": "user",
+        "content": [
+            {
+                "type": "tool_result",
+                "tool_use_id": "1",
+                "content": [{"type": "tool_reference", "tool_name": "mcp__x__late"}],
+            }
+        ],
+    },
+)
+
+
+def searched(model: str = "claude-opus-5-5", dropped: tuple[Feature, ...] = (), **rest: Any) -> dict[str, Any]:
+    tool = {"name": "ToolSearch", "input_schema": {"type": "object"}}
+    given = {"tools": (tool,), "deferred_tools": (LOADED,), "referenced_tools": ("mcp__x__late",), **rest}
+    return build(model, dropped, messages=SEARCHED, **given)
+
+
+def test_loaded_tools_are_deferred_and_have_no_breakpoint() -> None:
+    body = searched()
+    assert body["tools"][1] == {**LOADED, "defer_loading": True}
+    assert ["cache_control" in tool for tool in body["tools"]] == [True, False]
+    assert body["messages"][2]["content"][0]["content"] == SEARCHED[2]["content"][0]["content"]
+
+
+@pytest.mark.parametrize(
+    ("model", "dropped"), [("llama-3", ()), ("claude-opus-5-5", (Feature.DEFERRED_TOOLS,)), ("gpt", ())]
+)
+def test_without_tool_references_the_definitions_are_text_and_the_tools_ordinary(
+    model: str, dropped: tuple[Feature, ...]
+) -> None:
+    body = searched(model, dropped)
+    assert body["tools"][1] == LOADED
+    (part,) = body["messages"][2]["content"][0]["content"]
+    assert part["type"] == "text"
+    assert '"name": "mcp__x__late", "description": "Late"' in part["text"]
+
+
+def test_a_reference_to_a_tool_that_is_gone_is_text() -> None:
+    for deferred in ((), ({**LOADED, "name": "mcp__x__other"},)):
+        body = searched(deferred_tools=deferred)
+        (part,) = body["messages"][2]["content"][0]["content"]
+        assert part == {"type": "text", "text": "[The tool mcp__x__late is no longer available.]"}
+
+
+def test_an_endpoint_may_refuse_deferred_tools() -> None:
+    body = searched()
+    for detail in (
+        "tools.1.custom.defer_loading: Extra inputs are not permitted",
+        "Tool reference 'mcp__x__late' not found in available tools",
+        "messages.2.content.0.tool_result.content.0: Input tag 'tool_reference' found using 'type' does not match",
+    ):
+        assert blamed_feature(detail, body) is Feature.DEFERRED_TOOLS
+    assert blamed_feature("defer_loading: Extra inputs are not permitted", build()) is None
+
+
+def test_the_validator_knows_what_the_api_refuses_about_deferred_tools() -> None:
+    body = searched()
+    del body["tools"][1]
+    assert problems(body) == ["tool_reference: Tool 'mcp__x__late' not found among the tools with defer_loading"]
+    body["tools"] = [{**LOADED, "defer_loading": True, "cache_control": MARK}]
+    assert problems(body) == [
+        "tools.0: cache_control cannot be set on a tool with defer_loading",
+        "tools: at least one tool must not have defer_loading",
+    ]

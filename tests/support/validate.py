@@ -94,14 +94,33 @@ def _tools(body: Json) -> Iterator[str]:
             yield f"tools.{place}.custom.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'"
         if tool.get("type", "custom") == "custom" and tool.get("input_schema", {}).get("type") != "object":
             yield f"tools.{place}.custom.input_schema.type: Field required"
+        if tool.get("defer_loading") and "cache_control" in tool:
+            yield f"tools.{place}: cache_control cannot be set on a tool with defer_loading"
     if len(set(names)) != len(names):
         yield "tools: Tool names must be unique."
+    if tools and all(tool.get("defer_loading") for tool in tools):
+        yield "tools: at least one tool must not have defer_loading"
+    deferred = {tool.get("name") for tool in tools if tool.get("defer_loading")}
+    for name in _referenced(body):
+        if name not in deferred:
+            yield f"tool_reference: Tool '{name}' not found among the tools with defer_loading"
     choice = body.get("tool_choice")
     if choice is not None:
         if not tools:
             yield "tool_choice: tool_choice may only be specified while providing tools"
         if choice.get("type") not in ("auto", "any", "tool", "none"):
             yield "tool_choice.type: Input should be 'auto', 'any', 'tool' or 'none'"
+
+
+def _referenced(body: Json) -> Iterator[str]:
+    """The tools that results refer to, of our own search and of the API's."""
+    for message in body.get("messages", []):
+        for block in _list(message):
+            content = block.get("content")
+            if block.get("type") == "tool_search_tool_result" and isinstance(content, dict):
+                content = content.get("tool_references")
+            if isinstance(content, list):
+                yield from (part["tool_name"] for part in content if part.get("type") == "tool_reference")
 
 
 def _blocks(body: Json) -> Iterator[Json]:

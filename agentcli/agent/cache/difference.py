@@ -58,7 +58,7 @@ def changed_tools(before: Mapping[str, object], now: Mapping[str, object]) -> It
         if name not in now:
             yield block, "it is no longer there"
         elif name not in before:
-            yield block, "it was added"
+            yield block, "tools of MCP servers were loaded" if name.startswith("mcp__") else "it was added"
         elif before[name] != now[name]:
             yield block, ""
     if list(before) != list(now) and before.keys() == now.keys():

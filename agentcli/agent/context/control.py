@@ -70,6 +70,7 @@ _NOUNS = {
     "answers": "the answer:",
     "thinking": "thinking of the model",
     "attachments": "the note:",
+    "mcp": "the note:",
     "summary": "the summary:",
 }
 
@@ -144,9 +145,10 @@ class ContextControl:
 
     def items(self) -> list[ContextItem]:
         """The contents of the next request, item by item."""
-        view, tools = self._view, self._requests.tools
+        view = self._view
         total = view.estimate(self._log.messages, self._requests.overhead_tokens())
         shown = view.messages(self._log.messages)
+        tools = (*self._requests.tools, *self._requests.loaded_by(shown))
         reach = self._cached(self._settings.profile).reach
         items = context_items(shown, total, self._settings.profile.system, tools, pinned_now(shown, self._pins), reach)
         return self._not_cached_behind_changes(items)
@@ -160,7 +162,7 @@ class ContextControl:
         """Text of an item as the model sees it, of a dropped one as it was; "" if there is none. Untrusted text."""
         if item == "system":
             return "\n\n".join(self._settings.profile.system)
-        for tool in self._requests.tools:
+        for tool in (*self._requests.tools, *self._requests.loaded_by(self._view.messages(self._log.messages))):
             if item == f"tool:{tool['name']}":
                 return json.dumps(tool, indent=2, ensure_ascii=False)
         found = self._block(item)

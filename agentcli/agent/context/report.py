@@ -17,6 +17,7 @@ from agentcli.context.estimate import block_tokens, text_tokens
 from agentcli.core.format import about_money, token_count
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import (
+    MCP_SERVERS,
     SKILLS,
     Block,
     Json,
@@ -33,7 +34,7 @@ from agentcli.core.usage import Price, Usage
 Reach = Literal["sent", "head", "nothing"]
 """Of the prompt cache into the next request: all that was sent before, what comes before the messages, or nothing."""
 Category = Literal[
-    "system", "tools", "prompts", "answers", "thinking", "calls", "results", "attachments", "skills", "summary"
+    "system", "tools", "prompts", "answers", "thinking", "calls", "results", "attachments", "skills", "mcp", "summary"
 ]
 
 
@@ -208,6 +209,8 @@ def _described(message: Message, block: Block, names: dict[str, str]) -> tuple[C
     text = plain_line(block.text, 100) if isinstance(block, TextBlock) else "Picture or other content"
     if SKILLS in message.meta:
         return "skills", "List of skills"
+    if MCP_SERVERS in message.meta:
+        return "mcp", "Tools and instructions of MCP servers"
     match message.origin:
         case Origin.REPLY:
             return "answers", text

@@ -53,6 +53,14 @@ class McpTool:
         server, tool = self.server, self.offer.name
         return server.state == "connected" and any(tool == one.name for one in server.offers.tools)
 
+    @property
+    def validates_itself(self) -> bool:
+        """Whether the server has another schema for it by now, so that only the server can check an input."""
+        return any(
+            self.offer.name == one.name and self.offer.input_schema != one.input_schema
+            for one in self.server.offers.tools
+        )
+
     def title(self, input: Json) -> str:
         values = ", ".join(f"{name}: {_shown(value)}" for name, value in input.items())
         called = self.offer.title or self.offer.name

@@ -44,6 +44,7 @@ _KINDS: Mapping[str, _Kind] = {
     "summary": _Kind("Y", "summary", "heading"),
     "attachments": _Kind("H", "attachments", "attribute"),
     "skills": _Kind("L", "skills", "operator"),
+    "mcp": _Kind("X", "MCP servers", "decorator"),
     "prompts": _Kind("P", "prompts", "string"),
     "answers": _Kind("A", "answers", "keyword"),
     "thinking": _Kind("K", "thinking", "comment"),

@@ -1,0 +1,69 @@
+"""What each MCP server costs in the context: direct and loaded definitions, and the messages about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from agentcli.agent.mcp.offer import McpOffer
+from agentcli.agent.profile import schema_tokens
+from agentcli.context.estimate import text_tokens
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import MCP_SERVERS, Json, Message
+from agentcli.mcp.tool_names import split_name
+
+
+@frozen
+class ServerCost:
+    server: str
+    direct: int = 0
+    """Tools in every request."""
+    direct_tokens: int = 0
+    loaded: int = 0
+    """Tools that a search has loaded."""
+    loaded_tokens: int = 0
+    deferred: int = 0
+    """Tools that can be loaded; they cost their names."""
+    announced_tokens: int = 0
+    """Its share of the messages that list tools and give instructions."""
+
+    @property
+    def tokens(self) -> int:
+        return self.direct_tokens + self.loaded_tokens + self.announced_tokens
+
+
+def server_costs(
+    offer: McpOffer, direct: Sequence[Json], loaded: Sequence[Json], shown: Sequence[Message], density: float
+) -> list[ServerCost]:
+    """`direct`, `loaded`: definitions that the next request has; `shown`: its messages; `density`: true tokens per
+    estimated one."""
+    deferred, announced = offer.deferred_by_server(), _announced(shown)
+    costs = []
+    for server in offer.servers:
+        part = offer.part_of(server.name)
+        always, later = _of(part, direct), _of(part, loaded)
+        costs.append(
+            ServerCost(
+                server.name,
+                len(always),
+                round(sum(map(schema_tokens, always)) * density),
+                len(later),
+                round(sum(map(schema_tokens, later)) * density),
+                len(deferred.get(server.name, ())),
+                round(announced.get(server.name, 0.0) * density),
+            )
+        )
+    return costs
+
+
+def _of(part: str, tools: Sequence[Json]) -> list[Json]:
+    return [tool for tool in tools if (split_name(str(tool["name"])) or ("", ""))[0] == part]
+
+
+def _announced(shown: Sequence[Message]) -> Mapping[str, float]:
+    """Tokens of the messages about servers. One about several counts in equal shares."""
+    found: dict[str, float] = {}
+    for message in shown:
+        about = message.meta.get(MCP_SERVERS, {})
+        for server in about:
+            found[server] = found.get(server, 0.0) + text_tokens(message.text) / len(about)
+    return found

@@ -1,0 +1,263 @@
+"""Which tools of MCP servers a conversation has: direct ones in every request, the others deferred.
+
+Direct are those of servers that are connected when the first request is built, if their definitions together are small
+enough. From then on they are part of the request's prefix and stay there, also when their server is gone. All others
+are announced by name (`updates.py`) and loaded by ToolSearch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from agentcli.agent.mcp.resource_tools import ListMcpResources, ReadMcpResource
+from agentcli.agent.mcp.results import MOST_TOKENS
+from agentcli.agent.mcp.tool_search import LOADED_TOOLS, ToolSearch
+from agentcli.agent.mcp.tool_search import NAME as TOOL_SEARCH
+from agentcli.agent.mcp.tools import McpTool, schema_problem
+from agentcli.agent.profile import LoadedTools, schema_tokens
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import RESULT_DATA, Json, Message, Origin
+from agentcli.mcp.offers import ToolOffer
+from agentcli.mcp.tool_names import server_parts, tool_names
+from agentcli.tools.base import Tool
+from agentcli.tools.registry import Registry
+
+if TYPE_CHECKING:
+    from agentcli.mcp.server import McpServer
+    from agentcli.mcp.servers import McpServers
+
+DIRECT_TOKENS = 10_000
+SearchMode = Literal["own", "api", "off"]
+"""How deferred tools are found: with ToolSearch, with the API's own search, or none are deferred."""
+
+
+@frozen
+class OfferSettings:
+    search: SearchMode = "own"
+    direct_tokens: int = DIRECT_TOKENS
+    """Tokens that the definitions of all servers may have together without being deferred."""
+    result_tokens: int = MOST_TOKENS
+
+
+@frozen
+class OfferLimits:
+    """What a conversation gets of the session's tools."""
+
+    settings: OfferSettings = OfferSettings()
+    allows: Callable[[str], bool] = lambda _name: True
+    """Whether it may have a tool of this name."""
+    direct: tuple[Tool, ...] | None = None
+    """The direct tools of the conversation that it continues; None: it has its own."""
+    recorded: tuple[Json, ...] = ()
+    """Records of the direct tools of a resumed session: they stay direct, so that its requests begin as before."""
+
+
+class McpOffer:
+    """Implements `LoadableTools`. One per conversation."""
+
+    def __init__(
+        self,
+        servers: McpServers,
+        limits: OfferLimits,
+        refuses: Callable[[str], bool],
+        loaded: LoadedTools,
+        log: Sequence[Message] = (),
+    ) -> None:
+        """`refuses`: whether a rule removes a tool altogether. `log`: of a resumed session."""
+        self.servers = servers
+        self.settings = limits.settings
+        self._allows: Callable[[str], bool] = lambda name: limits.allows(name) and not refuses(name)
+        self._parts = server_parts(server.name for server in servers)
+        self._loaded = loaded
+        self._known: dict[str, Tool] = {}
+        """All tools that were ever there, as they were last."""
+        self._available: dict[str, Tool] = {}
+        self._direct: dict[str, Tool] | None = None
+        """None until the first request."""
+        self._seen: object = None
+        self._made: tuple[object, Registry, Registry] | None = None
+        self._search: Tool = ToolSearch(self, definition_of)
+        self.can_search = self.settings.search == "own" and not refuses(TOOL_SEARCH)
+        if limits.direct is not None:
+            self._direct = {tool.name: tool for tool in limits.direct}
+            self._known |= self._direct
+        elif limits.recorded or any(message.origin is Origin.REPLY for message in log):
+            # Requests of an earlier process had these tools, or none.
+            found = (self._recorded_tool(record) for record in valid_records(limits.recorded))
+            self._direct = {tool.name: tool for tool in found if tool is not None}
+            self._known |= self._direct
+        for record in loaded_records(log):
+            self._loaded.definitions.setdefault(record["definition"]["name"], record["definition"])
+            if (tool := self._recorded_tool(record)) is not None:
+                self._known.setdefault(tool.name, tool)
+
+    # -------------------------------------------------------------------------------------------- for the conversation
+
+    def registry(self, base: Registry) -> Registry:
+        """The tools of the conversation, with these as its others."""
+        self._look()
+        state = (self._seen, len(self._known), self._direct is None)
+        if self._made is None or self._made[0] != state or self._made[1] is not base:
+            direct = self._direct or {}
+            tools = {**self._known, **{name: self._as_sent(tool) for name, tool in direct.items()}}
+            added = [tool for name, tool in tools.items() if base.get(name) is None]
+            if self.can_search and self._has_servers and base.get(TOOL_SEARCH) is None:
+                added.append(self._search)
+            self._made = (state, base, base.adding(added, set(tools) - set(direct)))
+        return self._made[2]
+
+    def settle(self) -> bool:
+        """Decide before a request which tools are direct; returns whether this was the first one."""
+        self._look()
+        first = self._direct is None
+        if first:
+            self._direct = dict(self._chosen())
+        elif not self.can_search and self.settings.search != "api" and self._direct is not None:
+            self._direct |= {name: tool for name, tool in self._available.items() if name not in self._direct}
+        self._made = None
+        return first
+
+    def deferred_by_server(self) -> dict[str, list[str]]:
+        """The deferred tools of each connected server, by their own names."""
+        self._look()
+        direct = self._direct or {}
+        found: dict[str, list[str]] = {server.name: [] for server in self.servers if server.state == "connected"}
+        for name, tool in self._available.items():
+            if name not in direct and isinstance(tool, McpTool):
+                found[tool.server.name].append(name.split("__", 2)[-1])
+        return {server: sorted(names) for server, names in found.items()}
+
+    def part_of(self, server: str) -> str:
+        """A server's name as it stands in the names of its tools."""
+        return self._parts.get(server, server)
+
+    @property
+    def servers_with_direct_tools(self) -> frozenset[str]:
+        return frozenset(tool.server.name for tool in (self._direct or {}).values() if isinstance(tool, McpTool))
+
+    # -------------------------------------------------------------------------------------------------- for ToolSearch
+
+    def available(self) -> Mapping[str, Tool]:
+        self._look()
+        direct = self._direct or {}
+        changed = {name for name, tool in self._available.items() if self._has_changed(name, tool)}
+        return {name: tool for name, tool in self._available.items() if name not in direct or name in changed}
+
+    def direct(self) -> Mapping[str, Tool]:
+        return self._direct or {}
+
+    def record(self, name: str) -> Json:
+        return _record(self._known[name], self._loaded.definitions[name])
+
+    def direct_records(self) -> list[Json]:
+        """What has to be remembered of the direct tools."""
+        return [_record(tool, definition_of(tool)) for tool in (self._direct or {}).values()]
+
+    def _as_sent(self, direct: Tool) -> Tool:
+        """The tool as its server has it now, if the model knows it so."""
+        now = self._available.get(direct.name, direct)
+        return now if definition_of(now) == definition_of(direct) else direct
+
+    def load(self, names: Sequence[str]) -> None:
+        for name in names:
+            self._loaded.definitions.setdefault(name, definition_of(self._known[name]))
+
+    def pending(self) -> Sequence[str]:
+        return [server.name for server in self.servers if server.state in ("waiting", "connecting")]
+
+    def loaded_definition(self, name: str) -> Json | None:
+        direct = (self._direct or {}).get(name)
+        return self._loaded.definitions.get(name) if direct is None else definition_of(direct)
+
+    def _has_changed(self, name: str, tool: Tool) -> bool:
+        known = self.loaded_definition(name)
+        return known is not None and definition_of(tool) != known
+
+    # --------------------------------------------------------------------------------------------------- what is there
+
+    @property
+    def _has_servers(self) -> bool:
+        return any(server.state not in ("disabled", "unapproved") for server in self.servers)
+
+    def _look(self) -> None:
+        """Take over what the servers offer now, if that has changed."""
+        seen = tuple((server.state, id(server.offers), server.disabled_tools) for server in self.servers)
+        if seen == self._seen:
+            return
+        self._seen = seen
+        self._available = {tool.name: tool for tool in self._offered() if self._allows(tool.name)}
+        self._known |= self._available
+
+    def _offered(self) -> Iterator[Tool]:
+        has_resources = False
+        for server in self.servers:
+            if server.state != "connected":
+                continue
+            has_resources = has_resources or bool(server.offers.resources or server.offers.templates)
+            names = tool_names(self._parts[server.name], (offer.name for offer in server.offers.tools))
+            for offer in server.offers.tools:
+                if offer.name not in server.disabled_tools and not schema_problem(offer.input_schema):
+                    yield self._tool(server, offer, names[offer.name])
+        if has_resources:
+            yield ListMcpResources(self.servers)
+            yield ReadMcpResource(self.servers, self.settings.result_tokens)
+
+    def _tool(self, server: McpServer, offer: ToolOffer, name: str) -> McpTool:
+        """The same object as long as the offer is the same."""
+        known = self._available.get(name)
+        if isinstance(known, McpTool) and known.offer == offer and known.server is server:
+            return known
+        return McpTool(server, offer, name, self.settings.result_tokens)
+
+    def _chosen(self) -> Iterator[tuple[str, Tool]]:
+        """The tools that are direct from the first request on."""
+        defers = self.can_search or self.settings.search == "api"
+        tokens = sum(schema_tokens(definition_of(tool)) for tool in self._available.values())
+        for name, tool in self._available.items():
+            always = isinstance(tool, McpTool) and tool.server.config.always_load
+            if always or not defers or tokens <= self.settings.direct_tokens:
+                yield name, tool
+
+    def _recorded_tool(self, record: Json) -> Tool | None:
+        """A tool of an earlier process, which can be called once its server has it; None: not in this session."""
+        definition = record["definition"]
+        name, server = definition["name"], self.servers.get(record["server"])
+        if not self._allows(name):
+            return None
+        for kind in (ListMcpResources, ReadMcpResource):
+            if name == kind.name:
+                return kind(self.servers, self.settings.result_tokens)
+        if server is None:
+            return None
+        offer = ToolOffer(record["tool"], definition["description"], input_schema=definition["input_schema"])
+        return McpTool(server, offer, name, self.settings.result_tokens)
+
+
+def definition_of(tool: Tool) -> Json:
+    """A tool as requests carry it."""
+    return {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
+
+
+def _record(tool: Tool, definition: Json) -> Json:
+    server, own = (tool.server.name, tool.offer.name) if isinstance(tool, McpTool) else ("", tool.name)
+    return {"server": server, "tool": own, "definition": definition}
+
+
+def loaded_records(log: Sequence[Message]) -> Iterator[Json]:
+    """Records of the tools that search results in a log have loaded."""
+    for message in log:
+        for data in message.meta.get(RESULT_DATA, {}).values():
+            yield from valid_records(data.get(LOADED_TOOLS, ()))
+
+
+def valid_records(records: Iterable[Json]) -> Iterator[Json]:
+    """Session files are read leniently: what is not of this form is left out."""
+    for record in records:
+        definition = record.get("definition") if isinstance(record, dict) else None
+        if (
+            isinstance(definition, dict)
+            and isinstance(definition.get("input_schema"), dict)
+            and all(isinstance(definition.get(key), str) for key in ("name", "description"))
+        ):
+            yield {"server": str(record.get("server")), "tool": str(record.get("tool")), "definition": definition}

@@ -1,0 +1,133 @@
+"""ToolSearch: finds deferred tools of MCP servers and loads them into the conversation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from agentcli.agent.mcp.ranking import ToolDocument, rank
+from agentcli.core.abort import AbortSignal
+from agentcli.core.messages import Json, UnknownBlock
+from agentcli.core.permission import Need
+from agentcli.core.plaintext import plain_line
+from agentcli.core.plural import counted
+from agentcli.providers.deferred_tools import reference
+from agentcli.tools.base import Output, Tool, ToolContext, ToolRun
+from agentcli.tools.builtin import object_schema
+
+NAME = "ToolSearch"
+LOADED_TOOLS = "loaded_tools"
+"""In `Output.data`: records of the tools that were loaded, see `LoadableTools.record`."""
+_SELECT = "select:"
+_USUAL_RESULTS = 5
+_MOST_RESULTS = 20
+_DESCRIPTION = (
+    "Load tools of MCP servers. Messages list deferred tools by name only; this finds them and loads their "
+    "definitions, and then they can be called like any other tool. Search once for all that a task needs, and before "
+    "you say that there is no tool for something."
+)
+
+
+class LoadableTools(Protocol):
+    """The deferred tools, as they are now."""
+
+    def available(self) -> Mapping[str, Tool]:
+        """By name: all that can be loaded."""
+
+    def direct(self) -> Mapping[str, Tool]:
+        """By name: those that need not be loaded."""
+
+    def record(self, name: str) -> Json:
+        """What has to be remembered of a loaded tool."""
+
+    def load(self, names: Sequence[str]) -> None:
+        """Send these tools from the next request on."""
+
+    def pending(self) -> Sequence[str]:
+        """Servers that are still connecting."""
+
+    def loaded_definition(self, name: str) -> Json | None:
+        """The definition that the model has of a tool; None: it has none."""
+
+
+class ToolSearch:
+    name = NAME
+    subject = "query"
+    description = _DESCRIPTION
+    input_schema = object_schema(
+        ["query"],
+        {
+            "query": {
+                "type": "string",
+                "minLength": 1,
+                "description": "Words that describe the tool, or select:NAME,NAME for tools by name",
+            },
+            "max_results": {"type": "integer", "minimum": 1, "maximum": _MOST_RESULTS, "description": "Default 5"},
+        },
+    )
+
+    def __init__(self, tools: LoadableTools, definition_of: Callable[[Tool], Json]) -> None:
+        self._tools = tools
+        self._definition_of = definition_of
+
+    def title(self, input: Json) -> str:
+        return plain_line(f"{NAME} {input.get('query', '')}").strip()
+
+    def is_safe(self, input: Json) -> bool:
+        return True
+
+    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
+        return (Need("none", str(input.get("query", ""))),)
+
+    def check(self, input: Json, context: ToolContext) -> str | None:
+        return None
+
+    async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
+        yield self._answer(str(input["query"]).strip(), int(input.get("max_results", _USUAL_RESULTS)))
+
+    def _answer(self, query: str, most: int) -> Output:
+        available = self._tools.available()
+        if query.lower().startswith(_SELECT):
+            wanted = [name.strip() for name in query[len(_SELECT) :].split(",") if name.strip()][:_MOST_RESULTS]
+            everything = {**available, **self._tools.direct()}
+            found = list(dict.fromkeys(name for each in wanted for name in _meant(each, everything)))
+        else:
+            found = rank(query, [_document(tool) for tool in available.values()])[:most]
+        changed = [name for name in found if self._has_other(name)]
+        new = [name for name in found if name in available and name not in changed]
+        if new:
+            self._tools.load(new)
+            references = tuple(UnknownBlock(reference(name)) for name in new)
+            shown = {"kind": "text", "text": "\n".join(new)}
+            data = {LOADED_TOOLS: [self._tools.record(name) for name in new]}
+            return Output(references, summary=f"{counted(len(new), 'tool')} loaded", display=shown, data=data)
+        if changed:
+            texts = [json.dumps(self._definition_of(available[name]), ensure_ascii=False) for name in changed]
+            return Output("These tools have changed. Call them by their new definitions:\n" + "\n".join(texts))
+        if found:
+            return Output(f"Already loaded, call it directly: {', '.join(found)}", summary="already loaded")
+        return Output(self._nothing(query, len(available)), summary="no tool found")
+
+    def _has_other(self, name: str) -> bool:
+        """Whether the model has another definition of a tool than its server has now."""
+        known, now = self._tools.loaded_definition(name), self._tools.available().get(name)
+        return known is not None and now is not None and self._definition_of(now) != known
+
+    def _nothing(self, query: str, count: int) -> str:
+        pending = self._tools.pending()
+        waiting = f" Still connecting: {', '.join(pending)}; search again later." if pending else ""
+        there = f"{counted(count, 'deferred tool')} searched." if count else "There are no deferred tools now."
+        return f"No tool matches {plain_line(query, 100)!r}. {there}{waiting}"
+
+
+def _document(tool: Tool) -> ToolDocument:
+    return ToolDocument(tool.name, tool.description, tool.input_schema)
+
+
+def _meant(name: str, tools: Mapping[str, Tool]) -> list[str]:
+    """The tool of this name; or the only one that is called so by its server."""
+    if name in tools:
+        return [name]
+    short = [each for each in tools if each.split("__", 2)[-1] == name]
+    return short if len(short) == 1 else []

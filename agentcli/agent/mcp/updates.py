@@ -1,0 +1,137 @@
+"""Tells the model about MCP servers: their deferred tools, their instructions, and which ones have gone.
+
+What was told is read from the messages in sight, so that it survives a resume and is told again after a compaction.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from agentcli.agent.loop_state import LoopState
+from agentcli.agent.mcp.offer import McpOffer
+from agentcli.agent.ports import Attachments
+from agentcli.context.estimate import text_tokens
+from agentcli.core.ids import Ids
+from agentcli.core.messages import MCP_SERVERS, Message, Origin, user_message
+from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.core.plural import counted
+
+LISTED_TOKENS = 1_200
+"""Of all names of tools in one message."""
+LONGEST_INSTRUCTIONS = 2_000
+_HEADING = (
+    "[Deferred tools of MCP servers. ToolSearch loads them. They are called mcp__SERVER__NAME, here without "
+    "mcp__SERVER__:]"
+)
+_HEADING_BY_API = "[Tools of MCP servers that the tool search can load, without mcp__SERVER__ in their names:]"
+_Told = dict[str, Any]
+"""About one server: `gone`, `tools` (names), `instructions` (a digest)."""
+
+
+class McpUpdates(Attachments):
+    """One per conversation."""
+
+    def __init__(
+        self,
+        offer: McpOffer,
+        prepare: Callable[[], None],
+        ids: Ids,
+        shown: Callable[[Sequence[Message]], Sequence[Message]],
+    ) -> None:
+        """`prepare`: called before each request; decides which tools it has."""
+        self._offer = offer
+        self._prepare = prepare
+        self._ids = ids
+        self._shown = shown
+
+    async def collect(self, state: LoopState) -> Sequence[Message]:
+        self._prepare()
+        told = told_servers(self._shown(state.messages))
+        now = {name: self._state_of(name, told.get(name)) for name in (server.name for server in self._offer.servers)}
+        news = {name: one for name, one in now.items() if one is not None and one != told.get(name)}
+        if not news:
+            return ()
+        text = "\n".join(self._lines(news, told))
+        if not text:
+            return ()
+        return (user_message(text, self._ids.new(), Origin.ATTACHMENT, {MCP_SERVERS: news}),)
+
+    def _state_of(self, name: str, told: _Told | None) -> _Told | None:
+        """What there is to know about a server; None: nothing was told, and there is nothing to tell."""
+        offer, server = self._offer, self._offer.servers.get(name)
+        assert server is not None
+        if server.state != "connected":
+            was_there = told is not None or name in offer.servers_with_direct_tools
+            return (
+                {"gone": True, "tools": [], "instructions": (told or {}).get("instructions", "")} if was_there else None
+            )
+        instructions = _instructions(server.offers.instructions)
+        tools = offer.deferred_by_server().get(name, []) if offer.can_search or offer.settings.search == "api" else []
+        now = {"gone": False, "tools": tools, "instructions": _digest(instructions)}
+        return None if told is None and not tools and not instructions else now
+
+    def _lines(self, news: Mapping[str, _Told], told: Mapping[str, _Told]) -> list[str]:
+        listed = {name: one["tools"] for name, one in news.items() if _has_other_tools(one, told.get(name))}
+        lines = self._tool_lines({name: tools for name, tools in listed.items() if tools})
+        emptied = [name for name, tools in listed.items() if not tools and not news[name]["gone"]]
+        gone = [name for name, one in news.items() if one["gone"]]
+        back = [
+            name
+            for name, one in news.items()
+            if not one["gone"] and told.get(name, {}).get("gone") and not one["tools"]
+        ]
+        if emptied:
+            lines.append(f"[MCP servers that have no deferred tools any more: {_names(emptied)}]")
+        if gone:
+            lines.append(f"[MCP servers that are not connected any more: {_names(gone)}. Calls of their tools fail.]")
+        if back:
+            lines.append(f"[MCP servers that are connected again: {_names(back)}]")
+        for name, one in news.items():
+            if one["instructions"] and one["instructions"] != told.get(name, {}).get("instructions"):
+                server = self._offer.servers.get(name)
+                text = _instructions(server.offers.instructions) if server is not None else ""
+                if text:
+                    lines.append(f"[Instructions of the MCP server {plain_line(name, 80)}:\n{text}]")
+        return lines
+
+    def _tool_lines(self, tools: Mapping[str, Sequence[str]]) -> list[str]:
+        """One line per server. Each gets an equal share of the room at least."""
+        lines: list[str] = []
+        left = float(LISTED_TOKENS)
+        for number, (server, names) in enumerate(sorted(tools.items(), key=lambda one: (len(one[1]), one[0]))):
+            share, kept, used = left / (len(tools) - number), 0, 0.0
+            while kept < len(names) and used + (cost := text_tokens(f"{names[kept]}, ")) <= share:
+                used, kept = used + cost, kept + 1
+            left -= used
+            more = f" and {len(names) - kept} more" if kept < len(names) else ""
+            count = counted(len(names), "tool")
+            lines.append(f"- {self._offer.part_of(server)} ({count}): {', '.join(names[:kept])}{more}")
+        heading = _HEADING if self._offer.can_search else _HEADING_BY_API
+        return [heading, *lines] if lines else []
+
+
+def told_servers(shown: Sequence[Message]) -> dict[str, _Told]:
+    """What these messages tell of each server, the latest of it."""
+    told: dict[str, _Told] = {}
+    for message in shown:
+        told |= message.meta.get(MCP_SERVERS, {})
+    return told
+
+
+def _has_other_tools(now: _Told, told: _Told | None) -> bool:
+    return list(now["tools"]) != list((told or {}).get("tools", ())) and not now["gone"]
+
+
+def _instructions(text: str) -> str:
+    text = plain_text(text).strip()
+    return text if len(text) <= LONGEST_INSTRUCTIONS else f"{text[:LONGEST_INSTRUCTIONS].rstrip()} [… cut off]"
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest() if text else ""
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(plain_line(name, 80) for name in names)

@@ -1,0 +1,427 @@
+"""Tools of MCP servers in a conversation: direct or deferred, announced, found, loaded; the prefix stays as it is."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentcli.agent.mcp.offer import McpOffer, OfferLimits, OfferSettings
+from agentcli.agent.profile import LoadedTools, Profile, schema_tokens
+from agentcli.commands.run import run_command
+from agentcli.context.estimate import text_tokens
+from agentcli.core import events as ev
+from agentcli.core.messages import Json
+from agentcli.permissions.policy import Policy
+from agentcli.permissions.rules.rule import parse_rules
+from agentcli.providers.encode import to_bytes
+from agentcli.tools.registry import Registry
+from tests.support.fakes import Bench, FakeTool, bench, collect, only, result_of
+from tests.support.mcp_fakes import FakeServer, fake_servers, resources, tool_offer
+from tests.support.scripts import call, fails, reply
+from tests.support.virtual import run_virtual
+
+DEFERRING = OfferLimits(OfferSettings(direct_tokens=0))
+
+
+def many(count: int) -> tuple[Any, ...]:
+    return tuple(
+        tool_offer(f"get_thing_{number}", f"Gets thing number {number}", value="string") for number in range(count)
+    )
+
+
+def tool_names(body: Json) -> list[str]:
+    return [tool["name"] for tool in body.get("tools", [])]
+
+
+def texts(body: Json) -> str:
+    return json.dumps(body["messages"], ensure_ascii=False)
+
+
+def last_result(b: Bench) -> Json:
+    block: Json = b.requests[-1]["messages"][-1]["content"][0]
+    assert block["type"] == "tool_result"
+    return block
+
+
+def with_servers(*replies: Json | str, servers: tuple[FakeServer, ...], **rest: Any) -> Bench:
+    return bench(*replies, tools=[FakeTool()], mcp=fake_servers(*servers), **rest)
+
+
+def test_tools_of_connected_servers_are_direct_if_they_are_few() -> None:
+    server = FakeServer("small", tool_offer("echo"), tool_offer("add"))
+    server.connect()
+
+    async def main() -> None:
+        b = with_servers(reply(call("mcp__small__echo")), "done", servers=(server,))
+        async with b.engine:
+            await b.run()
+        assert tool_names(b.requests[0]) == ["Look", "ToolSearch", "mcp__small__add", "mcp__small__echo"]
+        assert server.calls == [("echo", {})]
+        assert last_result(b)["content"][0]["text"] == "echo was called"
+        assert "mcp" not in texts(b.requests[0])
+
+    run_virtual(main)
+
+
+def test_past_the_threshold_tools_are_deferred_but_not_those_of_servers_that_are_always_loaded() -> None:
+    big, always = FakeServer("big", *many(200)), FakeServer("always", tool_offer("echo"), always_load=True)
+    big.connect()
+    always.connect()
+
+    async def main() -> None:
+        b = with_servers("done", servers=(big, always))
+        async with b.engine:
+            await b.run()
+        assert tool_names(b.requests[0]) == ["Look", "ToolSearch", "mcp__always__echo"]
+        assert "- big (200 tools): get_thing_0, get_thing_1, get_thing_10" in texts(b.requests[0])
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("counts", [(200,), (100, 60, 40), (20,) * 10])
+def test_two_hundred_deferred_tools_cost_less_than_two_thousand_tokens(counts: tuple[int, ...]) -> None:
+    servers = tuple(FakeServer(f"server-{number}", *many(count)) for number, count in enumerate(counts))
+    for server in servers:
+        server.connect()
+
+    async def main() -> None:
+        b = with_servers("done", servers=servers)
+        async with b.engine:
+            await b.run()
+        (search,) = [tool for tool in b.requests[0]["tools"] if tool["name"] == "ToolSearch"]
+        (announced,) = [
+            block["text"] for block in b.requests[0]["messages"][0]["content"] if "Deferred" in block["text"]
+        ]
+        assert schema_tokens(search) + text_tokens(announced) < 2_000
+
+    run_virtual(main)
+
+
+def test_a_prompt_does_not_wait_and_tools_that_come_later_are_announced_found_and_called() -> None:
+    server = FakeServer("late", tool_offer("echo", "Say a text again", text="string"))
+
+    async def main() -> None:
+        b = with_servers(
+            "first",
+            reply(call("ToolSearch", query="say text")),
+            reply(call("mcp__late__echo", text="hi")),
+            "done",
+            servers=(server,),
+        )
+        async with b.engine:
+            await b.run("one")
+            server.connect()
+            events = await b.run("two")
+        first, second, third, fourth = b.requests
+        assert tool_names(first) == tool_names(second) == ["Look", "ToolSearch"]
+        assert "mcp" not in texts(first)
+        assert "- late (1 tool): echo" in texts(second)
+        assert last_result(b)["content"][0]["text"] == "echo was called"
+        assert server.calls == [("echo", {"text": "hi"})]
+        assert third["tools"][-1] == {
+            "name": "mcp__late__echo",
+            "description": "Say a text again",
+            "input_schema": {"type": "object", "properties": {"text": {"type": "string"}}},
+            "defer_loading": True,
+        }
+        found = third["messages"][-1]["content"][0]["content"]
+        assert found == [{"type": "tool_reference", "tool_name": "mcp__late__echo"}]
+        assert third["tools"] == fourth["tools"]
+        assert only(events, ev.PrefixBroken) == []
+        assert result_of(events).text == "done"
+
+    run_virtual(main)
+
+
+def test_each_thing_is_announced_once_per_change() -> None:
+    server = FakeServer("one", tool_offer("a"), instructions="Be\x1b[31m kind.")
+
+    async def main() -> None:
+        b = with_servers(*["ok"] * 6, servers=(server,), mcp_limits=DEFERRING)
+        async with b.engine:
+            server.connect()
+            await b.run("1")
+            await b.run("2")
+            server.connect(tool_offer("a"), tool_offer("b"))
+            await b.run("3")
+            server.leave()
+            await b.run("4")
+            await b.run("5")
+            server.connect(tool_offer("a"), tool_offer("b"))
+            await b.run("6")
+        added = [json.dumps(body["messages"][-1]["content"]) for body in b.requests]
+        assert "- one (1 tool): a" in added[0]
+        assert "Instructions of the MCP server one:\\nBe kind." in added[0]
+        assert "MCP" not in added[1]
+        assert "- one (2 tools): a, b" in added[2]
+        assert "not connected any more: one" in added[3]
+        assert "MCP" not in added[4]
+        assert "- one (2 tools): a, b" in added[5]
+
+    run_virtual(main)
+
+
+def test_a_direct_tool_that_vanishes_stays_in_the_prefix_and_its_calls_say_why() -> None:
+    server = FakeServer("one", tool_offer("a"))
+    server.connect()
+
+    async def main() -> None:
+        b = with_servers("ok", reply(call("mcp__one__a")), "done", servers=(server,))
+        async with b.engine:
+            await b.run("1")
+            server.leave()
+            events = await b.run("2")
+        assert b.requests[0]["tools"] == b.requests[-1]["tools"]
+        assert "The MCP server one is not connected (failed): it crashed" in last_result(b)["content"][0]["text"]
+        assert only(events, ev.PrefixBroken) == []
+
+    run_virtual(main)
+
+
+def test_a_deferred_tool_can_be_called_without_being_loaded_if_its_input_fits() -> None:
+    offer = replace(
+        tool_offer("a", number="integer"),
+        input_schema={"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]},
+    )
+    server = FakeServer("one", offer)
+    server.connect()
+
+    async def main() -> None:
+        b = with_servers(
+            reply(call("mcp__one__a", number="x")),
+            reply(call("mcp__one__a", number=3)),
+            "done",
+            servers=(server,),
+            mcp_limits=DEFERRING,
+        )
+        async with b.engine:
+            await b.run()
+        wrong = b.requests[1]["messages"][-1]["content"][0]["content"][0]["text"]
+        assert "number: must be an integer" in wrong
+        assert '{"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}' in wrong
+        assert server.calls == [("a", {"number": 3})]
+
+    run_virtual(main)
+
+
+def test_a_tool_that_arrives_while_a_submission_runs_can_be_called_in_it() -> None:
+    server = FakeServer("late", tool_offer("echo"))
+    looks = FakeTool(output=lambda _input: (server.connect(), FakeTool().output)[1])  # type: ignore[arg-type,return-value]
+
+    async def main() -> None:
+        b = bench(reply(call("Look")), reply(call("mcp__late__echo")), "done", tools=[looks], mcp=fake_servers(server))
+        async with b.engine:
+            await b.run()
+        assert "- late (1 tool): echo" in texts(b.requests[1])
+        assert server.calls == [("echo", {})]
+
+    run_virtual(main)
+
+
+def test_tools_are_selected_by_name() -> None:
+    server = FakeServer("one", *many(30), tool_offer("other"))
+    server.connect()
+
+    async def main() -> None:
+        b = with_servers(
+            reply(call("ToolSearch", query="select:mcp__one__get_thing_7,other,nothing")),
+            reply(call("ToolSearch", query="select:nothing")),
+            reply(call("ToolSearch", query="thing number", max_results=3)),
+            "done",
+            servers=(server,),
+            mcp_limits=DEFERRING,
+        )
+        async with b.engine:
+            await b.run()
+        found = [part["tool_name"] for part in b.requests[1]["messages"][-1]["content"][0]["content"]]
+        assert found == ["mcp__one__get_thing_7", "mcp__one__other"]
+        assert b.requests[2]["messages"][-1]["content"][0]["content"][0]["text"].startswith("No tool matches")
+        assert len(b.requests[3]["messages"][-1]["content"][0]["content"]) == 3
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_models_and_endpoints_without_references_get_loaded_tools_as_ordinary_ones(refused: bool) -> None:
+    server = FakeServer("one", tool_offer("a"))
+    server.connect()
+    profile = Profile(model="claude-sonnet-5-5" if refused else "local", small_model="local", system=("Be good.",))
+    no = fails(400, "tools.2.custom.defer_loading: Extra inputs are not permitted", "invalid_request_error")
+    replies = [reply(call("ToolSearch", query="a")), *([no] if refused else []), reply(call("mcp__one__a")), "done"]
+
+    async def main() -> None:
+        b = with_servers(*replies, servers=(server,), mcp_limits=DEFERRING, profile=profile)
+        async with b.engine:
+            await b.run()
+        assert b.requests[-1]["tools"][-1]["name"] == "mcp__one__a"
+        assert "defer_loading" not in b.requests[-1]["tools"][-1]
+        assert "tool_reference" not in texts(b.requests[-1])
+        assert "You can call this tool now" in texts(b.requests[-1])
+        assert server.calls == [("a", {})]
+
+    run_virtual(main)
+
+
+def test_without_a_search_everything_is_direct_and_later_tools_break_the_prefix_with_a_reason() -> None:
+    one, two = FakeServer("one", *many(100)), FakeServer("two", tool_offer("b"))
+    one.connect()
+    usage = {"input_tokens": 10, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 9_000}
+
+    async def main() -> None:
+        limits = OfferLimits(OfferSettings(search="off"))
+        b = with_servers(*[reply("ok", usage=usage)] * 2, servers=(one, two), mcp_limits=limits)
+        async with b.engine:
+            await b.run("1")
+            two.connect()
+            events = await b.run("2")
+        assert "ToolSearch" not in tool_names(b.requests[0])
+        assert len(tool_names(b.requests[0])) == 101
+        assert tool_names(b.requests[1])[-1] == "mcp__two__b"
+        (broken,) = only(events, ev.PrefixBroken)
+        assert (broken.block, broken.reason) == ("the tool mcp__two__b", "tools of MCP servers were loaded")
+
+    run_virtual(main)
+
+
+def test_tools_that_a_rule_denies_or_the_user_turned_off_are_not_offered() -> None:
+    server = FakeServer("one", tool_offer("a"), tool_offer("b"), tool_offer("c"))
+    server.connect()
+    server.disabled_tools = frozenset({"b"})
+
+    policy = Policy(deny=parse_rules(["mcp__one__c", "ToolSearch"]))
+    offer = McpOffer(fake_servers(server), OfferLimits(), policy.refuses_always, LoadedTools())
+    offer.settle()
+    assert offer.registry(Registry(())).names == ("mcp__one__a",)
+
+
+def test_servers_that_are_all_disabled_add_nothing() -> None:
+    server = FakeServer("one", tool_offer("a"))
+    server.leave("disabled", "")
+
+    async def main() -> None:
+        b = with_servers("ok", servers=(server,))
+        async with b.engine:
+            await b.run()
+        assert tool_names(b.requests[0]) == ["Look"]
+
+    run_virtual(main)
+
+
+def test_resources_have_tools_when_a_server_has_some() -> None:
+    server = FakeServer("one", resources=resources("note://one", "note://two"))
+    server.connect()
+
+    async def main() -> None:
+        b = with_servers(
+            reply(call("ListMcpResourcesTool")),
+            reply(call("ListMcpResourcesTool", server="x")),
+            "ok",
+            servers=(server,),
+        )
+        async with b.engine:
+            await b.run()
+        assert {"ListMcpResourcesTool", "ReadMcpResourceTool"} <= set(tool_names(b.requests[0]))
+        listed = b.requests[1]["messages"][-1]["content"][0]["content"][0]["text"]
+        assert listed == "one: note://one (one, text/plain)\none: note://two (two, text/plain)"
+        assert "There is no MCP server called 'x'" in last_result(b)["content"][0]["text"]
+
+    run_virtual(main)
+
+
+_steps = st.lists(st.sampled_from(["prompt", "connect", "leave", "grow", "search", "call", "other"]), max_size=12)
+
+
+@given(_steps)
+def test_whatever_comes_and_goes_earlier_bytes_never_change(steps: list[str]) -> None:
+    one, two = FakeServer("one", tool_offer("a")), FakeServer("two", tool_offer("b"))
+    replies = {"search": reply(call("ToolSearch", query="does a b new")), "call": reply(call("mcp__one__a"))}
+    script = [
+        part
+        for step in steps
+        for part in ([replies[step], "ok"] if step in replies else ["ok"] if step == "prompt" else [])
+    ]
+
+    async def main() -> None:
+        b = with_servers("ok", *script, servers=(one, two))
+        broken = []
+        async with b.engine:
+            await b.run("first")
+            for number, step in enumerate(steps):
+                match step:
+                    case "connect":
+                        one.connect()
+                    case "leave":
+                        one.leave()
+                    case "other":
+                        two.connect()
+                    case "grow":
+                        two.connect(tool_offer("b"), tool_offer(f"new_{number}"))
+                    case _:
+                        broken += only(await b.run(f"prompt {number}"), ev.PrefixBroken)
+        assert broken == []
+        for before, now in zip(b.requests, b.requests[1:], strict=False):
+            assert _prefix(now).startswith(_prefix(before)[:-1])
+            assert _fixed_tools(before) == _fixed_tools(now)
+
+    run_virtual(main)
+
+
+def _prefix(body: Json) -> bytes:
+    messages = [
+        {
+            **message,
+            "content": [{k: v for k, v in block.items() if k != "cache_control"} for block in message["content"]],
+        }
+        for message in body["messages"]
+    ]
+    return to_bytes(body["system"]) + to_bytes(messages)
+
+
+def _fixed_tools(body: Json) -> bytes:
+    return to_bytes([tool for tool in body["tools"] if "defer_loading" not in tool])
+
+
+def test_context_shows_what_each_server_costs() -> None:
+    one, two = FakeServer("one", *many(20)), FakeServer("two", tool_offer("b"), always_load=True)
+    one.connect()
+    two.connect()
+
+    async def main() -> None:
+        b = with_servers(
+            reply(call("ToolSearch", query="select:get_thing_3")), "ok", servers=(one, two), mcp_limits=DEFERRING
+        )
+        async with b.engine:
+            await b.run()
+            text = result_of(await collect(run_command(b.engine, "context", ""))).text
+            first, second = b.engine.server_costs()
+            items = {item.label: item.category for item in b.engine.context.items()}
+            shown = b.engine.context.item_text("tool:mcp__one__get_thing_3")
+        assert (first.direct, first.loaded, first.deferred) == (0, 1, 20)
+        assert (second.direct, second.loaded, second.deferred) == (1, 0, 0)
+        assert first.announced_tokens > 0
+        assert second.announced_tokens == 0
+        assert f"MCP server one: {first.tokens:,} tokens, 1 tool loaded, 20 tools deferred." in text
+        assert f"MCP server two: {second.tokens:,} tokens, 1 tool in every request." in text
+        assert items["mcp__one__get_thing_3"] == "tools"
+        assert items["Tools and instructions of MCP servers"] == "mcp"
+        assert '"name": "mcp__one__get_thing_3"' in shown
+
+    run_virtual(main)
+
+
+def test_the_session_names_the_tools_of_servers_at_its_start() -> None:
+    server = FakeServer("one", tool_offer("a"))
+    server.connect()
+
+    async def main() -> None:
+        b = with_servers("ok", servers=(server,))
+        async with b.engine:
+            (started,) = only(await b.run(), ev.SessionStarted)
+        assert started.tools == ["Look", "ToolSearch", "mcp__one__a"]
+
+    run_virtual(main)
