@@ -86,8 +86,8 @@ def test_the_check_sees_every_way_to_start_one(source: str) -> None:
 
 def test_the_modules_that_run_programs_on_the_event_loop_are_listed() -> None:
     """`start_program_async` takes any absolute path, so each caller has to be looked at: `tools/process.py`
-    passes on the commands of the model and the user, `hooks/command.py` those of the settings, the others run programs
-    of our own."""
+    passes on the commands of the model and the user, `hooks/command.py` those of the settings, `mcp/` those of its
+    configuration, the others run programs of our own."""
     callers = {
         str(path.relative_to(PACKAGE))
         for path in PACKAGE.rglob("*.py")
@@ -95,6 +95,8 @@ def test_the_modules_that_run_programs_on_the_event_loop_are_listed() -> None:
     }
     assert callers == {
         "hooks/command.py",
+        "mcp/header_helper.py",
+        "mcp/stdio.py",
         "providers/credentials.py",
         "tools/process.py",
         "tools/shell/orphan_processes.py",

@@ -70,7 +70,7 @@ def servers_for(env: Environment) -> McpServers | None:
 def make_servers(env: Environment, found: FoundServers, duties: ClientDuties) -> McpServers:
     """Not connected yet. Reports invalid time limits as notices of `env`."""
     from agentcli.mcp.choices import ChoiceStore
-    from agentcli.mcp.server import ServerLimits
+    from agentcli.mcp.limits import ServerLimits
     from agentcli.mcp.servers import McpServers
     from agentcli.mcp.transport import ServerSurroundings
 

@@ -72,6 +72,9 @@ FILES: tuple[ReferenceEntry, ...] = (
     ReferenceEntry(
         ("~/.local/state/agentcli/credentials.json",), "Keys stored by `agentcli login` if there is no keyring."
     ),
+    ReferenceEntry(
+        ("~/.local/state/agentcli/mcp-tokens.json",), "Tokens of MCP servers you signed in to, if there is no keyring."
+    ),
     ReferenceEntry(("~/.local/state/agentcli/trust.json",), "Trusted folders and the content you trusted."),
     ReferenceEntry(("~/.local/state/agentcli/crashes/",), "Crash reports."),
     ReferenceEntry(("~/.local/state/agentcli/plugins.log",), "Tracebacks of plugins."),

@@ -6,45 +6,58 @@ any task.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agentcli import __version__
-from agentcli.core.abort import AbortSignal
+from agentcli.core.abort import Aborted, AbortSignal
+from agentcli.core.aio import cancel_and_wait, in_thread
 from agentcli.core.messages import Json
+from agentcli.core.plaintext import plain_line
+from agentcli.mcp.answers import AnswerReader, TakenResult
 from agentcli.mcp.client_duties import ClientDuties, InputRequest, SamplingRequest
-from agentcli.mcp.offers import (
-    CallProgress,
-    McpContent,
-    McpResult,
-    PromptArgument,
-    PromptMessage,
-    PromptOffer,
-    ResourceOffer,
-    ResourceTemplateOffer,
-    ServerOffers,
-    ToolOffer,
-)
+from agentcli.mcp.limits import ServerLimits
+from agentcli.mcp.link import ServerLink
+from agentcli.mcp.offer_reading import clean_text
+from agentcli.mcp.offers import CallProgress, McpContent, McpResult, PromptMessage, ServerOffers, ToolOffer
+from agentcli.mcp.result_reading import read_content
+from agentcli.mcp.schema_check import output_mismatch
 
 if TYPE_CHECKING:
     import mcp_types as types
     from mcp import Client
     from mcp.client._transport import Transport
 
-_MOST_PAGES = 100
 OnProgress = Callable[[CallProgress], None]
-MAX_RESULT_KEY = "anthropic/maxResultSizeChars"
+_LONGEST_INSTRUCTIONS = 2048
+_LONGEST_ERROR = 2000
+_MOST_REFUSED = 100
+_MOST_COMPLETIONS = 100
+_LISTEN_TRIES = 5
+_FAILED_REQUEST = "Server returned an error response"
+"""The library's words for an HTTP status; ours name it."""
 
 
 class McpFailure(Exception):
     """A call that a server did not answer, or answered with an error. The text is for the model and the user."""
 
 
+class SessionExpired(McpFailure):
+    """The server refused a call because it forgot the session. The call was not executed."""
+
+
 class McpConnection:
-    def __init__(self, client: Client, name: str) -> None:
+    def __init__(self, client: Client, name: str, reader: AnswerReader, link: ServerLink, limits: ServerLimits) -> None:
         self._client = client
         self._name = name
+        self._reader = reader
+        self._link = link
+        self._limits = limits
+        self._open: set[asyncio.Task[Any]] = set()
+        self._output_schemas: dict[str, Json] = {}
 
     @classmethod
     @asynccontextmanager
@@ -54,15 +67,17 @@ class McpConnection:
         transport: Transport,
         duties: ClientDuties,
         *,
+        reader: AnswerReader,
+        link: ServerLink,
+        limits: ServerLimits,
         on_list_changed: Callable[[str], None] = lambda _what: None,
-        on_log: Callable[[str], None] = lambda _line: None,
         probes: bool = False,
     ) -> AsyncGenerator[McpConnection, None]:
         """`on_list_changed` gets `tools`, `resources` or `prompts`. `probes`: ask for the stateless protocol first."""
         from mcp import Client
         from mcp_types import Implementation
 
-        callbacks = _Callbacks(name, duties, on_list_changed, on_log)
+        callbacks = _Callbacks(name, duties, on_list_changed)
         client = Client(
             transport,
             client_info=Implementation(name="agentcli", version=__version__),
@@ -70,51 +85,109 @@ class McpConnection:
             list_roots_callback=callbacks.roots,
             elicitation_callback=callbacks.elicit if duties.elicits else None,
             sampling_callback=callbacks.sample if duties.samples else None,
-            logging_callback=callbacks.log,
+            log_level="info",
             message_handler=callbacks.message,
             cache=None,
         )
-        async with client:
-            yield cls(client, name)
+        connection = cls(client, name, reader, link, limits)
+        try:
+            async with client:
+                listening = asyncio.get_running_loop().create_task(connection._listen(on_list_changed))
+                try:
+                    yield connection
+                finally:
+                    await cancel_and_wait([listening])
+        finally:
+            await cancel_and_wait(connection._open)
 
     async def offers(self) -> ServerOffers:
         """Ask for everything that the server claims to have."""
         client, claims = self._client, self._client.server_capabilities
-        tools = await _pages(client.list_tools, "tools") if claims.tools else []
-        resources = await _pages(client.list_resources, "resources") if claims.resources else []
-        templates = await _pages(client.list_resource_templates, "resource_templates") if claims.resources else []
-        prompts = await _pages(client.list_prompts, "prompts") if claims.prompts else []
+        tools, refused = self._joined(await self._pages(client.list_tools) if claims.tools else [])
+        resources = await self._all(client.list_resources) if claims.resources else []
+        templates = await self._all(client.list_resource_templates) if claims.resources else []
+        prompts = await self._all(client.list_prompts) if claims.prompts else []
+        self._output_schemas = {name: tool.output_schema for name, tool in tools.items() if tool.output_schema}
         info = client.server_info
         return ServerOffers(
-            name=info.name if info is not None else "",
-            version=info.version if info is not None else "",
+            name=clean_text(info.name, 200) if info is not None else "",
+            version=clean_text(info.version, 200) if info is not None else "",
             protocol=client.protocol_version,
-            instructions=client.instructions or "",
-            tools=tuple(map(_tool, tools)),
-            resources=tuple(map(_resource, resources)),
-            templates=tuple(map(_template, templates)),
-            prompts=tuple(map(_prompt, prompts)),
+            instructions=clean_text(client.instructions, _LONGEST_INSTRUCTIONS),
+            tools=tuple(tools.values()),
+            refused=refused,
+            resources=tuple(resources),
+            templates=tuple(templates),
+            prompts=tuple(prompts),
             completes=claims.completions is not None,
         )
 
-    async def call(self, tool: str, arguments: Json, on_progress: OnProgress, seconds: float) -> McpResult:
-        """Raises `McpFailure`. Cancelling it tells the server."""
+    def _joined(self, pages: list[Any]) -> tuple[dict[str, ToolOffer], tuple[tuple[str, str], ...]]:
+        """The tools of all pages by name, and those that cannot be used."""
+        tools: dict[str, ToolOffer] = {}
+        refused: list[tuple[str, str]] = []
+        extra = 0
+        for found, bad in pages:
+            refused += bad
+            for tool in found:
+                if tool.name in tools:
+                    refused.append((tool.name, "another tool has the same name"))
+                elif len(tools) >= self._limits.tools:
+                    extra += 1
+                else:
+                    tools[tool.name] = tool
+        if extra:
+            refused.insert(0, (f"{extra:,} tools", f"a server may have {self._limits.tools:,}"))
+        return tools, tuple(refused[:_MOST_REFUSED])
+
+    async def ask_for_log(self) -> None:
+        """Have the server send its log from `info` on, if it has one. In the stateless protocol each request asks."""
+        import mcp_types as types
+
+        if self._client.session.initialize_result is None or self._client.server_capabilities.logging is None:
+            return
+        request = types.SetLevelRequest(params=types.SetLevelRequestParams(level="info"))
+        try:
+            await self._ask(self._client.session.send_request(request, types.EmptyResult), self._limits.list_seconds)
+        except McpFailure as failure:
+            self._link.note(str(failure))
+
+    async def call(
+        self,
+        tool: str,
+        arguments: Json,
+        on_progress: OnProgress,
+        seconds: float,
+        signal: AbortSignal | None = None,
+    ) -> McpResult:
+        """Raises `McpFailure`; `Aborted` at once after an abort. The server is told of both, and of cancelling."""
 
         async def report(progress: float, total: float | None, message: str | None) -> None:
-            on_progress(CallProgress(progress, total, message or ""))
+            on_progress(CallProgress(progress, total, plain_line(message or "")))
 
-        result = await self._asked(
-            self._client.call_tool(tool, dict(arguments), read_timeout_seconds=seconds, progress_callback=report)
-        )
-        return McpResult(tuple(map(_content, result.content)), result.structured_content, bool(result.is_error))
+        asked = self._client.call_tool(tool, dict(arguments), progress_callback=report)
+        result: McpResult = (await self._read(asked, seconds, signal)).value
+        schema = self._output_schemas.get(tool)
+        if schema is None or result.is_error:
+            return result
+        if result.structured is None:
+            reason = "there is no structured content"
+        else:
+            reason = await in_thread(output_mismatch, schema, result.structured)
+        if not reason:
+            return result
+        note = McpContent("text", text=f"[The result does not match the tool's output schema: {reason}]")
+        return replace(result, content=(*result.content, note), is_error=True)
 
-    async def read(self, uri: str) -> tuple[McpContent, ...]:
-        result = await self._asked(self._client.read_resource(uri))
-        return tuple(map(_resource_content, result.contents))
+    async def read(self, uri: str, signal: AbortSignal | None = None) -> tuple[McpContent, ...]:
+        asked = self._client.read_resource(uri)
+        return (await self._read(asked, self._limits.call_seconds, signal)).value  # type: ignore[no-any-return]
 
-    async def prompt(self, name: str, arguments: Mapping[str, str]) -> tuple[PromptMessage, ...]:
-        result = await self._asked(self._client.get_prompt(name, dict(arguments)))
-        return tuple(PromptMessage(message.role, _content(message.content)) for message in result.messages)
+    async def prompt(
+        self, name: str, arguments: Mapping[str, str], signal: AbortSignal | None = None
+    ) -> tuple[PromptMessage, ...]:
+        asked = self._client.get_prompt(name, dict(arguments))
+        return (await self._read(asked, self._limits.call_seconds, signal)).value  # type: ignore[no-any-return]
 
     async def complete(
         self, kind: str, name: str, argument: str, value: str, others: Mapping[str, str]
@@ -128,36 +201,133 @@ class McpConnection:
             else types.ResourceTemplateReference(type="ref/resource", uri=name)
         )
         asked = self._client.complete(about, {"name": argument, "value": value}, dict(others) or None)
-        return tuple((await self._asked(asked)).completion.values)
+        answer = await self._ask(asked, self._limits.list_seconds)
+        return tuple(clean_text(each, 1000) for each in answer.completion.values[:_MOST_COMPLETIONS])
 
     async def tell_roots_changed(self) -> None:
-        if self._client.session.initialize_result is not None:
-            await self._client.send_roots_list_changed()
+        import mcp_types as types
 
-    async def _asked(self, answer: Awaitable[Any]) -> Any:
+        if self._client.session.initialize_result is not None:
+            await self._client.session.send_notification(types.RootsListChangedNotification())
+
+    # ---------------------------------------------------------------------------------------------------------- asking
+
+    async def _all(self, ask: Callable[..., Coroutine[Any, Any, Any]]) -> list[Any]:
+        return [each for page in await self._pages(ask) for each in page][: self._limits.tools]
+
+    async def _pages(self, ask: Callable[..., Coroutine[Any, Any, Any]]) -> list[Any]:
+        found: list[Any] = []
+        cursor: str | None = None
+        seen: set[str] = set()
+        for _ in range(self._limits.pages):
+            page = await self._read(ask(cursor=cursor), self._limits.list_seconds, None)
+            found.append(page.value)
+            cursor = page.cursor
+            if cursor is None or cursor in seen:
+                break
+            seen.add(cursor)
+        return found
+
+    async def _read(self, asked: Coroutine[Any, Any, Any], seconds: float, signal: AbortSignal | None) -> TakenResult:
+        page = self._reader.claim((await self._ask(asked, seconds, signal)).meta)
+        if page is None or page.problem:
+            raise McpFailure(f"{self._name}: {page.problem if page is not None else 'the answer is malformed'}")
+        return page
+
+    async def _ask(self, asked: Coroutine[Any, Any, Any], seconds: float, signal: AbortSignal | None = None) -> Any:
+        """Wait for an answer, a timeout or an abort. Then the library tells the server, which nobody waits for."""
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(asked)
+        self._open.add(task)
+        task.add_done_callback(self._forget)
+        waiting: asyncio.Future[None] = loop.create_future()
+
+        def wake(_cause: object) -> None:
+            if not waiting.done():
+                waiting.set_result(None)
+
+        task.add_done_callback(wake)
+        unhook = signal.on_abort(wake) if signal is not None else None
+        try:
+            async with asyncio.timeout(seconds):
+                await waiting
+        except TimeoutError:
+            raise McpFailure(f"{self._name} did not answer within {seconds:g} seconds.") from None
+        finally:
+            if unhook is not None:
+                unhook()
+            if not task.done():
+                task.cancel()
+        if signal is not None and signal.reason is not None and not task.done():
+            raise Aborted(signal.reason)
+        return self._answer(task)
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._open.discard(task)
+        if not task.cancelled():
+            task.exception()
+
+    def _answer(self, task: asyncio.Task[Any]) -> Any:
         from mcp import MCPError
+        from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
         from pydantic import ValidationError
 
+        if task.cancelled():
+            raise McpFailure(self._closed())
         try:
-            return await answer
+            return task.result()
         except MCPError as error:
-            raise McpFailure(f"{self._name}: {error.error.message}") from error
-        except TimeoutError as error:
-            raise McpFailure(f"{self._name} did not answer in time.") from error
-        except ValidationError as error:
-            raise McpFailure(f"{self._name} sent an answer that is not valid.") from error
+            message = plain_line(error.error.message, _LONGEST_ERROR)
+            if error.error.code == CONNECTION_CLOSED:
+                raise McpFailure(self._closed()) from None
+            if error.error.code == INVALID_REQUEST and message == "Session terminated":
+                raise SessionExpired(f"{self._name}: {message}") from None
+            if message == _FAILED_REQUEST and self._link.http_error:
+                message = self._link.http_error
+            raise McpFailure(f"{self._name}: {message}") from None
+        except ValidationError:
+            raise McpFailure(f"{self._name} sent an answer that is not valid.") from None
+        except Exception as error:  # noqa: BLE001  whatever the library does with an answer must not end the session
+            raise McpFailure(
+                f"{self._name}: {plain_line(str(error), _LONGEST_ERROR) or type(error).__name__}"
+            ) from None
+
+    def _closed(self) -> str:
+        return f"{self._name} is gone: {self._link.reason or 'the connection was closed'}"
+
+    async def _listen(self, on_list_changed: Callable[[str], None]) -> None:
+        """Follow the lists in the stateless protocol, where changes come on a stream that has to be asked for."""
+        from mcp import MCPError
+        from mcp.client.subscriptions import SubscriptionLost
+        from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+        claims = self._client.server_capabilities
+        wanted: dict[str, Any] = {
+            f"{what}_list_changed": True
+            for what, claim in (("tools", claims.tools), ("resources", claims.resources), ("prompts", claims.prompts))
+            if claim is not None and claim.list_changed
+        }
+        if not wanted or self._client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            return
+        for attempt in range(_LISTEN_TRIES):
+            try:
+                async with self._client.listen(**wanted) as events:
+                    if attempt:
+                        on_list_changed("tools")
+                    async for event in events:
+                        on_list_changed(type(event).__name__.removesuffix("ListChanged").lower())
+            except (MCPError, SubscriptionLost, TimeoutError, RuntimeError) as error:
+                self._link.note(f"changes of the lists are not reported: {error}")
+            await asyncio.sleep(self._limits.restart_seconds * 2**attempt)
 
 
 class _Callbacks:
     """What the library calls when the server asks or tells something."""
 
-    def __init__(
-        self, name: str, duties: ClientDuties, on_list_changed: Callable[[str], None], on_log: Callable[[str], None]
-    ) -> None:
+    def __init__(self, name: str, duties: ClientDuties, on_list_changed: Callable[[str], None]) -> None:
         self._name = name
         self._duties = duties
         self._on_list_changed = on_list_changed
-        self._on_log = on_log
 
     async def roots(self, context: Any) -> types.ListRootsResult:
         import mcp_types as types
@@ -172,7 +342,7 @@ class _Callbacks:
 
         url = getattr(params, "url", "") or ""
         schema = {} if url else dict(params.requested_schema)
-        answer = await self._duties.elicit(InputRequest(self._name, params.message, schema, str(url)))
+        answer = await self._duties.elicit(InputRequest(self._name, clean_text(params.message, 8000), schema, str(url)))
         content: dict[str, Any] | None = dict(answer.content) if answer.action == "accept" and not url else None
         return types.ElicitResult(action=answer.action, content=content)
 
@@ -180,7 +350,7 @@ class _Callbacks:
         import mcp_types as types
 
         messages = tuple(
-            PromptMessage(message.role, _content(part))
+            PromptMessage(message.role, read_content(part.model_dump(by_alias=True, mode="json")))
             for message in params.messages
             for part in (message.content if isinstance(message.content, list) else [message.content])
         )
@@ -195,9 +365,6 @@ class _Callbacks:
             stop_reason=reply.stop_reason,
         )
 
-    async def log(self, params: Any) -> None:
-        self._on_log(f"{params.level}: {params.data}")
-
     async def message(self, message: Any) -> None:
         import mcp_types as types
 
@@ -208,91 +375,3 @@ class _Callbacks:
         ):
             if isinstance(message, kind):
                 self._on_list_changed(what)
-
-
-async def _pages(ask: Callable[..., Awaitable[Any]], field: str) -> list[Any]:
-    found: list[Any] = []
-    cursor: str | None = None
-    for _ in range(_MOST_PAGES):
-        page = await ask(cursor=cursor)
-        found += getattr(page, field)
-        cursor = page.next_cursor
-        if cursor is None:
-            break
-    return found
-
-
-def _tool(tool: types.Tool) -> ToolOffer:
-    hints = tool.annotations
-    largest = (tool.meta or {}).get(MAX_RESULT_KEY)
-    return ToolOffer(
-        name=tool.name,
-        description=tool.description or "",
-        title=tool.title or (hints.title if hints is not None and hints.title else ""),
-        input_schema=dict(tool.input_schema),
-        output_schema=dict(tool.output_schema) if tool.output_schema else None,
-        read_only=bool(hints is not None and hints.read_only_hint),
-        destructive=bool(hints is not None and hints.destructive_hint),
-        open_world=bool(hints is not None and hints.open_world_hint),
-        max_result_chars=largest if isinstance(largest, int) and not isinstance(largest, bool) else None,
-    )
-
-
-def _resource(found: types.Resource) -> ResourceOffer:
-    return ResourceOffer(
-        uri=str(found.uri),
-        name=found.name,
-        title=found.title or "",
-        description=found.description or "",
-        mime_type=found.mime_type or "",
-        size=found.size,
-    )
-
-
-def _template(found: types.ResourceTemplate) -> ResourceTemplateOffer:
-    return ResourceTemplateOffer(
-        uri_template=found.uri_template,
-        name=found.name,
-        title=found.title or "",
-        description=found.description or "",
-        mime_type=found.mime_type or "",
-    )
-
-
-def _prompt(found: types.Prompt) -> PromptOffer:
-    arguments = tuple(
-        PromptArgument(each.name, each.description or "", bool(each.required)) for each in found.arguments or ()
-    )
-    return PromptOffer(found.name, found.title or "", found.description or "", arguments)
-
-
-def _content(part: Any) -> McpContent:
-    match part.type:
-        case "text":
-            return McpContent("text", text=part.text)
-        case "image":
-            return McpContent("image", data=part.data, mime_type=part.mime_type)
-        case "audio":
-            return McpContent("audio", data=part.data, mime_type=part.mime_type)
-        case "resource":
-            return _resource_content(part.resource)
-        case "resource_link":
-            return McpContent(
-                "link", text=part.description or "", uri=str(part.uri), name=part.name, mime_type=part.mime_type or ""
-            )
-    return McpContent("text", text=f"[content of an unknown kind: {part.type}]")
-
-
-def _resource_content(found: Any) -> McpContent:
-    return McpContent(
-        "resource",
-        text=getattr(found, "text", "") or "",
-        data=getattr(found, "blob", "") or "",
-        mime_type=found.mime_type or "",
-        uri=str(found.uri),
-    )
-
-
-async def run_until(signal: AbortSignal | None, work: Awaitable[Any]) -> Any:
-    """Await something until the abort at the latest, which then raises `Aborted`."""
-    return await (work if signal is None else signal.run(work))

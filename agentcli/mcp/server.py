@@ -4,30 +4,41 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Literal
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Literal, TypeVar
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import cancel_and_wait, in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
+from agentcli.core.plaintext import plain_line
+from agentcli.mcp.answers import AnswerReader
 from agentcli.mcp.client_duties import ClientDuties
-from agentcli.mcp.connection import McpConnection, McpFailure, OnProgress, run_until
+from agentcli.mcp.connection import McpConnection, McpFailure, OnProgress, SessionExpired
+from agentcli.mcp.limits import ServerLimits
+from agentcli.mcp.link import LinkEnd, ServerLink
 from agentcli.mcp.oauth.authorization import ServerAuthorization, authorization_for
 from agentcli.mcp.offers import McpContent, McpResult, PromptMessage, ServerOffers
 from agentcli.mcp.server_config import ServerConfig
 from agentcli.mcp.transport import ServerSurroundings, transport_for
 
 ServerState = Literal["waiting", "connecting", "connected", "failed", "needs-auth", "disabled", "unapproved"]
-"""`waiting`: not started. `unapproved`: of a repository that is not trusted. `needs-auth`: the user has to sign in."""
+"""`waiting`: not started. `failed`: also between two tries. `unapproved`: of a repository that is not trusted.
+`needs-auth`: the user has to sign in."""
 
 _LOG_LINES = 200
+T = TypeVar("T")
 
 
 @frozen
-class ServerLimits:
-    start_seconds: float = 30.0
-    call_seconds: float = 600.0
+class _End:
+    """How one connection ended."""
+
+    reason: str
+    kind: LinkEnd
+    lasted: float | None = None
+    """Seconds since it was connected; None: it never was."""
 
 
 class McpServer:
@@ -52,14 +63,17 @@ class McpServer:
         """The last lines of its stderr and of its log messages."""
         self.disabled_tools: frozenset[str] = frozenset()
         """Names of tools that the user switched off."""
-        self._around = around
+        self.challenge = ""
+        """In the state `needs-auth`: the `WWW-Authenticate` header of the answer that refused us."""
+        self._authorization = authorization = authorization_for(config, around)
+        self._around = around if authorization is None else replace(around, auth=lambda _config: authorization.begin())
         self._duties = duties
-        self._limits = limits
+        self._limits = limits.with_environment(around.environ)
         self._on_change = on_change
-        self._authorization = authorization_for(config, around)
         self._connection: McpConnection | None = None
         self._task: asyncio.Task[None] | None = None
-        self._lists_changed = asyncio.Event()
+        self._retry_now = asyncio.Event()
+        self._changed = asyncio.Event()
 
     @property
     def name(self) -> str:
@@ -72,7 +86,9 @@ class McpServer:
 
     def start(self) -> None:
         """Begin to connect; returns at once. Does nothing unless it waits or has failed."""
-        if self._task is None and self.state in ("waiting", "failed", "needs-auth"):
+        if self._task is not None:
+            self._retry_now.set()
+        elif self.state in ("waiting", "failed", "needs-auth"):
             self._set("connecting")
             self._task = asyncio.get_running_loop().create_task(self._run(), name=f"mcp {self.name}")
 
@@ -140,20 +156,17 @@ class McpServer:
     ) -> McpResult:
         """Raises `McpFailure`; `Aborted` when the signal aborts, after the server was told."""
         seconds = self.config.timeout or self._limits.call_seconds
-        try:
-            return await run_until(signal, self._connected().call(tool, arguments, on_progress, seconds))  # type: ignore[no-any-return]
-        except McpFailure as failure:
-            if self._authorization is not None and (problem := self._authorization.scope_problem()):
-                raise McpFailure(f"{self.name}: {problem}") from failure
-            raise
+        return await self._again_if_expired(
+            lambda connection: connection.call(tool, arguments, on_progress, seconds, signal), signal
+        )
 
     async def read(self, uri: str, signal: AbortSignal | None = None) -> tuple[McpContent, ...]:
-        return await run_until(signal, self._connected().read(uri))  # type: ignore[no-any-return]
+        return await self._again_if_expired(lambda connection: connection.read(uri, signal), signal)
 
     async def prompt(
         self, name: str, arguments: Mapping[str, str], signal: AbortSignal | None = None
     ) -> tuple[PromptMessage, ...]:
-        return await run_until(signal, self._connected().prompt(name, arguments))  # type: ignore[no-any-return]
+        return await self._again_if_expired(lambda connection: connection.prompt(name, arguments, signal), signal)
 
     async def complete(
         self, kind: str, name: str, argument: str, value: str, others: Mapping[str, str]
@@ -164,6 +177,30 @@ class McpServer:
     async def tell_roots_changed(self) -> None:
         if self._connection is not None:
             await self._connection.tell_roots_changed()
+
+    async def _again_if_expired(self, work: Callable[[McpConnection], Awaitable[T]], signal: AbortSignal | None) -> T:
+        """A server that forgot the session has not executed the call, so it is repeated in a new one."""
+        connection = self._connected()
+        try:
+            return await work(connection)
+        except SessionExpired:
+            signal = signal or AbortSignal()
+            try:
+                async with asyncio.timeout(self._limits.start_seconds):
+                    await signal.run(self._next_connection(connection))
+            except TimeoutError:
+                raise McpFailure(f"{self.name}: its session has ended, and there is no new one yet.") from None
+            return await work(self._connected())
+        except McpFailure as failure:
+            if self._authorization is not None and (problem := self._authorization.scope_problem()):
+                raise McpFailure(f"{self.name}: {problem}") from failure
+            raise
+
+    async def _next_connection(self, old: McpConnection) -> None:
+        """Return when there is another connection, or will be none."""
+        while self._task is not None and (self._connection is None or self._connection is old):
+            self._changed.clear()
+            await self._changed.wait()
 
     def _connected(self) -> McpConnection:
         if self._connection is None:
@@ -177,57 +214,132 @@ class McpServer:
         self.state, self.error = state, error
         if state != "connected":
             self.offers = ServerOffers()
+            self._connection = None
+        self._changed.set()
         self._on_change()
 
     async def _run(self) -> None:
+        failures = 0
+        while True:
+            end = await self._live()
+            if end.lasted is not None and end.lasted >= self._limits.stable_seconds:
+                failures = 0
+            failures += 1
+            if not self._may_retry(end, failures):
+                self._task = None
+                self._set("needs-auth" if end.kind == "unauthorized" else "failed", end.reason)
+                return
+            seconds = self._limits.restart_seconds * 2 ** (failures - 1)
+            if end.kind != "expired" or failures > 1:
+                self._set("failed", f"{end.reason}. Next try in {seconds:g} s.")
+                await self._pause(seconds)
+            self._set("connecting", end.reason)
+
+    def _may_retry(self, end: _End, failures: int) -> bool:
+        if end.kind not in ("lost", "expired"):
+            return False
+        # A program that ends at its start will most likely do so again.
+        once = self.config.kind == "stdio" and end.lasted is None
+        return failures <= (min(1, self._limits.restarts) if once else self._limits.restarts)
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but not longer than until the user wants to try again."""
+        self._retry_now.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._retry_now.wait()
+        except TimeoutError:
+            return
+
+    async def _live(self) -> _End:
+        """One connection, from its start to its end."""
+        loop = asyncio.get_running_loop()
+        link = ServerLink(self.log.append)
+        connected_at: float | None = None
+        kind: LinkEnd = "refused"
         try:
             await in_thread(_import_library)
-            auth = self._authorization.begin() if self._authorization is not None else None
-            transport = transport_for(self.config, self._around, auth)
+            reader = AnswerReader(link, self._limits)
             async with asyncio.timeout(self._limits.start_seconds) as starting:
+                transport = await transport_for(self.config, self._around, reader, link, self._limits)
                 opened = McpConnection.open(
                     self.name,
                     transport,
                     self._duties,
-                    on_list_changed=lambda _what: self._lists_changed.set(),
-                    on_log=self.log.append,
-                    probes=self.config.kind == "http",
+                    reader=reader,
+                    link=link,
+                    limits=self._limits,
+                    on_list_changed=lambda _what: link.stirred.set(),
+                    probes=self._probes,
                 )
                 async with opened as connection:
                     self.offers = await connection.offers()
                     starting.reschedule(None)
-                    self._connection = connection
+                    connected_at = loop.time()
+                    self._connection, self.challenge = connection, ""
                     self._set("connected")
-                    while True:
-                        await self._lists_changed.wait()
-                        self._lists_changed.clear()
-                        self.offers = await connection.offers()
-                        self._on_change()
+                    await connection.ask_for_log()
+                    await self._follow(connection, link)
+            reason = link.reason
         except TimeoutError:
-            self._fail(f"no answer within {self._limits.start_seconds:g} seconds")
+            reason = f"no answer within {self._limits.start_seconds:g} seconds"
         except Exception as error:  # noqa: BLE001  whatever a server or the library does must not end the session
-            self._fail(_reason(error))
+            reason = _reason(error)
         finally:
             self._connection = None
+        if link.ended.is_set():
+            reason, kind, self.challenge = link.reason, link.kind, link.challenge
+        elif link.http_error:
+            reason, kind = link.http_error, "lost" if link.http_error >= "HTTP 5" else "refused"
+        if self._authorization is None:
+            # The configured credentials are refused, and there are no others.
+            kind = "refused" if kind == "unauthorized" else kind
+        elif refusal := self._authorization.refusal or (connected_at is None and self._authorization.scope_problem()):
+            reason, kind = refusal, "unauthorized"
+        return _End(reason, kind, None if connected_at is None else loop.time() - connected_at)
 
-    def _fail(self, reason: str) -> None:
-        authorization, was_connected = self._authorization, self._connection is not None
-        self._task = None
-        self._connection = None
-        if authorization is not None and (
-            refusal := authorization.refusal or ("" if was_connected else authorization.scope_problem())
-        ):
-            self._set("needs-auth", refusal)
-        else:
-            self._set("failed", reason)
+    @property
+    def _probes(self) -> bool:
+        wanted = self._around.environ.get("MCP_PROTOCOL_NEGOTIATION") == "auto"
+        return self.config.kind == "http" or (self.config.kind == "stdio" and wanted)
+
+    async def _follow(self, connection: McpConnection, link: ServerLink) -> None:
+        """Refresh the lists when they change, until the link ends."""
+        while True:
+            await link.stirred.wait()
+            if await link.ends_within(self._limits.debounce_seconds):
+                return
+            link.stirred.clear()
+            await self._refresh(connection, link)
+            if await link.ends_within(self._limits.refresh_seconds):
+                return
+
+    async def _refresh(self, connection: McpConnection, link: ServerLink) -> None:
+        try:
+            offers = await connection.offers()
+        except McpFailure as failure:
+            link.note(f"the lists cannot be read: {failure}")
+            return
+        if offers != self.offers:
+            self.offers = offers
+            self._changed.set()
+            self._on_change()
 
 
 def _import_library() -> None:
+    import logging
+
     import mcp.client.client
     import mcp.client.sse  # noqa: F401
+
+    import agentcli.mcp.http_client  # noqa: F401
+
+    # Without a handler the standard library prints warnings to stderr, which is the user's screen.
+    for name in ("mcp", "client", "httpx2", "httpcore2"):
+        logging.getLogger(name).addHandler(logging.NullHandler())
 
 
 def _reason(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
-    return str(error) or type(error).__name__
+    return plain_line(str(error), 500) or type(error).__name__

@@ -9,7 +9,8 @@ from agentcli.core.aio import in_thread
 from agentcli.core.messages import Json
 from agentcli.mcp.choices import ChoiceStore, SavedChoices
 from agentcli.mcp.client_duties import ClientDuties
-from agentcli.mcp.server import McpServer, ServerLimits, ServerState
+from agentcli.mcp.limits import ServerLimits
+from agentcli.mcp.server import McpServer, ServerState
 from agentcli.mcp.server_config import ServerConfig
 from agentcli.mcp.transport import ServerSurroundings
 

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentcli.core.frozen import frozen
+from agentcli.mcp.answers import AnswerReader
+from agentcli.mcp.header_helper import helper_headers
+from agentcli.mcp.limits import ServerLimits
+from agentcli.mcp.link import ServerLink
 from agentcli.mcp.server_config import ServerConfig
+from agentcli.mcp.server_program import server_command, server_environment
+from agentcli.mcp.stdio import StdioTransport
+from agentcli.mcp.streams import ReadTransport
 
 if TYPE_CHECKING:
     import httpx2
     from mcp.client._transport import Transport
+
+
+def _no_auth(_config: ServerConfig) -> None:
+    return None
 
 
 @frozen
@@ -27,20 +38,73 @@ class ServerSurroundings:
     """For tokens and logs; None: nothing is kept."""
     opens_browser: bool = False
     """Whether a person is there who can sign in."""
+    auth: Callable[[ServerConfig], httpx2.Auth | None] = _no_auth
+    """How requests to an HTTP server are authorized; called for each connection."""
 
 
-def transport_for(config: ServerConfig, around: ServerSurroundings, auth: httpx2.Auth | None = None) -> Transport:
-    from mcp.client.sse import sse_client
-    from mcp.client.stdio import StdioServerParameters, stdio_client
-    from mcp.client.streamable_http import streamable_http_client
-    from mcp.shared._httpx_utils import create_mcp_http_client
-
+async def transport_for(
+    config: ServerConfig, around: ServerSurroundings, reader: AnswerReader, link: ServerLink, limits: ServerLimits
+) -> Transport:
+    """Not entered yet. Raises `ValueError` or `OSError`."""
+    inner: Any
     if config.kind == "stdio":
-        parameters = StdioServerParameters(
-            command=config.command, args=list(config.args), env=dict(config.env), cwd=around.cwd
+        dirs = around.working_dirs or (around.cwd,)
+        command = server_command(
+            config.command,
+            config.args,
+            cwd=around.cwd,
+            environ=around.environ,
+            given=config.env,
+            working_dirs=dirs,
         )
-        return stdio_client(parameters)
+        environ = server_environment(around.environ, config.env, dirs)
+        inner = StdioTransport(command, around.cwd, environ, reader, link, limits)
+    else:
+        inner = await _http_transport(config, around, reader, link, limits)
+    return ReadTransport(inner, reader, link)
+
+
+async def _http_transport(
+    config: ServerConfig, around: ServerSurroundings, reader: AnswerReader, link: ServerLink, limits: ServerLimits
+) -> Any:
+    from agentcli.mcp.http_client import McpHttpClient
+
+    headers = dict(config.headers)
+    if config.headers_helper:
+        headers |= await helper_headers(
+            config.headers_helper,
+            environ=around.environ,
+            working_dirs=around.working_dirs or (around.cwd,),
+            seconds=limits.helper_seconds,
+        )
+
+    def client(*_ignored: object, **_too: object) -> McpHttpClient:
+        return McpHttpClient(
+            config.url,
+            headers,
+            around.auth(config),
+            reader,
+            link,
+            limits,
+            answers_elsewhere=config.kind == "sse",
+        )
+
     if config.kind == "sse":
-        return sse_client(config.url, headers=dict(config.headers), auth=auth)
-    client: Any = create_mcp_http_client(headers=dict(config.headers), auth=auth)
-    return streamable_http_client(config.url, http_client=client)
+        from mcp.client.sse import sse_client
+
+        return sse_client(config.url, httpx_client_factory=client)
+    return _streamable(config.url, client(), limits)
+
+
+def _streamable(url: str, client: Any, limits: ServerLimits) -> Any:
+    from contextlib import asynccontextmanager
+
+    from mcp.client.streamable_http import streamable_http_client
+
+    @asynccontextmanager
+    async def opened() -> Any:
+        opening = streamable_http_client(url, http_client=client, max_sse_event_size=limits.message_bytes)
+        async with client, opening as streams:
+            yield streams
+
+    return opened()

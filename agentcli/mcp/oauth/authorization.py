@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -83,7 +83,7 @@ class ServerAuthorization:
                 await self._store.keep(self._grant)
                 return self._grant.access_token
 
-    def refuse(self, response: httpx2.Response, used: str) -> McpFailure:
+    def refuse(self, response: httpx2.Response, used: str) -> None:
         """Remember that the server accepts no request without a sign-in."""
         self._challenge = AuthChallenge.of(response)
         name = plain_line(self._config.name, 80)
@@ -92,7 +92,6 @@ class ServerAuthorization:
         else:
             why = "The sign-in is no longer accepted." if used or self._grant is not None else "Not signed in."
             self.refusal = f"{why} Sign in with /mcp, or run: agentcli mcp login {name}"
-        return McpFailure(self.refusal)
 
     def note_missing_scope(self, challenge: AuthChallenge) -> None:
         """A request needs more rights than the sign-in gave."""
@@ -129,22 +128,16 @@ class ServerAuthorization:
                 await in_thread(open_browser, address, self._around.environ, self._around.working_dirs)
 
         await in_thread(_import_library)
-        async with self._stored(), AuthRequests(self._config.url) as requests:
+        async with self._stored():
             earlier = await self._store.find(self._config.name, self._address)
+        async with AuthRequests(self._config.url) as requests:
             challenge = self._challenge or await self._asked(requests)
             flow = SignInFlow(requests, SignInRequest(self._config, challenge, earlier, self._missing_scope))
-            self._flow = flow
-            try:
-                self._grant = await flow.run(show_and_open)
-            except RefusedFailure as refused:
-                if refused.code == "invalid_client":
-                    # The server has forgotten the registration: the next sign-in makes a new one.
-                    await self._store.forget(self._config.name, self._address)
-                raise
-            finally:
-                self._flow = None
-            await self._store.keep(self._grant)
-        self._is_loaded, self.refusal, self._missing_scope, self._challenge = True, "", "", None
+            grant = await self._completed(flow, show_and_open)
+        async with self._stored():
+            await self._store.keep(grant)
+        self._grant, self._is_loaded = grant, True
+        self.refusal, self._missing_scope, self._challenge = "", "", None
 
     def paste(self, text: str) -> None:
         """Complete the sign-in that waits, with the address that the browser was sent to, or the code in it."""
@@ -169,6 +162,19 @@ class ServerAuthorization:
         return ""
 
     # ---------------------------------------------------------------------------------------------------------- inside
+
+    async def _completed(self, flow: SignInFlow, show: Callable[[str], Awaitable[None]]) -> TokenGrant:
+        self._flow = flow
+        try:
+            return await flow.run(show)
+        except RefusedFailure as refused:
+            if refused.code == "invalid_client":
+                # The server has forgotten the registration: the next sign-in makes a new one.
+                async with self._stored():
+                    await self._store.forget(self._config.name, self._address)
+            raise
+        finally:
+            self._flow = None
 
     async def _current(self) -> TokenGrant | None:
         if not self._is_loaded:

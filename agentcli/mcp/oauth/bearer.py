@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from typing import TYPE_CHECKING
 
 import httpx2
 
+from agentcli.mcp.oauth.auth_requests import UnreachableFailure
 from agentcli.mcp.oauth.discovery import AuthChallenge
 
 if TYPE_CHECKING:
@@ -25,17 +26,25 @@ class BearerAuth(httpx2.Auth):
         if _NAME in request.headers:
             yield request
             return
-        token = await self._authorization.token_for(str(request.url))
+        token = await _reached(self._authorization.token_for(str(request.url)), request)
         if token:
             request.headers[_NAME] = f"Bearer {token}"
         response = yield request
         if response.status_code == httpx2.codes.UNAUTHORIZED and token:
-            renewed = await self._authorization.renewed(token)
+            renewed = await _reached(self._authorization.renewed(token), request)
             if renewed:
                 request.headers[_NAME] = f"Bearer {renewed}"
                 response = yield request
         if response.status_code == httpx2.codes.UNAUTHORIZED:
-            raise self._authorization.refuse(response, token)
+            self._authorization.refuse(response, token)
         challenge = AuthChallenge.of(response)
         if challenge.lacks_scope:
             self._authorization.note_missing_scope(challenge)
+
+
+async def _reached(token: Awaitable[str], request: httpx2.Request) -> str:
+    """An authorization server that is down is like the server being down: connecting again may help."""
+    try:
+        return await token
+    except UnreachableFailure as failure:
+        raise httpx2.ConnectError(str(failure), request=request) from None

@@ -109,6 +109,15 @@ async def test_a_second_sign_in_uses_the_same_registration(bench: SignInBench) -
 
 
 @on_bench
+async def test_a_registration_for_a_port_that_is_in_use_is_made_again(bench: SignInBench) -> None:
+    server = await bench.connected()
+    port = urlsplit(bench.authorization.registrations[0]["redirect_uris"][0]).port
+    with socket.create_server(("127.0.0.1", port)):
+        await sign_in(server)
+    assert len(bench.authorization.registrations) == 2
+
+
+@on_bench
 async def test_a_forgotten_registration_is_made_again_by_the_next_sign_in(bench: SignInBench) -> None:
     server = await bench.connected()
 
@@ -239,12 +248,14 @@ async def test_a_cancelled_sign_in_leaves_no_listener_behind(bench: SignInBench)
     port = urlsplit(parse_qs(urlsplit(await shown.get()).query)["redirect_uri"][0]).port
     assert port is not None
     # A browser may open a connection and send nothing.
-    _reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
     with pytest.raises(McpFailure, match="already waiting"):
         await server.sign_in(lambda _address: None)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+    async with asyncio.timeout(5):
+        assert await reader.read() == b""
     writer.close()
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection("127.0.0.1", port)
@@ -306,6 +317,26 @@ async def test_a_server_that_is_not_approved_is_not_signed_in_to(tmp_path: Path)
     server = McpServer(config, ServerSurroundings(tmp_path), ClientDuties(), state="unapproved")
     with pytest.raises(McpFailure, match="not approved"):
         await server.sign_in(lambda _address: None)
+
+
+@on_bench
+async def test_a_server_of_the_older_transport_has_a_sign_in_too(bench: SignInBench) -> None:
+    config = ServerConfig("old", "sse", url=bench.protected.endpoint)
+    server = McpServer(config, ServerSurroundings(bench.folder), ClientDuties())
+    bench.servers.append(server)
+    await connect(server)
+    assert server.state == "needs-auth"
+    await sign_in(server)
+    await settled(server)
+    assert {request.method for request in bench.protected.requests if request.path == "/mcp"} == {"GET"}
+    assert bench.protected.tokens[-1] in bench.authorization.access
+
+
+@on_bench
+async def test_no_proxy_is_used_for_this_machine(bench: SignInBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    await sign_in(bench.client())
 
 
 @on_bench

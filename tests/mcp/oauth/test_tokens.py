@@ -120,6 +120,15 @@ async def test_a_request_to_another_origin_carries_no_token(bench: SignInBench) 
 
 
 @on_bench
+async def test_a_request_that_has_credentials_keeps_them(bench: SignInBench) -> None:
+    server = await bench.connected()
+    assert server._authorization is not None
+    request = httpx2.Request("POST", bench.protected.endpoint, headers={"authorization": "Bearer mine"})
+    await anext(server._authorization.begin().async_auth_flow(request))
+    assert request.headers["authorization"] == "Bearer mine"
+
+
+@on_bench
 async def test_a_redirect_to_another_port_carries_no_token(bench: SignInBench) -> None:
     server = await bench.connected()
     async with ProtectedServer(bench.authorization) as other:
@@ -128,6 +137,19 @@ async def test_a_redirect_to_another_port_carries_no_token(bench: SignInBench) -
         assert server.state == "failed"
         assert bench.protected.tokens[-1] != ""
         assert other.requests == []
+
+
+@on_bench
+async def test_a_sign_in_of_another_process_is_used_and_ends_the_need_for_one(bench: SignInBench) -> None:
+    server = bench.client()
+    await connect(server)
+    assert server.state == "needs-auth"
+    await bench.connected()
+    await connect(server)
+    assert server.state == "connected"
+    bench.protected.redirects_to = "https://example.com/"
+    await connect(server)
+    assert server.state == "failed"
 
 
 # ---------------------------------------------------------------------------------------------------- renewal
@@ -154,9 +176,10 @@ async def test_a_token_that_the_server_refuses_is_renewed_once(bench: SignInBenc
     assert stored(bench)["access_token"] == bench.protected.tokens[-1]
 
 
+@pytest.mark.parametrize("keeps", [True, False])
 @on_bench
-async def test_calls_at_the_same_time_share_one_refresh(bench: SignInBench) -> None:
-    server = await bench.connected()
+async def test_calls_at_the_same_time_share_one_refresh(bench: SignInBench, keeps: bool) -> None:
+    server = await bench.connected(state_dir=bench.state_dir if keeps else None)
     bench.authorization.access.clear()
     results = await asyncio.gather(*(server.call("read", {}) for _ in range(5)))
     assert [result.content[0].text for result in results] == ["done: read"] * 5

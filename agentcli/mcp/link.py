@@ -1,0 +1,51 @@
+"""The state that the parts of one connection share: whether it has ended, and why."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Literal
+
+from agentcli.core.plaintext import plain_line
+
+LinkEnd = Literal["lost", "refused", "expired", "unauthorized"]
+"""`lost`: connecting again may help. `refused`: it will not. `expired`: the server forgot the session.
+`unauthorized`: the user has to sign in."""
+
+_LOG_LINE = 500
+
+
+class ServerLink:
+    """The first reason for the end is kept."""
+
+    def __init__(self, log: Callable[[str], None] = lambda _line: None) -> None:
+        self.ended = asyncio.Event()
+        self.stirred = asyncio.Event()
+        """Set at the end, and when the lists of the server have changed."""
+        self.reason = ""
+        self.kind: LinkEnd = "lost"
+        self.challenge = ""
+        """The `WWW-Authenticate` header of the answer that refused us."""
+        self.http_error = ""
+        """The last HTTP status that was an error, such as `HTTP 503 Service Unavailable`."""
+        self._log = log
+
+    def end(self, reason: str, kind: LinkEnd = "lost") -> None:
+        if not self.ended.is_set():
+            self.reason, self.kind = plain_line(reason, _LOG_LINE), kind
+            self.ended.set()
+            self.stirred.set()
+
+    async def ends_within(self, seconds: float) -> bool:
+        """Wait for the end, at most so long."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.ended.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def note(self, line: str) -> None:
+        """Add a line to the server's log, as plain text."""
+        if line := plain_line(line, _LOG_LINE):
+            self._log(line)
