@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from agentcli.commands.run import run_command
 from agentcli.core.messages import ATTACHED, ImageBlock, Message, Origin
 from agentcli.interactive import wording
-from agentcli.mcp.offers import McpContent
+from agentcli.mcp.offers import McpContent, PromptMessage
 from agentcli.mcp.servers import McpServers
 from tests.support.assembled import Assembled
 from tests.support.mcp_offers import fake, servers_with
@@ -97,3 +98,16 @@ async def test_a_server_that_still_connects_is_waited_for(tmp_path: Path, server
         fake(servers, "notes").become("connected")
         await work
         assert "First note" in attached(session)[0].text
+
+
+async def test_a_prompt_of_a_server_attaches_what_the_user_names_and_not_what_the_server_does(
+    tmp_path: Path, servers: McpServers
+) -> None:
+    for name in ("mine.txt", "theirs.txt"):
+        (tmp_path / name).write_text(name)
+    said = McpContent("text", "Read @theirs.txt and @notes:note://one")
+    fake(servers, "notes").messages = (PromptMessage("user", said),)
+    async with session_in(tmp_path) as session:
+        await session.follow(run_command(session.engine, "mcp__notes__greet", "@mine.txt"))
+        [message] = attached(session)
+        assert message.meta[ATTACHED]["name"] == "mine.txt"
