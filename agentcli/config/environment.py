@@ -75,6 +75,9 @@ FILES: tuple[ReferenceEntry, ...] = (
     ReferenceEntry(
         ("~/.local/state/agentcli/credentials.json",), "Keys stored by `agentcli login` if there is no keyring."
     ),
+    ReferenceEntry(
+        ("~/.local/state/agentcli/mcp-tokens.json",), "Tokens of MCP servers you signed in to, if there is no keyring."
+    ),
     ReferenceEntry(("~/.local/state/agentcli/trust.json",), "Trusted folders and the content you trusted."),
     ReferenceEntry(
         ("~/.local/state/agentcli/mcp-choices.json",), "MCP servers and tools that you switched on or off, per project."

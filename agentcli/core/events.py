@@ -235,7 +235,7 @@ class ToolStarted(Event):
 
 @frozen(kw_only=True)
 class ToolProgressed(Event):
-    """Not kept in the log."""
+    """Not kept in the log. `text` is further output, or, if `data` has `done`, how far the call is."""
 
     tool_use_id: str
     text: str = ""

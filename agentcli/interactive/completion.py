@@ -80,12 +80,13 @@ def file_menu(target: Target, hits: Sequence[FileHit]) -> Menu:
         Candidate(
             label=hit.path,
             insert=mention_of(hit.path, open_ended=hit.is_dir),
+            detail=hit.detail,
             positions=hit.positions,
             then="go on" if hit.is_dir else "stay",
         )
         for hit in hits
     )
-    return Menu(target, candidates, title="files")
+    return Menu(target, candidates, title="files and resources" if any(hit.detail for hit in hits) else "files")
 
 
 def mention_of(path: str, *, open_ended: bool = False) -> str:

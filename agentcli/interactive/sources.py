@@ -26,7 +26,10 @@ class FileHit:
     path: str
     """As it is written after the `@`; a folder ends with a slash."""
     is_dir: bool = False
+    """More may be typed behind it."""
     positions: tuple[int, ...] = ()
+    detail: str = ""
+    """A few words on a resource of an MCP server."""
 
 
 class FileSource(Protocol):

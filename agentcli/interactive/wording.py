@@ -274,6 +274,11 @@ def tool_outcome(event: ev.ToolFinished) -> Outcome:
     return "failed" if event.result.is_error else "done"
 
 
+def progress_line(event: ev.ToolProgressed) -> str:
+    """How far a call is, in place of what was said before; "" for output, which is added to what came before."""
+    return plain_line(event.text, 120) if "done" in event.data else ""
+
+
 def result_line(event: ev.Result, reported: Collection[str] = ()) -> tuple[str, Level, tuple[str, ...]] | None:
     """The last line of a submission, its level and the lines below it; None where there is nothing to add. `reported`:
     the texts of failures that were shown already."""
@@ -328,6 +333,19 @@ def approval_findings(event: ev.PermissionRequested) -> list[PartFinding]:
     return sorted((PartFinding(**record) for record in event.findings), key=lambda finding: finding.allowed)
 
 
+_CLAIMS = {
+    "read-only": "that this tool only reads",
+    "destructive": "that this tool may delete or overwrite data",
+    "open world": "that this tool reaches beyond this machine",
+}
+
+
+def server_claims(display: Mapping[str, Any]) -> str:
+    """What an MCP server says about its tool, as its claim; "" if it says nothing."""
+    claims = [_CLAIMS[claim] for claim in display.get("claims") or () if claim in _CLAIMS]
+    return f"The server says {' and '.join(claims)}. agentcli cannot check it." if claims else ""
+
+
 def question_of(event: ev.PermissionRequested) -> str:
     """The question above the command or change that needs approval."""
     match event.display.get("kind"):
@@ -343,5 +361,8 @@ def question_of(event: ev.PermissionRequested) -> str:
             return "Fetch this address?"
         case "loop":
             return "Continue?"
+        case "mcp":
+            server, tool = (plain_line(str(event.display.get(key, "")), 80) for key in ("server", "tool"))
+            return f"Use the tool {tool} of the MCP server {server}?"
         case _:
             return f"Use {plain_line(event.name)}?"

@@ -33,7 +33,7 @@ _KINDS: Mapping[str, TransportKind] = {
 _STDIO_KEYS = ("command", "args", "env")
 _HTTP_KEYS = ("url", "headers", "headersHelper", "oauth")
 _COMMON_KEYS = ("type", "timeout", "alwaysLoad", "disabled")
-_OAUTH_KEYS = ("clientId", "clientSecret", "scopes", "callbackPort", "authServerMetadataUrl")
+_OAUTH_KEYS = ("clientId", "clientSecret", "scopes", "callbackPort", "authServerMetadataUrl", "clientMetadataUrl")
 
 
 @frozen
@@ -251,15 +251,18 @@ class _Entry:
         port = given.get("callbackPort", 0)
         if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 65536:
             raise _Invalid("'callbackPort' in 'oauth' must be a port number")
-        metadata = self._text(given, "authServerMetadataUrl", "")
+        metadata, document = self._text(given, "authServerMetadataUrl", ""), self._text(given, "clientMetadataUrl", "")
         if metadata and (problem := url_problem(metadata)):
             raise _Invalid(f"'authServerMetadataUrl' in 'oauth' {problem}")
+        if document and not re.fullmatch(r"https://[^/?#]+/[^#]+", document):
+            raise _Invalid("'clientMetadataUrl' in 'oauth' must be an https address with a path")
         return OAuthConfig(
             client_id=self._text(given, "clientId", ""),
             client_secret=self._text(given, "clientSecret", ""),
             scopes=tuple(scopes),
             callback_port=port,
             metadata_url=metadata,
+            client_metadata_url=document,
         )
 
     def _filled(self, text: str) -> str:

@@ -24,6 +24,8 @@ Titles = Callable[[str, Json], str]
 _TITLE = 2_000
 _TASK = "Task"
 """The tool that starts agents."""
+_PROGRESS_SECONDS = 5.0
+"""Least time between two lines about the progress of a call."""
 _SIGNS: dict[str, str] = {"info": "· ", "warning": "! ", "error": "! "}
 
 
@@ -36,6 +38,8 @@ class _Call:
     unended: str = ""
     last: str = ""
     seen: bool = False
+    progressed: float = -_PROGRESS_SECONDS
+    """When its progress was printed last."""
 
 
 class Printer:
@@ -285,6 +289,11 @@ class Printer:
     @_show.register
     def _(self, event: ev.ToolProgressed, now: float) -> list[Piece]:
         call = self._calls.get(event.tool_use_id)
+        if call is not None and (progress := wording.progress_line(event)):
+            if now - call.progressed < _PROGRESS_SECONDS:
+                return []
+            call.progressed = now
+            return [line(progress, "quiet", "  ")]
         if call is None or not call.live or not event.text:
             return []
         *whole, call.unended = (call.unended + call.stripper.feed(event.text)).split("\n")

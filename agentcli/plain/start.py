@@ -348,9 +348,11 @@ class Plain:
         return not self._bare
 
     def _indexed_files(self) -> FileSource:
+        from agentcli.interactive.resource_completion import MentionSource
         from agentcli.interactive.sources import NoFiles
 
-        return self._files or NoFiles()
+        engine = self.session.engine
+        return MentionSource(self._files or NoFiles(), lambda: engine.mcp if engine is not None else None)
 
     def _commands(self, typed: str) -> Sequence[Command]:
         from agentcli.interactive.sources import registered_commands

@@ -12,6 +12,7 @@ from agentcli.core.events import PermissionRequested
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
 from agentcli.core.shell import shown_command
+from agentcli.interactive.wording import server_claims
 from agentcli.plain.pieces import Piece, TextLine, TextStyle, line
 
 
@@ -24,6 +25,8 @@ def subject(event: PermissionRequested) -> list[Piece]:
             return _diff(event)
         case "fetch":
             return _fetch(display)
+        case "mcp":
+            return _mcp(event)
         case "markdown" | "plan":
             # As it was written: rendering Markdown leaves things out (comments, where links lead).
             return rows(str(display.get("text") or display.get("plan") or ""), "  | ")
@@ -88,6 +91,15 @@ def _fetch(display: Json) -> list[Piece]:
     if display.get("private"):
         pieces.append(line("This address is in your own network.", "warning", "  ! ", "warning"))
     return [*pieces, _field("to find out", str(display.get("prompt", "")))]
+
+
+def _mcp(event: PermissionRequested) -> list[Piece]:
+    pieces = _input(event.input)
+    if description := str(event.display.get("description", "")).strip():
+        pieces.append(_field("description", description))
+    if claims := server_claims(event.display):
+        pieces.append(line(claims, "quiet", "  "))
+    return pieces
 
 
 def _input(input: Json) -> list[Piece]:

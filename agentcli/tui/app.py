@@ -27,6 +27,7 @@ from agentcli.interactive.draft import Draft
 from agentcli.interactive.drafts import DraftStore, drafts_folder
 from agentcli.interactive.history import History, history_path
 from agentcli.interactive.late_completion import LateCompletions
+from agentcli.interactive.resource_completion import MentionSource
 from agentcli.tui.chat import ChatScreen
 from agentcli.tui.keys import app_bindings
 from agentcli.tui.model import WELCOME, Above, Add, Remove, WelcomeItem
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from agentcli.assemble import Options
     from agentcli.commands.base import Command
     from agentcli.interactive.sources import FileHit, IndexedFiles
+    from agentcli.mcp.servers import McpServers
     from agentcli.tui.start import Start
     from agentcli.tui.startup.guide import Guide
 
@@ -87,7 +89,7 @@ class AgentApp(App[int], inherit_bindings=False):
         parts = PromptParts(
             history=History(history_path(paths.state_dir, cwd)),
             drafts=self.drafts,
-            files=self._files,
+            files=MentionSource(self._files, self._servers),
             commands=self._commands,
             choices=self._completions,
             late_choices=LateCompletions(lambda: self.chat.session.engine),
@@ -312,6 +314,10 @@ class AgentApp(App[int], inherit_bindings=False):
         from agentcli.interactive.sources import registered_commands
 
         return registered_commands(typed, self.chat.session.engine)
+
+    def _servers(self) -> McpServers | None:
+        engine = self.chat.session.engine
+        return engine.mcp if engine is not None else None
 
     def _completions(self, command: str) -> list[tuple[str, str]]:
         from agentcli.commands.registry import completions

@@ -435,6 +435,8 @@ class Presenter:
 
     @_show.register
     def _(self, event: ev.ToolProgressed, now: float) -> list[Operation]:
+        if line := wording.progress_line(event):
+            return self._tool(event.tool_use_id, summary=line)
         item = self._tools.get(event.tool_use_id)
         return [Grow(item.id, plain_text(event.text))] if item is not None and event.text else []
 

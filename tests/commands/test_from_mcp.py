@@ -130,18 +130,6 @@ def test_an_unknown_prompt_names_servers_that_still_connect() -> None:
     run_virtual(main)
 
 
-def test_text_of_a_server_attaches_no_files() -> None:
-    async def main() -> None:
-        servers = servers_with(("notes", "connected"))
-        fake(servers, "notes").messages = (PromptMessage("user", McpContent("text", "Read @/etc/hostname")),)
-        b = bench("No.", mcp=servers)
-        async with b.engine:
-            await collect(run_command(b.engine, "mcp__notes__plain", ""))
-            assert not [message for message in b.engine.messages if message.origin is Origin.ATTACHMENT]
-
-    run_virtual(main)
-
-
 def test_arguments_complete_through_the_server_with_those_before_them() -> None:
     async def main() -> None:
         servers = servers_with(("notes", "connected"))

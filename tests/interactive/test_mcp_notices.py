@@ -42,6 +42,23 @@ def test_a_restart_is_reported_with_its_reason_but_not_one_that_the_user_wants()
     assert texts(notices) == ["MCP server notes stopped: killed by signal 9; restarting it"]
 
 
+def test_tries_to_restart_a_server_are_one_notice_and_giving_up_is_another() -> None:
+    servers = servers_with(("notes", "connected"))
+    notices = ServerNotices(servers)
+    texts(notices)
+    seen = []
+    for seconds in (1, 2, 4):
+        fake(servers, "notes").become("failed", f"exit code 1. Next try in {seconds} s.")
+        seen += texts(notices)
+        fake(servers, "notes").become("connecting", "exit code 1")
+        seen += texts(notices)
+    fake(servers, "notes").become("failed", "exit code 1")
+    assert [*seen, *texts(notices)] == [
+        "MCP server notes stopped: exit code 1; restarting it",
+        "MCP server notes failed: exit code 1; /mcp shows more",
+    ]
+
+
 @played
 async def test_an_idle_session_shows_what_happens_to_its_servers() -> None:
     servers = servers_with(("notes", "connecting"))

@@ -70,9 +70,10 @@ def test_sign_in_options() -> None:
         "scopes": ["r", "w"],
         "callbackPort": 8123,
         "authServerMetadataUrl": "https://a/x",
+        "clientMetadataUrl": "https://a/client.json",
     }
     config = only(type="http", url="https://h", oauth=given)
-    assert config.oauth == OAuthConfig("a", "k1", ("r", "w"), 8123, "https://a/x")
+    assert config.oauth == OAuthConfig("a", "k1", ("r", "w"), 8123, "https://a/x", "https://a/client.json")
     assert only(type="http", url="https://h", oauth={"scopes": "r w"}).oauth.scopes == ("r", "w")
 
 
@@ -126,6 +127,7 @@ def test_a_filled_in_value_is_not_expanded_again() -> None:
         ),
         ({"type": "http", "url": "https://h", "oauth": 1}, "'oauth' must be an object"),
         ({"type": "http", "url": "https://h", "oauth": {"callbackPort": 70000}}, "must be a port number"),
+        ({"type": "http", "url": "https://h", "oauth": {"clientMetadataUrl": "http://a/b"}}, "must be an https"),
         ({"type": "http", "url": "https://h", "oauth": {"scopes": [1]}}, "must be a list of strings"),
     ],
 )

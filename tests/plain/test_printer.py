@@ -201,6 +201,17 @@ def test_a_call_that_never_started_is_named_with_its_refusal() -> None:
     assert told == "* Bash make\n  denied: by a rule\n"
 
 
+def test_progress_of_a_call_is_a_line_now_and_then() -> None:
+    printed = Printed()
+    printed.show(call(name="mcp__notes__slow"), started(name="mcp__notes__slow", title="notes: slow"))
+
+    def step(number: int) -> str:
+        text = f"step {number} ({number} of 10)"
+        return printed.show(ev.ToolProgressed(tool_use_id="t1", text=text, data={"done": number, "total": 10}))
+
+    assert [step(number) for number in range(1, 7)] == ["  step 1 (1 of 10)\n", "", "", "", "", "  step 6 (6 of 10)\n"]
+
+
 def test_a_diff_is_printed_unless_the_question_showed_it() -> None:
     edit = finished(name="Edit", summary="+1 -1", display={"kind": "diff", "diff": "@@ -1 +1 @@\n-a\n+b"})
     assert "  -a\n  +b\n" in Printed().show(call(name="Edit"), edit)

@@ -8,7 +8,7 @@ from pathlib import Path
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
 from agentcli.mcp.client_duties import ClientDuties
-from agentcli.mcp.connection import OnProgress, run_until
+from agentcli.mcp.connection import OnProgress
 from agentcli.mcp.offers import McpContent, McpResult, ResourceOffer, ServerOffers, ToolOffer
 from agentcli.mcp.server import McpServer, ServerState
 from agentcli.mcp.server_config import ServerConfig
@@ -65,7 +65,8 @@ class FakeServer(McpServer):
         self.calls.append((tool, arguments))
         if self.answer is None:
             return text_result(f"{tool} was called")
-        answered: McpResult = await run_until(signal, self.answer(tool, arguments, on_progress))
+        work = self.answer(tool, arguments, on_progress)
+        answered = await (work if signal is None else signal.run(work))
         return answered
 
     async def read(self, uri: str, signal: AbortSignal | None = None) -> tuple[McpContent, ...]:

@@ -76,6 +76,29 @@ def test_a_loop_question_has_its_own_wording() -> None:
     assert answers("y", "n", event=event) == [Answer("allow"), Answer("deny")]
 
 
+def test_a_call_of_an_mcp_tool_shows_its_server_arguments_and_claims() -> None:
+    event = asked(
+        "mcp__notes__find",
+        {"text": "first\nsecond", "options": {"deep": True, "tags": ["alpha " * 8, "beta " * 8]}},
+        suggestions=["mcp__notes__find"],
+        display={
+            "kind": "mcp",
+            "server": "notes",
+            "tool": "find",
+            "description": "Find \x1b[31mnotes",
+            "claims": ["read-only", "open world", "unheard of"],
+        },
+    )
+    text = look(dialog(event), size=(80, 40))
+    assert "Use the tool find of the MCP server notes?" in text
+    assert "2 second" in text
+    assert '"deep": true,' in text
+    assert "The server says that this tool only reads and that this tool reaches beyond" in text
+    assert "agentcli cannot check it." in " ".join(text.split())
+    assert "Always allow mcp__notes__find" in text
+    assert "\x1b" not in text
+
+
 def test_a_command_is_shown_with_its_folder_its_parts_and_the_rules_that_always_would_save() -> None:
     assert look(dialog(waiting=2)) == (
         "─── Run this command? ──────────────────────────── 2 more questions after this ─\n"

@@ -21,6 +21,7 @@ from agentcli.core.messages import (
     user_message,
 )
 from agentcli.core.usage import Usage
+from agentcli.tui.blocks.tool import ToolBlock
 from agentcli.tui.model import (
     Above,
     AnswerItem,
@@ -34,6 +35,7 @@ from agentcli.tui.model import (
 )
 from agentcli.tui.presenter import Presenter
 from agentcli.tui.resume import replayed
+from agentcli.tui.theme.palette import Palette
 from tests.support.fakes import FakeTool, bench, collect
 from tests.support.scripts import call, fault, reply, say, think
 from tests.support.shown import Shown
@@ -112,6 +114,21 @@ def test_every_visible_field_is_free_of_control_sequences() -> None:
             (ord(character) < 32 and character not in "\n\t") or 0x7F <= ord(character) < 0xA0 for character in words
         )
     assert "[failed]" in shown.texts()[0]
+
+
+def test_progress_of_a_call_stands_on_its_line_and_goes_with_its_result() -> None:
+    use = ToolUseBlock("t", "mcp__notes__slow", {})
+    progress = [
+        ev.ToolProgressed(tool_use_id="t", text=f"step {step} ({step} of 10)\x1b[2J", data={"done": step, "total": 10})
+        for step in (1, 2)
+    ]
+    running = presented(
+        finished(use), ev.ToolStarted(tool_use_id="t", name=use.name, input={}, title="slow"), *progress
+    )
+    [item] = running.of(ToolItem)
+    assert (item.summary, item.output) == ("step 2 (2 of 10)", "")
+    header = ToolBlock(item).layout(80, Palette())[0].strip.text
+    assert header.rstrip() == "● slow · step 2 (2 of 10)"
 
 
 def test_a_withdrawn_reply_leaves_nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from agentcli.core.events import NoticeRaised
@@ -10,6 +11,8 @@ from agentcli.mcp.server import McpServer, ServerState
 from agentcli.mcp.servers import McpServers
 
 CODE = "mcp"
+_NEXT_TRY = re.compile(r"\s*Next try in [^ ]+ s\.$")
+"""At the end of the error of a server that is restarted soon. The seconds differ, the notice should not."""
 
 
 class ServerNotices:
@@ -33,8 +36,12 @@ class ServerNotices:
 
     def _of(self, server: McpServer) -> Iterator[NoticeRaised]:
         before, self._states[server.name] = self._states.get(server.name, "waiting"), server.state
-        name, reason = plain_line(server.name, 60), plain_line(server.error, 160).rstrip(".")
+        name, error = plain_line(server.name, 60), plain_line(server.error, 160)
+        reason, is_retried = _NEXT_TRY.subn("", error)
+        reason = reason.rstrip(".")
         match server.state:
+            case "failed" if is_retried:
+                yield _notice(f"MCP server {name} stopped: {reason}; restarting it")
             case "failed":
                 yield _notice(f"MCP server {name} failed: {reason or 'no reason given'}; /mcp shows more")
             case "needs-auth":

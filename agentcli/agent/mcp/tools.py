@@ -73,6 +73,15 @@ class McpTool:
         # The server's own word that it changes nothing is no permission.
         return (Need("other", self.name, is_declared_read_only=self.offer.read_only),)
 
+    def preview(self, input: Json, context: ToolContext) -> Json:
+        """Whose tool it is and what the server says about it, for the question whether it may run."""
+        offer = self.offer
+        claims = ["read-only"] if offer.read_only else []
+        claims += ["destructive"] if offer.destructive and not offer.read_only else []
+        claims += ["open world"] if offer.open_world else []
+        about = {"server": self.server.name, "tool": offer.name, "description": plain_line(offer.description, 300)}
+        return {"kind": "mcp", **about, "claims": claims}
+
     def check(self, input: Json, context: ToolContext) -> str | None:
         server, tool = self.server, self.offer.name
         if tool in server.disabled_tools:

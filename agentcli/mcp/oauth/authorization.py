@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -128,22 +128,16 @@ class ServerAuthorization:
                 await in_thread(open_browser, address, self._around.environ, self._around.working_dirs)
 
         await in_thread(_import_library)
-        async with self._stored(), AuthRequests(self._config.url) as requests:
+        async with self._stored():
             earlier = await self._store.find(self._config.name, self._address)
+        async with AuthRequests(self._config.url) as requests:
             challenge = self._challenge or await self._asked(requests)
             flow = SignInFlow(requests, SignInRequest(self._config, challenge, earlier, self._missing_scope))
-            self._flow = flow
-            try:
-                self._grant = await flow.run(show_and_open)
-            except RefusedFailure as refused:
-                if refused.code == "invalid_client":
-                    # The server has forgotten the registration: the next sign-in makes a new one.
-                    await self._store.forget(self._config.name, self._address)
-                raise
-            finally:
-                self._flow = None
-            await self._store.keep(self._grant)
-        self._is_loaded, self.refusal, self._missing_scope, self._challenge = True, "", "", None
+            grant = await self._completed(flow, show_and_open)
+        async with self._stored():
+            await self._store.keep(grant)
+        self._grant, self._is_loaded = grant, True
+        self.refusal, self._missing_scope, self._challenge = "", "", None
 
     def paste(self, text: str) -> None:
         """Complete the sign-in that waits, with the address that the browser was sent to, or the code in it."""
@@ -168,6 +162,19 @@ class ServerAuthorization:
         return ""
 
     # ---------------------------------------------------------------------------------------------------------- inside
+
+    async def _completed(self, flow: SignInFlow, show: Callable[[str], Awaitable[None]]) -> TokenGrant:
+        self._flow = flow
+        try:
+            return await flow.run(show)
+        except RefusedFailure as refused:
+            if refused.code == "invalid_client":
+                # The server has forgotten the registration: the next sign-in makes a new one.
+                async with self._stored():
+                    await self._store.forget(self._config.name, self._address)
+            raise
+        finally:
+            self._flow = None
 
     async def _current(self) -> TokenGrant | None:
         if not self._is_loaded:

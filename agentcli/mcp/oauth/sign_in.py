@@ -57,7 +57,7 @@ class SignInFlow:
         async with RedirectListener(port or _earlier_port(earlier), exact=bool(port)) as listener:
             client = await self._client(server, listener.redirect_uri, scope)
             address = self._address(server, client, pkce, scope)
-            await self._requests.check(address)
+            await self._requests.check(str(server.metadata.authorization_endpoint))
             self._listener = listener
             try:
                 await show(address)

@@ -16,6 +16,7 @@ from agentcli.core.events import PermissionRequested
 from agentcli.core.messages import Json
 from agentcli.core.shell import shown_command
 from agentcli.core.unified_diff import parse
+from agentcli.interactive.wording import server_claims
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.sheets.runs import one_line
@@ -33,6 +34,8 @@ def subject_lines(event: PermissionRequested, width: int, palette: Palette) -> l
             return _diff(event, width, palette)
         case "fetch":
             return _fetch(display, width, palette)
+        case "mcp":
+            return _mcp(event, width, palette)
         case "markdown" | "plan":
             return markdown_lines(str(display.get("text") or display.get("plan") or ""), width, palette)
         case "text" | "loop":
@@ -140,3 +143,14 @@ def _fetch(display: Json, width: int, palette: Palette) -> list[BlockLine]:
     if display.get("private"):
         lines += paragraph("! This address is in your own network.", width, palette.warning)
     return [*lines, *field_lines("to find out", str(display.get("prompt", "")), width, palette)]
+
+
+def _mcp(event: PermissionRequested, width: int, palette: Palette) -> list[BlockLine]:
+    display = event.display
+    lines = input_lines(event.input, width, palette)
+    description, claims = str(display.get("description", "")).strip(), server_claims(display)
+    if description or claims:
+        lines.append(BLANK)
+    if description:
+        lines += field_lines("description:", description, width, palette)
+    return [*lines, *paragraph(claims, width, palette.muted)] if claims else lines

@@ -320,6 +320,26 @@ async def test_a_server_that_is_not_approved_is_not_signed_in_to(tmp_path: Path)
 
 
 @on_bench
+async def test_a_server_of_the_older_transport_has_a_sign_in_too(bench: SignInBench) -> None:
+    config = ServerConfig("old", "sse", url=bench.protected.endpoint)
+    server = McpServer(config, ServerSurroundings(bench.folder), ClientDuties())
+    bench.servers.append(server)
+    await connect(server)
+    assert server.state == "needs-auth"
+    await sign_in(server)
+    await settled(server)
+    assert {request.method for request in bench.protected.requests if request.path == "/mcp"} == {"GET"}
+    assert bench.protected.tokens[-1] in bench.authorization.access
+
+
+@on_bench
+async def test_no_proxy_is_used_for_this_machine(bench: SignInBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    await sign_in(bench.client())
+
+
+@on_bench
 async def test_a_disabled_server_stays_disabled_after_a_sign_in(bench: SignInBench) -> None:
     server = bench.client()
     await server.disable()

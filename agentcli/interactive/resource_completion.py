@@ -1,0 +1,116 @@
+"""Resources of MCP servers among the completions behind an `@`."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from agentcli.core.fuzzy import fuzzy_match
+from agentcli.core.plaintext import plain_line
+from agentcli.interactive.sources import FileHit, FileSource
+
+if TYPE_CHECKING:
+    from agentcli.mcp.offers import ResourceTemplateOffer
+    from agentcli.mcp.server import McpServer
+    from agentcli.mcp.servers import McpServers
+
+LIMIT_SECONDS = 2.0
+_MOST_LISTED = 5_000
+_VARIABLE = re.compile(r"\{([A-Za-z0-9_]+)\}")
+
+
+class MentionSource:
+    """Files, then resources of connected servers; only these where the query names a server."""
+
+    def __init__(self, files: FileSource, servers: Callable[[], McpServers | None]) -> None:
+        self._files = files
+        self._servers = servers
+        self._completed: dict[tuple[int, str], list[FileHit]] = {}
+        """Values for variables of templates, by the version of the servers and the query."""
+
+    def begin(self) -> None:
+        self._files.begin()
+
+    async def files(self, query: str, limit: int) -> list[FileHit]:
+        servers = self._servers()
+        if servers is None:
+            return await self._files.files(query, limit)
+        names_server = servers.get(query.partition(":")[0]) is not None and ":" in query
+        found = [*await self._from_templates(query, servers), *resource_hits(query, servers, limit)]
+        files = [] if names_server else await self._files.files(query, limit)
+        both = [*files[: limit - min(len(found), limit // 2)], *_distinct(found)]
+        # Letters strewn over many files must not hide a resource that has them in one piece.
+        return sorted(both, key=lambda hit: query.lower() not in f"{hit.path} {hit.detail}".lower())[:limit]
+
+    async def _from_templates(self, query: str, servers: McpServers) -> list[FileHit]:
+        """What servers complete the variable of a template to that the query ends in."""
+        key = (servers.version, query)
+        if key not in self._completed:
+            self._completed = {} if len(self._completed) > 100 else self._completed
+            self._completed[key] = await _complete(query, servers)
+        return self._completed[key]
+
+
+def resource_hits(query: str, servers: McpServers, limit: int) -> list[FileHit]:
+    """Resources and templates whose address, name or title matches, best first."""
+    ranked: list[tuple[int, int, FileHit]] = []
+    for place, (path, about, is_open) in enumerate(_listed(servers)):
+        match = fuzzy_match(query, path) if query else None
+        if query and match is None:
+            other = fuzzy_match(query, about)
+            if other is None:
+                continue
+            ranked.append((-other.score + 10, place, FileHit(path, is_open, (), about)))
+        else:
+            score, positions = (match.score, match.positions) if match is not None else (0, ())
+            ranked.append((-score, place, FileHit(path, is_open, positions, about)))
+    return [hit for _score, _place, hit in sorted(ranked, key=lambda each: each[:2])][:limit]
+
+
+def _listed(servers: McpServers) -> Iterator[tuple[str, str, bool]]:
+    """The text after the `@`, a few words, and whether more has to be typed."""
+    for server in servers:
+        for resource in server.offers.resources[:_MOST_LISTED]:
+            words = resource.title or resource.name or resource.description
+            yield f"{server.name}:{plain_line(resource.uri, 400)}", plain_line(words, 80), False
+        for template in server.offers.templates[:_MOST_LISTED]:
+            start = template.uri_template.partition("{")[0]
+            words = f"{template.title or template.name or 'template'}: {template.uri_template}"
+            yield f"{server.name}:{plain_line(start, 400)}", plain_line(words, 80), True
+
+
+async def _complete(query: str, servers: McpServers) -> list[FileHit]:
+    name, _, uri = query.partition(":")
+    server = servers.get(name)
+    if server is None or not server.offers.completes:
+        return []
+    asked = [_complete_template(server, template, uri) for template in server.offers.templates]
+    try:
+        async with asyncio.timeout(LIMIT_SECONDS):
+            return [hit for found in await asyncio.gather(*asked) for hit in found]
+    except TimeoutError:
+        return []
+
+
+async def _complete_template(server: McpServer, template: ResourceTemplateOffer, uri: str) -> list[FileHit]:
+    """Only for a template with one variable at its end: others cannot be told from what was typed."""
+    from agentcli.mcp.connection import McpFailure
+
+    start, variable = template.uri_template.partition("{")[0], _VARIABLE.findall(template.uri_template)
+    if len(variable) != 1 or not template.uri_template.endswith("}") or not uri.startswith(start):
+        return []
+    try:
+        values = await server.complete("resource", template.uri_template, variable[0], uri.removeprefix(start), {})
+    except McpFailure:
+        return []
+    words = plain_line(template.title or template.name, 80)
+    return [FileHit(f"{server.name}:{plain_line(start + value, 400)}", detail=words) for value in values]
+
+
+def _distinct(hits: list[FileHit]) -> list[FileHit]:
+    by_path: dict[str, FileHit] = {}
+    for hit in hits:
+        by_path.setdefault(hit.path, hit)
+    return list(by_path.values())

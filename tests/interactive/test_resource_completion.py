@@ -1,0 +1,111 @@
+"""Resources of MCP servers behind an `@`: found by address, name and title, and completed by their server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from agentcli.interactive.completion import file_menu, target_at
+from agentcli.interactive.resource_completion import MentionSource
+from agentcli.interactive.sources import FileHit
+from agentcli.mcp.servers import McpServers
+from agentcli.plain.recall import PromptCompleter
+from tests.support.mcp_offers import fake, servers_with
+from tests.support.virtual import run_virtual
+
+
+class SomeFiles:
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def files(self, query: str, limit: int) -> list[FileHit]:
+        self.asked.append(query)
+        return [FileHit("src/"), FileHit("shop/in.py")]
+
+    def begin(self) -> None:
+        pass
+
+
+def found(query: str, servers: McpServers | None) -> list[FileHit]:
+    hits: list[FileHit] = []
+
+    async def main() -> None:
+        hits.extend(await MentionSource(SomeFiles(), lambda: servers).files(query, 20))
+
+    run_virtual(main)
+    return hits
+
+
+def paths(query: str, servers: McpServers | None) -> list[str]:
+    return [hit.path for hit in found(query, servers)]
+
+
+def notes() -> McpServers:
+    return servers_with(("notes", "connected"), ("down", "failed"))
+
+
+def test_without_a_query_files_come_before_resources() -> None:
+    assert paths("", notes()) == ["src/", "shop/in.py", "notes:note://one", "notes:note://two", "notes:note://"]
+    assert paths("", None) == ["src/", "shop/in.py"]
+
+
+def test_resources_are_found_by_address_and_by_title() -> None:
+    assert paths("ntwo", notes())[-1] == "notes:note://two"
+    assert paths("Shopping", notes())[0] == "notes:note://two"
+    [hit] = [hit for hit in found("Shopping", notes()) if hit.detail]
+    assert hit.detail == "Shopping list"
+
+
+def test_a_query_that_names_a_server_finds_only_its_resources() -> None:
+    servers = notes()
+    assert paths("notes:note://on", servers) == ["notes:note://one"]
+    fake(servers, "notes").values = ("two", "twelve")
+    assert paths("notes:note://tw", servers) == ["notes:note://two", "notes:note://twelve"]
+    assert fake(servers, "notes").done[-1] == "complete resource note://{name} name tw {}"
+
+
+def test_a_server_that_does_not_answer_is_not_waited_for_long() -> None:
+    async def main() -> None:
+        servers = notes()
+
+        async def never(*_arguments: object) -> tuple[str, ...]:
+            await asyncio.sleep(600)
+            return ()
+
+        fake(servers, "notes").complete = never  # type: ignore[assignment, method-assign]
+        hits = await MentionSource(SomeFiles(), lambda: servers).files("notes:note://one", 20)
+        assert [hit.path for hit in hits] == ["notes:note://one"]
+        assert asyncio.get_running_loop().time() < 5
+
+    run_virtual(main)
+
+
+def test_a_template_is_inserted_up_to_its_variable_and_completed_on() -> None:
+    target = target_at("see @notes:", 11, first_line=True)
+    assert target is not None
+    menu = file_menu(target, found(target.query, notes()))
+    assert menu.title == "files and resources"
+    inserts = {candidate.label: (candidate.insert, candidate.then) for candidate in menu.candidates}
+    assert inserts["notes:note://"] == ("@notes:note://", "go on")
+    assert inserts["notes:note://one"] == ("@notes:note://one ", "stay")
+
+
+def test_plain_mode_completes_resources_and_arguments_of_prompts() -> None:
+    from prompt_toolkit.completion import CompleteEvent
+    from prompt_toolkit.document import Document
+
+    async def late(command: str, typed: str) -> list[tuple[str, str]]:
+        assert (command, typed) == ("mcp__notes__greet", "a")
+        return [("Ada", "Whom")]
+
+    async def completed(text: str) -> list[str]:
+        servers: Callable[[], McpServers] = notes
+        completer = PromptCompleter(lambda: MentionSource(SomeFiles(), servers), lambda _typed: [], lambda _: [], late)
+        completions = completer.get_completions_async(Document(text), CompleteEvent(completion_requested=True))
+        return [completion.text async for completion in completions]
+
+    async def main() -> None:
+        assert await completed("@notes:note://on") == ["@notes:note://one "]
+        assert await completed("/mcp__notes__greet a") == ["Ada"]
+
+    run_virtual(main)
