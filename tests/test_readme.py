@@ -112,3 +112,12 @@ def test_the_settings_example_is_valid() -> None:
     )
     assert [problem.text for problem in settings.problems] == []
     assert settings.text("model") == "sonnet"
+
+
+def test_the_mcp_servers_it_shows_are_valid() -> None:
+    from agentcli.mcp.configuration import parse_servers
+
+    [example] = [json.loads(block) for block in blocks("json") if '"mcpServers"' in block]
+    parsed = parse_servers(example["mcpServers"], "user", "README.md", {"API_TOKEN": "x"})
+    assert parsed.problems == ()
+    assert [config.kind for config in parsed.configs] == ["stdio", "http", "sse"]

@@ -13,6 +13,7 @@ COMMAND_NAMES = (
     "login",
     "logout",
     "status",
+    "mcp",
     "completion",
 )
 """Names of sub-commands, for a quick look at the arguments; `flags.py` has their help."""

@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from agentcli.cli import login as cli_login
+from agentcli.cli import mcp as cli_mcp
 from agentcli.cli import permissions as cli_permissions
 from agentcli.cli import plugins as cli_plugins
 from agentcli.cli import quarantine as cli_quarantine
@@ -70,6 +71,7 @@ def build_app() -> typer.Typer:
     plugins.command("list", help=cli_plugins.LIST_HELP)(cli_plugins.list_plugins)
     plugins.command("new", help=cli_plugins.NEW_HELP)(cli_plugins.new_plugin)
     app.add_typer(plugins, name="plugins")
+    app.add_typer(cli_mcp.build(), name="mcp")
     return app
 
 

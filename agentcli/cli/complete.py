@@ -10,7 +10,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentcli.cli.flags import BY_NAME, COMMANDS, FLAGS, MODES, SANDBOX_MODES, SHELLS, Flag
+from agentcli.cli.flags import (
+    BY_NAME,
+    COMMANDS,
+    FLAGS,
+    MCP_SCOPES,
+    MCP_TRANSPORTS,
+    MODES,
+    SANDBOX_MODES,
+    SHELLS,
+    Flag,
+)
 from agentcli.cli.output import write_bytes
 from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line, spell_hidden
@@ -144,6 +154,14 @@ class FlagValues:
         options = Options(cwd=self._cwd, environ=self._environ)
         yield from (ShellCompletion(tool.name) for tool in rights_for(options).registry)
 
+    def servers(self) -> Iterator[ShellCompletion]:
+        from agentcli.assemble import Options
+        from agentcli.assemble.environment import Environment
+        from agentcli.assemble.mcp import find_servers
+
+        found = find_servers(Environment(Options(cwd=self._cwd, environ=self._environ)))
+        yield from (ShellCompletion(config.name, config.origin) for config in found.configs)
+
 
 def _of_command(before: Sequence[str], current: str, source: FlagValues) -> Iterator[ShellCompletion]:
     from agentcli.cli.app import command_tree
@@ -165,7 +183,9 @@ def _of_command(before: Sequence[str], current: str, source: FlagValues) -> Iter
         yield from fitting(_command_names(path[1:], command_tree()), current)
     elif path == ["completion"]:
         yield from fitting((ShellCompletion(shell) for shell in SHELLS), current)
-    elif path == ["trust"]:
+    elif path in (["mcp", "get"], ["mcp", "test"], ["mcp", "remove"]):
+        yield from fitting(source.servers(), current)
+    elif path == ["trust"] or before[-1] == "--mcp-config" or (path[:2] == ["mcp", "add"] and "--" in before):
         raise FileNamesWanted
 
 
@@ -173,6 +193,8 @@ _VALUES_OF_OPTIONS: Mapping[str, Callable[[FlagValues], Iterator[ShellCompletion
     "--sandbox": lambda _source: (ShellCompletion(mode) for mode in SANDBOX_MODES),
     "--mode": lambda _source: (ShellCompletion(mode) for mode in MODES),
     "--permission-mode": lambda _source: (ShellCompletion(mode) for mode in MODES),
+    "--scope": lambda _source: (ShellCompletion(scope) for scope in MCP_SCOPES),
+    "--transport": lambda _source: (ShellCompletion(kind) for kind in MCP_TRANSPORTS),
     "--tool": lambda source: source.tools(),
     "--theme": lambda source: source.themes(),
 }

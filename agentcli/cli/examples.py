@@ -80,6 +80,14 @@ OF_COMMANDS: Mapping[str, tuple[Example, ...]] = {
         Example("agentcli plugins new notes", "write an example and its test to your plugin folder"),
         Example("agentcli plugins new notes --project", "the same in this repository"),
     ),
+    "mcp": (
+        Example("agentcli mcp add files -- npx -y some-files-server .", "a command, for you in this project"),
+        Example("agentcli mcp add api https://api.example.com/mcp --scope user", "an address, in all projects"),
+        Example("agentcli mcp add db --scope project -e URL='${DB_URL}' -- db-server", "shared, in .mcp.json"),
+        Example("agentcli mcp list", "all servers and their state"),
+        Example("agentcli mcp test files", "connect and show what it offers"),
+        Example("agentcli mcp remove files", "remove it"),
+    ),
     "completion": (
         Example("agentcli completion bash >> ~/.bashrc", "for bash"),
         Example('agentcli completion zsh > "${fpath[1]}/_agentcli"', "for zsh"),

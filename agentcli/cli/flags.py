@@ -70,6 +70,8 @@ THINKING_MODES = ("adaptive", "enabled", "disabled")
 SETTING_SOURCES = ("user", "project", "local")
 SANDBOX_MODES = ("off", "on", "strict")
 SHELLS = ("bash", "zsh", "fish")
+MCP_SCOPES = ("local", "user", "project")
+MCP_TRANSPORTS = ("stdio", "http", "sse")
 
 FLAGS: tuple[Flag, ...] = (
     Flag("-p, --print", OUTPUT, "Answer PROMPT (and standard input), print the answer and exit."),
@@ -202,6 +204,7 @@ COMMANDS = {
     "trust": "Review and trust a repository's settings.",
     "quarantine": "List and restore files that the sandbox moved away.",
     "plugins": "List Python plugins, or write an example of one.",
+    "mcp": "Add, list, test and remove MCP servers.",
     "completion": "Print a shell completion script.",
 }
 """Sub-commands with their help; `app.py` has one function for each."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from agentcli.cli.output import confirm, echo
 from agentcli.config.paths import Paths
 from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState, TrustStore
+from agentcli.config.trust_effects import effects_of
 from agentcli.core.errors import UsageError
 from agentcli.core.plaintext import terminal_line
 from agentcli.core.shell import shown_command, shown_name
@@ -62,6 +63,14 @@ def shown(state: TrustState) -> str:
     for part in state.parts:
         mark = "changed or new" if part.name in state.changed else "as trusted before"
         lines += ["", f"{shown_name(part.name)} ({mark}):", *_content(part)]
+    effects = effects_of(state)
+    for title, rows in (
+        ("Programs it would start:", effects.programs),
+        ("Addresses it would contact:", effects.addresses),
+        ("Environment variables of yours that its servers would get:", effects.variables),
+    ):
+        lines += ["", title] if rows else []
+        lines += [f"  | {shown_name(text)}  (from {shown_name(name)})" for text, name in rows]
     return "\n".join(lines)
 
 

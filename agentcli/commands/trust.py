@@ -17,8 +17,8 @@ from agentcli.core.events import Event
 from agentcli.core.shell import shown_name
 
 MANUAL = Manual(
-    "Settings, hooks, commands, skills and agents of a project take effect only after you have trusted their content. "
-    "When one of these files changes, it is off until you trust it again.",
+    "Settings, hooks, MCP servers, commands, skills and agents of a project take effect only after you have trusted "
+    "their content. When one of these files changes, it is off until you trust it again.",
     (("/trust", "review new and changed files and trust them"),),
 )
 
@@ -36,7 +36,7 @@ async def run(engine: Engine | None, arguments: str, front_end: FrontEnd) -> Asy
         yield say("This run was started with --trust: all files of this project apply already.")
         return
     if not state.parts:
-        yield say(f"{root} has no settings, hooks, commands, skills or agents of its own.")
+        yield say(f"{root} has no settings, hooks, MCP servers, commands, skills or agents of its own.")
         return
     if not state.trusted:
         if not await front_end.review_trust(state):
@@ -45,4 +45,4 @@ async def run(engine: Engine | None, arguments: str, front_end: FrontEnd) -> Asy
         await asyncio.to_thread(store.trust, state)
     if engine is not None:
         await engine.reread()
-    yield say(f"{root} is trusted. Its settings, hooks and definitions apply now.")
+    yield say(f"{root} is trusted. Its settings, hooks, MCP servers and definitions apply now.")

@@ -26,6 +26,8 @@ VARIABLES: tuple[ReferenceEntry, ...] = (
     ReferenceEntry(
         ("AGENTCLI_SCRIPT",), "A script that replaces the model, without key or network: for tests and demos."
     ),
+    ReferenceEntry(("MCP_TIMEOUT",), "Milliseconds in which an MCP server must have started; 30000 by default."),
+    ReferenceEntry(("MCP_TOOL_TIMEOUT",), "Milliseconds for one call of an MCP tool; 600000 by default."),
     ReferenceEntry(("VISUAL", "EDITOR"), "The editor that Ctrl+G opens."),
     ReferenceEntry(("NO_COLOR",), "If set, output has no colours."),
     ReferenceEntry(("TERM", "COLORTERM"), "Terminal capabilities; `dumb` or no value starts plain mode."),
@@ -56,6 +58,7 @@ FILES: tuple[ReferenceEntry, ...] = (
     ),
     ReferenceEntry((".agentcli/settings.json",), "A project's shared settings; active once you trust the folder."),
     ReferenceEntry((".agentcli/settings.local.json",), "A project's settings for you only."),
+    ReferenceEntry((".mcp.json",), "A project's shared MCP servers; they start once you trust exactly this content."),
     ReferenceEntry(("AGENTS.md", "CLAUDE.md"), "Instructions for the model in a project, from its root down."),
     ReferenceEntry(
         ("/etc/agentcli/settings.json",), "Settings of the machine's administrator; they override all others."
@@ -76,6 +79,9 @@ FILES: tuple[ReferenceEntry, ...] = (
         ("~/.local/state/agentcli/mcp-tokens.json",), "Tokens of MCP servers you signed in to, if there is no keyring."
     ),
     ReferenceEntry(("~/.local/state/agentcli/trust.json",), "Trusted folders and the content you trusted."),
+    ReferenceEntry(
+        ("~/.local/state/agentcli/mcp-choices.json",), "MCP servers and tools that you switched on or off, per project."
+    ),
     ReferenceEntry(("~/.local/state/agentcli/crashes/",), "Crash reports."),
     ReferenceEntry(("~/.local/state/agentcli/plugins.log",), "Tracebacks of plugins."),
     ReferenceEntry(("~/.cache/agentcli/",), "Cached data; safe to delete."),

@@ -15,7 +15,10 @@ PROJECT_FILES = frozenset({"settings.json", "settings.local.json", ".gitignore"}
 
 
 STATE_PARTS = ("sessions", "snapshots", "memory", "quarantine", "history", "drafts", "crashes")
-STATE_FILES = ("credentials.json", "mcp-tokens.json", "trust.json", "trust.lock", "plugins.log")
+STATE_FILES = (
+    *("credentials.json", "mcp-tokens.json", "trust.json", "trust.lock", "plugins.log"),
+    *("mcp-choices.json", "mcp-choices.lock"),
+)
 """Everything in the state folder but worktrees, whether it is there yet or not."""
 
 

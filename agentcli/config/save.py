@@ -1,4 +1,4 @@
-"""Adding permission rules and single settings to a settings file: everything else in it stays as it is.
+"""Adding permission rules, MCP servers and single settings to a file: everything else in it stays as it is.
 
 The file is edited only when it can be read without doubt; a broken one is never overwritten.
 """
@@ -61,14 +61,67 @@ class RuleKeeper:
     def _refuse_what_leads_outside(self, path: Path) -> None:
         """A repository may come with a `.agentcli` that is a link to the user's own settings: an answer for this
         project would hold in all of them."""
-        root = trust_root(self.cwd)
-        real = Path(os.path.realpath(path))
-        user = self.paths.get("user")
-        if not real.is_relative_to(root) or (user is not None and real == Path(os.path.realpath(user))):
-            raise AgentError(
-                f"The rule was not saved: {path} is a link to {real}. Remove the link, or save the rule in "
-                "the user settings."
-            )
+        _refuse_link_outside(path, self.cwd, self.paths.get("user"), "The rule")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerKeeper:
+    """Adds MCP servers to configuration files and removes them."""
+
+    paths: Mapping[str, Path]
+    """By scope: local, user, project."""
+    trust: TrustStore
+    cwd: Path
+
+    def change(self, scope: str, name: str, entry: Mapping[str, Any] | None) -> str:
+        """Add a server, or remove it with None; returns the file's path. Raises `AgentError`, and nothing was changed
+        then. A folder that was trusted stays so: the change was made by the user."""
+        path = self.paths.get(scope)
+        if path is None:
+            raise AgentError(f"There is no {scope} configuration file: no home folder is known.")
+        if scope != "user":
+            _refuse_link_outside(path, self.cwd, self.paths.get("user"), "The server")
+        before = self.trust.state(self.cwd)
+        try:
+            _make_folder(path.parent)
+            values, indent, raw = _read(path)
+            servers = values.setdefault("mcpServers", {})
+            if not isinstance(servers, dict):
+                raise AgentError(f"{path}: 'mcpServers' is not an object. Nothing was changed; fix the file first.")
+            if entry is None and name not in servers:
+                raise AgentError(f"{path} has no MCP server {name}.")
+            if entry is not None and name in servers:
+                raise AgentError(f"{path} already has an MCP server {name}. Remove it first.")
+            if entry is None:
+                del servers[name]
+            else:
+                servers[name] = dict(entry)
+            data = _write(path, values, indent, 0o644 if scope == "project" else 0o600)
+        except OSError as error:
+            raise AgentError(f"The server could not be saved in {path}: {error.strerror}.") from error
+        if scope != "user":
+            old = None if raw is None else content_digest(raw)
+            self.trust.trust_own_change(before, path, old, content_digest(data))
+        return str(path)
+
+    def scopes_of(self, name: str) -> list[str]:
+        """The scopes whose files have a server of this name."""
+        found = []
+        for scope, path in self.paths.items():
+            document = read_document(path)
+            servers = (document.values or {}).get("mcpServers") if document is not None else None
+            if isinstance(servers, dict) and name in servers:
+                found.append(scope)
+        return found
+
+
+def _refuse_link_outside(path: Path, cwd: Path, user: Path | None, what: str) -> None:
+    root = trust_root(cwd)
+    real = Path(os.path.realpath(path))
+    if not real.is_relative_to(root) or (user is not None and real == Path(os.path.realpath(user))):
+        raise AgentError(
+            f"{what} was not saved: {path} is a link to {real}. Remove the link, or save it in the user settings."
+        )
 
 
 def change_rules(
@@ -137,9 +190,9 @@ def _read(path: Path) -> tuple[dict[str, Any], str | int, bytes | None]:
     return document.values, found.group(1) if found else 2, document.raw
 
 
-def _write(path: Path, values: dict[str, Any], indent: str | int) -> bytes:
+def _write(path: Path, values: dict[str, Any], indent: str | int, mode: int = 0o600) -> bytes:
     data = (json.dumps(values, indent=indent, ensure_ascii=False) + "\n").encode()
-    replace_file(path, data, 0o600)
+    replace_file(path, data, mode)
     return data
 
 

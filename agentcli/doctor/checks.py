@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from agentcli.core.errors import AgentError
 from agentcli.core.plaintext import plain_line
-from agentcli.doctor import foreign, machine, model, sandbox, settings, terminal
+from agentcli.doctor import foreign, machine, model, sandbox, servers, settings, terminal
 from agentcli.doctor.check_context import CheckContext
 from agentcli.doctor.finding import Finding
 
@@ -20,6 +20,7 @@ CHECKS: tuple[tuple[str, Check], ...] = (
     ("clipboard", terminal.clipboard),
     ("settings", settings.configuration),
     ("trust", settings.trust),
+    ("mcp", servers.servers),
     ("other agents", foreign.setup),
     ("key", model.key),
     ("folders", settings.folders),

@@ -16,10 +16,12 @@ from agentcli.doctor.check_context import CheckContext
 from agentcli.doctor.finding import Finding
 
 _LARGEST = 1024 * 1024
+_LARGEST_STATE = 64 * 1024 * 1024
+_MOST_NAMES = 20
 _NOUNS = {"commands": "command", "skills": "skill", "agents": "agent", "output-styles": "output style"}
 _NOT_TRUSTED = "not used: this folder is not trusted"
 _TRUST = "`agentcli trust` shows what is in it and asks."
-_OWN_KEYS = {"permissions": "permission rules", "env": "variables", "model": "the model", "mcpServers": "MCP servers"}
+_OWN_KEYS = {"permissions": "permission rules", "env": "variables", "model": "the model"}
 """Keys of foreign settings that people look for here."""
 
 
@@ -29,6 +31,7 @@ def setup(context: CheckContext) -> Iterator[Finding]:
     home = context.ground.home
     if home is not None:
         yield from _settings(home / ".claude/settings.json", "~/.claude/settings.json", trusted=True)
+        yield from _claude_file(home, trust_root(context.ground.cwd))
     root = trust_root(context.ground.cwd)
     for name in (".claude/settings.json", ".claude/settings.local.json"):
         yield from _settings(root / name, name, trusted=places.trusted)
@@ -72,6 +75,7 @@ def _settings(path: Path, label: str, *, trusted: bool) -> Iterator[Finding]:
             yield Finding("ok", "other agents", f"{label}: hooks, used; /hooks lists them")
         else:
             yield Finding("ok", "other agents", f"{label}: hooks, {_NOT_TRUSTED}", _TRUST)
+    yield from _servers(keys.get("mcpServers"), label)
     ignored = [words for key, words in _OWN_KEYS.items() if keys.get(key)]
     if ignored:
         advice = "Copy what you want to keep into agentcli's own settings."
@@ -85,6 +89,29 @@ def _instructions(context: CheckContext, root: Path) -> Iterator[Finding]:
         if (root / name).is_file():
             how = "used" if used else 'not used: "instructionFiles" is off'
             yield Finding("ok", "other agents", f"{name}: instructions, {how}")
-    servers = read_bounded(root / ".mcp.json", _LARGEST)
-    if servers:
-        yield Finding("warn", "mcp", ".mcp.json: not used, this version has no MCP servers yet")
+
+
+def _servers(value: object, label: str) -> Iterator[Finding]:
+    """MCP servers in the settings of another agent."""
+    if not isinstance(value, dict) or not value:
+        return
+    names = ", ".join(map(str, list(value)[:_MOST_NAMES]))
+    more = f" and {len(value) - _MOST_NAMES} more" if len(value) > _MOST_NAMES else ""
+    advice = "To use one, copy its entry: agentcli mcp add-json NAME 'JSON' --scope user"
+    yield Finding("ok", "other agents", f"{label}: MCP servers {names}{more}, not used", advice)
+
+
+def _claude_file(home: Path, root: Path) -> Iterator[Finding]:
+    """`~/.claude.json`: servers for all projects, and for this one."""
+    data = read_bounded(home / ".claude.json", _LARGEST_STATE)
+    try:
+        state = parse_json(data) if data else {}
+    except ValueError:
+        return
+    if not isinstance(state, dict):
+        return
+    yield from _servers(state.get("mcpServers"), "~/.claude.json")
+    projects = state.get("projects")
+    project = projects.get(str(root)) if isinstance(projects, dict) else None
+    if isinstance(project, dict):
+        yield from _servers(project.get("mcpServers"), "~/.claude.json for this project")

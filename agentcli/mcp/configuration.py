@@ -7,11 +7,12 @@ are filled in from the environment; `ServerConfig.entry` keeps the text that the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from agentcli.config.files import MOST_PROBLEMS, short
+from agentcli.config.trust_effects import VARIABLE, variables_in
 from agentcli.core.frozen import frozen
 from agentcli.core.plural import counted
 from agentcli.mcp.server_config import OAuthConfig, ServerConfig, ServerSource, TransportKind
@@ -20,7 +21,6 @@ SERVERS_KEY = "mcpServers"
 MOST_SERVERS = 200
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _RESERVED = ("agentcli", "ide", "sdk")
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL = re.compile(r"[\0-\x08\x0a-\x1f\x7f]")
 _KINDS: Mapping[str, TransportKind] = {
@@ -94,22 +94,6 @@ def name_problem(name: str) -> str:
     if "__" in name or name.endswith("_"):
         return "a name cannot contain '__' or end with '_'"
     return "this name is reserved" if name.lower() in _RESERVED else ""
-
-
-def variables_in(value: object) -> tuple[str, ...]:
-    """Names of the environment variables that an entry, or a whole configuration, refers to."""
-    return tuple(dict.fromkeys(_named(value)))
-
-
-def _named(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield from (match.group(1) for match in _VARIABLE.finditer(value))
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _named(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _named(item)
 
 
 class _Entry:
@@ -294,7 +278,7 @@ class _Entry:
                 return match.group()
             return str(default)
 
-        return _VARIABLE.sub(value, text)
+        return VARIABLE.sub(value, text)
 
     # --------------------------------------------------------------------------------------------------- problems
 

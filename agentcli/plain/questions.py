@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState
+from agentcli.config.trust_effects import effects_of
 from agentcli.core import events as ev
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.format import money, token_count
@@ -368,6 +369,15 @@ async def ask_about_trust(state: TrustState, asking: Asking, *, may_leave: bool)
     )
     for part in sorted(state.parts, key=lambda part: part.name not in state.changed):
         pieces += _part(part, state)
+    effects = effects_of(state)
+    for title, found in (
+        ("Programs it would start:", effects.programs),
+        ("Addresses it would contact:", effects.addresses),
+        ("Environment variables of yours that its servers would get:", effects.variables),
+    ):
+        pieces += [prose(title, "warning", "  ")] if found else []
+        for text, _name in found:
+            pieces += rows(text, "  | ")
     asking.show(pieces)
     choices = (
         *(() if state.unshowable else (LetterChoice("t", "trust it: all of this takes effect"),)),

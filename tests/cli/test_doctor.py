@@ -14,7 +14,7 @@ import pytest
 from agentcli.assemble import Options
 from agentcli.cli.main import main
 from agentcli.config.credentials import KeyStore
-from agentcli.doctor import foreign, machine, model, settings, terminal
+from agentcli.doctor import foreign, machine, model, servers, settings, terminal
 from agentcli.doctor.check_context import CheckContext, OutputScreen
 from agentcli.doctor.checks import CHECKS, run_checks
 from agentcli.doctor.finding import Finding, finding_lines, summary
@@ -265,8 +265,9 @@ async def test_a_real_terminal_is_queried_and_restored(tmp_path: Path) -> None:
 def test_each_part_of_another_agents_setup_is_listed_with_how_it_is_used(place: Path) -> None:
     assert list(foreign.setup(context(place))) == []
     work = place / "work"
+    claude_projects = {str(work): {"mcpServers": {"c": {}}}, "/elsewhere": {"mcpServers": {"d": {}}}}
     for path, text in (
-        (work / ".mcp.json", "{}"),
+        (place / "home/.claude.json", json.dumps({"mcpServers": {"a": {}, "b": {}}, "projects": claude_projects})),
         (work / ".claude/commands/web/page.md", "Make a page."),
         (work / ".claude/agents/bad.md", "no header"),
         (work / ".agents/skills/ship/SKILL.md", "---\ndescription: d\n---\nx"),
@@ -287,8 +288,38 @@ def test_each_part_of_another_agents_setup_is_listed_with_how_it_is_used(place: 
         ("ok", ".claude/settings.json: hooks, not used: this folder is not trusted"),
         ("ok", ".claude/settings.json: permission rules ignored; rights come only from agentcli's own settings"),
         ("ok", "CLAUDE.md: instructions, used"),
-        ("warn", ".mcp.json: not used, this version has no MCP servers yet"),
+        ("ok", "~/.claude.json: MCP servers a, b, not used"),
+        ("ok", "~/.claude.json for this project: MCP servers c, not used"),
     }
+
+
+def test_each_mcp_server_is_listed_and_none_is_started(place: Path) -> None:
+    assert list(servers.servers(context(place))) == []
+    mark = place / "started"
+    user = {
+        "there": {"command": "sh", "args": ["-c", f"touch {mark}"]},
+        "gone": {"command": "no-such-program-here"},
+        "web": {"type": "http", "url": "https://kim:hunter2@h.example/mcp"},
+        "off": {"command": "sh", "disabled": True},
+        "bad": {"command": 1},
+    }
+    path = place / "home/.config/agentcli/settings.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"mcpServers": user}))
+    (place / "work/.mcp.json").write_text(json.dumps({"mcpServers": {"theirs": {"command": "sh"}}}))
+    found = list(servers.servers(context(place)))
+    assert [(line.status, line.text.partition(" (")[0]) for line in found[1:]] == [
+        ("ok", "theirs"),
+        ("ok", "there"),
+        ("warn", "gone"),
+        ("ok", "web"),
+        ("ok", "off"),
+    ]
+    assert "'command' must be a string" in found[0].text
+    assert found[1].text.endswith("waits for approval")
+    assert found[3].text.endswith("the program was not found")
+    assert "hunter2" not in found[4].text
+    assert not mark.exists()
 
 
 def test_untrusted_folder_settings_are_reported(place: Path) -> None:

@@ -66,6 +66,14 @@ ARGUMENTS: dict[str, list[list[str]]] = {
     "plugins": [[], [HOSTILE]],
     "plugins list": [[], ["--json"], ["--trust"], [HOSTILE]],
     "plugins new": [[HOSTILE], ["notes", "--project"], [LONE_BYTE]],
+    "mcp": [[], [HOSTILE]],
+    "mcp add": [[HOSTILE, "--", "x"], ["y", "--", HOSTILE], ["y", HOSTILE], ["y", "-e", HOSTILE, "--", "x"]],
+    "mcp add-json": [["y", HOSTILE], ["y", json.dumps({"command": "x", HOSTILE: 1})], [LONE_BYTE, "{}"]],
+    "mcp list": [["--no-connect"], ["--no-connect", "--json"], ["--mcp-config", HOSTILE], [HOSTILE]],
+    "mcp get": [["x"], ["x", "--json"], [HOSTILE], ["x", "--trust"]],
+    "mcp remove": [["x"], [HOSTILE], ["x", "--scope", HOSTILE]],
+    "mcp test": [["x"], ["x", "--json"], [HOSTILE]],
+    "mcp reset-project-choices": [[]],
 }
 STARTS = [
     [f"--{HOSTILE}"],
@@ -78,6 +86,8 @@ STARTS = [
     ["-p", "x", "--add-dir", HOSTILE],
     ["-p", "x", "--settings", HOSTILE],
     ["-p", "x", "--settings", json.dumps({HOSTILE: 1})],
+    ["-p", "x", "--mcp-config", HOSTILE],
+    ["-p", "x", "--mcp-config", json.dumps({"mcpServers": {HOSTILE: {"command": 1}}})],
     ["-p", "x", "--json-schema", HOSTILE],
     ["-p", "x", "--model", HOSTILE],
     ["-p", "x", HOSTILE],
@@ -104,6 +114,10 @@ def hostile_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "permissions": {"allow": [f"Bash({HOSTILE})", HOSTILE], "deny": [f"Read({HOSTILE})"], HOSTILE: 1},
         "env": {"A": HOSTILE},
         "sandbox": {"allowWrite": [HOSTILE]},
+        "mcpServers": {
+            HOSTILE: {"command": "x"},
+            "x": {"command": f"/none/{HOSTILE}", "args": [HOSTILE], "env": {HOSTILE: HOSTILE}, HOSTILE: 1},
+        },
     }
     for folder in (home / ".config" / "agentcli", work / ".agentcli"):
         folder.mkdir(parents=True)

@@ -75,7 +75,7 @@ async def test_trust_shows_the_files_and_turns_the_hooks_on(project: Path) -> No
     async with build_engine(options(project, reply(call("Bash", command="true")), "Ok.")) as engine:
         assert await hooks(engine, front_end) == [NONE]
         assert await said(run_trust(engine, "", front_end)) == [
-            f"{project} is trusted. Its settings, hooks and definitions apply now."
+            f"{project} is trusted. Its settings, hooks, MCP servers and definitions apply now."
         ]
         assert front_end.shown == [(project / ".agentcli/settings.json").read_text()]
         head = "PreToolUse Bash|Edit: exit 3"

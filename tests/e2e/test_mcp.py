@@ -46,3 +46,21 @@ async def test_a_repositorys_server_does_not_start_before_trust(program: Program
         assert (ended.code, ended.out) == (0, "two\n")
         assert "approval" not in ended.err
     assert mark.exists()
+
+
+async def test_a_server_is_added_listed_tested_and_removed(program: Program) -> None:
+    added = await program.run("mcp", "add", "small", "--", sys.executable, "-S", str(SCRIPT))
+    assert (added.code, added.out.splitlines()[1]) == (0, "Try it: agentcli mcp test small")
+    await program.run("mcp", "add", "gone", "--scope", "user", "--", "no-such-program-here")
+    listed = await program.run("mcp", "list", "--json")
+    states = [(record["name"], record["state"], record["tools"]) for record in json.loads(listed.out)]
+    assert states == [("small", "connected", 10), ("gone", "failed", 0)]
+    tested = await program.run("mcp", "test", "small")
+    assert tested.code == 0
+    assert "to small 1.0, MCP 2025" in tested.out
+    assert "10 tools:\n  echo(text)  Say a text again\n  add(a?, b?) [read-only]" in tested.out
+    assert "note://one  The first note" in tested.out
+    assert "2 prompts:\n  greet(name, mood?)  Greet somebody" in tested.out
+    removed = await program.run("mcp", "remove", "small")
+    assert removed.out.startswith("Removed small from ")
+    assert "small" not in (await program.run("mcp", "list", "--no-connect")).out

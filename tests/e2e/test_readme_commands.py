@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import shlex
@@ -88,6 +89,10 @@ async def test_the_command_works_in_a_shell(line: str, tmp_path: Path) -> None:
     (work / "key.txt").write_text("sk-ant-0123456789abcdefghijklmnop\n")
     (work / "tests/data/hello.json").write_text((REPOSITORY / "tests/data/hello.json").read_text())
     (work / "pyproject.toml").write_text("")
+    if line.startswith("agentcli mcp") and " add " not in line:
+        files = {"command": sys.executable, "args": ["-S", str(REPOSITORY / "tests/support/mcp_server.py")]}
+        (home / ".config/agentcli").mkdir(parents=True)
+        (home / ".config/agentcli/settings.json").write_text(json.dumps({"mcpServers": {"files": files}}))
     subprocess.run(["git", "init", "-q", str(work)], check=True)
     identity = ("-c", "user.name=u", "-c", "user.email=u@example.org")
     subprocess.run(["git", *identity, "commit", "-qm", "one", "--allow-empty"], cwd=work, check=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.mcp.configuration import MOST_SERVERS, ParsedServers, name_problem, parse_servers, variables_in
+from agentcli.mcp.configuration import MOST_SERVERS, ParsedServers, name_problem, parse_servers
 from agentcli.mcp.server_config import OAuthConfig, ServerConfig
 
 ENVIRON = {"KEY": "k1", "EMPTY": "", "HOST": "h.example"}
@@ -190,7 +190,3 @@ def test_thousands_of_servers_are_cut_off_and_counted() -> None:
     assert f"5 servers beyond {MOST_SERVERS} are not used" in found.problems[0].text
     found = parse_servers({f"s{n}": {"command": 1} for n in range(100)}, "user", "f", {})
     assert found.problems[-1].text == "f: 80 more problems with MCP servers."
-
-
-def test_variables_are_found_anywhere_in_a_document() -> None:
-    assert variables_in({"a": ["${X}", {"b": "${Y:-1} ${X}"}], "c": 1}) == ("X", "Y")

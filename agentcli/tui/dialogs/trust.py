@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal, Unpack, cast
+from collections.abc import Sequence
+from typing import Literal, Unpack, cast
 
 from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState
-from agentcli.core.bounded_json import parse_json
+from agentcli.config.trust_effects import effects_of
 from agentcli.core.plural import counted
 from agentcli.core.shell import shown_name
 from agentcli.tui.blocks.base import BlockLine
@@ -47,11 +47,15 @@ class TrustDialog(Dialog[Verdict | None]):
         said = f"{files} changed since you trusted it" if state.known else f"It brings {files}"
         risk = "Such files can make agentcli run programs, or let them run without asking."
         lines += wrap([(f"{said}. {risk}", palette.text)], width)
-        commands = [(part.name, command) for part in state.parts for command in _commands(part)]
-        if commands:
-            lines += [BLANK, *wrap([("Programs it would start:", palette.warning)], width)]
-            for name, command in commands:
-                lines += paragraph(command, width, palette.code, mark=[("  $ ", palette.accent)])
+        effects = effects_of(state)
+        for title, mark, rows in (
+            ("Programs it would start:", "$", effects.programs),
+            ("Addresses it would contact:", "@", effects.addresses),
+            ("Environment variables of yours that its servers would get:", "=", effects.variables),
+        ):
+            lines += [BLANK, *wrap([(title, palette.warning)], width)] if rows else []
+            for text, name in rows:
+                lines += paragraph(text, width, palette.code, mark=[(f"  {mark} ", palette.accent)])
                 lines += paragraph(f"from {shown_name(name)}", width, palette.muted, "    ")
         for part in sorted(state.parts, key=lambda part: part.name not in state.changed):
             lines += [BLANK, *self._part(part, width)]
@@ -92,27 +96,3 @@ class TrustReview(TrustDialog):
     def choices(self) -> Sequence[SheetChoice]:
         trust, restricted, _exit = super().choices()
         return [trust, restricted]
-
-
-def _commands(part: TrustedContent) -> Iterator[str]:
-    """What a settings or server file would start, as far as it can be read off it."""
-    if not part.name.endswith(".json"):
-        return
-    try:
-        value = parse_json(part.text)
-    except ValueError:
-        return
-    yield from _found(value)
-
-
-def _found(value: Any) -> Iterator[str]:
-    if isinstance(value, list):
-        for item in value:
-            yield from _found(item)
-    elif isinstance(value, dict):
-        command = value.get("command")
-        if isinstance(command, str):
-            arguments = value.get("args")
-            yield " ".join([command, *(map(str, arguments) if isinstance(arguments, list) else ())])
-        for item in value.values():
-            yield from _found(item)
