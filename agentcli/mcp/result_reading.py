@@ -6,6 +6,7 @@ import base64
 import binascii
 from typing import Any
 
+from agentcli.core.bounded_json import DEEPEST_INPUT
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import ControlStripper, plain_line, plain_text
 from agentcli.mcp.limits import ServerLimits
@@ -78,15 +79,17 @@ class _Room:
             raise ValueError("not valid base64") from None
         return str(value)
 
-    def clean(self, value: Any) -> Any:
+    def clean(self, value: Any, depth: int = 0) -> Any:
         """Structured content with every text cleaned."""
         if isinstance(value, str):
             return self.text(value)
         self._take(1)
+        if depth > DEEPEST_INPUT:
+            raise AnswerTooLargeError(f"the result is nested more than {DEEPEST_INPUT} levels deep")
         if isinstance(value, list):
-            return [self.clean(each) for each in value]
+            return [self.clean(each, depth + 1) for each in value]
         if isinstance(value, dict):
-            return {self.text(key): self.clean(each) for key, each in value.items()}
+            return {self.text(key): self.clean(each, depth + 1) for key, each in value.items()}
         return value
 
     def _take(self, chars: int) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -35,6 +36,11 @@ _STDERR_LINES = 200
 _STDERR_LINE = 4096
 _LAST_WORDS_SECONDS = 0.5
 """For the exit code after the end of stdout, and for the rest of the output after the exit."""
+
+
+_ANSWER_ID = re.compile(rb'"id": ?(\d{1,15})\b')
+_ENDS = 100
+"""Bytes at the beginning and at the end of a broken line in which its id is looked for."""
 
 
 class StdioTransport:
@@ -270,18 +276,18 @@ class _Lines:
         from mcp.shared.message import SessionMessage
         from mcp_types import jsonrpc_message_adapter
 
-        raw: Any = None
         try:
             raw = await self._transport._reader.parse(line)
             return SessionMessage(jsonrpc_message_adapter.validate_python(raw, by_name=False))
         except ValueError:
             shown = line[:_STDERR_LINE].decode("utf-8", "replace")
             self._link.note(f"not a message: {plain_line(shown, 200)}")
-        if isinstance(raw, dict) and "method" not in raw and isinstance(raw.get("id"), int):
-            return SessionMessage(
-                jsonrpc_message_adapter.validate_python(error_answer(raw["id"], "the answer is malformed"))
-            )
-        return None
+        answered = _ANSWER_ID.search(line[:_ENDS]) or _ANSWER_ID.search(line[-_ENDS:])
+        if answered is None or not line.startswith(b"{"):
+            return None
+        # Whoever waits for this answer need not wait for its timeout.
+        error = error_answer(int(answered[1]), "the answer is malformed")
+        return SessionMessage(jsonrpc_message_adapter.validate_python(error))
 
     async def aclose(self) -> None:
         """The transport closes stdout."""

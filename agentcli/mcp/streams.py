@@ -36,6 +36,9 @@ class IncomingMessages:
             except StopAsyncIteration:
                 self._link.end("the connection was closed")
                 raise
+            except Exception as error:
+                self._link.end(f"the connection broke: {error or type(error).__name__}")
+                raise
             if isinstance(item, Exception):
                 self._link.note(f"unreadable message: {item}")
                 continue

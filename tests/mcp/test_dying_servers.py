@@ -1,0 +1,207 @@
+"""Servers that die or hang, at every stage: the session learns why, open calls fail, and no process is left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from agentcli.core.abort import AbortController, Aborted
+from agentcli.core.exit_cleanup import run_exit_cleanup
+from agentcli.mcp.connection import McpFailure
+from tests.mcp.hostile import hostile, started, until
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("mode", ["die-at-start", "die-after-start", "die-in-list"])
+async def test_a_server_that_dies_at_its_start_has_failed_with_its_exit_code_and_last_words(mode: str) -> None:
+    async with started(mode) as (server, _):
+        assert server.state == "failed"
+        assert server.error == "exited with code 3: the disk is full"
+        assert server.log[-1] == "the disk is full"
+        with pytest.raises(McpFailure, match=r"bad is not connected \(failed\): exited with code 3"):
+            await server.call("work", {})
+
+
+@pytest.mark.parametrize("mode", ["hang-at-start", "hang-in-list"])
+async def test_a_server_that_hangs_at_its_start_has_failed(mode: str) -> None:
+    async with started(mode, start_seconds=0.3) as (server, _):
+        assert (server.state, server.error) == ("failed", "no answer within 0.3 seconds")
+
+
+async def test_a_call_fails_at_once_when_the_server_dies() -> None:
+    async with started("die-in-call") as (server, states):
+        with pytest.raises(McpFailure, match="bad is gone: exited with code 3: the disk is full"):
+            await server.call("work", {})
+        await until(lambda: server.state == "failed")
+        assert server.error == "exited with code 3: the disk is full"
+        assert states == ["connecting", "connected", "failed"]
+        assert server.offers.tools == ()
+
+
+async def test_all_open_calls_fail_when_the_server_is_killed() -> None:
+    async with started("killed") as (server, _):
+        first, second = await asyncio.gather(server.call("work", {}), server.call("work", {}), return_exceptions=True)
+        assert str(first) == str(second) == "bad is gone: was killed by SIGKILL"
+
+
+async def test_an_answer_just_before_the_death_arrives() -> None:
+    async with started("die-after-call") as (server, _):
+        assert (await server.call("work", {})).content[0].text == "done"
+        await until(lambda: server.state == "failed")
+        assert server.error == "exited with code 3: the disk is full"
+
+
+async def test_a_dead_server_is_started_again_and_works() -> None:
+    async with started("die-after-call", restarts=2, restart_seconds=0.01) as (server, states):
+        await server.call("work", {})
+        await until(lambda: states.count("connected") == 2)
+        assert (await server.call("work", {})).content[0].text == "done"
+        await until(lambda: states.count("connected") == 3)
+        assert states[:6] == ["connecting", "connected", "failed", "connecting", "connected", "failed"]
+
+
+async def test_restarts_end_after_a_number_of_tries_in_a_row() -> None:
+    async with started("die-in-call", restarts=2, restart_seconds=0.01) as (server, states):
+        for number in range(3):
+            await until(lambda expected=number + 1: states.count("connected") == expected)
+            with pytest.raises(McpFailure):
+                await server.call("work", {})
+        await until(lambda: server.state == "failed" and server._task is None)
+        assert states.count("connected") == 3
+
+
+async def test_a_connection_that_lasted_resets_the_count_of_tries() -> None:
+    async with started("die-in-call", restarts=1, restart_seconds=0.01, stable_seconds=0) as (server, states):
+        for number in range(3):
+            await until(lambda expected=number + 1: states.count("connected") == expected)
+            with pytest.raises(McpFailure):
+                await server.call("work", {})
+        await until(lambda: states.count("connected") == 4)
+
+
+async def test_a_server_that_dies_at_its_start_is_tried_once_more_and_says_when() -> None:
+    async with started("die-at-start", restarts=5, restart_seconds=60) as (server, states):
+        assert server.error == "exited with code 3: the disk is full. Next try in 60 s."
+        server.start()
+        await until(lambda: states == ["connecting", "failed", "connecting", "failed"])
+        assert server.error == "exited with code 3: the disk is full"
+
+
+async def test_a_call_is_cut_off_and_the_server_told() -> None:
+    async with started(hostile("hang-in-call", timeout=0.05)) as (server, _):
+        with pytest.raises(McpFailure, match=r"bad did not answer within 0\.05 seconds"):
+            await server.call("work", {})
+        await until(lambda: "cancelled" in server.log)
+        assert server.state == "connected"
+
+
+async def test_an_abort_ends_a_call_and_the_server_is_told() -> None:
+    async with started("hang-in-call") as (server, _):
+        controller = AbortController()
+        calling = asyncio.ensure_future(server.call("work", {}, signal=controller.signal))
+        await asyncio.sleep(0)
+        controller.abort()
+        with pytest.raises(Aborted):
+            await calling
+        await until(lambda: "cancelled" in server.log)
+
+
+async def test_an_abort_ends_a_call_at_once_even_if_the_server_reads_nothing() -> None:
+    async with started("deaf", grace_seconds=0.05) as (server, _):
+        controller = AbortController()
+        large = {"text": "x" * 1_000_000}
+        calling = [asyncio.ensure_future(server.call("work", large, signal=controller.signal)) for _ in range(3)]
+        await asyncio.sleep(0.05)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        controller.abort()
+        answers = await asyncio.gather(*calling, return_exceptions=True)
+        assert loop.time() - began < 1
+        assert {type(answer) for answer in answers} == {Aborted}
+
+
+async def test_a_server_that_never_reads_is_disconnected_before_it_takes_the_memory() -> None:
+    async with started("deaf", grace_seconds=0.05, unread_bytes=1_000_000) as (server, _):
+        with pytest.raises(McpFailure, match="does not read its input"):
+            await asyncio.gather(*(server.call("work", {"text": "x" * 500_000}) for _ in range(5)))
+
+
+async def test_cancelling_the_caller_cancels_the_call() -> None:
+    async with started("hang-in-call") as (server, _):
+        calling = asyncio.ensure_future(server.call("work", {}))
+        await asyncio.sleep(0.02)
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+        await until(lambda: "cancelled" in server.log)
+
+
+# ----------------------------------------------------------------------------------------------- nothing is left behind
+
+
+@pytest.mark.parametrize("mode", ["stubborn", "ignores-eof"])
+async def test_a_server_that_ignores_the_end_of_its_input_is_terminated_then_killed(mode: str) -> None:
+    async with started(mode, grace_seconds=0.2) as (server, _):
+        assert server.state == "connected"
+    if mode == "ignores-eof":
+        assert server.log[-1] == "the disk is full"
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("mode", ["grandchild", "grandchild-dies"])
+async def test_children_of_a_server_end_with_it(mode: str) -> None:
+    async with started(mode) as (server, _):
+        await until(lambda: server.log)
+        child = int(server.log[0].split()[1])
+        assert is_alive(child)
+        if mode == "grandchild-dies":
+            with pytest.raises(McpFailure, match="exited with code 3"):
+                await server.call("work", {})
+    await until(lambda: not is_alive(child))
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2, 5, 20, 100])
+async def test_stopping_at_any_moment_of_the_start_leaves_nothing(turns: int) -> None:
+    from agentcli.mcp.client_duties import ClientDuties
+    from agentcli.mcp.server import McpServer
+    from agentcli.mcp.transport import ServerSurroundings
+
+    server = McpServer(hostile("hang-in-call"), ServerSurroundings(Path.cwd()), ClientDuties())
+    server.start()
+    for _ in range(turns):
+        await asyncio.sleep(0.001)
+    await server.stop()
+    assert server.state == "waiting"
+
+
+async def test_the_end_of_agentcli_kills_the_program() -> None:
+    async with started("stubborn", grace_seconds=0.2) as (server, _):
+        run_exit_cleanup()
+        await until(lambda: server.state == "failed")
+        assert server.error == f"was killed by {signal.SIGKILL.name}"
+
+
+def test_the_end_of_the_event_loop_ends_the_program() -> None:
+    pids: list[int] = []
+
+    async def leave_it_running() -> None:
+        opened = started("grandchild")
+        server, _ = await opened.__aenter__()
+        await until(lambda: server.log)
+        pids.append(int(server.log[0].split()[1]))
+
+    asyncio.run(leave_it_running())
+    asyncio.run(until(lambda: not is_alive(pids[0])))
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)

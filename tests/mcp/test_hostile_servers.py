@@ -1,0 +1,237 @@
+"""Servers that send floods, garbage and lies: limited, cleaned, refused by name, and never on the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from agentcli.mcp.connection import McpFailure
+from agentcli.mcp.offers import CallProgress
+from tests.mcp.hostile import hostile, started, until
+
+pytestmark = pytest.mark.anyio
+CONTROL = {chr(code) for code in range(0x20) if chr(code) not in "\n\t"} | {chr(code) for code in range(0x7F, 0xA0)}
+
+
+@asynccontextmanager
+async def longest_wait() -> AsyncIterator[list[float]]:
+    """CPU seconds that the event loop was held up for at most; other processes do not count."""
+    longest = [0.0]
+
+    async def tick() -> None:
+        while True:
+            before = time.thread_time()
+            await asyncio.sleep(0)
+            longest[0] = max(longest[0], time.thread_time() - before)
+            await asyncio.sleep(0.001)
+
+    ticking = asyncio.ensure_future(tick())
+    try:
+        yield longest
+    finally:
+        ticking.cancel()
+
+
+async def test_an_endless_line_disconnects() -> None:
+    async with started("flood-line", message_bytes=1_000_000, grace_seconds=0.05) as (server, _):
+        assert (server.state, server.error) == ("failed", "a line on its stdout is longer than 1 MB")
+
+
+async def test_a_flood_of_garbage_disconnects_and_is_not_tried_again() -> None:
+    async with started("flood-garbage", restarts=5, grace_seconds=0.05) as (server, _):
+        assert server.error == "20 lines in a row on its stdout are not messages of the protocol"
+        assert len(server.log) == 20
+        assert server.log[0] == "not a message: this is not JSON"
+
+
+async def test_a_flood_on_stderr_is_cut_and_does_no_harm() -> None:
+    async with started("flood-stderr") as (server, _):
+        assert server.state == "connected"
+        assert (await server.call("work", {})).content[0].text == "done"
+        assert len(server.log) <= 200
+        assert max(map(len, server.log)) <= 500
+
+
+async def test_a_few_malformed_frames_are_logged() -> None:
+    async with started("malformed") as (server, _):
+        assert server.state == "connected", server.error
+        assert "not a message: {" in server.log
+        assert "not a message: 👋 hello, I am a log line" in server.log
+
+
+async def test_answers_for_nobody_are_ignored() -> None:
+    async with started("wrong-ids") as (server, _):
+        assert (await server.call("work", {})).content[0].text == "done"
+
+
+async def test_the_first_of_two_answers_counts() -> None:
+    async with started("twice") as (server, _):
+        assert [(await server.call("work", {})).content[0].text for _ in range(2)] == ["first", "first"]
+
+
+async def test_a_malformed_answer_fails_its_call_at_once() -> None:
+    async with started("malformed-answer") as (server, _):
+        with pytest.raises(McpFailure, match="bad: the answer is malformed"):
+            await server.call("work", {})
+        assert server.state == "connected"
+
+
+async def test_unreadable_parts_of_a_result_do_not_spoil_the_others() -> None:
+    async with started("malformed-content") as (server, _):
+        texts = [part.text for part in (await server.call("work", {})).content]
+        assert texts == [
+            "[a part that cannot be read]",
+            "",
+            "[image: not valid base64]",
+            "[content of an unknown kind: hologram]",
+            "[a resource that cannot be read]",
+            "good",
+        ]
+
+
+async def test_requests_of_the_server_are_answered_by_the_rules() -> None:
+    async with started("requests") as (server, _):
+        answers = json.loads((await server.call("work", {})).content[0].text)
+        by_id = {(answer["id"], "error" in answer): answer for answer in answers}
+        assert by_id[1, False]["result"] == {}
+        assert by_id[1, True]["error"]["code"] == -32601
+        assert "Sampling not supported" in by_id[2, True]["error"]["message"]
+        assert by_id[3, True]["error"]["code"] == -32602
+
+
+async def test_unusable_tools_are_refused_by_name() -> None:
+    async with started("lying") as (server, _):
+        assert [tool.name for tool in server.offers.tools] == ["good", "untyped", "last"]
+        assert server.offers.tools[1].input_schema["type"] == "object"
+        reasons = dict(server.offers.refused)
+        assert reasons["text"] == "its input schema describes string, not an object"
+        assert reasons["list"] == "its input schema is not an object"
+        assert reasons["invalid"].startswith("its input schema is not valid: 'nonsense' is not valid under any of")
+        assert "only local references" in reasons["remote"]
+        assert "nested more than 48 levels deep" in reasons["deep"]
+        assert reasons["good"] == "another tool has the same name"
+        assert reasons["x" * 127 + "…"] == "its name has 129 characters (limit 128)"
+        assert reasons["tool 9"] == "it has no name"
+        assert reasons["bell"] == "its name has control characters"
+        assert "has a list of 3,000 values" in reasons["wide"]
+        assert reasons["output"] == "its output schema describes array, not an object"
+        assert reasons["tool 13"] == "it is not an object"
+
+
+async def test_a_schema_of_10_megabytes_is_refused_by_name_off_the_event_loop() -> None:
+    async with longest_wait() as longest, started("huge-schema", start_seconds=60) as (server, _):
+        assert server.state == "connected", server.error
+        assert [tool.name for tool in server.offers.tools] == ["small"]
+        assert server.offers.refused == (("huge", "its input schema is larger than 256 KB"),)
+    assert longest[0] < 0.05
+
+
+async def test_a_large_result_does_not_hold_up_the_event_loop() -> None:
+    async with started("big-result") as (server, _), longest_wait() as longest:
+        result = await server.call("work", {})
+        assert [len(part.data) for part in result.content] == [20_000_000, 20_000_000]
+    assert longest[0] < 0.05
+
+
+async def test_a_result_beyond_the_limit_fails() -> None:
+    async with started("big-result", result_chars=30_000_000) as (server, _):
+        with pytest.raises(McpFailure, match="bad: the result is larger than 30 MB"):
+            await server.call("work", {})
+        assert server.state == "connected"
+
+
+async def test_no_text_of_a_server_has_control_characters() -> None:
+    async with started("escapes") as (server, _):
+        offers = server.offers
+        result = await server.call("work", {})
+        await until(lambda: any("info" in line for line in server.log))
+        shown = repr(offers) + repr(result)
+        assert not [escape for escape in ("\\x1b", "\\x9b", "\\x07") if escape in shown]
+        assert offers.refused[0][1] == "its name has control characters"
+        assert len(offers.instructions) <= 2048
+        assert offers.instructions.startswith("red<U+202E>xxx")
+        assert not CONTROL & set("".join(server.log))
+
+
+async def test_an_error_of_a_server_has_no_control_characters() -> None:
+    async with started("escaped-error") as (server, _):
+        with pytest.raises(McpFailure) as raised:
+            await server.call("work", {})
+        assert str(raised.value) == "bad: red<U+202E> did not work"
+
+
+async def test_a_result_that_does_not_match_its_schema_is_an_error_that_names_the_mismatch() -> None:
+    async with started("mismatch") as (server, _):
+        result = await server.call("work", {})
+        assert result.is_error
+        assert "'three' is not of type 'number' (at sum)" in result.content[-1].text
+
+
+async def test_patterns_of_a_server_are_not_evaluated() -> None:
+    async with started(hostile("redos", timeout=5)) as (server, _):
+        assert not (await server.call("work", {})).is_error
+
+
+async def test_an_unknown_protocol_version_disconnects() -> None:
+    async with started("unknown-version", restarts=5) as (server, _):
+        assert server.state == "failed"
+        assert server.error == "Unsupported protocol version from the server: 1999-01-01"
+
+
+async def test_a_list_without_an_end_is_cut() -> None:
+    async with started("endless-pages", pages=5) as (server, _):
+        assert [tool.name for tool in server.offers.tools] == [f"tool_{number}" for number in range(5)]
+
+
+async def test_more_tools_than_allowed_are_counted() -> None:
+    async with started("endless-pages", pages=5, tools=3) as (server, _):
+        assert len(server.offers.tools) == 3
+        assert server.offers.refused == (("2 tools", "a server may have 3"),)
+
+
+async def test_several_changes_at_once_are_one_refresh() -> None:
+    async with started("four-changes", refresh_seconds=60) as (server, states):
+        await server.call("work", {})
+        assert states == ["connecting", "connected"]
+
+
+async def test_a_list_that_changes_with_each_call_is_followed() -> None:
+    async with started("shifting") as (server, states):
+        for number in (1, 2):
+            await server.call("work", {})
+            await until(lambda expected=f"work_{number}": server.offers.tools[0].name == expected)
+        assert states == ["connecting"] + ["connected"] * 3
+
+
+async def test_a_failed_refresh_keeps_the_old_list() -> None:
+    async with started("no-relist") as (server, _):
+        await server.call("work", {})
+        connection_tools = server.offers.tools
+        server._on_change = lambda: pytest.fail("nothing has changed")
+        assert server._connection is not None
+        from agentcli.mcp.link import ServerLink
+
+        await server._refresh(server._connection, ServerLink(server.log.append))
+        assert server.offers.tools == connection_tools
+        assert server.log[-1] == "the lists cannot be read: bad: not again"
+        server._on_change = lambda: None
+
+
+async def test_progress_is_forwarded_cleaned_and_thinned_out() -> None:
+    seen: list[CallProgress] = []
+    async with started("progress-flood", progress_seconds=60) as (server, _):
+        await server.call("work", {}, seen.append)
+    assert seen == [CallProgress(0.0, None, "red<U+202E>step 0")]
+
+
+async def test_a_flood_of_log_messages_is_thinned_out() -> None:
+    async with started("log-flood") as (server, _):
+        await server.call("work", {})
+        assert "info: line 0" in server.log
+        assert "(more log messages in this second)" in server.log
+        assert len(server.log) < 200
