@@ -66,7 +66,7 @@ class McpHttpClient(httpx2.AsyncClient):
             self._link.end(f"it did not accept a message within {_NOTIFICATION_SECONDS:g} seconds")
             raise httpx2.ReadTimeout("no answer", request=request) from None
         except (httpx2.TransportError, OSError) as error:
-            if is_post:
+            if is_post or self._answers_elsewhere:
                 self._link.end(f"it cannot be reached: {error or type(error).__name__}")
             raise
         if response.status_code >= 400:

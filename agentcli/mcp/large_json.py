@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 from json import decoder, scanner
 from typing import Any
 
@@ -17,7 +18,10 @@ from agentcli.core.bounded_json import JsonLimitError, is_too_deep
 DEEPEST_MESSAGE = 300
 _PIECE = 1024 * 1024
 _LONG = 64 * 1024
-_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_PIECES = re.compile(
+    r'(?>(?>[^\\"]{1,4096}|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|\\u[0-9a-fA-F]{4}|\\[^u]){1,512})'
+)
+"""A part of a string that ends neither within an escape nor between the two of a surrogate pair."""
 
 
 def parse_large_json(data: bytes) -> Any:
@@ -55,32 +59,18 @@ def _integer(digits: str) -> int:
 
 def _string(text: str, start: int, strict: bool = True) -> tuple[str, int]:
     """The string whose first character is at `start`, and where the text goes on after its closing quote."""
-    end = text.find('"', start)
-    if end - start < _LONG and end > 0:
-        value: tuple[str, int] = decoder.scanstring(text, start, strict)  # type: ignore[attr-defined]
-        return value
+    end = text.find('"', start, start + _LONG)
+    if end >= 0:
+        short: tuple[str, int] = decoder.scanstring(text, start, strict)  # type: ignore[attr-defined]
+        return short
     pieces: list[str] = []
     at = start
-    while end >= 0:
-        escape = text.find("\\", at, end)
-        if escape < 0:
-            pieces.append(text[at:end])
-            return "".join(pieces), end + 1
-        pieces.append(text[at:escape])
-        piece, at = _escaped(text, escape)
+    while found := _PIECES.match(text, at):
+        piece = found[0]
+        if "\\" in piece:
+            piece, _end = decoder.scanstring(piece + '"', 0, strict)  # type: ignore[attr-defined]
         pieces.append(piece)
-        if at > end:
-            end = text.find('"', at)
-    raise json.JSONDecodeError("Unterminated string starting at", text[:100], start)
-
-
-def _escaped(text: str, at: int) -> tuple[str, int]:
-    """The character that an escape stands for, and where the text goes on."""
-    kind = text[at + 1 : at + 2]
-    if kind in _ESCAPES:
-        return _ESCAPES[kind], at + 2
-    # A surrogate pair is two escapes; a string of just these and a quote is short, so C reads it.
-    pair = text[at + 6 : at + 8] == "\\u" and text[at + 2 : at + 4].lower() in ("d8", "d9", "da", "db")
-    end = at + (12 if pair else 6)
-    value, _end = decoder.scanstring(text[at:end] + '"', 0, True)  # type: ignore[attr-defined]
-    return value, end
+        at = found.end()
+    if text[at : at + 1] != '"':
+        raise json.JSONDecodeError("Unterminated string starting at", text[:100], 0)
+    return "".join(pieces), at + 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urljoin
@@ -46,19 +47,14 @@ class AuthRequests:
     def __init__(self, server_url: str, resolve: Resolve = system_resolve) -> None:
         self._server_url = server_url
         self._resolve = resolve
-        self._client: httpx2.AsyncClient | None = None
+        self._clients: dict[str, httpx2.AsyncClient] = {}
 
     async def __aenter__(self) -> Self:
-        import httpx2
-
-        # No proxy for this machine. Loading certificates takes 25 ms.
-        direct = {f"all://{host}": None for host in ("localhost", "127.0.0.1", "[::1]")}
-        self._client = await in_thread(httpx2.AsyncClient, timeout=_SECONDS, follow_redirects=False, mounts=direct)
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
-        if self._client is not None:
-            await self._client.aclose()
+        for client in self._clients.values():
+            await client.aclose()
 
     async def get(self, url: str) -> httpx2.Response:
         """Follows redirects to the same origin."""
@@ -115,12 +111,12 @@ class AuthRequests:
     ) -> httpx2.Response:
         import httpx2
 
-        assert self._client is not None
         address = await self.check(url)
-        request = self._client.build_request(method, url, headers={**headers, "accept-encoding": "identity"}, **content)
+        client = await self._client(address.scheme)
+        request = client.build_request(method, url, headers={**headers, "accept-encoding": "identity"}, **content)
         try:
             async with asyncio.timeout(_SECONDS):
-                response = await self._client.send(request, stream=True)
+                response = await client.send(request, stream=True)
                 try:
                     body = await _bounded(response, address.shown_host) if reads_body else b""
                 finally:
@@ -132,6 +128,21 @@ class AuthRequests:
             ) from None
         kept = [(name, value) for name, value in response.headers.multi_items() if name in _KEPT_HEADERS]
         return httpx2.Response(response.status_code, headers=kept, content=body, request=request)
+
+    async def _client(self, scheme: str) -> httpx2.AsyncClient:
+        import httpx2
+
+        if scheme not in self._clients:
+            is_local = scheme == "http"
+            self._clients[scheme] = await in_thread(
+                httpx2.AsyncClient,
+                # Loading certificates takes 25 ms. An empty store refuses every certificate.
+                verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if is_local else True,
+                trust_env=not is_local,
+                timeout=_SECONDS,
+                follow_redirects=False,
+            )
+        return self._clients[scheme]
 
 
 async def _bounded(response: httpx2.Response, host: str) -> bytes:

@@ -1,0 +1,195 @@
+"""Servers over streamable HTTP and SSE: calls, lost connections, sessions, signing in, limits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+
+from agentcli.core.abort import AbortController, Aborted
+from agentcli.mcp.connection import McpFailure
+from agentcli.mcp.server import McpServer
+from agentcli.mcp.server_config import ServerConfig
+from tests.mcp.hostile import started, until
+from tests.support.mcp_http import McpHttpServer
+
+pytestmark = pytest.mark.anyio
+Started = AbstractAsyncContextManager[tuple[McpServer, list[str]]]
+
+
+def over_http(web: McpHttpServer, limits: dict[str, Any] | None = None, **more: Any) -> Started:
+    return started(ServerConfig("far", "http", url=f"{web.url}/mcp", **more), **(limits or {}))
+
+
+def over_sse(web: McpHttpServer, limits: dict[str, Any] | None = None) -> Started:
+    return started(ServerConfig("far", "sse", url=f"{web.url}/sse"), **(limits or {}))
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("is_modern", [False, True])
+async def test_a_server_over_http_answers_calls(streams: bool, is_modern: bool) -> None:
+    async with (
+        McpHttpServer(streams=streams, is_modern=is_modern) as web,
+        over_http(web, headers={"x-key": "secret"}) as (server, _),
+    ):
+        assert server.state == "connected", server.error
+        assert server.offers.protocol == ("2026-07-28" if is_modern else "2025-11-25")
+        assert [tool.name for tool in server.offers.tools] == ["work"]
+        assert (await server.call("work", {})).content[0].text == "done"
+        assert {headers.get("x-key") for _, headers in web.received} == {"secret"}
+
+
+async def test_a_server_over_sse_answers_calls() -> None:
+    async with McpHttpServer() as web, over_sse(web) as (server, _):
+        assert server.state == "connected", server.error
+        assert (await server.call("work", {})).content[0].text == "done"
+
+
+@pytest.mark.parametrize(("reach", "is_modern"), [(over_http, False), (over_http, True), (over_sse, False)])
+async def test_changed_lists_arrive(reach: Callable[[McpHttpServer], Started], is_modern: bool) -> None:
+    async with McpHttpServer(is_modern=is_modern) as web, reach(web) as (server, _):
+        await until(lambda: web._channels)
+        web.change("work", "more")
+        await until(lambda: len(server.offers.tools) == 2)
+
+
+@pytest.mark.parametrize("reach", [over_http, over_sse])
+async def test_large_results_are_read_in_both_ways(reach: Callable[[McpHttpServer], Started]) -> None:
+    for streams in (False, True):
+        async with McpHttpServer(streams=streams) as web, reach(web) as (server, _):
+            web.result = {"content": [{"type": "text", "text": "ä\n" * 300_000}]}
+            result = await server.call("work", {})
+            assert result.content[0].text == "ä\n" * 300_000
+
+
+async def test_an_answer_beyond_the_limit_fails_its_call_only() -> None:
+    async with McpHttpServer() as web, over_http(web, {"message_bytes": 100_000}) as (server, _):
+        web.result = {"content": [{"type": "text", "text": "x" * 200_000}]}
+        with pytest.raises(McpFailure, match=r"larger than 0\.1 MB"):
+            await server.call("work", {})
+        assert server.state == "connected"
+
+
+async def test_an_answer_that_is_not_json_fails_its_call_only() -> None:
+    async with McpHttpServer() as web, over_http(web) as (server, _):
+        web.body = b"<html>"
+        with pytest.raises(McpFailure, match="far: Failed to parse JSON response"):
+            await server.call("work", {})
+        web.body = b""
+        assert (await server.call("work", {})).content[0].text == "done"
+
+
+async def test_an_http_error_is_named() -> None:
+    async with McpHttpServer() as web, over_http(web) as (server, _):
+        web.refusals["tools/call"] = (503, "x", "y")
+        with pytest.raises(McpFailure, match="far: HTTP 503"):
+            await server.call("work", {})
+        assert server.state == "connected"
+
+
+@pytest.mark.parametrize("stage", ["initialize", "tools/list", "tools/call"])
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_server_that_wants_a_sign_in_says_so_at_every_stage(stage: str, status: int) -> None:
+    challenge = 'Bearer resource_metadata="https://example.com/x"'
+    async with McpHttpServer() as web:
+        web.refusals[stage] = (status, "www-authenticate", challenge)
+        async with over_http(web, {"restarts": 3}) as (server, _):
+            if stage == "tools/call":
+                with pytest.raises(McpFailure):
+                    await server.call("work", {})
+            await until(lambda: server.state == "needs-auth")
+            assert server.challenge == challenge
+            assert server.error.startswith(f"signing in is required (HTTP {status}")
+
+
+async def test_sse_that_wants_a_sign_in_says_so() -> None:
+    async with McpHttpServer() as web:
+        web.refusals["GET /sse"] = (401, "www-authenticate", "Bearer")
+        async with over_sse(web) as (server, _):
+            assert (server.state, server.challenge) == ("needs-auth", "Bearer")
+
+
+async def test_a_call_in_a_session_that_the_server_forgot_is_repeated_in_a_new_one() -> None:
+    async with McpHttpServer() as web, over_http(web, {"restarts": 2}) as (server, states):
+        web.session = "session-2"
+        assert (await server.call("work", {})).content[0].text == "done"
+        assert states.count("connected") == 2
+        assert [method for method, _ in web.received].count("tools/call") == 2
+
+
+@pytest.mark.parametrize("reach", [over_http, over_sse])
+async def test_a_lost_connection_is_tried_again_until_the_server_is_back(
+    reach: Callable[[McpHttpServer, dict[str, Any]], Started],
+) -> None:
+    quick = {"restarts": 50, "restart_seconds": 1e-9}
+    async with McpHttpServer() as web, reach(web, quick) as (server, states):
+        await web.vanish()
+        if reach is over_http:
+            with pytest.raises(McpFailure, match="far is gone: it cannot be reached"):
+                await server.call("work", {})
+        await until(lambda: states.count("failed") >= 2)
+        assert "Next try in" in server.error or server.state == "connecting"
+        await web.listen(web.port)
+        await until(lambda: server.state == "connected")
+        assert (await server.call("work", {})).content[0].text == "done"
+
+
+async def test_tries_end_when_the_server_stays_away() -> None:
+    config = ServerConfig("far", "http", url="http://127.0.0.1:9/mcp")
+    async with started(config, restarts=2, restart_seconds=0.001) as (server, states):
+        await until(lambda: server._task is None)
+        assert states == ["connecting", "failed"] * 3
+        assert server.error.startswith("it cannot be reached")
+
+
+async def test_an_abort_ends_a_call_over_http_and_the_server_is_told() -> None:
+    async with McpHttpServer() as web, over_http(web) as (server, _):
+        web.silent.add("tools/call")
+        controller = AbortController()
+        calling = asyncio.ensure_future(server.call("work", {}, signal=controller.signal))
+        await until(lambda: "tools/call" in [method for method, _ in web.received])
+        controller.abort()
+        with pytest.raises(Aborted):
+            await calling
+        await until(lambda: "notifications/cancelled" in [method for method, _ in web.received])
+
+
+async def test_a_failed_post_over_sse_ends_the_connection_instead_of_hanging_the_call() -> None:
+    async with McpHttpServer() as web, over_sse(web) as (server, _):
+        web.refusals["tools/call"] = (500, "x", "y")
+        with pytest.raises(McpFailure, match="far is gone: HTTP 500"):
+            await server.call("work", {})
+
+
+async def test_headers_stay_at_home_when_a_server_redirects_elsewhere() -> None:
+    async with McpHttpServer() as thief, McpHttpServer() as web:
+        web.refusals["initialize"] = web.refusals["server/discover"] = (307, "location", f"{thief.url}/mcp")
+        async with over_http(web, headers={"authorization": "Bearer secret"}) as (server, _):
+            assert server.state == "failed"
+            assert "not followed" in server.error
+        assert thief.received == []
+
+
+async def test_a_helper_prints_further_headers() -> None:
+    async with McpHttpServer() as web, over_http(web, headers_helper='echo \'{"x-token": "abc"}\'') as (server, _):
+        assert server.state == "connected", server.error
+        assert web.received[0][1]["x-token"] == "abc"
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("exit 3", "headersHelper failed (exit 3)"),
+        ("echo secret", "headersHelper must print a JSON object of names and texts"),
+        ("sleep 100", "headersHelper printed nothing within 0.2 seconds"),
+    ],
+)
+async def test_a_helper_that_fails_fails_the_server_without_its_output(command: str, reason: str) -> None:
+    async with (
+        McpHttpServer() as web,
+        over_http(web, {"helper_seconds": 0.2}, headers_helper=command) as (server, _),
+    ):
+        assert (server.state, server.error) == ("failed", reason)
