@@ -32,6 +32,7 @@ from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock
 from agentcli.core.permission import PermissionMode
+from agentcli.providers.body import Feature
 from agentcli.providers.catalog import nearest_effort
 
 PROMPT_BLOCKED = "prompt_blocked"
@@ -400,6 +401,8 @@ class Submission:
                 state.tool_context = replace(state.tool_context, cwd=type(state.tool_context.cwd)(event.cwd))
             case ev.TodosChanged():
                 state.todos = event.todos
+            case ev.FeatureDropped(feature=Feature.DEFERRED_TOOLS.value):
+                state.loaded_tools.is_refused = True
             case ev.LoopContinued():
                 self._own.store.sync()
 

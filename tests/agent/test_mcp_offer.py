@@ -496,10 +496,12 @@ def test_an_endpoint_without_the_search_of_the_api_gets_ordinary_tools() -> None
     no = fails(400, "tools.1: tool_search_tool_bm25_20251119 is not supported", "invalid_request_error")
 
     async def main() -> None:
-        b = with_servers(no, "ok", servers=(server,), mcp_limits=BY_API)
+        b = with_servers(no, "ok", "ok", servers=(server,), mcp_limits=BY_API)
         async with b.engine:
             assert result_of(await b.run()).text == "ok"
-        assert tool_names(b.requests[-1]) == ["Look", "mcp__one__a"]
+            assert tool_names(b.requests[-1]) == ["Look", "mcp__one__a"]
+            await b.run()
+            assert tool_names(b.requests[-1]) == ["Look", "ToolSearch"]
 
     run_virtual(main)
 
@@ -583,5 +585,21 @@ def test_a_resource_is_read_after_a_question() -> None:
         failed = await run(tool, context, **given)
         assert failed.is_error
         assert "The MCP server one is not connected" in text_of(failed)
+
+    run_virtual(main)
+
+
+def test_the_search_stays_in_the_prefix_when_all_servers_are_turned_off() -> None:
+    server = FakeServer("one", tool_offer("a"))
+    server.connect()
+
+    async def main() -> None:
+        b = with_servers("ok", "ok", servers=(server,), mcp_limits=DEFERRING)
+        async with b.engine:
+            await b.run("one")
+            server.leave("disabled", "")
+            await b.run("two")
+        assert b.requests[0]["tools"] == b.requests[1]["tools"]
+        assert "not connected any more: one" in texts(b.requests[1])
 
     run_virtual(main)
