@@ -58,8 +58,8 @@ class ConversationState:
         """With the working directory of the next command."""
         self._registry = own.registry
         """With the tools of plugins, without those of MCP servers."""
-        loaded = LoadedTools(lambda model: own.catalog.get(model).tool_references)
-        self.offer = _offer_for(own, loaded)
+        self.loaded_tools = LoadedTools(lambda model: own.catalog.get(model).tool_references)
+        self.offer = _offer_for(own, self.loaded_tools)
         """The tools of MCP servers; None: there are no servers."""
         self._plugin_tools: Sequence[Tool] | None = None
         self._plugin_hooks: Sequence[Owned] = ()
@@ -85,7 +85,7 @@ class ConversationState:
         self.log = ConversationLog(own.log, own.store, self.queue, own.notices)
         self.settings = ModelSettings(own.profile, own.catalog, own.bounds, own.tuning)
         self.requests = ConversationRequests(
-            lambda: self.settings.profile, self.registry.schemas(), lambda: estimator.density, loaded
+            lambda: self.settings.profile, self.registry.schemas(), lambda: estimator.density, self.loaded_tools
         )
         spending = Spending(price_of(own.catalog), lambda: own.view.messages(own.log), lambda: estimator.density)
         cap = own.bounds.max_budget_usd

@@ -63,11 +63,17 @@ class LoadedTools:
     def __init__(self, are_deferred: Callable[[str], bool] = lambda _model: True) -> None:
         """`are_deferred`: whether a model takes references to tools. Others get loaded tools as ordinary ones, which
         breaks the prompt cache."""
+        self.is_refused = False
+        """Whether the endpoint has refused deferred tools."""
         self.definitions: dict[str, Json] = {}
         """By name; never changed once it is there, because references show it in the middle of the messages."""
-        self.are_deferred = are_deferred
+        self._are_deferred = are_deferred
         self.found_by_api: Callable[[], Mapping[str, Json]] | None = None
         """All deferred tools by name, if the API searches them itself; None: only loaded ones are sent."""
+
+    def are_deferred(self, model: str) -> bool:
+        """Whether requests to this model defer tools."""
+        return not self.is_refused and self._are_deferred(model)
 
     def named(self, names: Iterable[str]) -> dict[str, Json]:
         """The definitions of these tools, from now on always the same; without tools that are not known."""

@@ -35,6 +35,7 @@ from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import EXPANDED, TYPED, Message, Origin, TextBlock, ToolResultBlock
 from agentcli.core.permission import PermissionMode
+from agentcli.providers.body import Feature
 from agentcli.providers.catalog import nearest_effort
 
 PROMPT_BLOCKED = "prompt_blocked"
@@ -432,6 +433,8 @@ class Submission:
                 state.tool_context = replace(state.tool_context, cwd=type(state.tool_context.cwd)(event.cwd))
             case ev.TodosChanged():
                 state.todos = event.todos
+            case ev.FeatureDropped(feature=Feature.DEFERRED_TOOLS.value):
+                state.loaded_tools.is_refused = True
             case ev.LoopContinued():
                 self._own.store.sync()
 

@@ -158,13 +158,15 @@ class AppFrontEnd(FrontEnd):
         return await self._app.ask_on_screen(PermissionsPage(rules, mode, self._chat.palette))
 
     async def _context(self, engine: Engine) -> None:
+        from agentcli.commands.context import server_lines
         from agentcli.tui.pages.context import ContextPage
 
         outlook = engine.context.outlook()
         items = await asyncio.to_thread(engine.context.items)
         dropped = await asyncio.to_thread(engine.context.dropped_items)
         look = (items, outlook.window, outlook.compact_at, self._chat.palette)
-        await self._app.ask_on_screen(ContextPage(*look, dropped=dropped, control=engine.context))
+        notes = server_lines(engine.server_costs())
+        await self._app.ask_on_screen(ContextPage(*look, dropped=dropped, control=engine.context, notes=notes))
         self._chat.session.refresh_facts()
 
     async def _cost(self, engine: Engine) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.agent.mcp.offer import McpOffer, OfferLimits, OfferSettings
+from agentcli.agent.mcp.resource_tools import ReadMcpResource
 from agentcli.agent.profile import LoadedTools, Profile, schema_tokens
 from agentcli.commands.run import run_command
 from agentcli.context.estimate import text_tokens
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
+from agentcli.core.permission import Need
+from agentcli.mcp.offers import McpContent
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules.rule import parse_rules
 from agentcli.providers.deferred_tools import reference
@@ -25,6 +29,7 @@ from tests.support.fakes import Bench, FakeTool, bench, collect, only, result_of
 from tests.support.mcp_fakes import FakeServer, fake_servers, resources, tool_offer
 from tests.support.scripts import call, event, fails, reply
 from tests.support.virtual import run_virtual
+from tests.tools.running import context_in, run, text_of
 
 DEFERRING = OfferLimits(OfferSettings(direct_tokens=0))
 
@@ -491,10 +496,12 @@ def test_an_endpoint_without_the_search_of_the_api_gets_ordinary_tools() -> None
     no = fails(400, "tools.1: tool_search_tool_bm25_20251119 is not supported", "invalid_request_error")
 
     async def main() -> None:
-        b = with_servers(no, "ok", servers=(server,), mcp_limits=BY_API)
+        b = with_servers(no, "ok", "ok", servers=(server,), mcp_limits=BY_API)
         async with b.engine:
             assert result_of(await b.run()).text == "ok"
-        assert tool_names(b.requests[-1]) == ["Look", "mcp__one__a"]
+            assert tool_names(b.requests[-1]) == ["Look", "mcp__one__a"]
+            await b.run()
+            assert tool_names(b.requests[-1]) == ["Look", "ToolSearch"]
 
     run_virtual(main)
 
@@ -516,5 +523,83 @@ def test_after_a_compaction_tools_are_announced_again_and_no_longer_loaded() -> 
         assert "tool_reference" not in texts(b.requests[3])
         assert tool_names(b.requests[3]) == ["Look", "ToolSearch"]
         assert "- one (1 tool): a" in texts(b.requests[3])
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("limits", [OfferLimits(), DEFERRING])
+def test_a_definition_that_has_changed_is_given_as_text_and_the_one_in_the_prefix_stays(limits: OfferLimits) -> None:
+    server = FakeServer("one", tool_offer("a", "The old one", old="string"))
+    server.connect()
+
+    async def main() -> None:
+        b = with_servers(
+            reply(call("ToolSearch", query="select:a")),
+            "ok",
+            reply(call("ToolSearch", query="select:a")),
+            reply(call("mcp__one__a", new=3)),
+            "ok",
+            servers=(server,),
+            mcp_limits=limits,
+        )
+        async with b.engine:
+            await b.run("one")
+            server.connect(tool_offer("a", "The new one", new="integer"))
+            events = await b.run("two")
+        (text,) = b.requests[3]["messages"][-1]["content"][0]["content"]
+        assert "These tools have changed" in text["text"]
+        assert '"description": "The new one"' in text["text"]
+        assert b.requests[1]["tools"] == b.requests[4]["tools"]
+        assert server.calls == [("a", {"new": 3})]
+        assert only(events, ev.PrefixBroken) == []
+
+    run_virtual(main)
+
+
+def test_a_tool_that_the_api_would_refuse_is_left_out() -> None:
+    bad = replace(tool_offer("bad"), input_schema={"type": "object", "properties": {"not allowed": {}}})
+    server = FakeServer("one", tool_offer("a"), bad)
+    server.connect()
+
+    async def main() -> None:
+        b = with_servers("ok", servers=(server,))
+        async with b.engine:
+            await b.run()
+        assert tool_names(b.requests[0]) == ["Look", "ToolSearch", "mcp__one__a"]
+
+    run_virtual(main)
+
+
+def test_a_resource_is_read_after_a_question() -> None:
+    server = FakeServer("one", resources=resources("note://one"))
+    server.contents = {"note://one": (McpContent("resource", text="A \x1b[1mnote.", uri="note://one"),)}
+    server.connect()
+    tool = ReadMcpResource(fake_servers(server))
+
+    async def main() -> None:
+        context = context_in(Path("/"))
+        given = {"server": "one", "uri": "note://one"}
+        assert tool.needs(given, context) == (Need("other", "one:note://one", is_declared_read_only=True),)
+        assert text_of(await run(tool, context, **given)) == "[Resource note://one]\nA note."
+        server.leave()
+        failed = await run(tool, context, **given)
+        assert failed.is_error
+        assert "The MCP server one is not connected" in text_of(failed)
+
+    run_virtual(main)
+
+
+def test_the_search_stays_in_the_prefix_when_all_servers_are_turned_off() -> None:
+    server = FakeServer("one", tool_offer("a"))
+    server.connect()
+
+    async def main() -> None:
+        b = with_servers("ok", "ok", servers=(server,), mcp_limits=DEFERRING)
+        async with b.engine:
+            await b.run("one")
+            server.leave("disabled", "")
+            await b.run("two")
+        assert b.requests[0]["tools"] == b.requests[1]["tools"]
+        assert "not connected any more: one" in texts(b.requests[1])
 
     run_virtual(main)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -169,3 +170,22 @@ async def test_a_resumed_session_that_had_no_direct_tools_gets_none(project: Pat
         await again.run("two")
         assert again.requests[0]["tools"] == before["tools"]
         assert "- small (10 tools): add, ask, echo" in json.dumps(again.requests[0]["messages"])
+
+
+async def test_progress_is_shown_and_esc_cancels_the_call_at_the_server(project: Path) -> None:
+    async with session(project, reply(call("mcp__small__slow", steps=2)), allowed_tools=("mcp__small",)) as run:
+        await connect(run)
+        events: list[ev.Event] = []
+        async with aclosing(run.engine.submit("go")) as stream:
+            async for event in stream:
+                events.append(event)
+                if isinstance(event, ev.ToolProgressed):
+                    run.engine.abort()
+        assert only(events, ev.ToolProgressed)[0].text.startswith("step ")
+        (finished,) = only(events, ev.ToolFinished)
+        assert finished.outcome == "interrupted"
+        assert run.engine.mcp is not None
+        server = run.engine.mcp.get("small")
+        assert server is not None
+        echoed = await server.call("echo", {"text": "still there"})
+        assert echoed.content[0].text == "still there"

@@ -247,6 +247,14 @@ def test_without_colours_every_cell_of_the_map_has_its_letter() -> None:
     assert cells.count("░") == 31
 
 
+def test_notes_are_below_the_kinds_as_far_as_there_is_room() -> None:
+    notes = [f"MCP server number-{number}: 10 tokens" for number in range(20)]
+    seen = look(ContextPage(ITEMS, 20_000, 16_000, notes=notes), size=(80, 24))
+    assert seen.index("kept free") < seen.index("number-0") < seen.index("Read parser.py")
+    assert "number-6" not in seen
+    assert "number-" not in look(ContextPage(ITEMS, 20_000, 16_000, notes=notes), size=(80, 9))
+
+
 def test_with_colours_the_first_cell_of_each_kind_has_its_letter() -> None:
     seen = look(ContextPage(ITEMS, 20_000, 16_000), size=(80, 24))
     assert " Next request: 10k of 20k tokens, 50% · auto-compacts at 16k, 80%\n" in seen

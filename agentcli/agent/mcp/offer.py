@@ -78,6 +78,8 @@ class McpOffer:
         self._seen: object = None
         self._made: tuple[object, Registry, Registry] | None = None
         self._search: Tool = ToolSearch(self, definition_of)
+        self._offers_search = False
+        """Stays true: it is part of the prefix."""
         self.can_search = self.settings.search != "off" and not refuses(TOOL_SEARCH)
         if self.settings.search == "api" and self.can_search:
             loaded.found_by_api = lambda: {name: definition_of(tool) for name, tool in self._deferred().items()}
@@ -104,7 +106,8 @@ class McpOffer:
             direct = self._direct or {}
             tools = {**self._known, **{name: self._as_sent(tool) for name, tool in direct.items()}}
             added = [tool for name, tool in tools.items() if base.get(name) is None]
-            if self.can_search and self._has_servers and base.get(TOOL_SEARCH) is None:
+            self._offers_search = self._offers_search or (self.can_search and self._has_servers)
+            if self._offers_search and base.get(TOOL_SEARCH) is None:
                 added.append(self._search)
             self._made = (state, base, base.adding(added, set(tools) - set(direct)))
         return self._made[2]
@@ -187,7 +190,7 @@ class McpOffer:
 
     def _look(self) -> None:
         """Take over what the servers offer now, if that has changed."""
-        seen = tuple((server.state, id(server.offers), server.disabled_tools) for server in self.servers)
+        seen = tuple((server.state, server.offers, server.disabled_tools) for server in self.servers)
         if seen == self._seen:
             return
         self._seen = seen

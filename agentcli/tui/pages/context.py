@@ -17,6 +17,7 @@ from agentcli.agent.context.pins import DropEffect, RestoreEffect
 from agentcli.agent.context.report import ContextItem
 from agentcli.core.format import percent, token_count
 from agentcli.core.frozen import frozen
+from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
 from agentcli.tui.sheets.page import TextPage
 from agentcli.tui.sheets.picker import ListSheet
@@ -58,11 +59,13 @@ _ALWAYS = ("system", "tools", "memory")
 _FREE, _RESERVE = "free", "reserve"
 _LEGEND_WIDTH = 33
 _LEAST_ROWS = 4
+_MOST_NOTES = 6
 _LONGEST_TEXT = 400_000
 
 
 class ContextPage(ListSheet[str, None]):
-    """`compact_at`: tokens at which the conversation is compacted; 0: never. Without a `control` it is read-only."""
+    """`compact_at`: tokens at which the conversation is compacted; 0: never. Without a `control` it is read-only.
+    `notes`: lines below the kinds, as far as there is room."""
 
     letters = True
     share = 0.9
@@ -77,7 +80,9 @@ class ContextPage(ListSheet[str, None]):
         *,
         dropped: Sequence[ContextItem] = (),
         control: ContextControl | None = None,
+        notes: Sequence[str] = (),
     ) -> None:
+        self._notes = list(notes)
         self._items = list(items)
         self._dropped = list(dropped)
         self._window = max(1, window)
@@ -216,7 +221,10 @@ class ContextPage(ListSheet[str, None]):
         if self.asks and room < 12:
             return rows  # The space is for the question and its price.
         legend = self._legend(sums, across, max(0, most - len(rows)))
-        return [*rows, *legend, *([[]] if len(rows) + len(legend) < most - 1 else [])]
+        rows += legend
+        fitting = self._notes[: max(0, min(_MOST_NOTES, most - len(rows) - 1))]
+        rows += [cut_runs([(plain_line(note), self.palette.muted)], width) for note in fitting]
+        return [*rows, *([[]] if len(rows) < most - 1 else [])]
 
     def _sums(self) -> dict[str, int]:
         sums = dict.fromkeys(_KINDS, 0)
