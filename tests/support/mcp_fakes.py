@@ -66,8 +66,7 @@ class FakeServer(McpServer):
         if self.answer is None:
             return text_result(f"{tool} was called")
         work = self.answer(tool, arguments, on_progress)
-        answered = await (work if signal is None else signal.run(work))
-        return answered
+        return await (work if signal is None else signal.run(work))
 
     async def read(self, uri: str, signal: AbortSignal | None = None) -> tuple[McpContent, ...]:
         if self.state != "connected":
