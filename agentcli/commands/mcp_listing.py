@@ -121,7 +121,8 @@ def details(server: McpServer, servers: Sequence[McpServer]) -> list[str]:
 def about(server: McpServer) -> list[str]:
     """Its configuration, what it calls itself, its instructions and its error."""
     config, offers = server.config, server.offers
-    lines = [f"Source: {source_words(server)}" + (f" ({_line(config.origin)})" if config.origin else "")]
+    origin = f" ({_line(config.origin)})" if config.origin and config.origin not in source_words(server) else ""
+    lines = [f"Source: {source_words(server)}{origin}"]
     lines.append(f"Command: {_command(server)}" if config.kind == "stdio" else f"Address: {_address(config.url)}")
     if config.kind != "stdio":
         lines.append(f"Transport: {config.kind}")

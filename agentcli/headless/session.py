@@ -94,6 +94,8 @@ class HeadlessSession:
 
             self._servers_awaited = True
             await wait_for_servers(servers, self._stopped, self._notices)
+            if self._notices is not None and self._engine.server_notices is not None:
+                self._engine.server_notices.take()  # reported just now
 
     async def _without_background(self, result: Result) -> Result:
         """The result, with the outcome of the background commands that were still running."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agentcli.core import events as ev
 from agentcli.core.format import duration, elapsed, money, token_count
-from agentcli.core.messages import ATTACHED, EXPANDED, NOTE, SKILLS, SUMMARY, Message, Origin
+from agentcli.core.messages import ATTACHED, EXPANDED, MCP_SERVERS, NOTE, SKILLS, SUMMARY, Message, Origin
 from agentcli.core.permission import PartFinding
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import counted
@@ -47,6 +47,8 @@ def message_line(message: Message) -> str:
         return _restored(message.meta)
     if isinstance(news := message.meta.get(SKILLS), Mapping):
         return _skills(news)
+    if isinstance(servers := message.meta.get(MCP_SERVERS), Mapping):
+        return _servers(servers)
     if "task_list" in message.meta:
         return "The model was reminded of its task list"
     if "permission_mode" in message.meta or NOTE in message.meta:
@@ -80,6 +82,12 @@ def _skills(news: Mapping[str, Any]) -> str:
         return ""
     parts = [f"+{name}" for name in news.get("listed", ())] + [f"−{name}" for name in news.get("gone", ())]
     return plain_line(f"The model was notified of changed skills: {', '.join(parts)}", 300)
+
+
+def _servers(news: Mapping[str, Any]) -> str:
+    """MCP servers that have gone; "" for those that have come, which /mcp shows."""
+    gone = [name for name, one in news.items() if isinstance(one, Mapping) and one.get("gone")]
+    return plain_line(f"The model was notified: MCP servers not connected: {', '.join(gone)}", 300) if gone else ""
 
 
 def _restored(meta: Mapping[str, Any]) -> str:

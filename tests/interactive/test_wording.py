@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 import pytest
 
 from agentcli.core import events as ev
-from agentcli.core.messages import NOTE, SUMMARY, Message, Origin, user_message
+from agentcli.core.messages import MCP_SERVERS, NOTE, SUMMARY, Message, Origin, user_message
 from agentcli.core.usage import Usage
 from agentcli.interactive import wording
 
@@ -186,3 +186,12 @@ def test_a_failure_that_was_reported_is_not_shown_again() -> None:
         "error",
         (),
     )
+
+
+def test_mcp_servers_are_mentioned_only_when_they_are_gone() -> None:
+    def line(**servers: bool) -> str:
+        news = {name: {"gone": gone, "tools": ["a"]} for name, gone in servers.items()}
+        return wording.message_line(user_message("text", "m", Origin.ATTACHMENT, {MCP_SERVERS: news}))
+
+    assert line(notes=False) == ""
+    assert line(notes=True, hub=False) == "The model was notified: MCP servers not connected: notes"
