@@ -64,7 +64,7 @@ def _shown_host(parts: SplitResult) -> str:
 def _warnings(parts: SplitResult, host: str) -> list[str]:
     found = []
     if "@" in parts.netloc:
-        found.append(f"The part before @ is a user name. The site is {_readable(host)}.")
+        found.append(f"The part before @ is a user name. The site is {host}.")
     if not host.isascii():
         found.append(f"The host has letters beyond a to z: it is {_encoded(host)}.")
     elif "xn--" in host:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from agentcli.agent.mcp.server_questions import CANCELLED
 from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState
 from agentcli.config.trust_effects import effects_of
 from agentcli.core import events as ev
@@ -23,7 +22,6 @@ from agentcli.interactive.rule_choices import AlwaysChoice, edited, rule_choices
 from agentcli.interactive.wording import approval_findings, approval_reason, question_of
 from agentcli.plain.asking import Asking, LetterChoice, QuestionClosed, ask_line, choose, head
 from agentcli.plain.pieces import Piece, TextLine, line, prose
-from agentcli.plain.server_questions import answer_server
 from agentcli.plain.subject import rows, subject
 
 Question = ev.PermissionRequested | ev.CompactionProposed
@@ -34,11 +32,9 @@ _MOST_LISTED = 12
 async def answer_to(event: Question, asking: Asking) -> Answer | None:
     """None: the person closed the question, which stops the work."""
     if isinstance(event, ev.PermissionRequested) and ev.is_of_server(event):
-        # Leaving it cancels what the server wants, and stops no work.
-        try:
-            return await answer_server(event, asking)
-        except QuestionClosed:
-            return CANCELLED
+        from agentcli.plain.server_questions import answer_server
+
+        return await answer_server(event, asking)
     try:
         if isinstance(event, ev.CompactionProposed):
             return await _summary(event, asking)

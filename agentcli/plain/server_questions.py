@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agentcli.agent.mcp.server_questions import CANCELLED
 from agentcli.core import events as ev
 from agentcli.core.errors import AgentError
 from agentcli.core.messages import Json
@@ -14,7 +15,7 @@ from agentcli.core.shell import shown_command
 from agentcli.interactive.sampling_price import sampling_price
 from agentcli.mcp.input_form import FieldValue, FormField, FormOption, ValueRefused, parse_form
 from agentcli.mcp.visit_address import parse_address
-from agentcli.plain.asking import Asking, LetterChoice, ask_line, choose, head
+from agentcli.plain.asking import Asking, LetterChoice, QuestionClosed, ask_line, choose, head
 from agentcli.plain.pieces import TextLine, line, prose
 from agentcli.plain.subject import rows
 
@@ -25,14 +26,17 @@ _EMPTY = "-"
 
 
 async def answer_server(event: ev.PermissionRequested, asking: Asking) -> Answer:
-    """Raises `QuestionClosed`, which cancels the request."""
+    """Leaving the question cancels the request and stops no work."""
     asking.show(head(shown_command(plain_line(event.title))))
-    match event.display["kind"]:
-        case "mcp_url":
-            return await _address(event.display, asking)
-        case "mcp_sampling":
-            return await _sampling(event.display, asking)
-    return await _form(event.display, asking)
+    try:
+        match event.display["kind"]:
+            case "mcp_url":
+                return await _address(event.display, asking)
+            case "mcp_sampling":
+                return await _sampling(event.display, asking)
+        return await _form(event.display, asking)
+    except QuestionClosed:
+        return CANCELLED
 
 
 def _show_message(display: Json, asking: Asking) -> None:

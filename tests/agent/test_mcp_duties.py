@@ -310,6 +310,9 @@ async def test_an_address_is_opened_only_after_a_yes(answer: Answer, works: bool
     assert only(events, ev.PermissionRequested)[0].display["url"] == "https://example.com/x"
     assert [each.action for each in asked.tool.answers] == [action]
     assert addresses == ["https://example.com/x"] * opened
+    # Whoever opens it, or has to, can copy the address.
+    has_address = any("https://example.com/x" in each.text for each in only(events, ev.NoticeRaised))
+    assert has_address == (answer.behavior == "allow" and not (opened and works))
 
 
 def test_an_address_that_is_not_https_is_declined_without_a_question() -> None:

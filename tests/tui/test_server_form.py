@@ -209,6 +209,10 @@ def test_a_hundred_fields_and_a_long_message_leave_room_for_both() -> None:
     assert "more lines" in seen
 
 
+def test_backspace_on_a_field_takes_from_its_text() -> None:
+    assert content("backspace 7 enter | enter", age={**AGE, "default": 36}) == {"age": 37}
+
+
 def test_suggestions_of_the_server_are_filled_in() -> None:
     fields = {"name": {**NAME, "default": "Ada"}, "age": {**AGE, "default": 36}}
     assert content("tab tab enter", **fields) == {"name": "Ada", "age": 36}

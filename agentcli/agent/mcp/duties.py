@@ -131,10 +131,11 @@ class SessionDuties(ClientDuties):
         if answer.behavior == "deny":
             return _DECLINE
         if (answer.updated_input or {}).get("open") is False:
+            self.questions.put(ev.NoticeRaised(text=f"The address to open: {address.text}", code="mcp"))
             return InputAnswer("accept")
         if await self._opened(address.text):
             return InputAnswer("accept")
-        text = f"No browser could be started. Open the address yourself: {address.text}"
+        text = f"No browser could be started, so the request was cancelled. The address is {address.text}"
         self.questions.put(ev.NoticeRaised(text=text, level="warning", code="mcp"))
         self._log(request.server, "no browser could be started")
         return _CANCEL

@@ -152,6 +152,9 @@ class ServerFormDialog(EditableDialog):
             self._move(1 if key == "tab" else -1)
         elif field is None:
             return False
+        elif field.kind in _TYPED and key == "backspace":
+            self._texts[field.name] = self._texts[field.name][:-1]
+            self._open(field)
         elif field.kind in _TYPED and character:
             self._open(field, character)
         elif field.kind == "text" and key in ("ctrl+g", *_NEW_LINE):
