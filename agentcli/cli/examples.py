@@ -87,6 +87,7 @@ OF_COMMANDS: Mapping[str, tuple[Example, ...]] = {
         Example("agentcli mcp list", "all servers and their state"),
         Example("agentcli mcp test files", "connect and show what it offers"),
         Example("agentcli mcp remove files", "remove it"),
+        Example("agentcli mcp login api", "sign in to a server over HTTP"),
     ),
     "completion": (
         Example("agentcli completion bash >> ~/.bashrc", "for bash"),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from agentcli.cli import mcp_login
 from agentcli.cli.flags import COMMANDS, MCP_SCOPES, MCP_TRANSPORTS
 from agentcli.cli.output import echo, echo_json, notice
 from agentcli.core.errors import AgentError, UsageError
@@ -57,6 +58,7 @@ def build() -> typer.Typer:
     app.command("remove", help=_REMOVE_HELP)(remove)
     app.command("test", help=_TEST_HELP)(try_server)
     app.command("reset-project-choices", help=_RESET_HELP)(reset_project_choices)
+    mcp_login.register(app)
     return app
 
 
