@@ -33,6 +33,7 @@ _LARGEST_REQUEST = 8 * 1024 * 1024
 """Bytes of a request of the server, such as one for sampling with images."""
 _LOG_LINES_A_SECOND = 50
 _PARSE_ERROR = -32700
+_MOST_UNCLAIMED = 64
 
 
 @frozen
@@ -127,6 +128,9 @@ class AnswerReader:
         else:
             page = _read_page(read, result, self._limits)
         ticket = secrets.token_hex(8)
+        if len(self._pages) >= _MOST_UNCLAIMED:
+            # Of calls that ended while their answers were read.
+            del self._pages[next(iter(self._pages))]
         self._pages[ticket] = page
         kept = {name: value for name, value in result.items() if isinstance(value, bool | int | float | None)}
         kept |= {name: result[name] for name in ("resultType", "cacheScope") if isinstance(result.get(name), str)}

@@ -37,6 +37,7 @@ _LONGEST_ERROR = 2000
 _MOST_REFUSED = 100
 _MOST_COMPLETIONS = 100
 _LISTEN_TRIES = 5
+_REASON_SECONDS = 1.0
 _FAILED_REQUEST = "Server returned an error response"
 """The library's words for an HTTP status; ours name it."""
 
@@ -260,6 +261,9 @@ class McpConnection:
                 task.cancel()
         if signal is not None and signal.reason is not None and not task.done():
             raise Aborted(signal.reason)
+        if _is_closed(task):
+            # What ended the connection may be known a moment later.
+            await self._link.ends_within(_REASON_SECONDS)
         return self._answer(task)
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
@@ -269,17 +273,15 @@ class McpConnection:
 
     def _answer(self, task: asyncio.Task[Any]) -> Any:
         from mcp import MCPError
-        from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
+        from mcp_types import INVALID_REQUEST
         from pydantic import ValidationError
 
-        if task.cancelled():
+        if task.cancelled() or (_is_closed(task) and self._link.ended.is_set()):
             raise McpFailure(self._closed())
         try:
             return task.result()
         except MCPError as error:
             message = plain_line(error.error.message, _LONGEST_ERROR)
-            if error.error.code == CONNECTION_CLOSED:
-                raise McpFailure(self._closed()) from None
             if error.error.code == INVALID_REQUEST and message == "Session terminated":
                 raise SessionExpired(f"{self._name}: {message}") from None
             if message == _FAILED_REQUEST and self._link.http_error:
@@ -319,6 +321,14 @@ class McpConnection:
             except (MCPError, SubscriptionLost, TimeoutError, RuntimeError) as error:
                 self._link.note(f"changes of the lists are not reported: {error}")
             await asyncio.sleep(self._limits.restart_seconds * 2**attempt)
+
+
+def _is_closed(task: asyncio.Task[Any]) -> bool:
+    from mcp import MCPError
+    from mcp_types import CONNECTION_CLOSED
+
+    error = None if task.cancelled() else task.exception()
+    return isinstance(error, MCPError) and error.error.code == CONNECTION_CLOSED
 
 
 class _Callbacks:

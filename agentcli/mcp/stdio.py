@@ -189,6 +189,8 @@ class StdioTransport:
         loop = asyncio.get_running_loop()
         draining = loop.create_task(self._drain(), name="mcp drain")
         try:
+            if self._process.returncode is not None or (self._stdin is not None and self._stdin.is_closing()):
+                await self._find_out_why()
             if self._stdin is not None and not self._stdin.get_write_buffer_size():
                 self._stdin.close()
             elif self._stdin is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -27,14 +27,14 @@ def hostile(mode: str, **more: Any) -> ServerConfig:
 
 @asynccontextmanager
 async def started(
-    mode: str | ServerConfig, limits: ServerLimits = SHORT, **changed: Any
+    mode: str | ServerConfig, environ: Mapping[str, str] | None = None, **changed: Any
 ) -> AsyncIterator[tuple[McpServer, list[str]]]:
     """The server when its start has ended, and the states that it had."""
     states: list[str] = []
     config = hostile(mode) if isinstance(mode, str) else mode
-    around = ServerSurroundings(Path.cwd(), {"PATH": os.defpath})
+    around = ServerSurroundings(Path.cwd(), environ or {"PATH": os.defpath})
     server = McpServer(
-        config, around, ClientDuties(), replace(limits, **changed), on_change=lambda: states.append(server.state)
+        config, around, ClientDuties(), replace(SHORT, **changed), on_change=lambda: states.append(server.state)
     )
     server.start()
     try:

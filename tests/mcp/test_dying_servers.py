@@ -56,6 +56,12 @@ async def test_an_answer_just_before_the_death_arrives() -> None:
         assert server.error == "exited with code 3: the disk is full"
 
 
+async def test_a_server_that_closes_its_output_is_gone() -> None:
+    async with started("closes-output", grace_seconds=0.05) as (server, _):
+        with pytest.raises(McpFailure, match="bad is gone: closed its output"):
+            await server.call("work", {})
+
+
 async def test_a_dead_server_is_started_again_and_works() -> None:
     async with started("die-after-call", restarts=2, restart_seconds=0.01) as (server, states):
         await server.call("work", {})

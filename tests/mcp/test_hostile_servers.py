@@ -183,6 +183,23 @@ async def test_an_unknown_protocol_version_disconnects() -> None:
         assert server.error == "Unsupported protocol version from the server: 1999-01-01"
 
 
+async def test_programs_are_asked_for_the_stateless_protocol_only_on_request() -> None:
+    async with started("work") as (server, _):
+        assert server.offers.protocol == "2025-11-25"
+        assert list(server.log) == []
+    async with started("work", {"MCP_PROTOCOL_NEGOTIATION": "auto"}) as (server, _):
+        assert server.offers.protocol == "2025-11-25"
+        assert list(server.log) == ["unknown method server/discover"]
+
+
+async def test_the_environment_sets_the_timeouts() -> None:
+    async with started("hang-at-start", {"MCP_TIMEOUT": "50"}) as (server, _):
+        assert server.error == "no answer within 0.05 seconds"
+    async with started("hang-in-call", {"MCP_TOOL_TIMEOUT": "50", "MCP_TIMEOUT": "soon"}) as (server, _):
+        with pytest.raises(McpFailure, match=r"within 0\.05 seconds"):
+            await server.call("work", {})
+
+
 async def test_a_list_without_an_end_is_cut() -> None:
     async with started("endless-pages", pages=5) as (server, _):
         assert [tool.name for tool in server.offers.tools] == [f"tool_{number}" for number in range(5)]

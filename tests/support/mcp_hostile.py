@@ -113,6 +113,9 @@ def call(request: Any, params: dict[str, Any]) -> None:  # noqa: C901
             return
         case "killed":
             os.kill(os.getpid(), signal.SIGKILL)
+        case "closes-output":
+            os.close(1)
+            hang()
         case "deaf":
             hang()
         case "die-after-call":
@@ -236,6 +239,9 @@ def main() -> None:  # noqa: C901
             call(message["id"], params)
         elif method == "logging/setLevel":
             send({"id": message["id"], "result": {}})
+        elif "id" in message and method is not None:
+            complain(f"unknown method {method}")
+            send({"id": message["id"], "error": {"code": -32601, "message": "unknown method"}})
     if MODE in ("stubborn", "ignores-eof"):
         hang()
 

@@ -1,0 +1,71 @@
+"""Schemas of servers, and results against them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentcli.mcp.schema_check import SchemaRefused, clean_schema, output_mismatch
+
+
+def test_a_schema_is_copied_without_control_characters() -> None:
+    schema = {"properties": {"a": {"type": "string", "description": "\x1b[31mred", "enum": ["x", 1, None]}}}
+    assert clean_schema(schema) == {
+        "type": "object",
+        "properties": {"a": {"type": "string", "description": "red", "enum": ["x", 1, None]}},
+    }
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": {"type": "string"}}},
+        {"type": "object", "properties": {"$ref": {"type": "string"}}},
+        {"type": "object", "$schema": "http://json-schema.org/draft-07/schema#", "definitions": {}},
+        {"type": "object", "$schema": "https://example.com/unknown"},
+    ],
+)
+def test_usual_schemas_are_accepted(schema: dict[str, Any]) -> None:
+    assert clean_schema(schema) == schema
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        (None, "is not an object"),
+        ({"type": ["object", "null"]}, "not an object"),
+        ({"type": "object", "$schema": ["x"]}, "cannot be checked"),
+        ({"type": "object", "properties": {"a": {"$ref": "other.json"}}}, "refers to other.json"),
+        ({"type": "object", "properties": {"a\x1b": {}}}, "has a name with control characters"),
+        ({"type": "object", "properties": 3}, "is not valid: 3 is not of type 'object'"),
+        ({"type": "object", "title": "x" * 300_000}, "is larger than 256 KB"),
+    ],
+)
+def test_others_are_refused_with_the_reason(schema: Any, reason: str) -> None:
+    with pytest.raises(SchemaRefused) as refused:
+        clean_schema(schema)
+    assert reason in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "mismatch"),
+    [
+        ({"type": "object", "required": ["a"]}, {"a": 1}, ""),
+        ({"type": "object", "required": ["a"]}, {}, "'a' is a required property"),
+        ({"type": "object"}, [1], "[1] is not of type 'object'"),
+        ({"type": "object", "$ref": "#"}, {}, "the output schema cannot be applied (RecursionError)"),
+        ({"type": "object", "$ref": "#/none"}, {}, "the output schema cannot be applied (_WrappedReferencingError)"),
+        ({"properties": {"a": {"pattern": "^(a+)+$"}}}, {"a": "a" * 50 + "!"}, ""),
+        ({"patternProperties": {"^(a+)+$": {}}, "additionalProperties": False}, {"a" * 50 + "!": 1}, ""),
+    ],
+)
+def test_results_are_checked(schema: dict[str, Any], value: Any, mismatch: str) -> None:
+    assert output_mismatch(schema, value) == mismatch
+
+
+def test_a_check_with_too_many_steps_is_given_up() -> None:
+    schema: dict[str, Any] = {"$defs": {"0": {"type": "string"}}, "$ref": "#/$defs/40"}
+    for level in range(1, 41):
+        schema["$defs"][str(level)] = {"anyOf": [{"$ref": f"#/$defs/{level - 1}"}] * 2}
+    assert output_mismatch(schema, 1) == ""
