@@ -54,7 +54,9 @@ class FoundServers:
 
 
 def servers_for(env: Environment) -> McpServers | None:
-    """Not connected yet: `McpServers.start` does that, after the first paint. None if there are none."""
+    """Not connected yet: `McpServers.start` does that, after the first paint. None if there are none.
+
+    Each session has connections of its own, closed with its engine: /clear and /resume connect again."""
     found = find_servers(env)
     for problem in found.problems:
         env.warn(problem, NOTICE_CODE)

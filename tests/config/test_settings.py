@@ -428,3 +428,10 @@ def test_importing_the_settings_stays_light() -> None:
     code = "import sys; import agentcli.config.settings; print('\\n'.join(sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"difflib", "tomllib", "platformdirs", "asyncio", "subprocess", "agentcli.session"} & set(out)
+
+
+def test_the_entries_of_mcp_servers_are_hidden_in_the_listing() -> None:
+    text = '{"mcpServers": {"db": {"command": "x", "env": {"TOKEN": "abc123"}}}}'
+    settings = load_settings(SettingsRequest(paths=Paths(None, None, None), cwd=Path("/"), flag_text=text))
+    [row] = [row for row in settings.describe() if row.key == "mcpServers"]
+    assert row.value == {"db": "…"}

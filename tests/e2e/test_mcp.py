@@ -64,3 +64,13 @@ async def test_a_server_is_added_listed_tested_and_removed(program: Program) -> 
     removed = await program.run("mcp", "remove", "small")
     assert removed.out.startswith("Removed small from ")
     assert "small" not in (await program.run("mcp", "list", "--no-connect")).out
+
+
+async def test_a_server_that_never_answers_holds_a_headless_run_up_only_for_its_limit(program: Program) -> None:
+    program.environ["MCP_TIMEOUT"] = "300"
+    config = json.dumps({"mcpServers": {"mute": {"command": "sh", "args": ["-c", "exec cat >/dev/null"]}}})
+    async with LoopbackServer(reply(say("done"))) as server:
+        program.talk_to(server.url)
+        ended = await program.run("-p", "hello", "--mcp-config", config)
+    assert (ended.code, ended.out) == (0, "done\n")
+    assert "MCP server mute " in ended.err
