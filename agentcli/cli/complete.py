@@ -183,7 +183,7 @@ def _of_command(before: Sequence[str], current: str, source: FlagValues) -> Iter
         yield from fitting(_command_names(path[1:], command_tree()), current)
     elif path == ["completion"]:
         yield from fitting((ShellCompletion(shell) for shell in SHELLS), current)
-    elif path in (["mcp", "get"], ["mcp", "test"], ["mcp", "remove"]):
+    elif path[0] == "mcp" and path[1:] in (["get"], ["test"], ["remove"], ["login"], ["logout"]):
         yield from fitting(source.servers(), current)
     elif path == ["trust"] or before[-1] == "--mcp-config" or (path[:2] == ["mcp", "add"] and "--" in before):
         raise FileNamesWanted

@@ -88,6 +88,7 @@ OF_COMMANDS: Mapping[str, tuple[Example, ...]] = {
         Example("agentcli mcp test files", "connect and show what it offers"),
         Example("agentcli mcp remove files", "remove it"),
         Example("agentcli mcp serve", "offer the tools of agentcli to another program"),
+        Example("agentcli mcp login api", "sign in to a server over HTTP"),
     ),
     "completion": (
         Example("agentcli completion bash >> ~/.bashrc", "for bash"),

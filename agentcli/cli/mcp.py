@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from agentcli.cli import mcp_login
 from agentcli.cli.flags import COMMANDS, MCP_SCOPES, MCP_TRANSPORTS
 from agentcli.cli.mcp_serve import SERVE_HELP, serve
 from agentcli.cli.output import echo, echo_json, notice
@@ -59,6 +60,7 @@ def build() -> typer.Typer:
     app.command("test", help=_TEST_HELP)(try_server)
     app.command("reset-project-choices", help=_RESET_HELP)(reset_project_choices)
     app.command("serve", help=SERVE_HELP)(serve)
+    mcp_login.register(app)
     return app
 
 

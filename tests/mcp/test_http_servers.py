@@ -102,7 +102,8 @@ async def test_a_server_that_wants_a_sign_in_says_so_at_every_stage(stage: str, 
                     await server.call("work", {})
             await until(lambda: server.state == "needs-auth")
             assert server.challenge == challenge
-            assert server.error.startswith("Not signed in." if status == 401 else "signing in is required (HTTP 403")
+            said = "Not signed in." if status == 401 else "signing in is required (HTTP 403"
+            assert server.error.startswith(said)
 
 
 async def test_sse_that_wants_a_sign_in_says_so() -> None:

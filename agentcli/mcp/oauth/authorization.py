@@ -154,7 +154,6 @@ class ServerAuthorization:
         if grant is None:
             return ""
         try:
-            await in_thread(_import_library)
             async with AuthRequests(self._config.url) as requests:
                 await revoke(requests, grant)
         except McpFailure as failure:
