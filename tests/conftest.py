@@ -96,6 +96,10 @@ def pytest_collection_finish() -> None:
         pilot_idle.install()
         skipped_frames.install()
         stylesheet_cache.install()
+    if "agentcli.permissions.sandbox.linux.probe" in sys.modules:
+        from tests.support import sandbox_probe
+
+        sandbox_probe.install()
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 50)

@@ -70,9 +70,18 @@ def test_following_the_recipe_for_a_command_gives_one_that_works(checkout: Path)
     registry.write_text(registry.read_text().replace(table, f"{table}    {row.strip()},\n"))
     python(checkout, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/commands/test_words.py")
     script = str(checkout / "tests/data/hello.json")
-    assert python(checkout, "-m", "agentcli", "-p", "/words", AGENTCLI_SCRIPT=script) == "0 words so far.\n"
-    assert "/words" in python(checkout, "-m", "agentcli", "-p", "/help", AGENTCLI_SCRIPT=script)
-    assert "count them" in python(checkout, "-m", "agentcli", "-p", "/help words", AGENTCLI_SCRIPT=script)
+    runs = """
+import os, sys
+from agentcli.cli.main import main
+for prompt in sys.argv[1:]:
+    assert main(["-p", prompt], os.environ) == 0
+    print("---", flush=True)
+"""
+    prompts = ("/words", "/help", "/help words")
+    words, commands, one = python(checkout, "-c", runs, *prompts, AGENTCLI_SCRIPT=script).split("---\n")[:3]
+    assert words == "0 words so far.\n"
+    assert "/words" in commands
+    assert "count them" in one
 
 
 def test_following_the_recipe_for_a_theme_gives_one_that_can_be_read(tmp_path: Path) -> None:

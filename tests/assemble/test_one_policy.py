@@ -74,9 +74,9 @@ async def test_sub_command_and_session_decide_alike_about_many_commands(
     if mode == "auto":
         ability_or_skip()
     rights = rights_with(flags)
-    # All of them once; then another fifth in each mode, since decisions are most of the work.
+    # All of them once; then another tenth in each mode, since decisions are most of the work.
     first = list(PermissionMode).index(PermissionMode(mode))
-    commands = COMMANDS if (mode, sandbox, rules) == ("default", "off", True) else COMMANDS[first::5]
+    commands = COMMANDS if (mode, sandbox, rules) == ("default", "off", True) else COMMANDS[first::10]
     async with program(flags) as engine:
         for command in commands:
             assert decided(rights, "Bash", command)[0] == of_the_program(engine, command), command

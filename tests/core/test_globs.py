@@ -87,7 +87,7 @@ def test_matching_with_and_without_backtracking_agrees(pattern: str, path: str, 
         "{,a" * 1_000,
         "{" + "," * 4_000,
         "[" * LONGEST_PATTERN,
-        "*a" * 500_000 + "b",
+        "*a" * 100_000 + "b",
     ],
     ids=lambda pattern: f"{pattern[:12]}({len(pattern)})",
 )

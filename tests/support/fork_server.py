@@ -346,6 +346,14 @@ async def _use_app_once() -> None:
     tempfile.tempdir = None
 
 
+def _try_sandbox_once() -> None:
+    from agentcli.permissions.sandbox.linux.probe import probe
+    from tests.support import sandbox_probe
+
+    sandbox_probe.install()
+    probe(os.environ, (), None)
+
+
 def main() -> None:
     import importlib
     import pkgutil
@@ -359,6 +367,7 @@ def main() -> None:
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     asyncio.run(_use_app_once())
+    _try_sandbox_once()
     assert threading.active_count() == 1, "a fork would lose the other threads"
     gc.collect()
     gc.freeze()
