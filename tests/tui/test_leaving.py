@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from textual import events
 from textual.pilot import Pilot
 
@@ -99,58 +98,62 @@ DIALOGS: dict[str, Opens] = {
 }
 
 
-@pytest.mark.parametrize("name", DIALOGS)
-def test_every_dialog_is_closed_by_the_same_keys(tmp_path: Path, name: str) -> None:
+def test_every_dialog_is_closed_by_the_same_keys(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
-        leaves: list[int] = []
-        answers: list[Answer | None] = []
-        app.left_with = []  # type: ignore[attr-defined]
-        app.leave = lambda code=0: leaves.append(code)  # type: ignore[method-assign,misc]
-        app.chat.session.answer = lambda _id, answer: answers.append(answer)  # type: ignore[method-assign]
-
-        async def opened() -> None:
-            app.chat._pressed, app.chat._closed_dialog_at = ("", 0.0), -TWICE_SECONDS
-            leaves.clear()
-            DIALOGS[name](app)
-            await until(pilot, lambda: isinstance(app.screen, Sheet))
-            if isinstance(app.screen, Dialog):
-                app.screen.guard._open = True
-
-        async def closed() -> None:
-            await until(pilot, lambda: app.screen is app.chat)
-
-        for key in ("escape", "ctrl+c"):
-            await opened()
-            await pilot.press(key)
-            await closed()
-            assert not leaves
-        await opened()
-        await pilot.press("ctrl+d")
-        assert isinstance(app.screen, Sheet), "once does nothing but tell"
-        assert "Ctrl+D again quits" in screen_text(app)
-        assert not leaves
-        await pilot.press("ctrl+d")
-        assert leaves == [0]
-        await pilot.press("escape")
-        await closed()
-        app.chat.prompt.insert("a draft")
-        await opened()
-        await pilot.press("ctrl+c", "ctrl+c")
-        assert leaves == [0]
-        assert app.chat.prompt.draft.text == "a draft", "it is kept for the next start"
-        await closed()
-        app.chat.prompt.clear()
-        await opened()
-        await typed(pilot, app, "/exit")
-        assert leaves == ([] if name in EXIT_IS_FOUND else [0])
-        while app.screen is not app.chat:
-            app.chat._pressed = ("", 0.0)
-            await pilot.press("ctrl+c")
-            await pilot.pause()
-        assert all(answer is None or answer.behavior == "deny" for answer in answers), answers
-        assert name == "WelcomeDialog" or all(value is None for value in app.left_with)  # type: ignore[attr-defined]
+        for name in DIALOGS:
+            await is_closed_by_the_same_keys(pilot, app, name)
 
     Desk(tmp_path).play(script, (100, 30))
+
+
+async def is_closed_by_the_same_keys(pilot: Pilot[int], app: AgentApp, name: str) -> None:
+    leaves: list[int] = []
+    answers: list[Answer | None] = []
+    app.left_with = []  # type: ignore[attr-defined]
+    app.leave = lambda code=0: leaves.append(code)  # type: ignore[method-assign,misc]
+    app.chat.session.answer = lambda _id, answer: answers.append(answer)  # type: ignore[method-assign]
+
+    async def opened() -> None:
+        app.chat._pressed, app.chat._closed_dialog_at = ("", 0.0), -TWICE_SECONDS
+        leaves.clear()
+        DIALOGS[name](app)
+        await until(pilot, lambda: isinstance(app.screen, Sheet))
+        if isinstance(app.screen, Dialog):
+            app.screen.guard._open = True
+
+    async def closed() -> None:
+        await until(pilot, lambda: app.screen is app.chat)
+
+    for key in ("escape", "ctrl+c"):
+        await opened()
+        await pilot.press(key)
+        await closed()
+        assert not leaves
+    await opened()
+    await pilot.press("ctrl+d")
+    assert isinstance(app.screen, Sheet), "once does nothing but tell"
+    assert "Ctrl+D again quits" in screen_text(app)
+    assert not leaves
+    await pilot.press("ctrl+d")
+    assert leaves == [0]
+    await pilot.press("escape")
+    await closed()
+    app.chat.prompt.insert("a draft")
+    await opened()
+    await pilot.press("ctrl+c", "ctrl+c")
+    assert leaves == [0]
+    assert app.chat.prompt.draft.text == "a draft", "it is kept for the next start"
+    await closed()
+    app.chat.prompt.clear()
+    await opened()
+    await typed(pilot, app, "/exit")
+    assert leaves == ([] if name in EXIT_IS_FOUND else [0])
+    while app.screen is not app.chat:
+        app.chat._pressed = ("", 0.0)
+        await pilot.press("ctrl+c")
+        await pilot.pause()
+    assert all(answer is None or answer.behavior == "deny" for answer in answers), answers
+    assert name == "WelcomeDialog" or all(value is None for value in app.left_with)  # type: ignore[attr-defined]
 
 
 async def typed(pilot: Pilot[int], app: AgentApp, text: str) -> None:
