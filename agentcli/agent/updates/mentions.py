@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.agent.live_permissions import LivePermissions
-from agentcli.agent.mcp.resource_mentions import ResourceMention, find_resource, read_resource
 from agentcli.agent.questions import Questions, UserQuestion
 from agentcli.agent.toolcalls.refusals import user_words
 from agentcli.core import events as ev
@@ -32,13 +31,13 @@ from agentcli.core.messages import ATTACHED, Block, Json, Message, Origin, TextB
 from agentcli.core.permission import Decision, Need
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
-from agentcli.mcp.tool_names import PREFIX, server_part
 from agentcli.tools.base import Output, Tool, ToolContext
 from agentcli.tools.builtin import absolute_path, is_encodable, shown_path
 from agentcli.tools.files.disk import folder_names, quoted_name
 from agentcli.tools.titles import title_of
 
 if TYPE_CHECKING:
+    from agentcli.agent.mcp.resource_mentions import ResourceMention
     from agentcli.mcp.servers import McpServers
 
 MOST_MENTIONS = 20
@@ -90,8 +89,11 @@ def find_mentions(
         mention = next(filter(None, (_existing(spelling, context) for spelling in spellings)), None)
         if mention is not None:
             found.setdefault((os.path.realpath(mention.path), mention.lines), mention)
-        elif servers is not None and (resource := find_resource(spellings, servers)) is not None:
-            found.setdefault((resource.server.name, resource.uri), resource)
+        elif servers is not None:
+            from agentcli.agent.mcp.resource_mentions import find_resource
+
+            if (resource := find_resource(spellings, servers)) is not None:
+                found.setdefault((resource.server.name, resource.uri), resource)
     return list(found.values())
 
 
@@ -158,7 +160,7 @@ class Mentions:
                 yield _notice(mention, problem)
                 continue
             approval = _Approval()
-            if isinstance(mention, ResourceMention):
+            if not isinstance(mention, Mention):
                 approval.problem = self._resource_problem(mention, context)
             else:
                 async with aclosing(self._approve(mention, context, signal, approval, may_ask)) as events:
@@ -211,6 +213,8 @@ class Mentions:
 
     def _resource_problem(self, mention: ResourceMention, context: ToolContext) -> str:
         """Why a resource may not be attached. The user has named it: only a rule against its server prevents it."""
+        from agentcli.mcp.tool_names import PREFIX, server_part
+
         name = f"{PREFIX}{server_part(mention.server.name)}"
         decision = self.permissions.preview(name, {}, (Need("other", name),), context)
         return (decision.reason or "a permission rule denies it") if decision.behavior == "deny" else ""
@@ -233,7 +237,9 @@ class Mentions:
     async def _output(
         self, mention: Mention | ResourceMention, needs: tuple[Need, ...], context: ToolContext, signal: AbortSignal
     ) -> Output | None:
-        if isinstance(mention, ResourceMention):
+        if not isinstance(mention, Mention):
+            from agentcli.agent.mcp.resource_mentions import read_resource
+
             assert self.servers is not None
             return await read_resource(mention, context, self.servers)
         if await in_thread(Path(mention.path).is_dir):
@@ -263,7 +269,7 @@ def _listing(path: str, context: ToolContext) -> Output:
 
 def _attached(mention: Mention | ResourceMention, output: Output, context: ToolContext, ids: Ids) -> Message:
     part, what = "", "Its content follows"
-    if isinstance(mention, ResourceMention):
+    if not isinstance(mention, Mention):
         name = mention.name
     else:
         name = shown_path(mention.path, context)
