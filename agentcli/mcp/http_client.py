@@ -69,7 +69,8 @@ class McpHttpClient(httpx2.AsyncClient):
             if is_post or self._answers_elsewhere:
                 self._link.end(f"it cannot be reached: {error or type(error).__name__}")
             raise
-        if response.status_code >= 400:
+        # Streamable HTTP works without the stream that a GET asks for, and servers refuse it in many ways.
+        if response.status_code >= 400 and (is_post or self._answers_elsewhere):
             self._note_failure(request, response)
         return self._limited(request, response)
 
@@ -82,8 +83,8 @@ class McpHttpClient(httpx2.AsyncClient):
             self._link.end(f"signing in is required ({self._link.http_error})", "unauthorized")
         elif status == 404 and _SESSION_HEADER in request.headers:
             asyncio.get_running_loop().call_later(_EXPIRY_DELAY, self._link.end, "its session has ended", "expired")
-        elif request.method == "POST" and self._answers_elsewhere:
-            self._link.end(self._link.http_error)
+        elif self._answers_elsewhere:
+            self._link.end(self._link.http_error, "lost" if self._link.is_temporary else "refused")
 
     def _limited(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         kind = response.headers.get("content-type", "").lower()

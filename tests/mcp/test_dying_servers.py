@@ -12,7 +12,7 @@ import pytest
 from agentcli.core.abort import AbortController, Aborted
 from agentcli.core.exit_cleanup import run_exit_cleanup
 from agentcli.mcp.connection import McpFailure
-from tests.mcp.hostile import hostile, started, until
+from tests.support.mcp_started import hostile, started, until
 
 pytestmark = pytest.mark.anyio
 

@@ -13,8 +13,8 @@ from agentcli.core.abort import AbortController, Aborted
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.server import McpServer
 from agentcli.mcp.server_config import ServerConfig
-from tests.mcp.hostile import started, until
 from tests.support.mcp_http import McpHttpServer
+from tests.support.mcp_started import started, until
 
 pytestmark = pytest.mark.anyio
 Started = AbstractAsyncContextManager[tuple[McpServer, list[str]]]
@@ -118,6 +118,29 @@ async def test_a_call_in_a_session_that_the_server_forgot_is_repeated_in_a_new_o
         assert (await server.call("work", {})).content[0].text == "done"
         assert states.count("connected") == 2
         assert [method for method, _ in web.received].count("tools/call") == 2
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 500])
+async def test_a_server_without_a_stream_of_its_own_works(status: int) -> None:
+    async with McpHttpServer() as web:
+        web.refusals["GET /mcp"] = (status, "www-authenticate", "Bearer")
+        async with over_http(web, {"restarts": 2}) as (server, states):
+            await until(lambda: "GET /mcp" in [method for method, _ in web.received])
+            assert (await server.call("work", {})).content[0].text == "done"
+            assert states == ["connecting", "connected"]
+
+
+@pytest.mark.parametrize(("status", "tries"), [(400, 1), (404, 1), (429, 3), (503, 3)])
+@pytest.mark.parametrize("reach", [over_http, over_sse])
+async def test_a_refusal_at_the_start_is_named_and_tried_again_only_if_it_may_pass(
+    status: int, tries: int, reach: Callable[[McpHttpServer, dict[str, Any]], Started]
+) -> None:
+    async with McpHttpServer() as web:
+        web.refusals |= dict.fromkeys(("initialize", "server/discover", "GET /sse"), (status, "x", "y"))
+        async with reach(web, {"restarts": 2, "restart_seconds": 0.001}) as (server, states):
+            await until(lambda: server._task is None)
+            assert server.error == f"HTTP {status} Status"
+            assert states == ["connecting", "failed"] * tries
 
 
 @pytest.mark.parametrize("reach", [over_http, over_sse])
