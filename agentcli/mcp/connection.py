@@ -295,7 +295,7 @@ class McpConnection:
             ) from None
 
     def _closed(self) -> str:
-        return f"{self._name} is gone: {self._link.reason or 'the connection was closed'}"
+        return f"{self._name} disconnected: {self._link.reason or 'the connection was closed'}"
 
     async def _listen(self, on_list_changed: Callable[[str], None]) -> None:
         """Follow the lists in the stateless protocol, where changes come on a stream that has to be asked for."""

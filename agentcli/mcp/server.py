@@ -156,7 +156,7 @@ class McpServer:
                 async with asyncio.timeout(self._limits.start_seconds):
                     await signal.run(self._next_connection(connection))
             except TimeoutError:
-                raise McpFailure(f"{self.name}: its session has ended, and there is no new one yet.") from None
+                raise McpFailure(f"{self.name}: session expired, and there is no new one yet.") from None
             return await work(self._connected())
 
     async def _next_connection(self, old: McpConnection) -> None:

@@ -102,7 +102,7 @@ async def test_a_server_that_wants_a_sign_in_says_so_at_every_stage(stage: str, 
                     await server.call("work", {})
             await until(lambda: server.state == "needs-auth")
             assert server.challenge == challenge
-            assert server.error.startswith(f"signing in is required (HTTP {status}")
+            assert server.error.startswith(f"sign-in required (HTTP {status}")
 
 
 async def test_sse_that_wants_a_sign_in_says_so() -> None:
@@ -151,7 +151,7 @@ async def test_a_lost_connection_is_tried_again_until_the_server_is_back(
     async with McpHttpServer() as web, reach(web, quick) as (server, states):
         await web.vanish()
         if reach is over_http:
-            with pytest.raises(McpFailure, match="far is gone: it cannot be reached"):
+            with pytest.raises(McpFailure, match="far disconnected: cannot connect"):
                 await server.call("work", {})
         await until(lambda: states.count("failed") >= 2)
         assert "Next try in" in server.error or server.state == "connecting"
@@ -165,7 +165,7 @@ async def test_tries_end_when_the_server_stays_away() -> None:
     async with started(config, restarts=2, restart_seconds=0.001) as (server, states):
         await until(lambda: server._task is None)
         assert states == ["connecting", "failed"] * 3
-        assert server.error.startswith("it cannot be reached")
+        assert server.error.startswith("cannot connect")
 
 
 async def test_an_abort_ends_a_call_over_http_and_the_server_is_told() -> None:
@@ -183,7 +183,7 @@ async def test_an_abort_ends_a_call_over_http_and_the_server_is_told() -> None:
 async def test_a_failed_post_over_sse_ends_the_connection_instead_of_hanging_the_call() -> None:
     async with McpHttpServer() as web, over_sse(web) as (server, _):
         web.refusals["tools/call"] = (500, "x", "y")
-        with pytest.raises(McpFailure, match="far is gone: HTTP 500"):
+        with pytest.raises(McpFailure, match="far disconnected: HTTP 500"):
             await server.call("work", {})
 
 
