@@ -9,7 +9,8 @@ limits          how much time, memory and tries a server may take
 link            whether a connection has ended, and why
 transport       the ways to reach one: a program (stdio, server_program), HTTP and SSE (http_client, header_helper)
 streams         the messages between a transport and the library
-answers         what servers answer, taken out of the messages (large_json, offer_reading, result_reading, schema_check)
+answers         what servers answer, taken out of the messages (large_json, offer_reading, result_reading,
+                schema_check, plain_schema)
 connection      one connection, over the `mcp` library
 server          one server: its state, its calls, its restarts
 servers         all servers of a session

@@ -38,7 +38,7 @@ _MOST_REFUSED = 100
 _MOST_COMPLETIONS = 100
 _LISTEN_TRIES = 5
 _REASON_SECONDS = 1.0
-_FAILED_REQUEST = "Server returned an error response"
+FAILED_REQUEST = "Server returned an error response"
 """The library's words for an HTTP status; ours name it."""
 
 
@@ -284,7 +284,7 @@ class McpConnection:
             message = plain_line(error.error.message, _LONGEST_ERROR)
             if error.error.code == INVALID_REQUEST and message == "Session terminated":
                 raise SessionExpired(f"{self._name}: {message}") from None
-            if message == _FAILED_REQUEST and self._link.http_error:
+            if message == FAILED_REQUEST and self._link.http_error:
                 message = self._link.http_error
             raise McpFailure(f"{self._name}: {message}") from None
         except ValidationError:
@@ -295,7 +295,7 @@ class McpConnection:
             ) from None
 
     def _closed(self) -> str:
-        return f"{self._name} is gone: {self._link.reason or 'the connection was closed'}"
+        return f"{self._name} disconnected: {self._link.reason or 'the connection was closed'}"
 
     async def _listen(self, on_list_changed: Callable[[str], None]) -> None:
         """Follow the lists in the stateless protocol, where changes come on a stream that has to be asked for."""

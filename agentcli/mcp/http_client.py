@@ -63,13 +63,14 @@ class McpHttpClient(httpx2.AsyncClient):
             async with asyncio.timeout(seconds):
                 response = await super().send(request, **options)
         except TimeoutError:
-            self._link.end(f"it did not accept a message within {_NOTIFICATION_SECONDS:g} seconds")
+            self._link.end(f"did not accept a message within {_NOTIFICATION_SECONDS:g} seconds")
             raise httpx2.ReadTimeout("no answer", request=request) from None
         except (httpx2.TransportError, OSError) as error:
             if is_post or self._answers_elsewhere:
-                self._link.end(f"it cannot be reached: {error or type(error).__name__}")
+                self._link.end(f"cannot connect: {error or type(error).__name__}")
             raise
-        if response.status_code >= 400:
+        # Streamable HTTP works without the stream that a GET asks for, and servers refuse it in many ways.
+        if response.status_code >= 400 and (is_post or self._answers_elsewhere):
             self._note_failure(request, response)
         return self._limited(request, response)
 
@@ -80,11 +81,11 @@ class McpHttpClient(httpx2.AsyncClient):
         # For want of a scope only this request is refused.
         if status == 401 or (status == 403 and challenge and "insufficient_scope" not in challenge):
             self._link.challenge = challenge
-            self._link.end(f"signing in is required ({self._link.http_error})", "unauthorized")
+            self._link.end(f"sign-in required ({self._link.http_error})", "unauthorized")
         elif status == 404 and _SESSION_HEADER in request.headers:
-            asyncio.get_running_loop().call_later(_EXPIRY_DELAY, self._link.end, "its session has ended", "expired")
-        elif request.method == "POST" and self._answers_elsewhere:
-            self._link.end(self._link.http_error)
+            asyncio.get_running_loop().call_later(_EXPIRY_DELAY, self._link.end, "session expired", "expired")
+        elif self._answers_elsewhere:
+            self._link.end(self._link.http_error, "lost" if self._link.is_temporary else "refused")
 
     def _limited(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         kind = response.headers.get("content-type", "").lower()

@@ -30,6 +30,11 @@ class ServerLink:
         """The last HTTP status that was an error, such as `HTTP 503 Service Unavailable`."""
         self._log = log
 
+    @property
+    def is_temporary(self) -> bool:
+        """Whether the last HTTP error may pass."""
+        return self.http_error.startswith(("HTTP 429", "HTTP 5"))
+
     def end(self, reason: str, kind: LinkEnd = "lost") -> None:
         if not self.ended.is_set():
             self.reason, self.kind = plain_line(reason, _LOG_LINE), kind

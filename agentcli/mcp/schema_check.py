@@ -12,6 +12,7 @@ from typing import Any
 
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.mcp.plain_schema import is_plain_schema
 
 MOST_SCHEMA_CHARS = 256 * 1024
 _DEEPEST = 48
@@ -32,6 +33,8 @@ def clean_schema(schema: Any, most_chars: int = MOST_SCHEMA_CHARS) -> Json:
     copy: Json = _Copier(most_chars).copy(schema, 0)
     if copy.setdefault("type", "object") != "object":
         raise SchemaRefused(f"describes {plain_line(str(copy['type']), 40)}, not an object")
+    if is_plain_schema(copy):
+        return copy
     try:
         reason = _against_metaschema(copy)
     except Exception as error:  # noqa: BLE001  a schema may provoke any error in the library that checks it

@@ -15,7 +15,7 @@ from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
 from agentcli.mcp.answers import AnswerReader
 from agentcli.mcp.client_duties import ClientDuties
-from agentcli.mcp.connection import McpConnection, McpFailure, OnProgress, SessionExpired
+from agentcli.mcp.connection import FAILED_REQUEST, McpConnection, McpFailure, OnProgress, SessionExpired
 from agentcli.mcp.limits import ServerLimits
 from agentcli.mcp.link import LinkEnd, ServerLink
 from agentcli.mcp.oauth.authorization import ServerAuthorization, authorization_for
@@ -28,6 +28,8 @@ ServerState = Literal["waiting", "connecting", "connected", "failed", "needs-aut
 `needs-auth`: the user has to sign in."""
 
 _LOG_LINES = 200
+_STATUS_TEXTS = (FAILED_REQUEST, "Not Found")
+"""The library's words for an HTTP status; ours name it."""
 T = TypeVar("T")
 
 
@@ -189,7 +191,7 @@ class McpServer:
                 async with asyncio.timeout(self._limits.start_seconds):
                     await signal.run(self._next_connection(connection))
             except TimeoutError:
-                raise McpFailure(f"{self.name}: its session has ended, and there is no new one yet.") from None
+                raise McpFailure(f"{self.name}: session expired, and there is no new one yet.") from None
             return await work(self._connected())
         except McpFailure as failure:
             if self._authorization is not None and (problem := self._authorization.scope_problem()):
@@ -285,12 +287,12 @@ class McpServer:
             reason = f"no answer within {self._limits.start_seconds:g} seconds"
         except Exception as error:  # noqa: BLE001  whatever a server or the library does must not end the session
             reason = _reason(error)
+            if link.http_error and (reason in _STATUS_TEXTS or link.http_error in reason):
+                reason, kind = link.http_error, "lost" if link.is_temporary else "refused"
         finally:
             self._connection = None
         if link.ended.is_set():
             reason, kind, self.challenge = link.reason, link.kind, link.challenge
-        elif link.http_error:
-            reason, kind = link.http_error, "lost" if link.http_error >= "HTTP 5" else "refused"
         if self._authorization is None:
             # The configured credentials are refused, and there are no others.
             kind = "refused" if kind == "unauthorized" else kind

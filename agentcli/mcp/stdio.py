@@ -173,7 +173,7 @@ class StdioTransport:
             raise anyio.ClosedResourceError
         self._stdin.write(data)
         if self._stdin.get_write_buffer_size() > self._limits.unread_bytes:
-            self._link.end(f"it does not read its input ({self._limits.unread_bytes:,} bytes wait)")
+            self._link.end(f"does not read its input ({self._limits.unread_bytes:,} bytes wait)")
             self._readers[0].close()
 
     # ------------------------------------------------------------------------------------------------------------- end

@@ -12,7 +12,7 @@ import pytest
 from agentcli.core.abort import AbortController, Aborted
 from agentcli.core.exit_cleanup import run_exit_cleanup
 from agentcli.mcp.connection import McpFailure
-from tests.mcp.hostile import hostile, started, until
+from tests.support.mcp_started import hostile, started, until
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +35,7 @@ async def test_a_server_that_hangs_at_its_start_has_failed(mode: str) -> None:
 
 async def test_a_call_fails_at_once_when_the_server_dies() -> None:
     async with started("die-in-call") as (server, states):
-        with pytest.raises(McpFailure, match="bad is gone: exited with code 3: the disk is full"):
+        with pytest.raises(McpFailure, match="bad disconnected: exited with code 3: the disk is full"):
             await server.call("work", {})
         await until(lambda: server.state == "failed")
         assert server.error == "exited with code 3: the disk is full"
@@ -46,7 +46,7 @@ async def test_a_call_fails_at_once_when_the_server_dies() -> None:
 async def test_all_open_calls_fail_when_the_server_is_killed() -> None:
     async with started("killed") as (server, _):
         first, second = await asyncio.gather(server.call("work", {}), server.call("work", {}), return_exceptions=True)
-        assert str(first) == str(second) == "bad is gone: was killed by SIGKILL"
+        assert str(first) == str(second) == "bad disconnected: was killed by SIGKILL"
 
 
 async def test_an_answer_just_before_the_death_arrives() -> None:
@@ -58,7 +58,7 @@ async def test_an_answer_just_before_the_death_arrives() -> None:
 
 async def test_a_server_that_closes_its_output_is_gone() -> None:
     async with started("closes-output", grace_seconds=0.05) as (server, _):
-        with pytest.raises(McpFailure, match="bad is gone: closed its output"):
+        with pytest.raises(McpFailure, match="bad disconnected: closed its output"):
             await server.call("work", {})
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.offers import CallProgress
-from tests.mcp.hostile import hostile, started, until
+from tests.support.mcp_started import hostile, started, until
 
 pytestmark = pytest.mark.anyio
 CONTROL = {chr(code) for code in range(0x20) if chr(code) not in "\n\t"} | {chr(code) for code in range(0x7F, 0xA0)}

@@ -13,8 +13,8 @@ from agentcli.core.abort import AbortController, Aborted
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.server import McpServer
 from agentcli.mcp.server_config import ServerConfig
-from tests.mcp.hostile import started, until
 from tests.support.mcp_http import McpHttpServer
+from tests.support.mcp_started import started, until
 
 pytestmark = pytest.mark.anyio
 Started = AbstractAsyncContextManager[tuple[McpServer, list[str]]]
@@ -102,7 +102,7 @@ async def test_a_server_that_wants_a_sign_in_says_so_at_every_stage(stage: str, 
                     await server.call("work", {})
             await until(lambda: server.state == "needs-auth")
             assert server.challenge == challenge
-            said = "Not signed in." if status == 401 else "signing in is required (HTTP 403"
+            said = "Not signed in." if status == 401 else "sign-in required (HTTP 403"
             assert server.error.startswith(said)
 
 
@@ -121,6 +121,29 @@ async def test_a_call_in_a_session_that_the_server_forgot_is_repeated_in_a_new_o
         assert [method for method, _ in web.received].count("tools/call") == 2
 
 
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 500])
+async def test_a_server_without_a_stream_of_its_own_works(status: int) -> None:
+    async with McpHttpServer() as web:
+        web.refusals["GET /mcp"] = (status, "www-authenticate", "Bearer")
+        async with over_http(web, {"restarts": 2}) as (server, states):
+            await until(lambda: "GET /mcp" in [method for method, _ in web.received])
+            assert (await server.call("work", {})).content[0].text == "done"
+            assert states == ["connecting", "connected"]
+
+
+@pytest.mark.parametrize(("status", "tries"), [(400, 1), (404, 1), (429, 3), (503, 3)])
+@pytest.mark.parametrize("reach", [over_http, over_sse])
+async def test_a_refusal_at_the_start_is_named_and_tried_again_only_if_it_may_pass(
+    status: int, tries: int, reach: Callable[[McpHttpServer, dict[str, Any]], Started]
+) -> None:
+    async with McpHttpServer() as web:
+        web.refusals |= dict.fromkeys(("initialize", "server/discover", "GET /sse"), (status, "x", "y"))
+        async with reach(web, {"restarts": 2, "restart_seconds": 0.001}) as (server, states):
+            await until(lambda: server._task is None)
+            assert server.error == f"HTTP {status} Status"
+            assert states == ["connecting", "failed"] * tries
+
+
 @pytest.mark.parametrize("reach", [over_http, over_sse])
 async def test_a_lost_connection_is_tried_again_until_the_server_is_back(
     reach: Callable[[McpHttpServer, dict[str, Any]], Started],
@@ -129,7 +152,7 @@ async def test_a_lost_connection_is_tried_again_until_the_server_is_back(
     async with McpHttpServer() as web, reach(web, quick) as (server, states):
         await web.vanish()
         if reach is over_http:
-            with pytest.raises(McpFailure, match="far is gone: it cannot be reached"):
+            with pytest.raises(McpFailure, match="far disconnected: cannot connect"):
                 await server.call("work", {})
         await until(lambda: states.count("failed") >= 2)
         assert "Next try in" in server.error or server.state == "connecting"
@@ -143,7 +166,7 @@ async def test_tries_end_when_the_server_stays_away() -> None:
     async with started(config, restarts=2, restart_seconds=0.001) as (server, states):
         await until(lambda: server._task is None)
         assert states == ["connecting", "failed"] * 3
-        assert server.error.startswith("it cannot be reached")
+        assert server.error.startswith("cannot connect")
 
 
 async def test_an_abort_ends_a_call_over_http_and_the_server_is_told() -> None:
@@ -161,7 +184,7 @@ async def test_an_abort_ends_a_call_over_http_and_the_server_is_told() -> None:
 async def test_a_failed_post_over_sse_ends_the_connection_instead_of_hanging_the_call() -> None:
     async with McpHttpServer() as web, over_sse(web) as (server, _):
         web.refusals["tools/call"] = (500, "x", "y")
-        with pytest.raises(McpFailure, match="far is gone: HTTP 500"):
+        with pytest.raises(McpFailure, match="far disconnected: HTTP 500"):
             await server.call("work", {})
 
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema.validators import validator_for
 
+from agentcli.mcp.plain_schema import _CHECKS, _DIALECTS, is_plain_schema
 from agentcli.mcp.schema_check import SchemaRefused, clean_schema, output_mismatch
 
 
@@ -62,6 +66,34 @@ def test_others_are_refused_with_the_reason(schema: Any, reason: str) -> None:
 )
 def test_results_are_checked(schema: dict[str, Any], value: Any, mismatch: str) -> None:
     assert output_mismatch(schema, value) == mismatch
+
+
+KEYWORDS = sorted(_CHECKS)
+JUNK = st.none() | st.booleans() | st.integers(-2, 3) | st.sampled_from(["string", "object", "a"])
+SCHEMAS: st.SearchStrategy[Any] = st.recursive(
+    JUNK | st.dictionaries(st.sampled_from(KEYWORDS), JUNK),
+    lambda inner: (
+        st.dictionaries(st.sampled_from(KEYWORDS), inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["a", "b"]), inner, max_size=2)
+        | st.lists(inner, max_size=2)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from(KEYWORDS), SCHEMAS, max_size=4), st.sampled_from(sorted(_DIALECTS)))
+def test_what_is_recognised_as_valid_is_valid(schema: dict[str, Any], dialect: str) -> None:
+    schema["$schema"] = dialect
+    if is_plain_schema(schema):
+        validator_for(schema).check_schema(schema, format_checker=None)
+
+
+def test_usual_schemas_need_no_metaschema() -> None:
+    field = {"type": ["string", "null"], "enum": ["a", None], "default": None, "minLength": 1, "description": "x"}
+    items = {"type": "array", "items": {"anyOf": [{"$ref": "#/$defs/a"}, {"type": "number", "minimum": 0}]}}
+    schema = {"type": "object", "properties": {"a": field, "b": items}, "required": ["a"], "$defs": {"a": field}}
+    assert is_plain_schema(schema)
+    assert not is_plain_schema({**schema, "dependentRequired": {}})
 
 
 def test_a_check_with_too_many_steps_is_given_up() -> None:

@@ -17,7 +17,7 @@ from agentcli.mcp.server import McpServer
 from agentcli.mcp.server_config import ServerConfig
 from agentcli.mcp.transport import ServerSurroundings
 
-SCRIPT = Path(__file__).parents[1] / "support" / "mcp_hostile.py"
+SCRIPT = Path(__file__).parent / "mcp_hostile.py"
 SHORT = ServerLimits(start_seconds=20, call_seconds=20, restarts=0, debounce_seconds=0.01, refresh_seconds=0.01)
 
 
