@@ -26,5 +26,8 @@ def offer_limits(env: Environment, recorded: Sequence[Json] = ()) -> OfferLimits
         result_tokens=env.settings.integer("mcp.maxOutputTokens") or MOST_TOKENS,
     )
     named = env.options.mcp_tools
+    if named is None and env.options.tools is not None:
+        # `--tools` chooses built-in tools; those of servers only if it names some.
+        named = tuple(name for name in env.options.tools if name.startswith("mcp__")) or None
     limits = OfferLimits(settings, recorded=tuple(recorded))
     return limits if named is None else replace(limits, allows=matching_any(named))

@@ -133,7 +133,7 @@ class RightsBuilder:
         registry = Registry(builtin_tools(runs_beside_others))
         loads_skills = skills is not None and skills.has_tool
         if options.tools is not None:
-            registry = registry.selected(name for name in options.tools if name != SKILL)
+            registry = registry.selected(name for name in options.tools if name != SKILL and not _is_of_servers(name))
             loads_skills = loads_skills and SKILL in options.tools
         if skills is not None and loads_skills:
             registry = registry.adding([Skill(ModelSkills(skills.library))])
@@ -338,6 +338,10 @@ class RightsBuilder:
         rules = [rule for rule in original._rules(behavior) if rule.scope == "local"]
         self._uncertain = self._uncertain or original._uncertain
         return [moved_rule(rule, worktree, self._env.home) for rule in rules]
+
+
+def _is_of_servers(name: str) -> bool:
+    return name.startswith("mcp__") or name in _OF_SERVERS
 
 
 def _hides_from(launcher: Launcher, denied: DeniedFiles | None, command: str) -> bool:

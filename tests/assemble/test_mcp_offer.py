@@ -189,3 +189,19 @@ async def test_progress_is_shown_and_esc_cancels_the_call_at_the_server(project:
         assert server is not None
         echoed = await server.call("echo", {"text": "still there"})
         assert echoed.content[0].text == "still there"
+
+
+@pytest.mark.parametrize(
+    ("tools", "expected"),
+    [(("Read",), 10), (("Read", "mcp__small__e*"), 2), (("Read", "mcp__small"), 10), (("Read", "mcp__other"), 0)],
+)
+async def test_the_choice_of_tools_may_name_those_of_servers(
+    project: Path, tools: tuple[str, ...], expected: int
+) -> None:
+    async with session(project, "ok", tools=tools) as run:
+        await connect(run)
+        await run.run()
+        names = [tool["name"] for tool in run.requests[0]["tools"]]
+        assert len(mcp_tools(run.requests[0])) == expected
+        assert {"Read", "ToolSearch"} <= set(names)
+        assert "Bash" not in names
