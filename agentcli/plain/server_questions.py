@@ -64,7 +64,7 @@ async def _form(display: Json, asking: Asking) -> Answer:
                 content[field.name] = value
         asking.show(
             [
-                line(_shown(content[field.name]), "text", f"  {_label(field)}: ")
+                line(_shown(field, content[field.name]), "text", f"  {_label(field)}: ")
                 for field in form.fields
                 if field.name in content
             ]
@@ -96,7 +96,7 @@ async def _typed(field: FormField, now: FieldValue | None, asking: Asking) -> Fi
     """One line for a field. An empty one keeps what it has now. Raises `ValueRefused`."""
     if field.options:
         return await _options(field, now, asking)
-    kept = f" (Enter: {_shown(now)}; {_EMPTY}: empty)" if now is not None else ""
+    kept = _kept(field, now)
     if field.kind == "boolean":
         text = (await ask_line(asking, f"  yes or no{kept}: ")).strip().lower()
         known: dict[str, FieldValue | None] = {"y": True, "yes": True, "n": False, "no": False, "": now, _EMPTY: None}
@@ -127,8 +127,7 @@ async def _options(field: FormField, now: FieldValue | None, asking: Asking) -> 
             asking.show([prose(f"{counted(len(found) - _MOST_OPTIONS, 'more choice')}", "quiet", "    ")])
         how = "numbers with commas" if several else "a number"
         search = ", or text to search" if len(field.options) > _MOST_OPTIONS else ""
-        kept = f" (Enter: {_shown(now)}; {_EMPTY}: empty)" if now is not None else ""
-        text = (await ask_line(asking, f"  {how}{search}{kept}: ")).strip()
+        text = (await ask_line(asking, f"  {how}{search}{_kept(field, now)}: ")).strip()
         if text in ("", _EMPTY):
             return now if not text else None
         picked = _numbers(text, min(len(found), _MOST_OPTIONS), several)
@@ -152,10 +151,21 @@ def _label(field: FormField) -> str:
     return shown_command(plain_line(field.label, 80))
 
 
-def _shown(value: FieldValue | None) -> str:
+def _kept(field: FormField, now: FieldValue | None) -> str:
+    """What Enter alone does."""
+    if now is None:
+        return ""
+    empty = "" if field.required else f"; {_EMPTY}: empty"
+    return f" (Enter: {_shown(field, now)}{empty})"
+
+
+def _shown(field: FormField, value: FieldValue) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return shown_command(plain_line(", ".join(value) if isinstance(value, list) else str(value)))
+    if field.options:
+        picked = value if isinstance(value, list) else [value]
+        value = ", ".join(option.label for option in field.options if option.value in picked) or "none"
+    return shown_command(plain_line(str(value)))
 
 
 # ------------------------------------------------------------------------------------------- addresses and sampling

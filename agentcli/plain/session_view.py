@@ -171,7 +171,8 @@ class PrintedView:
         if self._asking is asking:
             self._asking = None
             held, self._held = self._held, []
-            self.print(held)
+            # An open prompt stands above the question now: printing paints it again.
+            self.print(held or ([Gap()] if self._session.released.is_set() else []))
 
     def show_waiting(self, count: int) -> None:
         """The next question is printed when this one is answered."""

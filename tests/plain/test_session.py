@@ -5,12 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self
 
 import pytest
 
+from agentcli.agent.mcp.duties import SessionDuties
 from agentcli.core.permission import PermissionMode
+from agentcli.mcp.client_duties import InputRequest
+from agentcli.mcp.server_config import ServerConfig
+from agentcli.mcp.servers import McpServers
+from agentcli.mcp.transport import ServerSurroundings
 from agentcli.plain.session import PlainSession
 from agentcli.plain.session_view import context_used
 from agentcli.plain.writer import BareWriter
@@ -312,3 +318,15 @@ async def test_the_question_of_an_agent_names_it_and_its_words_are_not_the_answe
         assert "Let me touch it." not in desk.text
         assert "Touched." not in desk.text
         assert "* Touch" not in desk.text
+
+
+@played
+async def test_a_server_asks_while_the_prompt_is_open_and_the_prompt_is_painted_again() -> None:
+    duties = SessionDuties(interactive=True)
+    servers = McpServers([ServerConfig("small", "stdio", command="/none")], ServerSurroundings(Path("/work")), duties)
+    async with Desk(answers=("f", "Ada", "y"), mcp=servers, **SOMEBODY) as desk:
+        await asyncio.sleep(0)
+        form = InputRequest("small", "Who are you?", {"properties": {"name": {"type": "string"}}})
+        assert (await duties.elicit(form)).content == {"name": "Ada"}
+        assert "Who are you?" in desk.text
+        await desk.until(lambda: desk.reader.above_prompt == 1)
