@@ -6,7 +6,7 @@ All texts of a server are untrusted: they leave this module as safe lines.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from agentcli.commands.table import cut
 from agentcli.core.format import byte_size
@@ -205,10 +205,14 @@ def _argument_rows(tool: ToolOffer) -> list[str]:
     return rows
 
 
+def name_part(server: McpServer, servers: Iterable[McpServer]) -> str:
+    """A server's part in the names of its tools and prompts; it may have left the others."""
+    return server_parts([server.name, *(each.name for each in servers)])[server.name]
+
+
 def prompt_commands(server: McpServer, servers: Sequence[McpServer]) -> dict[str, str]:
     """The slash command of each prompt, with its arguments."""
-    part = server_parts(each.name for each in servers)[server.name]
-    names = tool_names(part, [prompt.name for prompt in server.offers.prompts])
+    names = tool_names(name_part(server, servers), [prompt.name for prompt in server.offers.prompts])
     return {prompt.name: f"/{names[prompt.name]} {argument_hint(prompt)}".rstrip() for prompt in server.offers.prompts}
 
 

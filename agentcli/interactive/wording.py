@@ -371,6 +371,6 @@ def question_of(event: ev.PermissionRequested) -> str:
             return "Continue?"
         case "mcp":
             server, tool = (plain_line(str(event.display.get(key, "")), 80) for key in ("server", "tool"))
-            return f"Use the tool {tool} of the MCP server {server}?"
+            return f"Use {tool} of the MCP server {server}?"
         case _:
             return f"Use {plain_line(event.name)}?"

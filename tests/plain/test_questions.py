@@ -80,7 +80,7 @@ def test_a_call_of_an_mcp_tool_shows_its_server_arguments_and_claims() -> None:
     display = {"kind": "mcp", "server": "notes", "tool": "wipe", "description": "Wipe", "claims": ["destructive"]}
     event = requested(name="mcp__notes__wipe", input={"where": "all"}, display=display)
     _answer, text = answered(event, "n")
-    assert "Use the tool wipe of the MCP server notes?" in text
+    assert "Use wipe of the MCP server notes?" in text
     assert "  where: all\n  description: Wipe\n" in text
     assert "The server says that this tool may delete or overwrite data. agentcli cannot check it." in text
 

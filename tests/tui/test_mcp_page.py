@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 
 from agentcli.mcp.offers import ToolOffer
 from agentcli.mcp.servers import McpServers
-from agentcli.tui.pages.mcp import McpPage, ServerPage
+from agentcli.tui.pages.mcp import LogPage, McpPage, ServerPage
 from tests.support.mcp_offers import OFFERS, fake, servers_with
 from tests.tui.sheet_host import PAUSE, UNANSWERED, Host, answer, look, play, press, through_all_sizes
 
@@ -89,6 +89,11 @@ def test_the_log_and_the_error_of_a_failed_server_are_shown() -> None:
         assert "exit code 1 no module named notes" in host.shown
         await press(host, pilot, "down", "enter", PAUSE)
         assert "Traceback: no notes" in host.shown
+        assert isinstance(host.screen, LogPage)
+        fake(servers, "broken").log.extend(f"line {number}" for number in range(50))
+        host.screen.update_lines()
+        await pilot.pause()
+        assert "line 49" in host.shown
 
     play(ServerPage(fake(servers, "broken"), servers), steps)
 
@@ -117,6 +122,26 @@ def test_a_server_that_is_not_approved_is_not_started_here() -> None:
     text = look(McpPage(servers), "end", "r", "e", PAUSE)
     assert "Use /trust" in text
     assert fake(servers, "found").state == "unapproved"
+
+
+def test_a_server_that_is_removed_or_replaced_while_it_is_shown_does_no_harm() -> None:
+    servers = some()
+
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        await press(host, pilot, "enter", PAUSE)
+        removed = servers._servers.pop("notes")
+        removed.log.append("gone")
+        servers._note_change()
+        await pilot.pause()
+        assert "MCP server notes" in host.shown
+        new = fake(servers, "broken")
+        new.config = replace(new.config, name="notes")
+        servers._servers["notes"] = new
+        servers._note_change()
+        await pilot.pause()
+        assert "✗ failed" in host.shown
+
+    play(McpPage(servers), steps)
 
 
 def test_space_switches_a_tool_off_and_on() -> None:

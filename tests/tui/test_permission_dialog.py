@@ -90,7 +90,8 @@ def test_a_call_of_an_mcp_tool_shows_its_server_arguments_and_claims() -> None:
         },
     )
     text = look(dialog(event), size=(80, 40))
-    assert "Use the tool find of the MCP server notes?" in text
+    assert "Use find of the MCP server notes?" in text
+    assert " notes · find\n text:\n" in text
     assert "2 second" in text
     assert '"deep": true,' in text
     assert "The server says that this tool only reads and that this tool reaches beyond" in text

@@ -269,6 +269,30 @@ def test_tab_completes_a_command_and_shows_help_for_its_argument() -> None:
     assert host.sent == [("/effort high", False)]
 
 
+def test_arguments_that_take_a_moment_to_complete_are_added_and_old_answers_are_dropped() -> None:
+    asked: list[str] = []
+    release = asyncio.Event()
+
+    async def late(command: str, typed: str) -> list[tuple[str, str]]:
+        asked.append(f"{command} {typed}")
+        if typed == "h":
+            await release.wait()
+        return [(f"{typed}igh", "slow")]
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "/effort h")
+        assert not any("high" in row for row in host.rows)
+        await write(pilot, "!")
+        release.set()
+        await pilot.pause()
+        assert any("h!igh" in row for row in host.rows)
+        assert not any("high" in row for row in host.rows)
+        await press(pilot, "enter")
+
+    assert play(script, late_choices=late).sent == [("/effort h!igh", False)]
+    assert {"effort h", "effort h!"} <= set(asked)
+
+
 def test_a_completely_typed_command_runs_as_typed() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await write(pilot, "/effort ")

@@ -147,7 +147,9 @@ def _fetch(display: Json, width: int, palette: Palette) -> list[BlockLine]:
 
 def _mcp(event: PermissionRequested, width: int, palette: Palette) -> list[BlockLine]:
     display = event.display
-    lines = input_lines(event.input, width, palette)
+    # The title above may be cut.
+    named = f"{display.get('server', '')} · {display.get('tool', '')}"
+    lines = [*paragraph(named, width, palette.tool), *input_lines(event.input, width, palette)]
     description, claims = str(display.get("description", "")).strip(), server_claims(display)
     if description or claims:
         lines.append(BLANK)

@@ -17,17 +17,19 @@ from agentcli.core.plural import counted
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.server import McpServer
 from agentcli.mcp.servers import McpServers
-from agentcli.mcp.tool_names import server_parts, tool_names
-from agentcli.tui.sheets.page import TextPage
+from agentcli.mcp.tool_names import tool_names
+from agentcli.tui.sheets.page import Page, TextPage
 from agentcli.tui.sheets.picker import ListSheet
 from agentcli.tui.sheets.rows import Row
-from agentcli.tui.sheets.runs import Runs, wrapped
+from agentcli.tui.sheets.runs import Runs, safe, wrapped
 from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.theme.palette import Palette
 
 T = TypeVar("T")
 
 _LOG_LINES = 200
+_LOG_SECONDS = 1.0
+"""Between two looks at a log that is shown."""
 _HEAD_ROWS = 5
 
 
@@ -151,6 +153,36 @@ class SignInPage(TextPage):
         self.leave()
 
 
+class LogPage(Page[None]):
+    """The last lines of a log, live. Follows its end unless it is scrolled up."""
+
+    def __init__(self, title: str, read: Callable[[], Sequence[str]], palette: Palette) -> None:
+        super().__init__(title, palette)
+        self._read = read
+        self._shown: list[str] = []
+
+    def on_mount(self) -> None:  # Textual calls that of `Sheet` after this one
+        self._shown = list(self._read())
+        self.set_interval(_LOG_SECONDS, self.update_lines)
+        self.call_after_refresh(self._go_to_end)
+
+    def lines(self, width: int) -> Sequence[Runs]:
+        return [[(safe(line), self.palette.text)] for line in self._shown]
+
+    def update_lines(self) -> None:
+        lines = list(self._read())
+        if lines == self._shown or not self.is_open:
+            return
+        self._shown, follows = lines, not self.pager.hidden[1]
+        self.settle()
+        if follows:
+            self.call_after_refresh(self._go_to_end)  # with the new height
+
+    def _go_to_end(self) -> None:
+        if self.is_open:
+            self.pager.move_to(self.pager.row_count)
+
+
 class McpPage(ServerSheet[str]):
     """All servers; Enter shows one."""
 
@@ -204,6 +236,8 @@ class ServerPage(ServerSheet[Offered]):
 
     @property
     def server(self) -> McpServer:
+        """The server of this name now: another one after a changed configuration, the last one if it was removed."""
+        self._server = self.servers.get(self._server.name) or self._server
         return self._server
 
     @property
@@ -213,7 +247,7 @@ class ServerPage(ServerSheet[Offered]):
         return max(super().least, *(page.query_one("#sheet").region.height - 2 for page in below), 0)
 
     def head(self, width: int, room: int) -> list[Runs]:
-        palette, server = self.palette, self._server
+        palette, server = self.palette, self.server
         counts = listing.offer_counts(server)
         state = f"{listing.state_mark(server)} {listing.state_word(server)}"
         rows = wrapped([(state, palette.text + palette.strong), (f"  {counts}", palette.muted)], width, 2)
@@ -222,7 +256,7 @@ class ServerPage(ServerSheet[Offered]):
         return rows[: max(1, min(_HEAD_ROWS, room // 2))]
 
     def current_rows(self) -> list[Row[Offered]]:
-        server, offers = self._server, self._server.offers
+        server, offers = self.server, self.server.offers
         about = (
             "command, protocol, instructions" if server.config.kind == "stdio" else "address, protocol, instructions"
         )
@@ -249,15 +283,14 @@ class ServerPage(ServerSheet[Offered]):
         return listing.prompt_commands(self._server, list(self.servers))[prompt]
 
     def preview_lines(self, row: Row[Offered]) -> Sequence[str]:
-        server, offers, name = self._server, self._server.offers, row.value.name
+        server, offers, name = self.server, self.server.offers, row.value.name
         match row.value.kind:
             case "about":
                 return listing.about(server)
             case "log":
                 return listing.log_tail(server, _LOG_LINES) or ("(no log lines)",)
             case "tool":
-                part = server_parts(each.name for each in self.servers)[server.name]
-                names = tool_names(part, [tool.name for tool in offers.tools])
+                names = tool_names(listing.name_part(server, self.servers), [tool.name for tool in offers.tools])
                 found = (tool for tool in offers.tools if tool.name == name)
                 return next((listing.tool_lines(tool, server, names[name]) for tool in found), ())
             case "prompt":
@@ -269,6 +302,9 @@ class ServerPage(ServerSheet[Offered]):
 
     def choose(self, row: Row[Offered]) -> None:
         title = f"{self._server.name}: {row.label}"
+        if row.value.kind == "log":
+            self.open(LogPage(title, lambda: self.preview_lines(row), self.palette))
+            return
         self.open(TextPage(title, self.preview_lines(row), self.palette))
 
     def letter(self, key: str) -> bool:
