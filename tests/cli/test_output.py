@@ -74,6 +74,8 @@ ARGUMENTS: dict[str, list[list[str]]] = {
     "mcp remove": [["x"], [HOSTILE], ["x", "--scope", HOSTILE]],
     "mcp test": [["x"], ["x", "--json"], [HOSTILE]],
     "mcp reset-project-choices": [[]],
+    "mcp login": [["x"], [HOSTILE]],
+    "mcp logout": [["x"], [HOSTILE]],
     "mcp serve": [[HOSTILE], ["--tools", HOSTILE], ["--permission-mode", HOSTILE]],
 }
 STARTS = [

@@ -210,4 +210,4 @@ def test_the_end_of_the_event_loop_ends_the_program() -> None:
     asyncio.run(leave_it_running())
     asyncio.run(until(lambda: not is_alive(pids[0])))
     with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+        os.waitpid(pids[0], os.WNOHANG)

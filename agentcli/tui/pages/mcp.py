@@ -80,7 +80,7 @@ class ServerSheet(ListSheet[T, None]):
                 self.say("Not approved. Use /trust to review what this project would run.")
             case "e":
                 self._act(partial(self.servers.set_enabled, server.name, server.state == "disabled"))
-            case "s" if server.signs_in:
+            case "s" | "S" if server.signs_in:
                 self.say("Signing in. Continue in the browser.")
                 self._act(partial(server.sign_in, self._show_address), server)
             case "o" if server.signs_in:
