@@ -63,6 +63,7 @@ _LIBRARIES = [
 _PACKAGE = "agentcli"
 _REPOSITORY = Path(__file__).parents[2]
 _LARGEST_REQUEST = 1 << 20
+_THREADS_SECONDS = 5.0
 _BASE = {"PYTHONPATH": str(_REPOSITORY), "LANG": "C.UTF-8"}
 TERMINAL_BACKGROUND = (0x1E, 0x1E, 0x1E)
 """Colour that the emulated terminal reports: stylesheets depend on it."""
@@ -234,6 +235,10 @@ async def forked_with_pipes(
 
 def _running_server() -> _Server:
     global _server
+    if _server is not None and _server.process.poll() is not None:
+        # Somebody's signal, or no memory: one test fails for that, not all that follow.
+        _server.close()
+        _server = None
     if _server is None:
         _server = _Server()
         atexit.register(_server.close)
@@ -368,7 +373,11 @@ def main() -> None:
             importlib.import_module(module.name)
     asyncio.run(_use_app_once())
     _try_sandbox_once()
-    assert threading.active_count() == 1, "a fork would lose the other threads"
+    for thread in threading.enumerate():
+        if thread is not threading.main_thread():
+            thread.join(_THREADS_SECONDS)
+    left = [thread.name for thread in threading.enumerate()]
+    assert len(left) == 1, f"a fork would lose the other threads: {left}"
     gc.collect()
     gc.freeze()
     request = _serve(control)
