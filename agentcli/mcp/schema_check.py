@@ -17,7 +17,7 @@ from agentcli.mcp.plain_schema import is_plain_schema
 MOST_SCHEMA_CHARS = 256 * 1024
 _DEEPEST = 48
 _LONGEST_LIST = 2000
-_MOST_STEPS = 200_000
+_MOST_STEPS = 20_000
 _NODE_CHARS = 4
 """What each value counts besides its text."""
 
