@@ -30,6 +30,8 @@ CODES = {
     # There is no item of that name.
     "quarantine restore": (2,),
     "quarantine rm": (2,),
+    # There is no server of that name; tests/e2e/test_mcp_login.py signs in.
+    "mcp login": (2,),
 }
 WORDS = {"demo": "--auto --speed 30", "demo --auto --speed 4": "--speed 30", "trust": "--yes"}
 """Words added to a command so that it ends without a user, and soon."""
