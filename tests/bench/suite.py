@@ -131,10 +131,10 @@ def servers(runs: int) -> list[Sampled]:
     found = Samples()
     entry = {"command": sys.executable, "args": ["-S", str(SCRIPT)]}
     with workshop() as without, workshop() as place:
-        folder = place.home / ".config/agentcli"
-        folder.mkdir(parents=True)
-        configured = {"mcpServers": dict.fromkeys(("one", "two", "three"), entry)}
-        (folder / "settings.json").write_text(json.dumps(configured))
+        for where, names in ((without, ()), (place, ("one", "two", "three"))):
+            folder = where.home / ".config/agentcli"
+            folder.mkdir(parents=True)
+            (folder / "settings.json").write_text(json.dumps({"mcpServers": dict.fromkeys(names, entry)}))
         _start_both(found, runs, none=without, three=place)
     return [
         found.line(
