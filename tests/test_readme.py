@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -114,10 +115,26 @@ def test_the_settings_example_is_valid() -> None:
     assert settings.text("model") == "sonnet"
 
 
+def mcp_examples() -> list[dict[str, Any]]:
+    return [json.loads(block) for block in blocks("json") if '"mcpServers"' in block]
+
+
+def test_another_program_reaches_agentcli_with_the_entry_it_shows(tmp_path: Path) -> None:
+    _example, served = mcp_examples()
+    entry = served["mcpServers"].pop("agentcli")
+    assert entry["command"] == "agentcli"
+    entry |= {"command": sys.executable, "args": ["-m", "agentcli", *entry["args"]], "env": {"PYTHONPATH": str(ROOT)}}
+    served["mcpServers"]["other"] = entry  # agentcli takes no server with its own name
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "agentcli", "mcp", "test", "other", "--mcp-config", json.dumps(served)]
+    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=True)
+    assert "4 tools:" in done.stdout
+
+
 def test_the_mcp_servers_it_shows_are_valid() -> None:
     from agentcli.mcp.configuration import parse_servers
 
-    [example] = [json.loads(block) for block in blocks("json") if '"mcpServers"' in block]
+    example, _served = mcp_examples()
     parsed = parse_servers(example["mcpServers"], "user", "README.md", {"API_TOKEN": "x"})
     assert parsed.problems == ()
     assert [config.kind for config in parsed.configs] == ["stdio", "http", "sse"]

@@ -378,6 +378,7 @@ class Submission:
             agents=sorted(state.agents.available()),
             plugins=own.plugins.collection.in_use() if own.plugins is not None else [],
             mcp_servers=own.mcp.statuses() if own.mcp is not None else [],
+            mcp_prompts=own.mcp.prompt_commands() if own.mcp is not None else [],
         )
 
     def _late_notices(self) -> Iterator[ev.Event]:

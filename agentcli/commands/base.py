@@ -51,7 +51,9 @@ class Command:
     beside: bool = False
     """May run while a reply streams: it only reads, or changes what the next request uses."""
     pages: tuple[str, ...] = ()
-    """First words of arguments ("" for none) with which it opens a page. Without pages it prints text instead."""
+    """First words of arguments ("" for none) with which it opens a page, or `ALWAYS`. Without pages it prints text."""
+    pages_except: tuple[str, ...] = ()
+    """With `ALWAYS` in `pages`: first words of arguments with which it opens none."""
     local: tuple[str, ...] = ()
     """First words of arguments with which the front end runs it at once, not as a submission; or `ALWAYS`."""
     without_engine: bool = False
@@ -81,7 +83,8 @@ class Command:
     def is_local(self, arguments: str, front_end: FrontEnd) -> bool:
         """Whether the front end runs it itself: `load()` it and pass the front end."""
         word = "".join(arguments.split()[:1])
-        return self.local == ALWAYS or word in self.local or (front_end.has_pages and word in self.pages)
+        opens_page = word in self.pages or (self.pages == ALWAYS and word not in self.pages_except)
+        return self.local == ALWAYS or word in self.local or (front_end.has_pages and opens_page)
 
     def completions(self, engine: Engine, front_end: FrontEnd) -> list[tuple[str, str]]:
         values = self.completes(engine, front_end) if callable(self.completes) else self.completes

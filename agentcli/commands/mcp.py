@@ -53,7 +53,9 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
         await front_end.page("mcp", servers)
     elif not text:
         yield say(overview(list(servers)))
-    elif (server := servers.get(text)) is not None:
+    elif (server := servers.get(text)) is not None and front_end.has_pages:
+        await front_end.page("mcp", servers, server)
+    elif server is not None:
         yield say("\n".join(details(server, list(servers))))
     else:
         verb, _, rest = text.partition(" ")

@@ -28,6 +28,10 @@ VARIABLES: tuple[ReferenceEntry, ...] = (
     ),
     ReferenceEntry(("MCP_TIMEOUT",), "Milliseconds in which an MCP server must have started; 30000 by default."),
     ReferenceEntry(("MCP_TOOL_TIMEOUT",), "Milliseconds for one call of an MCP tool; 600000 by default."),
+    ReferenceEntry(
+        ("MCP_PROTOCOL_NEGOTIATION",),
+        "`auto`: try the newest protocol first with MCP servers over stdio too, as is done over HTTP.",
+    ),
     ReferenceEntry(("VISUAL", "EDITOR"), "The editor that Ctrl+G opens."),
     ReferenceEntry(("NO_COLOR",), "If set, output has no colours."),
     ReferenceEntry(("TERM", "COLORTERM"), "Terminal capabilities; `dumb` or no value starts plain mode."),

@@ -53,6 +53,8 @@ class SessionStarted(Event):
     """Python plugins in use: `{"name": "…", "path": "…"}`, with "" for the path of an installed package."""
     mcp_servers: list[Json] = field(default_factory=list)
     """MCP servers: `{"name": "…", "status": "…"}`; status: connected, pending, failed, needs-auth or disabled."""
+    mcp_prompts: list[str] = field(default_factory=list)
+    """Names of slash commands for the prompts of connected MCP servers."""
 
 
 @frozen(kw_only=True)

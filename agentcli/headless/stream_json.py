@@ -261,7 +261,7 @@ def _init_fields(event: SessionStarted) -> Json:
         "mcp_servers": event.mcp_servers,
         "model": event.model,
         "permissionMode": event.permission_mode,
-        "slash_commands": list(dict.fromkeys((*command_names(), *event.commands, *event.skills))),
+        "slash_commands": list(dict.fromkeys((*command_names(), *event.commands, *event.skills, *event.mcp_prompts))),
         "apiKeySource": event.api_key_source,
         "effort": event.effort,
         "sandbox": event.sandbox,

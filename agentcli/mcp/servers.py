@@ -12,6 +12,7 @@ from agentcli.mcp.client_duties import ClientDuties
 from agentcli.mcp.limits import ServerLimits
 from agentcli.mcp.server import McpServer, ServerState
 from agentcli.mcp.server_config import ServerConfig
+from agentcli.mcp.tool_names import server_parts, tool_names
 from agentcli.mcp.transport import ServerSurroundings
 
 _REPORTED = {"waiting": "pending", "connecting": "pending", "unapproved": "disabled"}
@@ -100,6 +101,15 @@ class McpServers:
     def statuses(self) -> list[Json]:
         """Name and status of each, for stream-json: connected, pending, failed, needs-auth or disabled."""
         return [{"name": server.name, "status": _REPORTED.get(server.state, server.state)} for server in self]
+
+    def prompt_commands(self) -> list[str]:
+        """Names of the slash commands for the prompts of connected servers."""
+        parts = server_parts(server.name for server in self)
+        return [
+            name
+            for server in self
+            for name in tool_names(parts[server.name], [prompt.name for prompt in server.offers.prompts]).values()
+        ]
 
     async def replace(
         self, configs: Iterable[ServerConfig], *, disabled: Collection[str] = (), unapproved: Collection[str] = ()

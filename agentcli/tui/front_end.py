@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from agentcli.commands.hooks import HookRow
     from agentcli.config.settings import SettingRow as Setting
     from agentcli.config.trust import TrustState
+    from agentcli.mcp.server import McpServer
     from agentcli.mcp.servers import McpServers
     from agentcli.providers.base import Effort
     from agentcli.session.find import SessionInfo
@@ -214,10 +215,12 @@ class AppFrontEnd(FrontEnd):
 
         await self._app.ask_on_screen(HooksPage(rows, self._chat.palette))
 
-    async def _mcp(self, servers: McpServers) -> None:
-        from agentcli.tui.pages.mcp import McpPage
+    async def _mcp(self, servers: McpServers, server: McpServer | None = None) -> None:
+        from agentcli.tui.pages.mcp import McpPage, ServerPage
 
-        await self._app.ask_on_screen(McpPage(servers, self._chat.palette))
+        palette = self._chat.palette
+        page = McpPage(servers, palette) if server is None else ServerPage(server, servers, palette)
+        await self._app.ask_on_screen(page)
 
     async def _help(self, keys_first: bool = False) -> Any:
         from agentcli.commands.help import READ_ON, manual_lines

@@ -12,6 +12,10 @@ from tests.bench.program import AGENTCLI, REPOSITORY, Workshop, workshop
 from tests.support.scripts import reply, say
 
 _COUNT = "import sys; sys.stdout.write(str(len(sys.modules)))"
+_COUNT_MCP = """import sys
+tops = ("mcp", "mcp_types", "agentcli.mcp", "agentcli.agent.mcp")
+sys.stdout.write(str(sum(name.startswith(tuple(f"{top}." for top in tops)) or name in tops for name in sys.modules)))
+"""
 _HEADLESS = "import os; from agentcli.cli.main import main; main(['-p', 'hi', '--output-format', 'json'], os.environ)"
 
 
@@ -24,7 +28,7 @@ def imports(runs: int, imported: Sequence[str] = _IMPORTED) -> Report:
     notes: list[str] = []
     with workshop() as place, Loopback() as server:
         place.talk_to(server.url)
-        server.play(*[reply(say("Hello."))] * (runs + 1))
+        server.play(*[reply(say("Hello."))] * (runs + 2))
         # Counting comes first: it also compiles what has not been compiled yet.
         for name, line in {"python -c pass": "pass", **code, "a headless run": _HEADLESS}.items():
             notes.append(f"{name}: {_modules(place, line)} modules")
@@ -33,6 +37,8 @@ def imports(runs: int, imported: Sequence[str] = _IMPORTED) -> Report:
         for name, line in code.items():
             measures.append(_measure(place, name, (sys.executable, "-c", line), runs))
         measures.append(_measure(place, "a headless run", (*AGENTCLI, "-p", "hi"), runs))
+        loaded = _modules(place, _HEADLESS, _COUNT_MCP)
+        measures.append(Measure("MCP without a server", (float(loaded),), unit="modules", budget=0))
     return Report("imports: processor time of whole processes", tuple(measures), tuple(notes))
 
 
@@ -41,9 +47,9 @@ def _measure(place: Workshop, name: str, command: tuple[str, ...], runs: int) ->
     return Measure(name, times, baseline=None if name == "python -c pass" else "python -c pass")
 
 
-def _modules(place: Workshop, line: str) -> int:
+def _modules(place: Workshop, line: str, count: str = _COUNT) -> int:
     done = subprocess.run(
-        [sys.executable, "-c", f"{line}\n{_COUNT}"],
+        [sys.executable, "-c", f"{line}\n{count}"],
         env={**place.environ, "PYTHONPATH": str(REPOSITORY)},
         cwd=place.project,
         stdin=subprocess.DEVNULL,

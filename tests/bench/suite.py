@@ -7,6 +7,7 @@ for each. Together they take about two minutes.
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from tests.bench.hook import hook_times
 from tests.bench.iteration import rounds_of
 from tests.bench.loopback import Loopback
+from tests.bench.mcp_calls import SCRIPT
 from tests.bench.measure import quantile
 from tests.bench.prepare import prepare
 from tests.bench.process import BARE, PROMPT, clocked
@@ -117,18 +119,43 @@ def plugins(runs: int) -> list[Sampled]:
         folder.mkdir(parents=True)
         for number in range(10):
             (folder / f"words_{number}.py").write_text(PLUGIN.replace("NUMBER", str(number)))
-        for turn in range(runs + 1):
-            for name, where in (("none", without), ("ten", place)):
-                environ = {**where.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
-                environ["ANTHROPIC_BASE_URL"] = "http://127.0.0.1:9"
-                started = start_app(AGENTCLI, environ, str(where.project))
-                if turn:
-                    found.add(f"{name} echo", started.echoed * 1000)
-                    found.add(f"{name} frame", started.complete * 1000)
+        _start_both(found, runs, none=without, ten=place)
     return [
         found.line("start: ten plugins, the echo of a key", "ten echo", "none echo", "agentcli without plugins"),
         found.line("start: ten plugins, the first frame", "ten frame", "none frame", "agentcli without plugins"),
     ]
+
+
+def servers(runs: int) -> list[Sampled]:
+    """Three MCP servers against none: they connect beside the start, which must not show them."""
+    found = Samples()
+    entry = {"command": sys.executable, "args": ["-S", str(SCRIPT)]}
+    with workshop() as without, workshop() as place:
+        for where, names in ((without, ()), (place, ("one", "two", "three"))):
+            folder = where.home / ".config/agentcli"
+            folder.mkdir(parents=True)
+            (folder / "settings.json").write_text(json.dumps({"mcpServers": dict.fromkeys(names, entry)}))
+        _start_both(found, runs, none=without, three=place)
+    return [
+        found.line(
+            "start: three MCP servers, the echo of a key", "three echo", "none echo", "agentcli without servers"
+        ),
+        found.line(
+            "start: three MCP servers, the first frame", "three frame", "none frame", "agentcli without servers"
+        ),
+    ]
+
+
+def _start_both(found: Samples, runs: int, **places: Workshop) -> None:
+    """Start the app in each place in turn; samples have the names of the places."""
+    for turn in range(runs + 1):
+        for name, where in places.items():
+            environ = {**where.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+            environ["ANTHROPIC_BASE_URL"] = "http://127.0.0.1:9"
+            started = start_app(AGENTCLI, environ, str(where.project))
+            if turn:  # the first time around compiles
+                found.add(f"{name} echo", started.echoed * 1000)
+                found.add(f"{name} frame", started.complete * 1000)
 
 
 def keys(runs: int) -> list[Sampled]:
@@ -249,6 +276,7 @@ PROBES: Mapping[str, tuple[Probe, int]] = {
     "start": (headless_start, 15),
     "app-start": (app_start, 8),
     "plugins": (plugins, 8),
+    "mcp": (servers, 8),
     "keys": (keys, 3),
     "streaming": (streaming, 4),
     "interrupt": (interrupt, 3),

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
+
+import pytest
 
 from agentcli.commands.front_end import NoFrontEnd
 from agentcli.commands.mcp import NONE, USAGE
@@ -12,10 +15,12 @@ from agentcli.commands.registry import completions, find
 from agentcli.commands.run import run_command
 from agentcli.core.events import Event, NoticeRaised
 from agentcli.mcp.offers import ServerOffers, ToolOffer
+from agentcli.mcp.server import McpServer
 from agentcli.mcp.server_config import ServerConfig
 from agentcli.mcp.servers import McpServers
 from tests.support.fakes import bench, collect, only
 from tests.support.mcp_offers import FakeServer, fake, servers_with
+from tests.support.virtual import run_virtual
 
 
 def all_states() -> McpServers:
@@ -183,4 +188,33 @@ def test_it_runs_beside_the_work_of_the_model() -> None:
     command = find("mcp")
     assert command is not None
     assert command.beside
-    assert command.pages == ("",)
+
+
+class WithPages(NoFrontEnd):
+    has_pages = True
+
+    def __init__(self) -> None:
+        self.opened: list[tuple[str, ...]] = []
+
+    async def page(self, kind: str, *data: Any) -> Any:
+        self.opened.append((kind, *(each.name for each in data if isinstance(each, McpServer))))
+
+
+def test_where_there_are_pages_a_name_opens_the_page_of_that_server() -> None:
+    async def main() -> None:
+        b, front_end, command = bench(mcp=servers_with(("notes", "connected"))), WithPages(), find("mcp")
+        assert command is not None
+        async with b.engine:
+            for line in ("", "notes"):
+                assert command.is_local(line, front_end)
+                assert await collect(command.load()(b.engine, line, front_end)) == []
+        assert front_end.opened == [("mcp",), ("mcp", "notes")]
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("line", ["reconnect notes", "enable notes", "disable notes", "login hub", "logout hub"])
+def test_an_action_opens_no_page(line: str) -> None:
+    command = find("mcp")
+    assert command is not None
+    assert not command.is_local(line, WithPages())

@@ -27,6 +27,7 @@ async def test_a_headless_run_waits_for_its_servers_and_names_failed_ones(progra
         ended = await program.run("-p", "hello", "--mcp-config", config, "--output-format", "stream-json", "--verbose")
     [init] = [frame for frame in ended.frames if frame.get("subtype") == "init"]
     assert init["mcp_servers"] == [{"name": "small", "status": "connected"}, {"name": "gone", "status": "failed"}]
+    assert {"mcp__small__greet", "mcp__small__plain"} <= set(init["slash_commands"])
     assert "MCP server gone failed: " in ended.err
     assert ended.code == 0
 

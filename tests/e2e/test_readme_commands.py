@@ -30,7 +30,7 @@ CODES = {
     # There is no item of that name.
     "quarantine restore": (2,),
     "quarantine rm": (2,),
-    # There is no server of that name.
+    # There is no server of that name; tests/e2e/test_mcp_login.py signs in.
     "mcp login": (2,),
 }
 WORDS = {"demo": "--auto --speed 30", "demo --auto --speed 4": "--speed 30", "trust": "--yes"}
