@@ -17,7 +17,7 @@ from agentcli.agent.profile import LoadedTools, Profile, schema_tokens
 from agentcli.commands.run import run_command
 from agentcli.context.estimate import text_tokens
 from agentcli.core import events as ev
-from agentcli.core.messages import Json
+from agentcli.core.messages import MCP_SERVERS, Json
 from agentcli.core.permission import Need
 from agentcli.mcp.offers import McpContent
 from agentcli.permissions.policy import Policy
@@ -411,11 +411,30 @@ def test_context_shows_what_each_server_costs() -> None:
         assert (second.direct, second.loaded, second.deferred) == (1, 0, 0)
         assert first.announced_tokens > 0
         assert second.announced_tokens == 0
-        assert f"MCP server one: {first.tokens:,} tokens, 1 tool loaded, 20 tools deferred." in text
+        assert f"MCP server one: {first.tokens:,} tokens, 1 tool loaded, 19 tools deferred." in text
         assert f"MCP server two: {second.tokens:,} tokens, 1 tool in every request." in text
         assert items["mcp__one__get_thing_3"] == "tools"
         assert items["Tools and instructions of MCP servers"] == "mcp"
         assert '"name": "mcp__one__get_thing_3"' in shown
+
+    run_virtual(main)
+
+
+def test_a_message_about_several_servers_counts_for_each_what_it_says_of_it() -> None:
+    large, small = FakeServer("large", *many(100)), FakeServer("small", tool_offer("b"))
+    talks = FakeServer("talks", tool_offer("c"), instructions="Ask before you write.\n- Prefer reading.\n" * 20)
+    for server in (large, small, talks):
+        server.connect()
+
+    async def main() -> None:
+        b = with_servers("ok", servers=(large, small, talks), mcp_limits=DEFERRING)
+        async with b.engine:
+            await b.run()
+            costs = {cost.server: cost.announced_tokens for cost in b.engine.server_costs()}
+            told = next(message.text for message in b.engine.messages if MCP_SERVERS in message.meta)
+        assert costs["large"] > 5 * costs["small"]
+        assert costs["talks"] > 5 * costs["small"]
+        assert sum(costs.values()) == pytest.approx(text_tokens(told), rel=0.1)
 
     run_virtual(main)
 
