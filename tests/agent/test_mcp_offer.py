@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -168,6 +169,48 @@ def test_each_thing_is_announced_once_per_change() -> None:
         assert "not connected any more: one" in added[3]
         assert "MCP" not in added[4]
         assert "- one (2 tools): a, b" in added[5]
+
+    run_virtual(main)
+
+
+def test_a_server_that_connects_again_is_not_reported_gone_and_calls_wait_for_it() -> None:
+    server = FakeServer("one", tool_offer("a"))
+    server.connect()
+
+    async def main() -> None:
+        b = with_servers("ok", reply(call("mcp__one__a")), "done", servers=(server,), mcp_limits=DEFERRING)
+        async with b.engine:
+            await b.run("1")
+            server.leave("connecting", "")
+            asyncio.get_running_loop().call_later(5, server.connect)
+            await b.run("2")
+        assert "not connected" not in texts(b.requests[-1])
+        assert texts(b.requests[-1]).count("- one (1 tool): a") == 1
+        assert server.calls == [("a", {})]
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("query", ["select:mcp__late__echo", "echo"])
+def test_a_search_that_finds_nothing_waits_for_servers_that_connect(query: str) -> None:
+    server = FakeServer("late", tool_offer("echo"))
+
+    async def main() -> None:
+        b = with_servers(reply(call("ToolSearch", query=query)), "done", servers=(server,), mcp_limits=DEFERRING)
+        async with b.engine:
+            asyncio.get_running_loop().call_later(5, server.connect)
+            await b.run()
+        assert "mcp__late__echo" in tool_names(b.requests[1])
+
+    run_virtual(main)
+
+
+def test_a_search_does_not_wait_forever() -> None:
+    async def main() -> None:
+        b = with_servers(reply(call("ToolSearch", query="echo")), "done", servers=(FakeServer("late"),))
+        async with b.engine:
+            await b.run()
+        assert "Still connecting: late; search again later." in texts(b.requests[1])
 
     run_virtual(main)
 

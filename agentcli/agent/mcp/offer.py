@@ -175,6 +175,9 @@ class McpOffer:
     def pending(self) -> Sequence[str]:
         return [server.name for server in self.servers if server.state in ("waiting", "connecting")]
 
+    async def wait_for_pending(self, seconds: float) -> None:
+        await self.servers.settle(seconds)
+
     def loaded_definition(self, name: str) -> Json | None:
         direct = (self._direct or {}).get(name)
         return self._loaded.definitions.get(name) if direct is None else definition_of(direct)

@@ -62,6 +62,8 @@ class McpUpdates(Attachments):
         """What there is to know about a server; None: nothing was told, and there is nothing to tell."""
         offer, server = self._offer, self._offer.servers.get(name)
         assert server is not None
+        if not server.settled:
+            return told  # calls wait for it
         if server.state != "connected":
             was_there = told is not None or name in offer.servers_with_direct_tools
             return (
