@@ -205,6 +205,21 @@ def test_a_search_that_finds_nothing_waits_for_servers_that_connect(query: str) 
     run_virtual(main)
 
 
+def test_a_search_that_finds_nothing_names_servers_that_are_not_connected() -> None:
+    broken, off = FakeServer("broken"), FakeServer("off")
+    broken.leave("failed", "db-server: no such\x1b[31m program")
+    off.leave("disabled", "")
+
+    async def main() -> None:
+        b = with_servers(reply(call("ToolSearch", query="query")), "done", servers=(broken, off, FakeServer("late")))
+        async with b.engine:
+            await b.run()
+        text = last_result(b)["content"][0]["text"]
+        assert "broken (failed: db-server: no such program); off (disabled)." in text
+
+    run_virtual(main)
+
+
 def test_a_search_does_not_wait_forever() -> None:
     async def main() -> None:
         b = with_servers(reply(call("ToolSearch", query="echo")), "done", servers=(FakeServer("late"),))

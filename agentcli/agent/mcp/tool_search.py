@@ -49,6 +49,9 @@ class LoadableTools(Protocol):
     def pending(self) -> Sequence[str]:
         """Servers that are still connecting."""
 
+    def unavailable(self) -> Sequence[str]:
+        """Servers that are not connected and will not be soon, each with the reason."""
+
     async def wait_for_pending(self, seconds: float) -> None:
         """Wait until no server is connecting any more, at most so long."""
 
@@ -129,6 +132,8 @@ class ToolSearch:
     def _nothing(self, query: str, count: int) -> str:
         pending = self._tools.pending()
         waiting = f" Still connecting: {', '.join(pending)}; search again later." if pending else ""
+        if unavailable := self._tools.unavailable()[:_MOST_RESULTS]:
+            waiting += f" Not connected, tell the user if you need them: {'; '.join(unavailable)}."
         there = f"{counted(count, 'deferred tool')} searched." if count else "There are no deferred tools now."
         return f"No tool matches {plain_line(query, 100)!r}. {there}{waiting}"
 
