@@ -99,7 +99,8 @@ def server_lines(costs: Iterable[ServerCost]) -> list[str]:
     """One line for each MCP server: its tokens, and how many of its tools are direct, loaded and deferred."""
     lines = []
     for cost in costs:
-        counts = ((cost.direct, "in every request"), (cost.loaded, "loaded"), (cost.deferred, "deferred"))
+        waiting = max(0, cost.deferred - cost.loaded)
+        counts = ((cost.direct, "in every request"), (cost.loaded, "loaded"), (waiting, "deferred"))
         tools = ", ".join(f"{counted(count, 'tool')} {what}" for count, what in counts if count)
         lines.append(f"MCP server {plain_line(cost.server, 40)}: {cost.tokens:,} tokens, {tools or 'no tools'}.")
     return lines

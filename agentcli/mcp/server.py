@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -85,6 +86,14 @@ class McpServer:
     def settled(self) -> bool:
         """Whether its start has ended, one way or the other."""
         return self.state not in ("waiting", "connecting")
+
+    async def settle(self, seconds: float) -> None:
+        """Wait until its start has ended, at most so long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not self.settled:
+                    self._changed.clear()
+                    await self._changed.wait()
 
     def start(self) -> None:
         """Begin to connect; returns at once. Does nothing unless it waits or has failed."""

@@ -145,7 +145,9 @@ class StdioTransport:
                 await asyncio.shield(self._tasks[0])
         code = self._process.returncode
         what = "closed its output" if code is None else exit_text(code)
-        self._link.end(f"{what}: {self._last_error}" if self._last_error else what)
+        # The last line of a server that was killed, or ended in good order, is no reason.
+        is_reason = self._last_error and (code is None or code > 0)
+        self._link.end(f"{what}: {self._last_error}" if is_reason else what)
 
     async def _log_errors(self, stderr: asyncio.StreamReader) -> None:
         rest = b""

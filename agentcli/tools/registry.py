@@ -36,6 +36,9 @@ _INSTEAD = {
 }
 """Replacements for tools of other programs."""
 _MOST_NAMED = 30
+_OF_SERVERS = "mcp__"
+_SEARCH = "ToolSearch"
+"""Finds tools of MCP servers."""
 
 
 class Registry:
@@ -77,7 +80,13 @@ class Registry:
 
     def hint(self, name: str) -> str:
         """What to use instead of an unknown tool; empty if there are no tools."""
-        if near := self.near(name):
+        near = self.near(name)
+        if name.startswith(_OF_SERVERS) and _SEARCH in self._tools:
+            server, _, tool = name.removeprefix(_OF_SERVERS).partition("__")
+            near = [each for each in near if each.startswith(f"{_OF_SERVERS}{server}__") or each.endswith(f"__{tool}")]
+            if not near:
+                return f"Use {_SEARCH} to find tools of MCP servers; it also names servers that are not connected."
+        if near:
             return f"Did you mean {' or '.join(near)}?"
         instead = [known for known in _INSTEAD.get(name.lower(), ()) if known in self._tools]
         if instead:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from agentcli.agent.profile import LoadedTools, Profile, schema_tokens
 from agentcli.commands.run import run_command
 from agentcli.context.estimate import text_tokens
 from agentcli.core import events as ev
-from agentcli.core.messages import Json
+from agentcli.core.messages import MCP_SERVERS, Json
 from agentcli.core.permission import Need
 from agentcli.mcp.offers import McpContent
 from agentcli.permissions.policy import Policy
@@ -168,6 +169,63 @@ def test_each_thing_is_announced_once_per_change() -> None:
         assert "not connected any more: one" in added[3]
         assert "MCP" not in added[4]
         assert "- one (2 tools): a, b" in added[5]
+
+    run_virtual(main)
+
+
+def test_a_server_that_connects_again_is_not_reported_gone_and_calls_wait_for_it() -> None:
+    server = FakeServer("one", tool_offer("a"))
+    server.connect()
+
+    async def main() -> None:
+        b = with_servers("ok", reply(call("mcp__one__a")), "done", servers=(server,), mcp_limits=DEFERRING)
+        async with b.engine:
+            await b.run("1")
+            server.leave("connecting", "")
+            asyncio.get_running_loop().call_later(5, server.connect)
+            await b.run("2")
+        assert "not connected" not in texts(b.requests[-1])
+        assert texts(b.requests[-1]).count("- one (1 tool): a") == 1
+        assert server.calls == [("a", {})]
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("query", ["select:mcp__late__echo", "echo"])
+def test_a_search_that_finds_nothing_waits_for_servers_that_connect(query: str) -> None:
+    server = FakeServer("late", tool_offer("echo"))
+
+    async def main() -> None:
+        b = with_servers(reply(call("ToolSearch", query=query)), "done", servers=(server,), mcp_limits=DEFERRING)
+        async with b.engine:
+            asyncio.get_running_loop().call_later(5, server.connect)
+            await b.run()
+        assert "mcp__late__echo" in tool_names(b.requests[1])
+
+    run_virtual(main)
+
+
+def test_a_search_that_finds_nothing_names_servers_that_are_not_connected() -> None:
+    broken, off = FakeServer("broken"), FakeServer("off")
+    broken.leave("failed", "db-server: no such\x1b[31m program")
+    off.leave("disabled", "")
+
+    async def main() -> None:
+        b = with_servers(reply(call("ToolSearch", query="query")), "done", servers=(broken, off, FakeServer("late")))
+        async with b.engine:
+            await b.run()
+        text = last_result(b)["content"][0]["text"]
+        assert "broken (failed: db-server: no such program); off (disabled)." in text
+
+    run_virtual(main)
+
+
+def test_a_search_does_not_wait_forever() -> None:
+    async def main() -> None:
+        b = with_servers(reply(call("ToolSearch", query="echo")), "done", servers=(FakeServer("late"),))
+        async with b.engine:
+            await b.run()
+        assert "Still connecting: late; search again later." in texts(b.requests[1])
 
     run_virtual(main)
 
@@ -411,11 +469,30 @@ def test_context_shows_what_each_server_costs() -> None:
         assert (second.direct, second.loaded, second.deferred) == (1, 0, 0)
         assert first.announced_tokens > 0
         assert second.announced_tokens == 0
-        assert f"MCP server one: {first.tokens:,} tokens, 1 tool loaded, 20 tools deferred." in text
+        assert f"MCP server one: {first.tokens:,} tokens, 1 tool loaded, 19 tools deferred." in text
         assert f"MCP server two: {second.tokens:,} tokens, 1 tool in every request." in text
         assert items["mcp__one__get_thing_3"] == "tools"
         assert items["Tools and instructions of MCP servers"] == "mcp"
         assert '"name": "mcp__one__get_thing_3"' in shown
+
+    run_virtual(main)
+
+
+def test_a_message_about_several_servers_counts_for_each_what_it_says_of_it() -> None:
+    large, small = FakeServer("large", *many(100)), FakeServer("small", tool_offer("b"))
+    talks = FakeServer("talks", tool_offer("c"), instructions="Ask before you write.\n- Prefer reading.\n" * 20)
+    for server in (large, small, talks):
+        server.connect()
+
+    async def main() -> None:
+        b = with_servers("ok", servers=(large, small, talks), mcp_limits=DEFERRING)
+        async with b.engine:
+            await b.run()
+            costs = {cost.server: cost.announced_tokens for cost in b.engine.server_costs()}
+            told = next(message.text for message in b.engine.messages if MCP_SERVERS in message.meta)
+        assert costs["large"] > 5 * costs["small"]
+        assert costs["talks"] > 5 * costs["small"]
+        assert sum(costs.values()) == pytest.approx(text_tokens(told), rel=0.1)
 
     run_virtual(main)
 

@@ -206,6 +206,33 @@ def test_structured_content_is_shown_unless_a_text_says_the_same(
     assert asyncio.run(run(tool, context_in(tmp_path))).structured == {"sum": 3}
 
 
+@pytest.mark.parametrize(
+    ("texts", "structured", "is_shown"),
+    [
+        (["one\ntwo\n"], {"content": "one\ntwo"}, False),
+        (["one", "two"], {"result": ["one", "two"]}, False),
+        (["one", "two"], {"result": "one\ntwo"}, False),
+        (["7"], {"result": 7}, False),
+        (["one"], {"result": "one", "pages": 3}, True),
+        (["one"], {"result": ["one", "two"]}, True),
+        ([], {"result": ""}, True),
+    ],
+)
+def test_a_text_that_the_server_also_wraps_in_an_object_is_sent_once(
+    texts: list[str], structured: dict[str, object], is_shown: bool, tmp_path: Path
+) -> None:
+    result = McpResult(tuple(McpContent("text", text=text) for text in texts), structured=structured)
+    assert (json.dumps(structured) in result_text(result, tmp_path)) is is_shown
+
+
+def test_a_result_that_is_its_own_summary_is_not_displayed_below_it(tmp_path: Path) -> None:
+    short, long = (
+        asyncio.run(run(connected(answer=text_result(text))[1], context_in(tmp_path))) for text in ("It is 42.", "a\nb")
+    )
+    assert (short.summary, short.display) == ("It is 42.", {})
+    assert (long.summary, long.display) == ("2 lines", {"kind": "text", "text": "a\nb"})
+
+
 def test_large_results_go_to_a_file_that_can_be_read_in_parts(tmp_path: Path) -> None:
     value = [{"number": number} for number in range(20_000)]
     text = result_text(text_result(json.dumps(value)), tmp_path)

@@ -154,6 +154,7 @@ def test_an_invalid_flag_is_refused(project: Path, text: str, said: str) -> None
     with pytest.raises(UsageError) as error:
         found(project, mcp_config=(text,))
     assert str(error.value).startswith(said)
+    assert "not used" not in str(error.value), "nothing starts"
 
 
 def test_an_unsupported_server_of_a_flag_is_reported_and_the_others_are_used(project: Path) -> None:

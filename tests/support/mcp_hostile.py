@@ -112,6 +112,7 @@ def call(request: Any, params: dict[str, Any]) -> None:  # noqa: C901
         case "hang-in-call":
             return
         case "killed":
+            complain("serving")
             os.kill(os.getpid(), signal.SIGKILL)
         case "closes-output":
             os.close(1)

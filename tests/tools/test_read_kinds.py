@@ -119,6 +119,14 @@ async def test_a_damaged_picture_is_refused_not_sent(data: bytes, context: ToolC
     assert "cannot be shown: it is damaged" in text_of(output)
 
 
+async def test_a_picture_with_damaged_metadata_is_shown_without_it(context: ToolContext, tmp_path: Path) -> None:
+    whole = picture()
+    damaged_profile = (4).to_bytes(4, "big") + b"iCCP" + b"oops" + bytes(4)
+    (tmp_path / "a.png").write_bytes(whole[:33] + damaged_profile + whole[33:])
+    output = await run(Read(), context, file_path="a.png")
+    assert shown(output).size == (40, 30)
+
+
 async def test_a_picture_that_is_a_bomb_is_not_decoded(context: ToolContext, tmp_path: Path) -> None:
     data = bytearray(picture())
     data[16:24] = (60_000).to_bytes(4, "big") * 2

@@ -88,3 +88,10 @@ def test_an_unknown_tool_is_answered_with_a_suggestion() -> None:
     assert registry.hint("Zzz").startswith("The tools are: Read, ")
     assert registry.without(["Glob"]).hint("LS") == "Use Bash instead."
     assert Registry([]).hint("LS") == ""
+
+
+def test_an_unknown_tool_of_a_server_is_not_mistaken_for_one_of_another() -> None:
+    registry = Registry([named(name) for name in ("ToolSearch", "mcp__bid__ask", "mcp__small__add")])
+    assert registry.hint("mcp__smal__add") == "Did you mean mcp__small__add?"
+    assert registry.hint("mcp__small__adds") == "Did you mean mcp__small__add?"
+    assert registry.hint("mcp__bad__ark").startswith("Use ToolSearch to find tools of MCP servers")

@@ -158,6 +158,24 @@ def test_space_switches_a_tool_off_and_on() -> None:
     play(ServerPage(fake(servers, "notes"), servers), steps)
 
 
+def test_e_on_the_page_of_a_server_switches_what_is_pointed_at() -> None:
+    servers = some()
+
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        assert "e disable server" in host.shown
+        await press(host, pilot, "down", "down", PAUSE)
+        assert "e disable tool" in host.shown
+        await press(host, pilot, "e", PAUSE)
+        assert "e enable tool" in host.shown
+        assert fake(servers, "notes").disabled_tools == {"find"}
+        assert fake(servers, "notes").state == "connected"
+        await press(host, pilot, "home", "e", PAUSE)
+        assert "e enable server" in host.shown
+        assert fake(servers, "notes").state == "disabled"
+
+    play(ServerPage(fake(servers, "notes"), servers), steps)
+
+
 def test_signing_in_shows_the_address() -> None:
     assert "sign in" not in look(McpPage(servers_with(("hub", "needs-auth")))).splitlines()[-1]
     servers = servers_with(("hub", "needs-auth"))

@@ -633,3 +633,15 @@ def test_typing_continues_in_the_prompt_and_does_not_answer() -> None:
         await press(pilot, "enter")
 
     assert play(dialog, script).answer == Answer("allow")
+
+
+def test_a_second_question_may_come_before_the_dialog_of_the_first_is_composed() -> None:
+    first, second = (PermissionDialog(COMMAND, Palette(), clock=Clock()) for _ in range(2))
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        host.push_screen(second, host.answers.append)
+        second.show_waiting(1)
+        await settled(pilot)
+        assert "1 more question after this" in shown(host)[0]
+
+    play(first, script, size=(100, 30))

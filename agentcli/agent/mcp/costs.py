@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from agentcli.agent.mcp.offer import McpOffer
+from agentcli.agent.mcp.updates import tokens_by_server
 from agentcli.agent.profile import schema_tokens
-from agentcli.context.estimate import text_tokens
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import MCP_SERVERS, Json, Message
+from agentcli.core.messages import Json, Message
 from agentcli.mcp.tool_names import split_name
 
 
@@ -22,7 +22,7 @@ class ServerCost:
     """Tools that a search has loaded."""
     loaded_tokens: int = 0
     deferred: int = 0
-    """Tools that can be loaded; they cost their names."""
+    """Tools that are not in every request, with the loaded ones; they cost their names."""
     announced_tokens: int = 0
     """Its share of the messages that list tools and give instructions."""
 
@@ -36,7 +36,7 @@ def server_costs(
 ) -> list[ServerCost]:
     """`direct`, `loaded`: definitions that the next request has; `shown`: its messages; `density`: true tokens per
     estimated one."""
-    deferred, announced = offer.deferred_by_server(), _announced(shown)
+    deferred, announced = offer.deferred_by_server(), _announced(offer, shown)
     costs = []
     for server in offer.servers:
         part = offer.part_of(server.name)
@@ -59,11 +59,9 @@ def _of(part: str, tools: Sequence[Json]) -> list[Json]:
     return [tool for tool in tools if (split_name(str(tool["name"])) or ("", ""))[0] == part]
 
 
-def _announced(shown: Sequence[Message]) -> Mapping[str, float]:
-    """Tokens of the messages about servers. One about several counts in equal shares."""
+def _announced(offer: McpOffer, shown: Sequence[Message]) -> Mapping[str, float]:
     found: dict[str, float] = {}
     for message in shown:
-        about = message.meta.get(MCP_SERVERS, {})
-        for server in about:
-            found[server] = found.get(server, 0.0) + text_tokens(message.text) / len(about)
+        for server, tokens in tokens_by_server(message, offer).items():
+            found[server] = found.get(server, 0.0) + tokens
     return found

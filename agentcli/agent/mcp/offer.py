@@ -18,6 +18,7 @@ from agentcli.agent.mcp.tools import McpTool, schema_problem
 from agentcli.agent.profile import LoadedTools, schema_tokens
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import RESULT_DATA, Json, Message, Origin
+from agentcli.core.plaintext import plain_line
 from agentcli.mcp.offers import ToolOffer
 from agentcli.mcp.tool_names import server_parts, tool_names
 from agentcli.tools.base import Tool
@@ -174,6 +175,16 @@ class McpOffer:
 
     def pending(self) -> Sequence[str]:
         return [server.name for server in self.servers if server.state in ("waiting", "connecting")]
+
+    def unavailable(self) -> Sequence[str]:
+        return [
+            f"{server.name} ({server.state}{f': {reason}' if (reason := plain_line(server.error, 160)) else ''})"
+            for server in self.servers
+            if server.settled and server.state != "connected"
+        ]
+
+    async def wait_for_pending(self, seconds: float) -> None:
+        await self.servers.settle(seconds)
 
     def loaded_definition(self, name: str) -> Json | None:
         direct = (self._direct or {}).get(name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -43,23 +42,14 @@ def find_resource(spellings: Iterable[str], servers: McpServers) -> ResourceMent
     return next(listed, found[-1] if found else None)
 
 
-async def read_resource(mention: ResourceMention, context: ToolContext, servers: McpServers) -> Output:
+async def read_resource(mention: ResourceMention, context: ToolContext) -> Output:
     """Its content for the model. A failure is an output too."""
     from agentcli.agent.mcp.results import ResultLimits, content_output
     from agentcli.mcp.connection import McpFailure
 
-    await _wait_until_settled(mention.server, servers)
+    await mention.server.settle(CONNECT_SECONDS)
     try:
         content = await mention.server.read(mention.uri)
     except McpFailure as error:
         return failure(plain_line(str(error), 400))
     return await content_output(content, ResultLimits(context.results_dir))
-
-
-async def _wait_until_settled(server: McpServer, servers: McpServers) -> None:
-    try:
-        async with asyncio.timeout(CONNECT_SECONDS):
-            while not server.settled:
-                await servers.wait_for_change(servers.version)
-    except TimeoutError:
-        return

@@ -65,7 +65,8 @@ async def content_output(content: Sequence[McpContent], limits: ResultLimits) ->
     texts = [block.text for block in blocks if isinstance(block, TextBlock) and block.text.strip()]
     text, pictures = "\n".join(texts), [block for block in blocks if isinstance(block, ImageBlock)]
     summary = _summary(text, len(pictures))
-    display = {"kind": "text", "text": text[: 4 * _SHOWN_OF_SPILLED]} if text else {}
+    # A short text is the summary already.
+    display = {"kind": "text", "text": text[: 4 * _SHOWN_OF_SPILLED]} if text and text not in summary else {}
     if not limits.fits(text):
         spilled = await in_thread(_spilled, text, limits.folder)
         return Output((TextBlock(spilled), *pictures), summary=f"{summary}, saved to a file", display=display)
@@ -76,15 +77,29 @@ async def content_output(content: Sequence[McpContent], limits: ResultLimits) ->
 
 
 def _repeats(content: Sequence[McpContent], structured: Any) -> bool:
-    """Whether a text is the structured content as JSON."""
-    for part in content:
-        if part.kind == "text" and part.text.lstrip()[:1] in tuple('{["-0123456789tfn'):
-            try:
-                if json.loads(part.text) == structured:
-                    return True
-            except (ValueError, RecursionError):
-                continue
-    return False
+    """Whether the texts are the structured content, or the only value in it: servers wrap texts as {"result": "…"}."""
+    texts = [part.text for part in content if part.kind == "text"]
+    is_wrapped = isinstance(structured, dict) and len(structured) == 1
+    return _are_value(texts, structured) or (is_wrapped and _are_value(texts, next(iter(structured.values()))))
+
+
+def _are_value(texts: Sequence[str], value: Any) -> bool:
+    if not texts:
+        return False
+    if isinstance(value, list) and len(value) == len(texts) and all(map(_is_value, texts, value)):
+        return True
+    return any(_is_value(text, value) for text in (*texts, "\n".join(texts)))
+
+
+def _is_value(text: str, value: Any) -> bool:
+    if isinstance(value, str):
+        return text.strip() == value.strip()
+    if text.lstrip()[:1] not in tuple('{["-0123456789tfn'):
+        return False
+    try:
+        return bool(json.loads(text) == value)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _summary(text: str, pictures: int) -> str:

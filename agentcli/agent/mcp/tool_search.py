@@ -22,6 +22,8 @@ LOADED_TOOLS = "loaded_tools"
 _SELECT = "select:"
 _USUAL_RESULTS = 5
 _MOST_RESULTS = 20
+_CONNECT_SECONDS = 15.0
+"""For servers that are still connecting when nothing is found."""
 _DESCRIPTION = (
     "Load tools of MCP servers. Messages list deferred tools by name only; this finds them and loads their "
     "definitions, and then they can be called like any other tool. Search once for all that a task needs, and before "
@@ -46,6 +48,12 @@ class LoadableTools(Protocol):
 
     def pending(self) -> Sequence[str]:
         """Servers that are still connecting."""
+
+    def unavailable(self) -> Sequence[str]:
+        """Servers that are not connected and will not be soon, each with the reason."""
+
+    async def wait_for_pending(self, seconds: float) -> None:
+        """Wait until no server is connecting any more, at most so long."""
 
     def loaded_definition(self, name: str) -> Json | None:
         """The definition that the model has of a tool; None: it has none."""
@@ -84,16 +92,23 @@ class ToolSearch:
         return None
 
     async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
-        yield self._answer(str(input["query"]).strip(), int(input.get("max_results", _USUAL_RESULTS)))
+        query, most = str(input["query"]).strip(), int(input.get("max_results", _USUAL_RESULTS))
+        found = self._found(query, most)
+        if not found and self._tools.pending():
+            await signal.run(self._tools.wait_for_pending(_CONNECT_SECONDS))
+            found = self._found(query, most)
+        yield self._answer(query, found)
 
-    def _answer(self, query: str, most: int) -> Output:
+    def _found(self, query: str, most: int) -> list[str]:
         available = self._tools.available()
         if query.lower().startswith(_SELECT):
             wanted = [name.strip() for name in query[len(_SELECT) :].split(",") if name.strip()][:_MOST_RESULTS]
             everything = {**available, **self._tools.direct()}
-            found = list(dict.fromkeys(name for each in wanted for name in _meant(each, everything)))
-        else:
-            found = rank(query, [_document(tool) for tool in available.values()])[:most]
+            return list(dict.fromkeys(name for each in wanted for name in _meant(each, everything)))
+        return rank(query, [_document(tool) for tool in available.values()])[:most]
+
+    def _answer(self, query: str, found: Sequence[str]) -> Output:
+        available = self._tools.available()
         changed = [name for name in found if self._has_other(name)]
         new = [name for name in found if name in available and name not in changed]
         if new:
@@ -117,6 +132,8 @@ class ToolSearch:
     def _nothing(self, query: str, count: int) -> str:
         pending = self._tools.pending()
         waiting = f" Still connecting: {', '.join(pending)}; search again later." if pending else ""
+        if unavailable := self._tools.unavailable()[:_MOST_RESULTS]:
+            waiting += f" Not connected, tell the user if you need them: {'; '.join(unavailable)}."
         there = f"{counted(count, 'deferred tool')} searched." if count else "There are no deferred tools now."
         return f"No tool matches {plain_line(query, 100)!r}. {there}{waiting}"
 

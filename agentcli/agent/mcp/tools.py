@@ -25,6 +25,8 @@ LONGEST_DESCRIPTION = 2_048
 _LONGEST_VALUE = 80
 _PROGRESS_SECONDS = 0.1
 """Least time between two reports of a call's progress."""
+_CONNECT_SECONDS = 30.0
+"""For a server that is still connecting when its tool is called."""
 _PROPERTY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _REFUSED_AT_TOP = ("anyOf", "oneOf", "allOf", "enum", "not")
 
@@ -116,6 +118,8 @@ class McpTool:
     async def _called(self, input: Json, context: ToolContext, signal: AbortSignal, report: Any) -> Output:
         limits = ResultLimits(context.results_dir, self._most_tokens, self.offer.max_result_chars)
         try:
+            # In a resumed session the model knows the tools before the server is there.
+            await signal.run(self.server.settle(_CONNECT_SECONDS))
             return await output_of(await self.server.call(self.offer.name, input, report, signal), limits)
         except McpFailure as error:
             return failure(f"{self.name} failed. {plain_text(str(error))[:4_000]}")

@@ -62,6 +62,8 @@ class McpUpdates(Attachments):
         """What there is to know about a server; None: nothing was told, and there is nothing to tell."""
         offer, server = self._offer, self._offer.servers.get(name)
         assert server is not None
+        if not server.settled:
+            return told  # calls wait for it
         if server.state != "connected":
             was_there = told is not None or name in offer.servers_with_direct_tools
             return (
@@ -93,7 +95,7 @@ class McpUpdates(Attachments):
                 server = self._offer.servers.get(name)
                 text = _instructions(server.offers.instructions) if server is not None else ""
                 if text:
-                    lines.append(f"[Instructions of the MCP server {plain_line(name, 80)}:\n{text}]")
+                    lines.append(f"{_instructions_heading(name)}\n{text}]")
         return lines
 
     def _tool_lines(self, tools: Mapping[str, Sequence[str]]) -> list[str]:
@@ -107,7 +109,7 @@ class McpUpdates(Attachments):
             left -= used
             more = f" and {len(names) - kept} more" if kept < len(names) else ""
             count = counted(len(names), "tool")
-            lines.append(f"- {self._offer.part_of(server)} ({count}): {', '.join(names[:kept])}{more}")
+            lines.append(f"{_tools_heading(self._offer, server)}{count}): {', '.join(names[:kept])}{more}")
         heading = _HEADING_BY_API if self._offer.settings.search == "api" else _HEADING
         return [heading, *lines] if lines else []
 
@@ -118,6 +120,26 @@ def told_servers(shown: Sequence[Message]) -> dict[str, _Told]:
     for message in shown:
         told |= message.meta.get(MCP_SERVERS, {})
     return told
+
+
+def tokens_by_server(message: Message, offer: McpOffer) -> dict[str, float]:
+    """Tokens of a message about servers, for each of them. Lines about several count in equal shares."""
+    about: Mapping[str, _Told] = message.meta.get(MCP_SERVERS, {})
+    found, current = dict.fromkeys(about, 0.0), None
+    for line in message.text.splitlines():
+        begun = (name for name in about if line.startswith((_tools_heading(offer, name), _instructions_heading(name))))
+        current = next(begun, None if line.startswith("[") else current)
+        for name in about if current is None else (current,):
+            found[name] += text_tokens(line) / (len(about) if current is None else 1)
+    return found
+
+
+def _tools_heading(offer: McpOffer, server: str) -> str:
+    return f"- {offer.part_of(server)} ("
+
+
+def _instructions_heading(server: str) -> str:
+    return f"[Instructions of the MCP server {plain_line(server, 80)}:"
 
 
 def _has_other_tools(now: _Told, told: _Told | None) -> bool:

@@ -241,7 +241,7 @@ class Mentions:
             from agentcli.agent.mcp.resource_mentions import read_resource
 
             assert self.servers is not None
-            return await read_resource(mention, context, self.servers)
+            return await read_resource(mention, context)
         if await in_thread(Path(mention.path).is_dir):
             return await in_thread(_listing, mention.path, context)
         output: Output | None = None

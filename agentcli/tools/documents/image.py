@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import io
 import struct
+import zlib
 from typing import Any
 
 from agentcli.core.frozen import frozen
@@ -55,6 +56,8 @@ class Unshowable:
 def fitted(data: bytes) -> Picture | Unshowable:
     """The image in a form that can be sent. Blocking; never raises for invalid data."""
     kind = image_kind(data)
+    if kind == "image/png":
+        data = _without_damaged_metadata(data)
     size = _dimensions(data, kind)
     if kind is None or size is None:
         return Unshowable("it is damaged or cut off")
@@ -79,7 +82,7 @@ def fitted(data: bytes) -> Picture | Unshowable:
                 return Picture(data, kind, *size)
             return _smaller(ImageOps.exif_transpose(image), kind, size)
     except Exception as error:  # noqa: BLE001 - decoders fail in many ways, and all of them mean this
-        return Unshowable(f"it is damaged or of an unknown kind ({type(error).__name__})")
+        return Unshowable(f"it is damaged or of an unknown kind: {type(error).__name__}")
 
 
 def _smaller(image: Any, kind: str, original: tuple[int, int]) -> Picture | Unshowable:
@@ -111,6 +114,18 @@ def _encoded(image: Any, format: str) -> bytes:
         image = flat
     image.save(buffer, format, **({"quality": 85} if format == "JPEG" else {}))
     return buffer.getvalue()
+
+
+def _without_damaged_metadata(data: bytes) -> bytes:
+    """A PNG without optional chunks whose checksum is wrong: viewers ignore them, Pillow refuses the picture."""
+    kept, at = [data[:8]], 8
+    while at + 12 <= len(data):
+        end = at + 12 + int.from_bytes(data[at : at + 4], "big")
+        is_optional = bool(data[at + 4] & 0x20)
+        if not is_optional or zlib.crc32(data[at + 4 : end - 4]) == int.from_bytes(data[end - 4 : end], "big"):
+            kept.append(data[at:end])
+        at = end
+    return b"".join((*kept, data[at:]))
 
 
 def _dimensions(data: bytes, kind: str | None) -> tuple[int, int] | None:

@@ -225,7 +225,7 @@ class Offered:
 
 
 class ServerPage(ServerSheet[Offered]):
-    """One server: everything it offers in one list. Enter shows more, Space switches a tool on or off."""
+    """One server: everything it offers in one list. Enter shows more, `e` or Space switches a tool on or off."""
 
     verb = "show"
     label_cells = 34
@@ -307,16 +307,22 @@ class ServerPage(ServerSheet[Offered]):
             return
         self.open(TextPage(title, self.preview_lines(row), self.palette))
 
-    def letter(self, key: str) -> bool:
+    @property
+    def _tool(self) -> str | None:
+        """The tool that is pointed at."""
         row = self.row
-        if key == "space" and row is not None and row.value.kind == "tool":
-            is_off = row.value.name in self._server.disabled_tools
-            self._act(partial(self.servers.set_tool_enabled, self._server.name, row.value.name, is_off))
+        return row.value.name if row is not None and row.value.kind == "tool" else None
+
+    def letter(self, key: str) -> bool:
+        if key in ("e", "space") and (tool := self._tool) is not None:
+            is_off = tool in self._server.disabled_tools
+            self._act(partial(self.servers.set_tool_enabled, self._server.name, tool, is_off))
             return True
         return super().letter(key)
 
     def keys(self) -> Keys:
-        row = self.row
-        is_tool = row is not None and row.value.kind == "tool" and not self.searching
-        switch = [("Space", "on, off")] if is_tool else []
-        return [*self.beginning, *self.server_keys(), *switch, ("Enter", self.verb), *self.leaving]
+        tool, server = self._tool, self._server
+        is_off = server.state == "disabled" if tool is None else tool in server.disabled_tools
+        switch = f"{'enable' if is_off else 'disable'} {'server' if tool is None else 'tool'}"
+        server_keys = [(key, switch if key == "e" else verb) for key, verb in self.server_keys()]
+        return [*self.beginning, *server_keys, ("Enter", self.verb), *self.leaving]

@@ -235,8 +235,8 @@ class Sheet(ModalScreen[T]):
 
     @property
     def is_open(self) -> bool:
-        """Whether its parts are there. Closing removes them first, so work that finishes late asks this."""
-        return self.is_attached and self.display
+        """Whether its parts are there: not before it is composed, nor while it closes."""
+        return self.is_attached and self.display and bool(self.query("#keys"))
 
     def work(self, work: WorkType[None], group: str) -> None:
         """Run something beside the keys; new work of a group ends the old. The coroutine is made when it begins."""
