@@ -65,12 +65,10 @@ class McpServer:
         """The last lines of its stderr and of its log messages."""
         self.disabled_tools: frozenset[str] = frozenset()
         """Names of tools that the user switched off."""
-        self.challenge = ""
-        """In the state `needs-auth`: the `WWW-Authenticate` header of the answer that refused us."""
         self._authorization = authorization = authorization_for(config, around)
         self._around = around if authorization is None else replace(around, auth=lambda _config: authorization.begin())
         self._duties = duties
-        self._limits = limits.with_environment(around.environ)
+        self._limits = limits
         self._on_change = on_change
         self._connection: McpConnection | None = None
         self._task: asyncio.Task[None] | None = None
@@ -99,7 +97,8 @@ class McpServer:
         task, self._task = self._task, None
         if task is not None:
             await cancel_and_wait([task])
-        self._set(state)
+        if self.state != "unapproved":
+            self._set(state)
 
     async def reconnect(self) -> None:
         """Disconnect and connect again, from any state but `unapproved`."""
@@ -278,7 +277,7 @@ class McpServer:
                     self.offers = await connection.offers()
                     starting.reschedule(None)
                     connected_at = loop.time()
-                    self._connection, self.challenge = connection, ""
+                    self._connection = connection
                     self._set("connected")
                     await connection.ask_for_log()
                     await self._follow(connection, link)
@@ -292,7 +291,7 @@ class McpServer:
         finally:
             self._connection = None
         if link.ended.is_set():
-            reason, kind, self.challenge = link.reason, link.kind, link.challenge
+            reason, kind = link.reason, link.kind
         if self._authorization is None:
             # The configured credentials are refused, and there are no others.
             kind = "refused" if kind == "unauthorized" else kind

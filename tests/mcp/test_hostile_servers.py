@@ -192,14 +192,6 @@ async def test_programs_are_asked_for_the_stateless_protocol_only_on_request() -
         assert list(server.log) == ["unknown method server/discover"]
 
 
-async def test_the_environment_sets_the_timeouts() -> None:
-    async with started("hang-at-start", {"MCP_TIMEOUT": "50"}) as (server, _):
-        assert server.error == "no answer within 0.05 seconds"
-    async with started("hang-in-call", {"MCP_TOOL_TIMEOUT": "50", "MCP_TIMEOUT": "soon"}) as (server, _):
-        with pytest.raises(McpFailure, match=r"within 0\.05 seconds"):
-            await server.call("work", {})
-
-
 async def test_a_list_without_an_end_is_cut() -> None:
     async with started("endless-pages", pages=5) as (server, _):
         assert [tool.name for tool in server.offers.tools] == [f"tool_{number}" for number in range(5)]
