@@ -556,20 +556,6 @@ def test_a_definition_that_has_changed_is_given_as_text_and_the_one_in_the_prefi
     run_virtual(main)
 
 
-def test_a_tool_that_the_api_would_refuse_is_left_out() -> None:
-    bad = replace(tool_offer("bad"), input_schema={"type": "object", "properties": {"not allowed": {}}})
-    server = FakeServer("one", tool_offer("a"), bad)
-    server.connect()
-
-    async def main() -> None:
-        b = with_servers("ok", servers=(server,))
-        async with b.engine:
-            await b.run()
-        assert tool_names(b.requests[0]) == ["Look", "ToolSearch", "mcp__one__a"]
-
-    run_virtual(main)
-
-
 def test_a_resource_is_read_after_a_question() -> None:
     server = FakeServer("one", resources=resources("note://one"))
     server.contents = {"note://one": (McpContent("resource", text="A \x1b[1mnote.", uri="note://one"),)}

@@ -113,14 +113,15 @@ async def test_unusable_tools_are_refused_by_name() -> None:
         assert reasons["list"] == "its input schema is not an object"
         assert reasons["invalid"].startswith("its input schema is not valid: 'nonsense' is not valid under any of")
         assert "only local references" in reasons["remote"]
+        assert reasons["parameter"] == "the API does not accept the parameter name 'not allowed'"
         assert "nested more than 48 levels deep" in reasons["deep"]
         assert reasons["good"] == "another tool has the same name"
         assert reasons["x" * 127 + "…"] == "its name has 129 characters (limit 128)"
-        assert reasons["tool 9"] == "it has no name"
+        assert reasons["tool 10"] == "it has no name"
         assert reasons["bell"] == "its name has control characters"
         assert "has a list of 3,000 values" in reasons["wide"]
         assert reasons["output"] == "its output schema describes array, not an object"
-        assert reasons["tool 13"] == "it is not an object"
+        assert reasons["tool 14"] == "it is not an object"
 
 
 async def test_a_schema_of_10_megabytes_is_refused_by_name_off_the_event_loop() -> None:

@@ -14,7 +14,7 @@ from agentcli.agent.mcp.resource_tools import ListMcpResources, ReadMcpResource
 from agentcli.agent.mcp.results import MOST_TOKENS
 from agentcli.agent.mcp.tool_search import LOADED_TOOLS, ToolSearch
 from agentcli.agent.mcp.tool_search import NAME as TOOL_SEARCH
-from agentcli.agent.mcp.tools import McpTool, schema_problem
+from agentcli.agent.mcp.tools import McpTool
 from agentcli.agent.profile import LoadedTools, schema_tokens
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import RESULT_DATA, Json, Message, Origin
@@ -205,7 +205,7 @@ class McpOffer:
             has_resources = has_resources or bool(server.offers.resources or server.offers.templates)
             names = tool_names(self._parts[server.name], (offer.name for offer in server.offers.tools))
             for offer in server.offers.tools:
-                if offer.name not in server.disabled_tools and not schema_problem(offer.input_schema):
+                if offer.name not in server.disabled_tools:
                     yield self._tool(server, offer, names[offer.name])
         if has_resources:
             yield ListMcpResources(self.servers)
