@@ -166,7 +166,12 @@ class McpOffer:
     def _as_sent(self, direct: Tool) -> Tool:
         """The tool as its server has it now, if the model knows it so."""
         now = self._available.get(direct.name, direct)
-        return now if definition_of(now) == definition_of(direct) else direct
+        if definition_of(now) == definition_of(direct):
+            return now
+        if isinstance(now, McpTool) and isinstance(direct, McpTool) and now.server is not direct.server:
+            # The configuration of the server has changed, so it is another connection.
+            return McpTool(now.server, direct.offer, direct.name, self.settings.result_tokens)
+        return direct
 
     def load(self, names: Sequence[str]) -> None:
         for name in names:
@@ -194,6 +199,8 @@ class McpOffer:
         if seen == self._seen:
             return
         self._seen = seen
+        # Servers that appear during the session.
+        self._parts = server_parts((server.name for server in self.servers), self._parts)
         self._available = {tool.name: tool for tool in self._offered() if self._allows(tool.name)}
         self._known |= self._available
 
