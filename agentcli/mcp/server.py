@@ -258,10 +258,14 @@ class McpServer:
         link = ServerLink(self.log.append)
         connected_at: float | None = None
         kind: LinkEnd = "refused"
+        late = f"no answer within {self._limits.start_seconds:g} seconds"
+        given_up: asyncio.TimerHandle | None = None
         try:
             await in_thread(_import_library)
             reader = AnswerReader(link, self._limits)
             async with asyncio.timeout(self._limits.start_seconds) as starting:
+                # Stopping it takes some seconds more, which nothing has to wait for.
+                given_up = loop.call_later(self._limits.start_seconds, self._set, "failed", late)
                 transport = await transport_for(self.config, self._around, reader, link, self._limits)
                 opened = McpConnection.open(
                     self.name,
@@ -276,6 +280,7 @@ class McpServer:
                 async with opened as connection:
                     self.offers = await connection.offers()
                     starting.reschedule(None)
+                    given_up.cancel()
                     connected_at = loop.time()
                     self._connection = connection
                     self._set("connected")
@@ -283,12 +288,14 @@ class McpServer:
                     await self._follow(connection, link)
             reason = link.reason
         except TimeoutError:
-            reason = f"no answer within {self._limits.start_seconds:g} seconds"
+            reason = late
         except Exception as error:  # noqa: BLE001  whatever a server or the library does must not end the session
             reason = _reason(error)
             if link.http_error and (reason in _STATUS_TEXTS or link.http_error in reason):
                 reason, kind = link.http_error, "lost" if link.is_temporary else "refused"
         finally:
+            if given_up is not None:
+                given_up.cancel()
             self._connection = None
         if link.ended.is_set():
             reason, kind = link.reason, link.kind
