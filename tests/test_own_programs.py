@@ -86,8 +86,8 @@ def test_the_check_sees_every_way_to_start_one(source: str) -> None:
 
 def test_the_modules_that_run_programs_on_the_event_loop_are_listed() -> None:
     """`start_program_async` takes any absolute path, so each caller has to be looked at: `tools/process.py`
-    passes on the commands of the model and the user, `hooks/command.py` those of the settings, `mcp/` those of its
-    configuration, the others run programs of our own."""
+    passes on the commands of the model and the user, `hooks/command.py` those of the settings, `mcp/stdio.py` and
+    `mcp/header_helper.py` those of the servers' configuration, the others run programs of our own."""
     callers = {
         str(path.relative_to(PACKAGE))
         for path in PACKAGE.rglob("*.py")
@@ -96,6 +96,7 @@ def test_the_modules_that_run_programs_on_the_event_loop_are_listed() -> None:
     assert callers == {
         "hooks/command.py",
         "mcp/header_helper.py",
+        "mcp/orphan_guard.py",
         "mcp/stdio.py",
         "providers/credentials.py",
         "tools/process.py",

@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from agentcli.core.own_programs import StillRunning, desktop_environment, start_program
-from agentcli.core.programs import find_program
+from agentcli.core.programs import clean_search_path, find_program
 
 _START_SECONDS = 3.0
 """An opener that still runs after this time is the browser itself."""
-_PASSED_ON = ("XDG_CURRENT_DESKTOP", "XDG_DATA_DIRS", "DESKTOP_SESSION", "BROWSER")
+_DESKTOP_NAMES = ("XDG_CURRENT_DESKTOP", "DESKTOP_SESSION", "KDE_FULL_SESSION", "KDE_SESSION_VERSION")
+_SAFE = ":/?#[]@&+,=%-._~"
+"""Characters that no opener, and no shell behind one, gives a meaning."""
 
 
-def open_in_browser(address: str, environ: Mapping[str, str], working_dirs: Sequence[Path]) -> bool:
-    """Whether a browser was started for an http or https address. Blocking. The address must come from a user's yes."""
-    if not address.startswith(("https://", "http://")):
-        raise ValueError("not a web address")
-    names = ("open",) if sys.platform == "darwin" else ("wslview", "xdg-open")
-    passed_on = {name: environ[name] for name in _PASSED_ON if name in environ}
-    surroundings = {**passed_on, **desktop_environment(environ, working_dirs)}
-    for name in names:
-        program = find_program(name, environ.get("PATH"), working_dirs)
-        if program is not None and _starts([program, address], surroundings):
-            return True
-    return False
+def open_in_browser(address: str, environ: Mapping[str, str], working_dirs: Iterable[Path]) -> bool:
+    """Whether a browser was started. Blocking. Only http and https addresses are opened; ask the user first."""
+    if not re.match(r"https?://", address):
+        return False
+    folders = tuple(working_dirs)
+    variables = desktop_environment(environ, folders)
+    variables |= {name: environ[name] for name in _DESKTOP_NAMES if name in environ}
+    if "XDG_DATA_DIRS" in environ:
+        variables["XDG_DATA_DIRS"] = clean_search_path(environ["XDG_DATA_DIRS"], folders)
+    programs = (find_program(name, environ.get("PATH"), folders) for name in _openers(environ))
+    return any(program and _starts([program, quote(address, safe=_SAFE)], variables) for program in programs)
+
+
+def _openers(environ: Mapping[str, str]) -> tuple[str, ...]:
+    if sys.platform == "darwin":
+        return ("open",)
+    if "WSL_DISTRO_NAME" in environ:
+        return ("wslview", "xdg-open")
+    # Without a display xdg-open starts a text browser.
+    return ("xdg-open",) if environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY") else ()
 
 
 def _starts(command: Sequence[str], environ: Mapping[str, str]) -> bool:
@@ -37,5 +49,6 @@ def _starts(command: Sequence[str], environ: Mapping[str, str]) -> bool:
     try:
         return process.wait(_START_SECONDS) == 0
     except StillRunning:
-        threading.Thread(target=process.wait, daemon=True).start()
+        # The browser outlives the session, so it is only waited for, never stopped.
+        threading.Thread(target=process.wait, name="browser opener", daemon=True).start()
         return True

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 _QUIET_SECONDS = 2.0
 """Shorter waits are not mentioned."""
-_GRACE_SECONDS = 1.0
-"""For a server's own time limit to be reported as its failure."""
+_GRACE_SECONDS = 5.0
+"""For a server's own time limit, which begins a little later, to be reported as its failure."""
 
 
 async def wait_for_servers(servers: McpServers, stopped: asyncio.Event, notices: Notices | None) -> None:

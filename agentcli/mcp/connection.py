@@ -18,6 +18,7 @@ from agentcli.core.aio import cancel_and_wait, in_thread
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
 from agentcli.mcp.answers import AnswerReader, TakenResult
+from agentcli.mcp.call_clock import CallClock
 from agentcli.mcp.client_duties import ClientDuties, InputRequest, SamplingRequest
 from agentcli.mcp.limits import ServerLimits
 from agentcli.mcp.link import ServerLink
@@ -51,12 +52,15 @@ class SessionExpired(McpFailure):
 
 
 class McpConnection:
-    def __init__(self, client: Client, name: str, reader: AnswerReader, link: ServerLink, limits: ServerLimits) -> None:
+    def __init__(
+        self, client: Client, name: str, reader: AnswerReader, link: ServerLink, limits: ServerLimits, clock: CallClock
+    ) -> None:
         self._client = client
         self._name = name
         self._reader = reader
         self._link = link
         self._limits = limits
+        self._clock = clock
         self._open: set[asyncio.Task[Any]] = set()
         self._output_schemas: dict[str, Json] = {}
 
@@ -78,7 +82,8 @@ class McpConnection:
         from mcp import Client
         from mcp_types import Implementation
 
-        callbacks = _Callbacks(name, duties, on_list_changed, link.note)
+        clock = CallClock()
+        callbacks = _Callbacks(name, duties, on_list_changed, link.note, clock)
         client = Client(
             transport,
             client_info=Implementation(name="agentcli", version=__version__),
@@ -90,7 +95,7 @@ class McpConnection:
             message_handler=callbacks.message,
             cache=None,
         )
-        connection = cls(client, name, reader, link, limits)
+        connection = cls(client, name, reader, link, limits, clock)
         try:
             async with client:
                 listening = asyncio.get_running_loop().create_task(connection._listen(on_list_changed))
@@ -250,7 +255,7 @@ class McpConnection:
         task.add_done_callback(wake)
         unhook = signal.on_abort(wake) if signal is not None else None
         try:
-            async with asyncio.timeout(seconds):
+            async with self._clock.limit(seconds):
                 await waiting
         except TimeoutError:
             raise McpFailure(f"{self._name} did not answer within {seconds:g} seconds.") from None
@@ -335,9 +340,15 @@ class _Callbacks:
     """What the library calls when the server asks or tells something."""
 
     def __init__(
-        self, name: str, duties: ClientDuties, on_list_changed: Callable[[str], None], note: Callable[[str], None]
+        self,
+        name: str,
+        duties: ClientDuties,
+        on_list_changed: Callable[[str], None],
+        note: Callable[[str], None],
+        clock: CallClock,
     ) -> None:
         self._name = name
+        self._clock = clock
         self._note = note
         self._duties = duties
         self._on_list_changed = on_list_changed
@@ -355,7 +366,9 @@ class _Callbacks:
 
         url = getattr(params, "url", "") or ""
         schema = {} if url else dict(params.requested_schema)
-        answer = await self._duties.elicit(InputRequest(self._name, clean_text(params.message, 8000), schema, str(url)))
+        request = InputRequest(self._name, clean_text(params.message, 8000), schema, str(url))
+        with self._clock.stopped():
+            answer = await self._duties.elicit(request)
         content: dict[str, Any] | None = dict(answer.content) if answer.action == "accept" and not url else None
         return types.ElicitResult(action=answer.action, content=content)
 
@@ -370,7 +383,8 @@ class _Callbacks:
         preferences = params.model_preferences
         hints = tuple(hint.name for hint in (preferences.hints if preferences else None) or () if hint.name)
         request = SamplingRequest(self._name, messages, params.system_prompt or "", params.max_tokens, hints)
-        reply = await self._duties.sample(request)
+        with self._clock.stopped():
+            reply = await self._duties.sample(request)
         if reply.refused:
             return types.ErrorData(code=-1, message=reply.refused)
         return types.CreateMessageResult(

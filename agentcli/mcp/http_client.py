@@ -80,7 +80,6 @@ class McpHttpClient(httpx2.AsyncClient):
         challenge = response.headers.get("www-authenticate", "")
         # For want of a scope only this request is refused.
         if status == 401 or (status == 403 and challenge and "insufficient_scope" not in challenge):
-            self._link.challenge = challenge
             self._link.end(f"sign-in required ({self._link.http_error})", "unauthorized")
         elif status == 404 and _SESSION_HEADER in request.headers:
             asyncio.get_running_loop().call_later(_EXPIRY_DELAY, self._link.end, "session expired", "expired")

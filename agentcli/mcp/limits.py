@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-
 from agentcli.core.frozen import frozen
 
 
@@ -45,16 +42,3 @@ class ServerLimits:
     """Pages of one list."""
     tools: int = 2000
     """Tools of one server; the same number limits resources, templates and prompts."""
-
-    def with_environment(self, environ: Mapping[str, str]) -> ServerLimits:
-        """With `MCP_TIMEOUT` and `MCP_TOOL_TIMEOUT` (milliseconds) applied; values that are no number are ignored."""
-        start, call = _seconds(environ.get("MCP_TIMEOUT")), _seconds(environ.get("MCP_TOOL_TIMEOUT"))
-        return replace(self, start_seconds=start or self.start_seconds, call_seconds=call or self.call_seconds)
-
-
-def _seconds(milliseconds: str | None) -> float | None:
-    try:
-        value = float(milliseconds or "") / 1000
-    except ValueError:
-        return None
-    return value if 0 < value < 1e7 else None

@@ -24,8 +24,6 @@ class ServerLink:
         """Set at the end, and when the lists of the server have changed."""
         self.reason = ""
         self.kind: LinkEnd = "lost"
-        self.challenge = ""
-        """The `WWW-Authenticate` header of the answer that refused us."""
         self.http_error = ""
         """The last HTTP status that was an error, such as `HTTP 503 Service Unavailable`."""
         self._log = log

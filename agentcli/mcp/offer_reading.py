@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ _LONGEST_DESCRIPTION = 16 * 1024
 _LONGEST_TITLE = 200
 _LONGEST_URI = 4096
 _MOST_REFUSED = 100
+_PARAMETER = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _ALL_SCHEMAS = 16 * MOST_SCHEMA_CHARS
 """Characters of all schemas in one answer."""
 T = TypeVar("T")
@@ -74,6 +76,9 @@ def _tool(raw: Json, most_chars: int) -> tuple[ToolOffer, int]:
         schema = clean_schema({} if given is None else given, most_chars)
     except SchemaRefused as error:
         raise SchemaRefused(f"its input schema {error}") from None
+    bad = next((name for name in schema.get("properties", ()) if not _PARAMETER.fullmatch(name)), None)
+    if bad is not None:
+        raise SchemaRefused(f"the API does not accept the parameter name {plain_line(bad, 80)!r}")
     output = raw.get("outputSchema")
     try:
         output_schema = clean_schema(output, most_chars) if output is not None else None

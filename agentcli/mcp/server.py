@@ -66,12 +66,10 @@ class McpServer:
         """The last lines of its stderr and of its log messages."""
         self.disabled_tools: frozenset[str] = frozenset()
         """Names of tools that the user switched off."""
-        self.challenge = ""
-        """In the state `needs-auth`: the `WWW-Authenticate` header of the answer that refused us."""
         self._authorization = authorization = authorization_for(config, around)
         self._around = around if authorization is None else replace(around, auth=lambda _config: authorization.begin())
         self._duties = duties
-        self._limits = limits.with_environment(around.environ)
+        self._limits = limits
         self._on_change = on_change
         self._connection: McpConnection | None = None
         self._task: asyncio.Task[None] | None = None
@@ -108,7 +106,8 @@ class McpServer:
         task, self._task = self._task, None
         if task is not None:
             await cancel_and_wait([task])
-        self._set(state)
+        if self.state != "unapproved":
+            self._set(state)
 
     async def reconnect(self) -> None:
         """Disconnect and connect again, from any state but `unapproved`."""
@@ -268,10 +267,14 @@ class McpServer:
         link = ServerLink(self.log.append)
         connected_at: float | None = None
         kind: LinkEnd = "refused"
+        late = f"no answer within {self._limits.start_seconds:g} seconds"
+        given_up: asyncio.TimerHandle | None = None
         try:
             await in_thread(_import_library)
             reader = AnswerReader(link, self._limits)
             async with asyncio.timeout(self._limits.start_seconds) as starting:
+                # Stopping it takes some seconds more, which nothing has to wait for.
+                given_up = loop.call_later(self._limits.start_seconds, self._set, "failed", late)
                 transport = await transport_for(self.config, self._around, reader, link, self._limits)
                 opened = McpConnection.open(
                     self.name,
@@ -286,22 +289,25 @@ class McpServer:
                 async with opened as connection:
                     self.offers = await connection.offers()
                     starting.reschedule(None)
+                    given_up.cancel()
                     connected_at = loop.time()
-                    self._connection, self.challenge = connection, ""
+                    self._connection = connection
                     self._set("connected")
                     await connection.ask_for_log()
                     await self._follow(connection, link)
             reason = link.reason
         except TimeoutError:
-            reason = f"no answer within {self._limits.start_seconds:g} seconds"
+            reason = late
         except Exception as error:  # noqa: BLE001  whatever a server or the library does must not end the session
             reason = _reason(error)
             if link.http_error and (reason in _STATUS_TEXTS or link.http_error in reason):
                 reason, kind = link.http_error, "lost" if link.is_temporary else "refused"
         finally:
+            if given_up is not None:
+                given_up.cancel()
             self._connection = None
         if link.ended.is_set():
-            reason, kind, self.challenge = link.reason, link.kind, link.challenge
+            reason, kind = link.reason, link.kind
         if self._authorization is None:
             # The configured credentials are refused, and there are no others.
             kind = "refused" if kind == "unauthorized" else kind

@@ -1,7 +1,8 @@
 """Reach an MCP server that is a program: messages are lines on its stdin and stdout.
 
 Nothing of the program is left when the transport was closed, also if closing is cancelled: its stdin is closed, then
-its process group gets SIGTERM, then SIGKILL. If agentcli itself ends, the group is killed at once.
+its process group gets SIGTERM, then SIGKILL. If agentcli itself ends, the group is killed at once; if agentcli is
+killed, a second later.
 
 Pipes are our own, not asyncio's: its `Process.wait` would wait for all of them to be closed, also by children of the
 program.
@@ -26,6 +27,7 @@ from agentcli.core.plaintext import plain_line
 from agentcli.mcp.answers import AnswerReader, error_answer
 from agentcli.mcp.limits import ServerLimits
 from agentcli.mcp.link import ServerLink
+from agentcli.mcp.orphan_guard import guard_group
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
@@ -67,6 +69,7 @@ class StdioTransport:
         self._stdout = asyncio.StreamReader(_CHUNK)
         self._readers: list[asyncio.ReadTransport] = []
         self._forget: Callable[[], None] = lambda: None
+        self._dismiss_guard: Callable[[], None] = lambda: None
 
     async def __aenter__(self) -> tuple[_Lines, _Input]:
         ours: list[int] = []
@@ -94,7 +97,10 @@ class StdioTransport:
         pid = self._process.pid
         self._forget = on_exit(lambda: kill_group(pid))
         try:
-            return await self._connect(ours)
+            streams = await self._connect(ours)
+            with contextlib.suppress(OSError):
+                self._dismiss_guard = await guard_group(pid)
+            return streams
         except BaseException:
             await self._stop_uncancelled()
             raise
@@ -204,6 +210,7 @@ class StdioTransport:
             # Also its children that are left, and if this is cancelled because the event loop ends.
             kill_group(self._process.pid)
             self._forget()
+            self._dismiss_guard()
             await cancel_and_wait([draining, *self._tasks])
             for transport in self._readers:
                 transport.close()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 PREFIX = "mcp__"
 LONGEST_NAME = 128
@@ -36,9 +36,11 @@ def split_name(name: str) -> tuple[str, str] | None:
     return (server, tool) if server else None
 
 
-def server_parts(servers: Iterable[str]) -> dict[str, str]:
-    """Each server's part, all different. Given all configured servers, it does not matter which ones are connected."""
-    return _distinct(servers, server_part)
+def server_parts(servers: Iterable[str], known: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Each server's part, all different. Given all configured servers, it does not matter which ones are connected.
+
+    `known`: parts of servers that keep them."""
+    return _distinct(servers, server_part, known)
 
 
 def tool_names(part: str, tools: Iterable[str]) -> dict[str, str]:
@@ -58,11 +60,14 @@ def _shortened(cleaned: str, longest: int, original: str) -> str:
     return f"{cleaned[: longest - _DIGEST - 1]}_{digest}"
 
 
-def _distinct(originals: Iterable[str], name_of: Callable[[str], str]) -> dict[str, str]:
+def _distinct(
+    originals: Iterable[str], name_of: Callable[[str], str], known: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """Of originals with one name, the one that needs no change has it, else the first in sorted order; the others get a
     number."""
-    names = {original: name_of(original) for original in originals}
-    taken: dict[str, str] = {}
+    known = known or {}
+    names = {original: name_of(original) for original in originals if original not in known}
+    taken = {name: original for original, name in known.items()}
     for original in sorted(names, key=lambda each: (not names[each].endswith(each), each)):
         name, number = names[original], 2
         while name in taken:
@@ -70,4 +75,4 @@ def _distinct(originals: Iterable[str], name_of: Callable[[str], str]) -> dict[s
             name, number = names[original][: LONGEST_NAME - len(suffix)] + suffix, number + 1
         taken[name] = original
     by_original = {original: name for name, original in taken.items()}
-    return {original: by_original[original] for original in names}
+    return {original: by_original[original] for original in (*known, *names)}

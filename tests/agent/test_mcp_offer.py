@@ -633,16 +633,22 @@ def test_a_definition_that_has_changed_is_given_as_text_and_the_one_in_the_prefi
     run_virtual(main)
 
 
-def test_a_tool_that_the_api_would_refuse_is_left_out() -> None:
-    bad = replace(tool_offer("bad"), input_schema={"type": "object", "properties": {"not allowed": {}}})
-    server = FakeServer("one", tool_offer("a"), bad)
-    server.connect()
+def test_servers_that_appear_or_are_replaced_during_a_session_can_be_called() -> None:
+    first, other, later = FakeServer("one", tool_offer("a")), FakeServer("one"), FakeServer("two", tool_offer("b"))
+    first.connect()
 
     async def main() -> None:
-        b = with_servers("ok", servers=(server,))
+        b = with_servers("ok", reply(call("mcp__one__a", new=1)), reply(call("mcp__two__b")), "ok", servers=(first,))
         async with b.engine:
-            await b.run()
-        assert tool_names(b.requests[0]) == ["Look", "ToolSearch", "mcp__one__a"]
+            await b.run("one")
+            assert b.engine.mcp is not None
+            first.leave("waiting")
+            b.engine.mcp._servers = {"one": other, "two": later}
+            other.connect(tool_offer("a", new="integer"))
+            later.connect()
+            await b.run("two")
+        assert b.requests[0]["tools"] == b.requests[-1]["tools"]
+        assert (first.calls, other.calls, later.calls) == ([], [("a", {"new": 1})], [("b", {})])
 
     run_virtual(main)
 

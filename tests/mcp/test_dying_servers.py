@@ -12,6 +12,7 @@ import pytest
 from agentcli.core.abort import AbortController, Aborted
 from agentcli.core.exit_cleanup import run_exit_cleanup
 from agentcli.mcp.connection import McpFailure
+from agentcli.mcp.server_config import ServerConfig
 from tests.support.mcp_started import hostile, started, until
 
 pytestmark = pytest.mark.anyio
@@ -31,6 +32,15 @@ async def test_a_server_that_dies_at_its_start_has_failed_with_its_exit_code_and
 async def test_a_server_that_hangs_at_its_start_has_failed(mode: str) -> None:
     async with started(mode, start_seconds=0.3) as (server, _):
         assert (server.state, server.error) == ("failed", "no answer within 0.3 seconds")
+
+
+async def test_a_server_that_hangs_at_its_start_has_failed_before_it_has_ended() -> None:
+    mute = ServerConfig("bad", "stdio", command="/bin/sh", args=("-c", "trap '' TERM; while :; do sleep 1; done"))
+    async with started(mute, start_seconds=0.1, grace_seconds=0.5) as (server, states):
+        assert (server.state, server.error) == ("failed", "no answer within 0.1 seconds")
+        assert (states, server._task is not None) == (["connecting", "failed"], True)
+        await until(lambda: server._task is None)
+        assert (server.state, server.error) == ("failed", "no answer within 0.1 seconds")
 
 
 async def test_a_call_fails_at_once_when_the_server_dies() -> None:

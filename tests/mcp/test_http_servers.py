@@ -101,7 +101,6 @@ async def test_a_server_that_wants_a_sign_in_says_so_at_every_stage(stage: str, 
                 with pytest.raises(McpFailure):
                     await server.call("work", {})
             await until(lambda: server.state == "needs-auth")
-            assert server.challenge == challenge
             said = "Not signed in." if status == 401 else "sign-in required (HTTP 403"
             assert server.error.startswith(said)
 
@@ -110,7 +109,7 @@ async def test_sse_that_wants_a_sign_in_says_so() -> None:
     async with McpHttpServer() as web:
         web.refusals["GET /sse"] = (401, "www-authenticate", "Bearer")
         async with over_sse(web) as (server, _):
-            assert (server.state, server.challenge) == ("needs-auth", "Bearer")
+            assert server.state == "needs-auth"
 
 
 async def test_a_call_in_a_session_that_the_server_forgot_is_repeated_in_a_new_one() -> None:

@@ -34,3 +34,13 @@ async def test_a_server_offers_its_tools_and_answers_calls(tmp_path: Path) -> No
     assert result.structured == {"sum": 3}
     await servers.aclose()
     assert server.state == "waiting"
+
+
+async def test_a_server_without_approval_stays_so_when_it_is_stopped_or_started(tmp_path: Path) -> None:
+    servers = McpServers([small()], ServerSurroundings(tmp_path), ClientDuties(), unapproved={"small"})
+    server = servers.get("small")
+    assert server is not None
+    for change in (server.stop, server.reconnect, server.disable, server.enable, servers.aclose):
+        await change()
+        servers.start()
+        assert server.state == "unapproved"

@@ -53,3 +53,9 @@ def test_names_are_legal_distinct_and_independent_of_the_order(server: str, tool
         assert name.startswith(f"mcp__{server_part(server)}__")
     random.shuffle(tools)
     assert tool_names(server_part(server), tools) == names
+
+
+def test_a_server_that_appears_later_takes_no_part_of_another() -> None:
+    known = server_parts(["_x"])
+    assert server_parts(["_x", "x", "y"], known) == {"_x": "x", "x": "x_2", "y": "y"}
+    assert server_parts(["y"], known) == {"_x": "x", "y": "y"}

@@ -64,6 +64,7 @@ def lying_tools() -> list[Any]:
         tool("list", inputSchema=[1]),
         tool("invalid", inputSchema={"type": "object", "properties": {"a": {"type": "nonsense"}}}),
         tool("remote", inputSchema={"type": "object", "properties": {"a": {"$ref": "https://example.com/a.json"}}}),
+        tool("parameter", inputSchema={"type": "object", "properties": {"not allowed": {}}}),
         tool("deep", inputSchema=nested(60)),
         tool("good", description="The second of this name"),
         tool("x" * 129),

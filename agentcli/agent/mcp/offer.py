@@ -14,7 +14,7 @@ from agentcli.agent.mcp.resource_tools import ListMcpResources, ReadMcpResource
 from agentcli.agent.mcp.results import MOST_TOKENS
 from agentcli.agent.mcp.tool_search import LOADED_TOOLS, ToolSearch
 from agentcli.agent.mcp.tool_search import NAME as TOOL_SEARCH
-from agentcli.agent.mcp.tools import McpTool, schema_problem
+from agentcli.agent.mcp.tools import McpTool
 from agentcli.agent.profile import LoadedTools, schema_tokens
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import RESULT_DATA, Json, Message, Origin
@@ -167,7 +167,12 @@ class McpOffer:
     def _as_sent(self, direct: Tool) -> Tool:
         """The tool as its server has it now, if the model knows it so."""
         now = self._available.get(direct.name, direct)
-        return now if definition_of(now) == definition_of(direct) else direct
+        if definition_of(now) == definition_of(direct):
+            return now
+        if isinstance(now, McpTool) and isinstance(direct, McpTool) and now.server is not direct.server:
+            # The configuration of the server has changed, so it is another connection.
+            return McpTool(now.server, direct.offer, direct.name, self.settings.result_tokens)
+        return direct
 
     def load(self, names: Sequence[str]) -> None:
         for name in names:
@@ -205,6 +210,8 @@ class McpOffer:
         if seen == self._seen:
             return
         self._seen = seen
+        # Servers that appear during the session.
+        self._parts = server_parts((server.name for server in self.servers), self._parts)
         self._available = {tool.name: tool for tool in self._offered() if self._allows(tool.name)}
         self._known |= self._available
 
@@ -216,7 +223,7 @@ class McpOffer:
             has_resources = has_resources or bool(server.offers.resources or server.offers.templates)
             names = tool_names(self._parts[server.name], (offer.name for offer in server.offers.tools))
             for offer in server.offers.tools:
-                if offer.name not in server.disabled_tools and not schema_problem(offer.input_schema):
+                if offer.name not in server.disabled_tools:
                     yield self._tool(server, offer, names[offer.name])
         if has_resources:
             yield ListMcpResources(self.servers)

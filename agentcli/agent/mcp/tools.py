@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
 from agentcli.agent.mcp.results import MOST_TOKENS, ResultLimits, output_of
@@ -27,7 +26,6 @@ _PROGRESS_SECONDS = 0.1
 """Least time between two reports of a call's progress."""
 _CONNECT_SECONDS = 30.0
 """For a server that is still connecting when its tool is called."""
-_PROPERTY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _REFUSED_AT_TOP = ("anyOf", "oneOf", "allOf", "enum", "not")
 
 
@@ -139,15 +137,6 @@ def sendable_schema(schema: Json) -> Json:
     """A server's schema in the form that the API takes: an object at the top, without alternatives."""
     kept = {key: value for key, value in schema.items() if key not in _REFUSED_AT_TOP}
     return {**kept, "type": "object"}
-
-
-def schema_problem(schema: Json) -> str:
-    """Why the API would refuse a request with this schema in it; "" if it would not."""
-    properties = schema.get("properties", {})
-    if not isinstance(properties, dict):
-        return "its properties are not an object"
-    bad = next((name for name in properties if not _PROPERTY.fullmatch(name)), None)
-    return "" if bad is None else f"the API does not accept the parameter name {plain_line(bad, 80)!r}"
 
 
 def _shown(value: Any) -> str:

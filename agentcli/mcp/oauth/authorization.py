@@ -12,11 +12,11 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from agentcli.core.aio import in_thread
+from agentcli.core.browser import open_in_browser
 from agentcli.core.errors import CredentialError
 from agentcli.core.plaintext import plain_line
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.oauth.auth_requests import AuthRequests, is_safe_for_tokens
-from agentcli.mcp.oauth.browser import open_browser
 from agentcli.mcp.oauth.discovery import AuthChallenge
 from agentcli.mcp.oauth.sign_in import SignInFlow, SignInRequest
 from agentcli.mcp.oauth.token_grant import TokenGrant, address_of, origin_of
@@ -125,7 +125,7 @@ class ServerAuthorization:
         async def show_and_open(address: str) -> None:
             show(address)
             if self._around.opens_browser:
-                await in_thread(open_browser, address, self._around.environ, self._around.working_dirs)
+                await in_thread(open_in_browser, address, self._around.environ, self._around.working_dirs)
 
         await in_thread(_import_library)
         async with self._stored():
