@@ -49,8 +49,9 @@ class TakenResult:
 @dataclass(slots=True)
 class _Asked:
     method: str
-    reported: float = -math.inf
-    """When progress was last passed on."""
+    reports_since: float = -math.inf
+    """When the progress reports began to be counted."""
+    reports: int = 0
 
 
 _READERS: Mapping[str, tuple[str, Callable[[Json, ServerLimits], Any]]] = {
@@ -147,9 +148,12 @@ class AnswerReader:
         if method == "notifications/progress":
             token = details.get("progressToken")
             asked = self._asked.get(token) if isinstance(token, int | str) else None
-            if asked is None or asked.reported > now - self._limits.progress_seconds:
+            if asked is None:
                 return False
-            asked.reported = now
+            if asked.reports_since <= now - self._limits.progress_seconds:
+                asked.reports_since, asked.reports = now, 0
+            asked.reports += 1
+            return asked.reports <= self._limits.progress_reports
         return True
 
     def _log_message(self, details: Json, now: float) -> None:

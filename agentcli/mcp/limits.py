@@ -26,8 +26,9 @@ class ServerLimits:
     """After a list changed, before it is asked for: servers report several changes at once."""
     refresh_seconds: float = 1.0
     """Between two refreshes of the lists."""
-    progress_seconds: float = 0.05
-    """Between two progress reports of a call."""
+    progress_seconds: float = 1.0
+    progress_reports: int = 30
+    """So many progress reports of a call are passed on within `progress_seconds`."""
     message_bytes: int = 64 * 1024 * 1024
     """One message of a server."""
     inline_bytes: int = 256 * 1024
