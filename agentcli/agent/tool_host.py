@@ -48,13 +48,14 @@ class SessionToolHost:
     def tools(self) -> Sequence[ServedTool]:
         return [
             ServedTool(tool.name, tool.description, tool.input_schema, _only_reads(tool))
-            for tool in self._state.registry
-            if tool.name not in NOT_SERVED
+            for tool in self._state.registry.without(NOT_SERVED)
         ]
 
     async def call(self, name: str, arguments: Json, client: ServedClient) -> McpResult:
-        if name in NOT_SERVED:
-            return McpResult((McpContent("text", text=f"There is no tool called {name!r}."),), is_error=True)
+        served = self._state.registry.without(NOT_SERVED)
+        if served.get(name) is None:
+            text = f"There is no tool called {name[:100]!r}. {served.hint(name)}".rstrip()
+            return McpResult((McpContent("text", text=text),), is_error=True)
         controller = AbortController()
         work = asyncio.ensure_future(self._run(name, arguments, client, controller))
         try:

@@ -37,7 +37,8 @@ def serve(
     if tools is not None:
         words.append(f"--tools={tools}")
     options = build_invocation(parse(words), Path.cwd()).options
-    options = replace(options, interactive=False, persist=False, key_needed=False)
+    # Its own MCP servers are never started: this one may be among them.
+    options = replace(options, interactive=False, persist=False, key_needed=False, strict_mcp_config=True)
 
     async def main() -> None:
         from agentcli.mcp.serving import serve_stdio

@@ -219,7 +219,8 @@ class ChatScreen(Screen[None]):
 
     def _make_room(self, rows: int) -> None:
         """So that the end of the transcript, which says why it is asked, stands above a sheet of so many rows."""
-        below = self.size.height - self.transcript.region.bottom
+        # While a resize is on its way, the transcript may still reach below the screen.
+        below = max(0, self.size.height - self.transcript.region.bottom)
         before = self.transcript.styles.padding
         inset = max(0, min(rows - below, self.transcript.outer_size.height - 3))
         if before.bottom != inset and (inset == 0 or self._dialog is not None):

@@ -199,7 +199,8 @@ def test_a_search_that_finds_nothing_waits_for_servers_that_connect(query: str) 
         b = with_servers(reply(call("ToolSearch", query=query)), "done", servers=(server,), mcp_limits=DEFERRING)
         async with b.engine:
             asyncio.get_running_loop().call_later(5, server.connect)
-            await b.run()
+            events = await b.run()
+        assert [event.text for event in only(events, ev.ToolProgressed)] == ["waiting for late"]
         assert "mcp__late__echo" in tool_names(b.requests[1])
 
     run_virtual(main)

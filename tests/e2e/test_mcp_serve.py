@@ -77,6 +77,8 @@ async def test_tools_are_listed_and_run_and_what_is_not_allowed_is_refused(proje
         assert outside.is_error
         unknown = await client.call_tool("Task", {"prompt": "x", "description": "x", "subagent_type": "explore"})
         assert unknown.is_error
+        assert "The tools are: Read, " in text_of(unknown)
+        assert "WebSearch" not in text_of(unknown)
 
 
 async def test_the_users_of_the_calling_program_are_asked(project: Path) -> None:

@@ -39,7 +39,7 @@ def test_a_restart_is_reported_with_its_reason_but_not_one_that_the_user_wants()
     fake(servers, "notes").become("connected")
     assert texts(notices) == []
     fake(servers, "notes").become("connecting", "killed by signal 9")
-    assert texts(notices) == ["MCP server notes is restarting: killed by signal 9"]
+    assert texts(notices) == ["MCP server notes failed: killed by signal 9; trying again"]
 
 
 def test_tries_to_restart_a_server_are_one_notice_and_giving_up_is_another() -> None:
@@ -54,7 +54,7 @@ def test_tries_to_restart_a_server_are_one_notice_and_giving_up_is_another() -> 
         seen += texts(notices)
     fake(servers, "notes").become("failed", "exit code 1")
     assert [*seen, *texts(notices)] == [
-        "MCP server notes is restarting: exit code 1",
+        "MCP server notes failed: exit code 1; trying again",
         "MCP server notes failed: exit code 1; /mcp shows more",
     ]
 

@@ -288,3 +288,19 @@ def test_a_terminal_below_the_minimum_size_is_reported_and_recovers(tmp_path: Pa
         assert "❯" in shown(app)
 
     Desk(tmp_path).play(script)
+
+
+@pytest.mark.parametrize("size", [(40, 10), (120, 40)])
+def test_a_question_answered_after_a_resize_gives_its_room_back(tmp_path: Path, size: tuple[int, int]) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await sends(pilot, app, "fix it")
+        await until(pilot, lambda: app.chat.transcript.styles.padding.bottom > 0)
+        await pilot.resize_terminal(*size)
+        await until(pilot, lambda: app.screen.size == size)
+        await pilot.press("escape")
+        await idle(pilot, app)
+        assert app.chat.transcript.styles.padding.bottom == 0
+        assert "Interrupted" in shown(app)
+
+    desk = Desk(tmp_path, reply(call("Read", file_path="parser.py"), call("Edit", **EDIT)))
+    desk.play(script)

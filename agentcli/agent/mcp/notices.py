@@ -41,13 +41,13 @@ class ServerNotices:
         reason = reason.rstrip(".")
         match server.state:
             case "failed" if is_retried:
-                yield _notice(f"MCP server {name} is restarting: {reason}")
+                yield _notice(f"MCP server {name} failed: {reason}; trying again")
             case "failed":
                 yield _notice(f"MCP server {name} failed: {reason or 'no reason given'}; /mcp shows more")
             case "needs-auth":
                 yield _notice(f"MCP server {name} needs sign-in; use /mcp login {name}")
             case "connecting" | "waiting" if before == "connected" and reason:
-                yield _notice(f"MCP server {name} is restarting: {reason}")
+                yield _notice(f"MCP server {name} failed: {reason}; trying again")
 
 
 def _notice(text: str) -> NoticeRaised:

@@ -13,7 +13,7 @@ from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
 from agentcli.providers.deferred_tools import reference
-from agentcli.tools.base import Output, Tool, ToolContext, ToolRun
+from agentcli.tools.base import Output, Progress, Tool, ToolContext, ToolRun
 from agentcli.tools.builtin import object_schema
 
 NAME = "ToolSearch"
@@ -27,7 +27,7 @@ _CONNECT_SECONDS = 15.0
 _DESCRIPTION = (
     "Load tools of MCP servers. Messages list deferred tools by name only; this finds them and loads their "
     "definitions, and then they can be called like any other tool. Search once for all that a task needs, and before "
-    "you say that there is no tool for something."
+    "you say that there is no tool for something: servers that are still connecting are waited for."
 )
 
 
@@ -94,7 +94,8 @@ class ToolSearch:
     async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         query, most = str(input["query"]).strip(), int(input.get("max_results", _USUAL_RESULTS))
         found = self._found(query, most)
-        if not found and self._tools.pending():
+        if not found and (pending := self._tools.pending()):
+            yield Progress(plain_line(f"waiting for {', '.join(pending)}"))
             await signal.run(self._tools.wait_for_pending(_CONNECT_SECONDS))
             found = self._found(query, most)
         yield self._answer(query, found)
