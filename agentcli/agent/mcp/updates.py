@@ -67,7 +67,7 @@ class McpUpdates(Attachments):
             return (
                 {"gone": True, "tools": [], "instructions": (told or {}).get("instructions", "")} if was_there else None
             )
-        instructions = _instructions(server.offers.instructions)
+        instructions = "" if offer.refuses_server(name) else _instructions(server.offers.instructions)
         tools = offer.deferred_by_server().get(name, []) if offer.can_search else []
         now = {"gone": False, "tools": tools, "instructions": _digest(instructions)}
         return None if told is None and not tools and not instructions else now
