@@ -20,7 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentcli.core.aio import cancel_and_wait, wait_uncancelled
+from agentcli.core.aio import cancel_and_wait, in_thread, wait_uncancelled
+from agentcli.core.descendants import kill_descendants
 from agentcli.core.exit_cleanup import on_exit
 from agentcli.core.own_programs import kill_group, signal_group, start_program_async
 from agentcli.core.plaintext import plain_line
@@ -203,7 +204,9 @@ class StdioTransport:
                 self._stdin.abort()
             if not await self._has_exited(self._limits.grace_seconds):
                 signal_group(self._process.pid, signal.SIGTERM)
-                await self._has_exited(self._limits.grace_seconds)
+                if not await self._has_exited(self._limits.grace_seconds):
+                    # Children that left the group are found only as long as it runs.
+                    await in_thread(kill_descendants, self._process.pid)
         finally:
             # Also its children that are left, and if this is cancelled because the event loop ends.
             kill_group(self._process.pid)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,17 @@ async def test_a_server_that_hangs_at_its_start_has_failed_before_it_has_ended()
         assert (states, server._task is not None) == (["connecting", "failed"], True)
         await until(lambda: server._task is None)
         assert (server.state, server.error) == ("failed", "no answer within 0.1 seconds")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="setsid")
+async def test_a_child_that_left_the_group_of_a_server_that_does_not_end_is_killed(tmp_path: Path) -> None:
+    script = f"trap '' TERM; setsid sleep 600 & echo $! > {tmp_path}/pid; while :; do sleep 1; done"
+    async with started(
+        ServerConfig("bad", "stdio", command="/bin/sh", args=("-c", script)), start_seconds=0.5, grace_seconds=0.1
+    ) as (server, _):
+        await until(lambda: server._task is None)
+        child = int((tmp_path / "pid").read_text())
+    await until(lambda: not is_alive(child))
 
 
 async def test_a_call_fails_at_once_when_the_server_dies() -> None:
