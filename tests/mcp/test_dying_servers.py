@@ -233,3 +233,20 @@ def test_the_end_of_the_event_loop_ends_the_program() -> None:
     asyncio.run(until(lambda: not is_alive(pids[0])))
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
+
+
+async def test_disabling_and_closing_last_whatever_was_asked_for_meanwhile() -> None:
+    mute = ServerConfig("bad", "stdio", command="/bin/sh", args=("-c", "trap '' TERM; while :; do sleep 1; done"))
+    async with started(mute, start_seconds=0.1, grace_seconds=0.2) as (server, _):
+        disabling = asyncio.ensure_future(server.disable())
+        await asyncio.sleep(0)
+        server.start()
+        await disabling
+        assert (server.state, server._task) == ("disabled", None)
+        await server.enable()
+        assert server.state == "connecting"
+        reconnecting = asyncio.ensure_future(server.reconnect())
+        await asyncio.sleep(0)
+        await server.close()
+        await reconnecting
+        assert (server.state, server._task) == ("waiting", None)
