@@ -1,4 +1,4 @@
-"""Kill all descendants of this process immediately, for a forced exit.
+"""Kill all descendants of a process immediately: of this one for a forced exit, of a program that does not end.
 
 Usually the tools stop their processes gracefully (terminate, wait, kill). Processes are found through their parents and
 their sessions, so that a child's children are included.
@@ -23,11 +23,13 @@ class _Process(NamedTuple):
     """A zombie, which still shows its parent."""
 
 
-def kill_descendants() -> None:
-    """Never raises. Repeats until no process is found: a shell starts its next command when the first is killed."""
+def kill_descendants(root: int | None = None) -> None:
+    """Never raises. Repeats until no process is found: a shell starts its next command when the first is killed.
+
+    `root`: a child whose descendants are killed, but not itself; None: this process."""
     sessions: set[int] = set()
     for _round in range(_ROUNDS):
-        doomed = _below(os.getpid(), _processes(), sessions)
+        doomed = _below(os.getpid() if root is None else root, _processes(), sessions)
         for pid in doomed:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
@@ -38,7 +40,7 @@ def kill_descendants() -> None:
 def _below(root: int, processes: list[_Process], sessions: set[int]) -> set[int]:
     """The living processes below `root`. Adds to `sessions`, which are remembered after their leaders are gone."""
     # Never our own session: it includes the process that started us.
-    spared = {os.getsid(root), 0}
+    spared = {os.getsid(0), 0}
     found: set[int] = set()
     while True:
         more = [

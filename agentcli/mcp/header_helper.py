@@ -35,9 +35,9 @@ async def helper_headers(
     except TimeoutError:
         raise ValueError(f"headersHelper printed nothing within {seconds:g} seconds") from None
     finally:
-        if process.returncode is None:
-            kill_group(process.pid)
-            await process.wait()
+        # Also what the command left in the background.
+        kill_group(process.pid)
+        await process.wait()
     if code:
         raise ValueError(f"headersHelper failed (exit {code})")
     try:

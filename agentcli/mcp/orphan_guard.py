@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
 
 from agentcli.core.own_programs import shell_command, start_program_async
 
@@ -12,32 +11,52 @@ _GUARD = """\
 exec 3<&0 </dev/null >/dev/null 2>&1
 (
 trap '' HUP INT TERM
+read -r leader <&3 || exit 0
 read -r word <&3 && exit 0
 sleep 1
-kill -s KILL -- "-$1"
+kill -s KILL -- "-$leader"
 ) &
 """
-"""Waits for a line, or for the end of its input, which comes when agentcli is gone. Then it gives the program a second
-to notice the end of its own input. It is not a child of agentcli, whose forced exit kills all children."""
+"""Gets the process group, then waits for a line, or for the end of its input, which comes when agentcli is gone. Then
+it gives the program a second to notice the end of its own input. It is not a child of agentcli, whose forced exit kills
+all children."""
 
 
-async def guard_group(leader: int) -> Callable[[], None]:
-    """Guard the process group of a program. Returns a function that ends this: call it when the group is gone."""
-    read, write = os.pipe()
-    try:
-        shell = await start_program_async(
-            [*shell_command(_GUARD), "guard", str(leader)], cwd="/", environ={"PATH": "/usr/bin:/bin"}, stdin=read
-        )
-        await shell.wait()
-    except BaseException:
-        os.close(write)
-        raise
-    finally:
-        os.close(read)
+class OrphanGuard:
+    """Started before the program, so that no moment is unguarded. Call `dismiss` when the program's group is gone."""
 
-    def dismiss() -> None:
-        with contextlib.suppress(OSError):
-            os.write(write, b"done\n")
-        os.close(write)
+    def __init__(self, pipe: int | None) -> None:
+        self._pipe = pipe
 
-    return dismiss
+    @classmethod
+    async def start(cls) -> OrphanGuard:
+        """A guard that does nothing if it cannot be started."""
+        read, write = os.pipe()
+        try:
+            shell = await start_program_async(
+                shell_command(_GUARD), cwd="/", environ={"PATH": "/usr/bin:/bin"}, stdin=read
+            )
+            await shell.wait()
+        except OSError:
+            os.close(write)
+            return cls(None)
+        except BaseException:
+            os.close(write)
+            raise
+        finally:
+            os.close(read)
+        return cls(write)
+
+    def watch(self, leader: int) -> None:
+        self._write(f"{leader}\n")
+
+    def dismiss(self) -> None:
+        self._write("done\n")
+        if self._pipe is not None:
+            os.close(self._pipe)
+            self._pipe = None
+
+    def _write(self, text: str) -> None:
+        if self._pipe is not None:
+            with contextlib.suppress(OSError):
+                os.write(self._pipe, text.encode())

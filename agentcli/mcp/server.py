@@ -73,6 +73,8 @@ class McpServer:
         self._on_change = on_change
         self._connection: McpConnection | None = None
         self._task: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Lock()
+        self._is_closed = False
         self._retry_now = asyncio.Event()
         self._changed = asyncio.Event()
 
@@ -97,17 +99,26 @@ class McpServer:
         """Begin to connect; returns at once. Does nothing unless it waits or has failed."""
         if self._task is not None:
             self._retry_now.set()
+        elif self._is_closed or self._stopping.locked():
+            return
         elif self.state in ("waiting", "failed", "needs-auth"):
             self._set("connecting")
             self._task = asyncio.get_running_loop().create_task(self._run(), name=f"mcp {self.name}")
 
     async def stop(self, state: ServerState = "waiting") -> None:
         """Disconnect, and wait until nothing is left of it."""
-        task, self._task = self._task, None
-        if task is not None:
-            await cancel_and_wait([task])
-        if self.state != "unapproved":
-            self._set(state)
+        # One after the other: a second stop must not return, nor a start begin, while a program is still ending.
+        async with self._stopping:
+            task, self._task = self._task, None
+            if task is not None:
+                await cancel_and_wait([task])
+            if self.state != "unapproved":
+                self._set(state)
+
+    async def close(self) -> None:
+        """Disconnect for good: nothing starts it again."""
+        self._is_closed = True
+        await self.stop()
 
     async def reconnect(self) -> None:
         """Disconnect and connect again, from any state but `unapproved`."""

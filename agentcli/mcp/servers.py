@@ -121,7 +121,7 @@ class McpServers:
             for server in self
             if wanted.get(server.name) != server.config or (server.state == "unapproved") != (server.name in unapproved)
         ]
-        await asyncio.gather(*(server.stop() for server in gone), return_exceptions=True)
+        await asyncio.gather(*(server.close() for server in gone), return_exceptions=True)
         for server in gone:
             self._servers.pop(server.name, None)
         new = [config for name, config in wanted.items() if name not in self._servers]
@@ -150,8 +150,8 @@ class McpServers:
             await in_thread(self._store.save_tools, server, found.disabled_tools)
 
     async def aclose(self) -> None:
-        """Disconnect from all of them, in parallel."""
-        await asyncio.gather(*(server.stop() for server in self), return_exceptions=True)
+        """Disconnect from all of them for good, in parallel."""
+        await asyncio.gather(*(server.close() for server in self), return_exceptions=True)
 
 
 def _first_state(is_on: bool, is_approved: bool) -> ServerState:

@@ -20,14 +20,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentcli.core.aio import cancel_and_wait, wait_uncancelled
+from agentcli.core.aio import cancel_and_wait, in_thread, wait_uncancelled
+from agentcli.core.descendants import kill_descendants
 from agentcli.core.exit_cleanup import on_exit
 from agentcli.core.own_programs import kill_group, signal_group, start_program_async
 from agentcli.core.plaintext import plain_line
 from agentcli.mcp.answers import AnswerReader, error_answer
 from agentcli.mcp.limits import ServerLimits
 from agentcli.mcp.link import ServerLink
-from agentcli.mcp.orphan_guard import guard_group
+from agentcli.mcp.orphan_guard import OrphanGuard
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
@@ -69,11 +70,12 @@ class StdioTransport:
         self._stdout = asyncio.StreamReader(_CHUNK)
         self._readers: list[asyncio.ReadTransport] = []
         self._forget: Callable[[], None] = lambda: None
-        self._dismiss_guard: Callable[[], None] = lambda: None
+        self._guard = OrphanGuard(None)
 
     async def __aenter__(self) -> tuple[_Lines, _Input]:
         ours: list[int] = []
         theirs: list[int] = []
+        self._guard = await OrphanGuard.start()
         try:
             for is_input in (True, False, False):
                 read, write = os.pipe()
@@ -88,6 +90,7 @@ class StdioTransport:
                 stderr=theirs[2],
             )
         except BaseException:
+            self._guard.dismiss()
             for number in ours:
                 os.close(number)
             raise
@@ -95,12 +98,10 @@ class StdioTransport:
             for number in theirs:
                 os.close(number)
         pid = self._process.pid
+        self._guard.watch(pid)
         self._forget = on_exit(lambda: kill_group(pid))
         try:
-            streams = await self._connect(ours)
-            with contextlib.suppress(OSError):
-                self._dismiss_guard = await guard_group(pid)
-            return streams
+            return await self._connect(ours)
         except BaseException:
             await self._stop_uncancelled()
             raise
@@ -205,12 +206,14 @@ class StdioTransport:
                 self._stdin.abort()
             if not await self._has_exited(self._limits.grace_seconds):
                 signal_group(self._process.pid, signal.SIGTERM)
-                await self._has_exited(self._limits.grace_seconds)
+                if not await self._has_exited(self._limits.grace_seconds):
+                    # Children that left the group are found only as long as it runs.
+                    await in_thread(kill_descendants, self._process.pid)
         finally:
             # Also its children that are left, and if this is cancelled because the event loop ends.
             kill_group(self._process.pid)
             self._forget()
-            self._dismiss_guard()
+            self._guard.dismiss()
             await cancel_and_wait([draining, *self._tasks])
             for transport in self._readers:
                 transport.close()

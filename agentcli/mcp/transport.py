@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentcli.config.trust_effects import variables_in
 from agentcli.core.frozen import frozen
 from agentcli.mcp.answers import AnswerReader
 from agentcli.mcp.header_helper import helper_headers
@@ -71,10 +72,11 @@ async def _http_transport(
 
     headers = dict(config.headers)
     if config.headers_helper:
+        dirs = around.working_dirs or (around.cwd,)
         headers |= await helper_headers(
             config.headers_helper,
-            environ=around.environ,
-            working_dirs=around.working_dirs or (around.cwd,),
+            environ=_helper_environment(config, around.environ, dirs),
+            working_dirs=dirs,
             seconds=limits.helper_seconds,
         )
 
@@ -94,6 +96,15 @@ async def _http_transport(
 
         return sse_client(config.url, httpx_client_factory=client)
     return _streamable(config.url, client(), limits)
+
+
+def _helper_environment(config: ServerConfig, environ: Mapping[str, str], dirs: Sequence[Path]) -> Mapping[str, str]:
+    """The user's own helper gets everything; a repository's gets no secret but those that its text names as `${NAME}`,
+    which the trust question shows."""
+    if config.source != "project":
+        return environ
+    named = {name: environ[name] for name in variables_in(config.headers_helper) if name in environ}
+    return server_environment(environ, named, dirs)
 
 
 def _streamable(url: str, client: Any, limits: ServerLimits) -> Any:

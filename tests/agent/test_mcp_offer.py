@@ -634,26 +634,6 @@ def test_a_definition_that_has_changed_is_given_as_text_and_the_one_in_the_prefi
     run_virtual(main)
 
 
-def test_servers_that_appear_or_are_replaced_during_a_session_can_be_called() -> None:
-    first, other, later = FakeServer("one", tool_offer("a")), FakeServer("one"), FakeServer("two", tool_offer("b"))
-    first.connect()
-
-    async def main() -> None:
-        b = with_servers("ok", reply(call("mcp__one__a", new=1)), reply(call("mcp__two__b")), "ok", servers=(first,))
-        async with b.engine:
-            await b.run("one")
-            assert b.engine.mcp is not None
-            first.leave("waiting")
-            b.engine.mcp._servers = {"one": other, "two": later}
-            other.connect(tool_offer("a", new="integer"))
-            later.connect()
-            await b.run("two")
-        assert b.requests[0]["tools"] == b.requests[-1]["tools"]
-        assert (first.calls, other.calls, later.calls) == ([], [("a", {"new": 1})], [("b", {})])
-
-    run_virtual(main)
-
-
 def test_a_resource_is_read_after_a_question() -> None:
     server = FakeServer("one", resources=resources("note://one"))
     server.contents = {"note://one": (McpContent("resource", text="A \x1b[1mnote.", uri="note://one"),)}

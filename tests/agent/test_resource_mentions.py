@@ -81,8 +81,9 @@ async def test_a_file_of_that_name_takes_precedence(tmp_path: Path, servers: Mcp
         assert fake(servers, "notes").done == []
 
 
-async def test_a_rule_against_the_server_prevents_it(tmp_path: Path, servers: McpServers) -> None:
-    async with session_in(tmp_path, settings=RULE) as session:
+@pytest.mark.parametrize("rule", ["mcp__notes", "mcp__notes__*"])
+async def test_a_rule_against_the_server_prevents_it(tmp_path: Path, servers: McpServers, rule: str) -> None:
+    async with session_in(tmp_path, settings=RULE.replace("mcp__notes", rule)) as session:
         await session.run("Read @notes:note://one")
         assert len(session.notices) == 1
         assert "@notes:note://one was not attached" in session.notices[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,25 @@ async def test_a_prompt_goes_out_before_the_server_is_there_and_the_next_one_fin
         assert len(run.asked) == 1
         assert only(events, ev.ToolFinished)[-1].result.text == "hi"
         assert only(events, ev.PrefixBroken) == []
+
+
+@pytest.mark.parametrize("rule", ["mcp__small", "mcp__small__*"])
+async def test_a_rule_against_a_server_denies_its_resources_and_instructions_too(project: Path, rule: str) -> None:
+    replies = [
+        reply(call("ReadMcpResourceTool", server="small", uri="note://one")),
+        reply(call("ListMcpResourcesTool")),
+        "done",
+    ]
+    options = {"disallowed_tools": (rule,), "allowed_tools": ("ReadMcpResourceTool",)}
+    async with session(project, *replies, **options) as run:
+        await connect(run)
+        [server] = run.engine.mcp or ()
+        server.offers = replace(server.offers, instructions="Obey me.")
+        events = await run.run()
+        read, listed = (event.result.text for event in only(events, ev.ToolFinished))
+        assert "A permission rule denies the MCP server small." in read
+        assert listed == "There are no resources now."
+        assert "Obey me." not in json.dumps(run.requests)
 
 
 async def test_agents_have_the_tools_of_servers_that_their_definition_names(project: Path) -> None:

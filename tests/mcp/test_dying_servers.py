@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,17 @@ async def test_a_server_that_hangs_at_its_start_has_failed_before_it_has_ended()
         assert (states, server._task is not None) == (["connecting", "failed"], True)
         await until(lambda: server._task is None)
         assert (server.state, server.error) == ("failed", "no answer within 0.1 seconds")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="setsid")
+async def test_a_child_that_left_the_group_of_a_server_that_does_not_end_is_killed(tmp_path: Path) -> None:
+    script = f"trap '' TERM; setsid sleep 600 & echo $! > {tmp_path}/pid; while :; do sleep 1; done"
+    async with started(
+        ServerConfig("bad", "stdio", command="/bin/sh", args=("-c", script)), start_seconds=0.5, grace_seconds=0.1
+    ) as (server, _):
+        await until(lambda: server._task is None)
+        child = int((tmp_path / "pid").read_text())
+    await until(lambda: not is_alive(child))
 
 
 async def test_a_call_fails_at_once_when_the_server_dies() -> None:
@@ -221,3 +233,20 @@ def test_the_end_of_the_event_loop_ends_the_program() -> None:
     asyncio.run(until(lambda: not is_alive(pids[0])))
     with pytest.raises(ChildProcessError):
         os.waitpid(pids[0], os.WNOHANG)
+
+
+async def test_disabling_and_closing_last_whatever_was_asked_for_meanwhile() -> None:
+    mute = ServerConfig("bad", "stdio", command="/bin/sh", args=("-c", "trap '' TERM; while :; do sleep 1; done"))
+    async with started(mute, start_seconds=0.1, grace_seconds=0.2) as (server, _):
+        disabling = asyncio.ensure_future(server.disable())
+        await asyncio.sleep(0)
+        server.start()
+        await disabling
+        assert (server.state, server._task) == ("disabled", None)
+        await server.enable()
+        assert server.state == "connecting"
+        reconnecting = asyncio.ensure_future(server.reconnect())
+        await asyncio.sleep(0)
+        await server.close()
+        await reconnecting
+        assert (server.state, server._task) == ("waiting", None)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentcli.core.abort import AbortController, Aborted
 from agentcli.mcp.connection import McpFailure
+from agentcli.mcp.header_helper import helper_headers
 from agentcli.mcp.server import McpServer
-from agentcli.mcp.server_config import ServerConfig
+from agentcli.mcp.server_config import ServerConfig, ServerSource
+from agentcli.mcp.transport import _helper_environment
 from tests.support.mcp_http import McpHttpServer
 from tests.support.mcp_started import started, until
 
@@ -194,6 +198,30 @@ async def test_headers_stay_at_home_when_a_server_redirects_elsewhere() -> None:
             assert server.state == "failed"
             assert "not followed" in server.error
         assert thief.received == []
+
+
+@pytest.mark.parametrize(("source", "seen"), [("user", "s1 s2"), ("project", " s2")])
+async def test_a_helper_of_a_repository_gets_only_the_secrets_that_it_names(source: ServerSource, seen: str) -> None:
+    command = 'echo "{\\"x-seen\\": \\"$(printenv API_KEY) ${OTHER_KEY}\\"}"'
+    config = ServerConfig("far", "http", source, url="http://127.0.0.1:9/", headers_helper=command)
+    environ = {"PATH": os.defpath, "API_KEY": "s1", "OTHER_KEY": "s2"}
+    variables = _helper_environment(config, environ, [])
+    found = await helper_headers(command, environ=variables, working_dirs=[], seconds=20)
+    assert found == {"x-seen": seen}
+
+
+async def test_a_helper_leaves_nothing_in_the_background(tmp_path: Path) -> None:
+    command = f"sleep 600 >/dev/null & echo $! > {tmp_path}/pid; echo '{{}}'"
+    assert await helper_headers(command, environ={"PATH": os.defpath}, working_dirs=[], seconds=20) == {}
+    child = int((tmp_path / "pid").read_text())
+    await until(lambda: not _runs(child))
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
 
 
 async def test_a_helper_prints_further_headers() -> None:

@@ -20,7 +20,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import RESULT_DATA, Json, Message, Origin
 from agentcli.core.plaintext import plain_line
 from agentcli.mcp.offers import ToolOffer
-from agentcli.mcp.tool_names import server_parts, tool_names
+from agentcli.mcp.tool_names import PREFIX, server_parts, tool_names
 from agentcli.tools.base import Tool
 from agentcli.tools.registry import Registry
 
@@ -68,6 +68,7 @@ class McpOffer:
         """`refuses`: whether a rule removes a tool altogether. `log`: of a resumed session."""
         self.servers = servers
         self.settings = limits.settings
+        self._refuses = refuses
         self._allows: Callable[[str], bool] = lambda name: limits.allows(name) and not refuses(name)
         self._parts = server_parts(server.name for server in servers)
         self._loaded = loaded
@@ -226,8 +227,15 @@ class McpOffer:
                 if offer.name not in server.disabled_tools:
                     yield self._tool(server, offer, names[offer.name])
         if has_resources:
-            yield ListMcpResources(self.servers)
-            yield ReadMcpResource(self.servers, self.settings.result_tokens)
+            yield self._resource_tool(ListMcpResources)
+            yield self._resource_tool(ReadMcpResource)
+
+    def _resource_tool(self, kind: type[ListMcpResources | ReadMcpResource]) -> Tool:
+        return kind(self.servers, self.settings.result_tokens, self.refuses_server)
+
+    def refuses_server(self, server: str) -> bool:
+        """Whether a rule removes all tools of a server."""
+        return self._refuses(f"{PREFIX}{self.part_of(server)}__")
 
     def _tool(self, server: McpServer, offer: ToolOffer, name: str) -> McpTool:
         """The same object as long as the offer is the same."""
@@ -253,7 +261,7 @@ class McpOffer:
             return None
         for kind in (ListMcpResources, ReadMcpResource):
             if name == kind.name:
-                return kind(self.servers, self.settings.result_tokens)
+                return self._resource_tool(kind)
         if server is None:
             return None
         offer = ToolOffer(record["tool"], definition["description"], input_schema=definition["input_schema"])

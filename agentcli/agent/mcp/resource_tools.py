@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from agentcli.agent.mcp.results import MOST_TOKENS, ResultLimits, content_output
@@ -26,15 +26,24 @@ _SERVER = {"type": "string", "description": "The name of the server"}
 class _ResourceTool:
     name: str
 
-    def __init__(self, servers: McpServers, most_tokens: int = MOST_TOKENS) -> None:
+    def __init__(
+        self,
+        servers: McpServers,
+        most_tokens: int = MOST_TOKENS,
+        refuses: Callable[[str], bool] = lambda _server: False,
+    ) -> None:
+        """`refuses`: whether a permission rule denies everything of a server."""
         self._servers = servers
         self._most_tokens = most_tokens
+        self._refuses = refuses
 
     def is_safe(self, input: Json) -> bool:
         return True
 
     def check(self, input: Json, context: ToolContext) -> str | None:
         wanted = input.get("server")
+        if wanted is not None and self._servers.get(wanted) is not None and self._refuses(wanted):
+            return f"A permission rule denies the MCP server {wanted}."
         if wanted is None or self._servers.get(wanted) is not None:
             return None
         names = ", ".join(server.name for server in self._servers)
@@ -58,7 +67,9 @@ class ListMcpResources(_ResourceTool):
 
     async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         wanted = input.get("server")
-        servers = [server for server in self._servers if wanted in (None, server.name)]
+        servers = [
+            server for server in self._servers if wanted in (None, server.name) and not self._refuses(server.name)
+        ]
         lines = [line for server in servers for line in _resource_lines(server)]
         text = "\n".join(lines) or "There are no resources now."
         output = await content_output((McpContent("text", text=text),), self._limits(context))

@@ -6,6 +6,7 @@ What was told is read from the messages in sight, so that it survives a resume a
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,8 @@ from agentcli.core.plural import counted
 LISTED_TOKENS = 1_200
 """Of all names of tools in one message."""
 LONGEST_INSTRUCTIONS = 2_000
+MOST_TOLD = 8
+"""Messages in sight about one server; after these only its end and its return are told."""
 _HEADING = (
     "[Deferred tools of MCP servers. ToolSearch loads them. They are called mcp__SERVER__NAME, here without "
     "mcp__SERVER__:]"
@@ -48,17 +51,27 @@ class McpUpdates(Attachments):
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         self._prepare()
-        told = told_servers(self._shown(state.messages))
-        now = {name: self._state_of(name, told.get(name)) for name in (server.name for server in self._offer.servers)}
+        shown = self._shown(state.messages)
+        told, times = told_servers(shown), Counter(name for one in shown for name in one.meta.get(MCP_SERVERS, ()))
+        now = {
+            server.name: self._state_of(server.name, told.get(server.name), times[server.name] >= MOST_TOLD)
+            for server in self._offer.servers
+        }
         news = {name: one for name, one in now.items() if one is not None and one != told.get(name)}
         if not news:
             return ()
-        text = "\n".join(self._lines(news, told))
+        lines = self._lines(news, told)
+        if restless := [name for name, one in news.items() if times[name] == MOST_TOLD - 1 and not one["gone"]]:
+            lines.append(
+                f"[MCP servers that change often: {_names(restless)}. Further changes are not listed; ToolSearch finds "
+                "their current tools.]"
+            )
+        text = "\n".join(lines)
         if not text:
             return ()
         return (user_message(text, self._ids.new(), Origin.ATTACHMENT, {MCP_SERVERS: news}),)
 
-    def _state_of(self, name: str, told: _Told | None) -> _Told | None:
+    def _state_of(self, name: str, told: _Told | None, is_restless: bool) -> _Told | None:
         """What there is to know about a server; None: nothing was told, and there is nothing to tell."""
         offer, server = self._offer, self._offer.servers.get(name)
         assert server is not None
@@ -69,9 +82,11 @@ class McpUpdates(Attachments):
             return (
                 {"gone": True, "tools": [], "instructions": (told or {}).get("instructions", "")} if was_there else None
             )
-        instructions = _instructions(server.offers.instructions)
+        instructions = "" if offer.refuses_server(name) else _instructions(server.offers.instructions)
         tools = offer.deferred_by_server().get(name, []) if offer.can_search else []
         now = {"gone": False, "tools": tools, "instructions": _digest(instructions)}
+        if is_restless and told is not None:
+            return {**told, "gone": False}
         return None if told is None and not tools and not instructions else now
 
     def _lines(self, news: Mapping[str, _Told], told: Mapping[str, _Told]) -> list[str]:

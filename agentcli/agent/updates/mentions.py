@@ -215,7 +215,7 @@ class Mentions:
         """Why a resource may not be attached. The user has named it: only a rule against its server prevents it."""
         from agentcli.mcp.tool_names import PREFIX, server_part
 
-        name = f"{PREFIX}{server_part(mention.server.name)}"
+        name = f"{PREFIX}{server_part(mention.server.name)}__"
         decision = self.permissions.preview(name, {}, (Need("other", name),), context)
         return (decision.reason or "a permission rule denies it") if decision.behavior == "deny" else ""
 
