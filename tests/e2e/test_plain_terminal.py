@@ -173,7 +173,8 @@ async def test_a_key_is_not_echoed_on_a_dumb_terminal_either(tmp_path: Path) -> 
 
 async def test_without_a_model_an_unsent_prompt_is_kept_for_the_next_one(tmp_path: Path) -> None:
     async with program(tmp_path, *PLAIN) as app:
-        await app.wait_for("/login connects one")
+        # The notice is printed above the prompt, which reads keys again once it is drawn below it.
+        await app.wait_for(lambda: "/login connects one" in app.text and app.text.rstrip().endswith("❯"))
         await app.submit("a first question")
         await asked(app)
         await app.press("escape")
