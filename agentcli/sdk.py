@@ -9,9 +9,12 @@ from agentcli.agent.prompt_queue import Prompt
 from agentcli.assemble import Options, build_engine
 from agentcli.core.events import Event
 
+_SERVER_SECONDS = 30.0
+
 
 async def query(prompt: Prompt, options: Options | None = None) -> AsyncGenerator[Event, None]:
     """One prompt in a conversation of its own. The last event is the `Result`; closing the generator stops the work.
+    MCP servers are waited for, at most for half a minute.
 
     from agentcli import Options, Result, query
 
@@ -19,6 +22,10 @@ async def query(prompt: Prompt, options: Options | None = None) -> AsyncGenerato
         if isinstance(event, Result):
             print(event.text)
     """
-    async with build_engine(options or Options()) as engine, aclosing(engine.submit(prompt)) as events:
-        async for event in events:
-            yield event
+    async with build_engine(options or Options()) as engine:
+        if engine.mcp is not None:
+            engine.mcp.start()
+            await engine.mcp.settle(_SERVER_SECONDS)
+        async with aclosing(engine.submit(prompt)) as events:
+            async for event in events:
+                yield event

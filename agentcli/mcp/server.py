@@ -88,10 +88,10 @@ class McpServer:
         return self.state not in ("waiting", "connecting")
 
     async def settle(self, seconds: float) -> None:
-        """Wait until its start has ended, at most so long."""
+        """Wait until its start has ended, at most so long; not at all if it was not started."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while not self.settled:
+                while self.state == "connecting":
                     self._changed.clear()
                     await self._changed.wait()
 

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
+from agentcli import Options, query
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
 from agentcli.mcp.server_config import ServerConfig
 from tests.support.assembled import Assembled
 from tests.support.fakes import only
-from tests.support.scripts import call, reply
+from tests.support.scripts import call, provider_for, reply
 
 pytestmark = pytest.mark.anyio
 SCRIPT = Path(__file__).parents[1] / "support" / "mcp_server.py"
@@ -225,3 +226,17 @@ async def test_the_choice_of_tools_may_name_those_of_servers(
         assert len(mcp_tools(run.requests[0])) == expected
         assert {"Read", "ToolSearch"} <= set(names)
         assert "Bash" not in names
+
+
+async def test_a_single_query_can_use_a_server(project: Path) -> None:
+    provider = provider_for(reply(call("mcp__small__echo", text="from a server")), "done")
+    options = Options(
+        cwd=project,
+        environ={"HOME": str(project), "PATH": "/usr/bin:/bin"},
+        provider=provider,
+        persist=False,
+        mcp_servers=(SMALL,),
+        allowed_tools=("mcp__small",),
+    )
+    events = [event async for event in query("go", options)]
+    assert only(events, ev.ToolFinished)[0].result.text == "from a server"
