@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -14,6 +12,14 @@ import typer
 from agentcli.cli import mcp_login
 from agentcli.cli.flags import COMMANDS, MCP_SCOPES, MCP_TRANSPORTS
 from agentcli.cli.mcp_serve import SERVE_HELP, serve
+from agentcli.cli.mcp_servers import (
+    ConfigFlag,
+    ServerName,
+    TrustFlag,
+    configured_servers,
+    environment_here,
+    named_server,
+)
 from agentcli.cli.output import echo, echo_json, notice
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.plaintext import plain_line
@@ -23,7 +29,6 @@ if TYPE_CHECKING:
     from agentcli.assemble.environment import Environment
     from agentcli.assemble.mcp import FoundServers
     from agentcli.config.save import ServerKeeper
-    from agentcli.mcp.server_config import ServerConfig
     from agentcli.mcp.servers import McpServers
 
 T = TypeVar("T")
@@ -37,17 +42,11 @@ _REMOVE_HELP = "Remove a server from your configuration."
 _TEST_HELP = "Connect to a server and show what it offers. Exit code 1 if that fails."
 _RESET_HELP = "Forget which servers and tools you switched on or off in this project."
 
-_Name = Annotated[str, typer.Argument(metavar="NAME", help="The server's name.", show_default=False)]
 _Scope = Annotated[
     str | None,
     typer.Option("--scope", "-s", help=f"{', '.join(MCP_SCOPES)}.", metavar="SCOPE", show_default=False),
 ]
-_Trust = Annotated[bool, typer.Option("--trust", help="Treat this folder as trusted.")]
 _AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-_Config = Annotated[
-    list[str] | None,
-    typer.Option("--mcp-config", help="Also the servers of a file or JSON text.", metavar="JSON|FILE"),
-]
 
 
 def build() -> typer.Typer:
@@ -68,7 +67,7 @@ def build() -> typer.Typer:
 
 
 def add(
-    name: _Name,
+    name: ServerName,
     target: Annotated[
         list[str] | None, typer.Argument(metavar="URL | -- COMMAND ARGS…", help="What to connect to.")
     ] = None,
@@ -90,7 +89,7 @@ def add(
 
 
 def add_json(
-    name: _Name,
+    name: ServerName,
     text: Annotated[str, typer.Argument(metavar="JSON", help="The server's entry.", show_default=False)],
     scope: _Scope = None,
 ) -> None:
@@ -104,8 +103,8 @@ def add_json(
     _save(name, document.values, scope)
 
 
-def remove(name: _Name, scope: _Scope = None) -> None:
-    keeper = _keeper(_environment())
+def remove(name: ServerName, scope: _Scope = None) -> None:
+    keeper = _keeper(environment_here())
     scopes = keeper.scopes_of(name)
     if scope is None and len(scopes) > 1:
         raise UsageError(f"{name} is in several scopes: {', '.join(scopes)}. Choose one with --scope.")
@@ -146,7 +145,7 @@ def _pair(text: str, separator: str, usage: str) -> tuple[str, str]:
 def _save(name: str, entry: Mapping[str, Any], scope: str | None) -> None:
     from agentcli.mcp.configuration import parse_servers
 
-    env = _environment()
+    env = environment_here()
     parsed = parse_servers({name: entry}, "user", "mcp add", env.environ)
     if not parsed.configs:
         raise UsageError(parsed.problems[0].text.replace("The server is not used.", "Nothing was saved."))
@@ -184,13 +183,14 @@ def _keeper(env: Environment) -> ServerKeeper:
 
 def list_servers(
     connect: Annotated[bool, typer.Option("--connect/--no-connect", help="Whether to connect to them.")] = True,
-    trust: _Trust = False,
-    config: _Config = None,
+    trust: TrustFlag = False,
+    config: ConfigFlag = None,
     as_json: _AsJson = False,
 ) -> None:
     from agentcli.cli.mcp_output import server_line, server_record
 
-    env, found = _found(trust, config)
+    env = environment_here(trust, config)
+    found = configured_servers(env)
     if not found.configs and not as_json:
         echo("No MCP servers. To add one: agentcli mcp add NAME -- COMMAND, or agentcli mcp add NAME URL", err=True)
         return
@@ -203,11 +203,12 @@ def list_servers(
             echo(line)
 
 
-def get(name: _Name, trust: _Trust = False, config: _Config = None, as_json: _AsJson = False) -> None:
+def get(name: ServerName, trust: TrustFlag = False, config: ConfigFlag = None, as_json: _AsJson = False) -> None:
     from agentcli.mcp.description import shown_fields
 
-    _env, found = _found(trust, config)
-    server = _named(found, name)
+    env = environment_here(trust, config)
+    found = configured_servers(env)
+    server = named_server(found, name)
     fields = dict(shown_fields(server))
     approved = "waits for approval" if name in found.unapproved else ""
     if as_json:
@@ -222,12 +223,13 @@ def get(name: _Name, trust: _Trust = False, config: _Config = None, as_json: _As
             echo(f"  hides the one in {plain_line(weaker.origin)}")
 
 
-def try_server(name: _Name, trust: _Trust = False, config: _Config = None, as_json: _AsJson = False) -> None:
+def try_server(name: ServerName, trust: TrustFlag = False, config: ConfigFlag = None, as_json: _AsJson = False) -> None:
     from agentcli.assemble.mcp import FoundServers
     from agentcli.cli.mcp_output import offer_lines, offer_record
 
-    env, found = _found(trust, config)
-    server = _named(found, name)
+    env = environment_here(trust, config)
+    found = configured_servers(env)
+    server = named_server(found, name)
     if name in found.unapproved:
         raise AgentError(
             f"{name} is a server of this repository and not approved. Run `agentcli trust`, or use --trust."
@@ -254,37 +256,10 @@ def reset_project_choices() -> None:
     from agentcli.config.trust import trust_root
     from agentcli.mcp.choices import ChoiceStore
 
-    env = _environment()
+    env = environment_here()
     had_some = ChoiceStore(env.paths.state_dir, trust_root(env.cwd)).forget()
     echo("Servers and tools of this project are on and off as configured." if had_some else "There were none.")
     echo("To withdraw the approval of a repository's servers: agentcli trust --remove")
-
-
-def _environment(trust: bool = False, config: list[str] | None = None) -> Environment:
-    from agentcli.assemble import Options
-    from agentcli.assemble.environment import Environment
-
-    return Environment(Options(cwd=Path.cwd(), environ=os.environ, trust=trust, mcp_config=tuple(config or ())))
-
-
-def _found(trust: bool, config: list[str] | None) -> tuple[Environment, FoundServers]:
-    from agentcli.assemble.mcp import find_servers
-
-    env = _environment(trust, config)
-    found = find_servers(env)
-    for problem in (*(each.text for each in env.notices if each.level == "warning"), *found.problems):
-        notice(problem)
-    return env, found
-
-
-def _named(found: FoundServers, name: str) -> ServerConfig:
-    for config in found.configs:
-        if config.name == name:
-            return config
-    known = ", ".join(config.name for config in found.configs)
-    raise UsageError(
-        f"There is no MCP server {name!r}. " + (f"There are: {known}." if known else "None is configured.")
-    )
 
 
 def _with_servers(

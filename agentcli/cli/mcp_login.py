@@ -7,13 +7,20 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agentcli.cli.mcp_servers import (
+    ConfigFlag,
+    ServerName,
+    TrustFlag,
+    configured_servers,
+    environment_here,
+    named_server,
+)
 from agentcli.cli.output import echo, notice
-from agentcli.core.errors import AgentError, UsageError
+from agentcli.core.errors import AgentError
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
 
@@ -30,12 +37,6 @@ The tokens are stored in the system's keyring if there is one, else in a file th
 server's name and address alone. Exit code 1 if you are not signed in at the end."""
 LOGOUT_HELP = "Delete the tokens of a server, and revoke them if it supports that."
 
-_Name = Annotated[str, typer.Argument(metavar="NAME", help="The server's name.", show_default=False)]
-_Trust = Annotated[bool, typer.Option("--trust", help="Treat this folder as trusted.")]
-_Config = Annotated[
-    list[str] | None,
-    typer.Option("--mcp-config", help="Also the servers of a file or JSON text.", metavar="JSON|FILE"),
-]
 _MOST_LINE = 65_536
 
 
@@ -45,10 +46,10 @@ def register(app: typer.Typer) -> None:
 
 
 def login(
-    name: _Name,
+    name: ServerName,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only show the address.")] = False,
-    trust: _Trust = False,
-    config: _Config = None,
+    trust: TrustFlag = False,
+    config: ConfigFlag = None,
 ) -> None:
     async def work() -> None:
         servers, server = _server(name, trust, config, opens_browser=not no_browser)
@@ -60,7 +61,7 @@ def login(
     asyncio.run(work())
 
 
-def logout(name: _Name, trust: _Trust = False, config: _Config = None) -> None:
+def logout(name: ServerName, trust: TrustFlag = False, config: ConfigFlag = None) -> None:
     async def work() -> None:
         servers, server = _server(name, trust, config, opens_browser=False)
         try:
@@ -114,24 +115,12 @@ async def sign_out(server: McpServer) -> None:
 
 def _server(name: str, trust: bool, config: list[str] | None, *, opens_browser: bool) -> tuple[McpServers, McpServer]:
     """Not started. Raises `AgentError`."""
-    from agentcli.assemble import Options
-    from agentcli.assemble.environment import Environment
-    from agentcli.assemble.mcp import FoundServers, find_servers, make_servers
+    from agentcli.assemble.mcp import FoundServers, make_servers
     from agentcli.mcp.client_duties import ClientDuties
 
-    options = Options(
-        cwd=Path.cwd(), environ=os.environ, trust=trust, mcp_config=tuple(config or ()), interactive=opens_browser
-    )
-    env = Environment(options)
-    found = find_servers(env)
-    for problem in found.problems:
-        notice(problem)
-    chosen = next((each for each in found.configs if each.name == name), None)
-    if chosen is None:
-        known = ", ".join(each.name for each in found.configs)
-        raise UsageError(
-            f"There is no MCP server {name!r}. " + (f"There are: {known}." if known else "None is configured.")
-        )
+    env = environment_here(trust, config, opens_browser=opens_browser)
+    found = configured_servers(env)
+    chosen = named_server(found, name)
     if name in found.unapproved:
         raise AgentError(
             f"{name} is a server of this repository and not approved. Run `agentcli trust`, or use --trust."

@@ -1,0 +1,62 @@
+"""The configured MCP servers, as the `agentcli mcp` commands find them, and the flags that these share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agentcli.cli.output import notice
+from agentcli.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from agentcli.assemble.environment import Environment
+    from agentcli.assemble.mcp import FoundServers
+    from agentcli.mcp.server_config import ServerConfig
+
+ServerName = Annotated[str, typer.Argument(metavar="NAME", help="The server's name.", show_default=False)]
+TrustFlag = Annotated[bool, typer.Option("--trust", help="Treat this folder as trusted.")]
+ConfigFlag = Annotated[
+    list[str] | None,
+    typer.Option("--mcp-config", help="Also the servers of a file or JSON text.", metavar="JSON|FILE"),
+]
+
+
+def environment_here(
+    trust: bool = False, config: list[str] | None = None, *, opens_browser: bool = False
+) -> Environment:
+    from agentcli.assemble import Options
+    from agentcli.assemble.environment import Environment
+
+    return Environment(
+        Options(
+            cwd=Path.cwd(),
+            environ=os.environ,
+            trust=trust,
+            mcp_config=tuple(config or ()),
+            interactive=opens_browser,
+        )
+    )
+
+
+def configured_servers(env: Environment) -> FoundServers:
+    """Prints what is wrong in the configuration."""
+    from agentcli.assemble.mcp import find_servers
+
+    found = find_servers(env)
+    for problem in (*(each.text for each in env.notices if each.level == "warning"), *found.problems):
+        notice(problem)
+    return found
+
+
+def named_server(found: FoundServers, name: str) -> ServerConfig:
+    """Raises `UsageError`."""
+    for config in found.configs:
+        if config.name == name:
+            return config
+    known = ", ".join(config.name for config in found.configs)
+    raise UsageError(
+        f"There is no MCP server {name!r}. " + (f"There are: {known}." if known else "None is configured.")
+    )
