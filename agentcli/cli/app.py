@@ -114,6 +114,10 @@ def _asks_for_help(arguments: Sequence[str], tree: TyperGroup) -> list[str] | No
     return path if "-h" in mine or "--help" in mine or alone else None
 
 
+def _first_paragraph(text: str | None) -> str:
+    return (text or "").partition("\n\n")[0]
+
+
 def manual_of(path: Sequence[str], tree: TyperGroup) -> SubcommandHelp:
     """The help of a command. Raises `UsageError` if it does not exist."""
     command: Any = tree
@@ -132,7 +136,7 @@ def manual_of(path: Sequence[str], tree: TyperGroup) -> SubcommandHelp:
         usage=" ".join((name, "[FLAGS]", *(("COMMAND",) if subcommands else ()), *shown)),
         about=command.help or "",
         sections=(
-            Section("Commands", tuple((name, one.help or "") for name, one in subcommands.items())),
+            Section("Commands", tuple((name, _first_paragraph(one.help)) for name, one in subcommands.items())),
             Section("Arguments", tuple((_metavar(place), place.help or "") for place in places)),
             Section("Flags", (*(_flag_row(flag) for flag in flags), ("-h, --help", "Show this help and exit."))),
         ),
