@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import AsyncGenerator, Iterable
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from agentcli.core.frozen import frozen
@@ -13,7 +14,9 @@ from agentcli.mcp.oauth.auth_requests import AuthRequests, UnreachableFailure
 if TYPE_CHECKING:
     import httpx2
     from mcp.shared.auth import OAuthMetadata, ProtectedResourceMetadata
+    from pydantic import BaseModel
 
+M = TypeVar("M", bound="BaseModel")
 _OFFLINE = "offline_access"
 
 
@@ -84,17 +87,9 @@ async def _resource_metadata(
     from mcp.client.auth.utils import build_protected_resource_metadata_discovery_urls
     from mcp.shared.auth import ProtectedResourceMetadata
     from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_server_url
-    from pydantic import ValidationError
 
-    for url in build_protected_resource_metadata_discovery_urls(challenged_url or None, server_url):
-        response = await requests.get(url)
-        _raise_if_broken(response, url)
-        if response.status_code != 200:
-            continue
-        try:
-            found = ProtectedResourceMetadata.model_validate_json(response.content)
-        except ValidationError:
-            continue
+    urls = build_protected_resource_metadata_discovery_urls(challenged_url or None, server_url)
+    async for url, found in _documents(requests, urls, ProtectedResourceMetadata):
         if not check_resource_allowed(resource_url_from_server_url(server_url), str(found.resource)):
             raise McpFailure(f"Sign-in was refused: {_shown(url)} describes another server, {_shown(found.resource)}.")
         return found
@@ -104,22 +99,31 @@ async def _resource_metadata(
 async def _server_metadata(requests: AuthRequests, issuer: str, configured_url: str) -> OAuthMetadata:
     from mcp.client.auth.utils import build_oauth_authorization_server_metadata_discovery_urls, issuers_match
     from mcp.shared.auth import OAuthMetadata
-    from pydantic import ValidationError
 
     urls = [configured_url] if configured_url else build_oauth_authorization_server_metadata_discovery_urls(issuer, "")
+    async for url, found in _documents(requests, urls, OAuthMetadata):
+        if not configured_url and not issuers_match(str(found.issuer), issuer):
+            raise McpFailure(f"Sign-in was refused: {_shown(url)} describes another issuer, {_shown(found.issuer)}.")
+        return found
+    raise McpFailure(f"{_shown(configured_url or issuer)} offers no sign-in: no OAuth metadata was found there.")
+
+
+async def _documents(
+    requests: AuthRequests, urls: Iterable[str], model: type[M]
+) -> AsyncGenerator[tuple[str, M], None]:
+    """The documents of this kind that are found at the addresses, in their order."""
+    from pydantic import ValidationError
+
     for url in urls:
         response = await requests.get(url)
         _raise_if_broken(response, url)
         if response.status_code != 200:
             continue
         try:
-            found = OAuthMetadata.model_validate_json(response.content)
+            found = model.model_validate_json(response.content)
         except ValidationError:
             continue
-        if not configured_url and not issuers_match(str(found.issuer), issuer):
-            raise McpFailure(f"Sign-in was refused: {_shown(url)} describes another issuer, {_shown(found.issuer)}.")
-        return found
-    raise McpFailure(f"{_shown(configured_url or issuer)} offers no sign-in: no OAuth metadata was found there.")
+        yield url, found
 
 
 def _raise_if_broken(response: httpx2.Response, url: str) -> None:
