@@ -57,8 +57,8 @@ def server_name(server: McpServer) -> str:
 
 
 def error_line(server: McpServer, limit: int = 200) -> str:
-    """Its error in one line."""
-    return plain_line(server.error, limit)
+    """Its error in one line, and when it is started again."""
+    return "; ".join(filter(None, (plain_line(server.error, limit), _next_try(server))))
 
 
 def offer_counts(server: McpServer) -> str:
@@ -138,7 +138,12 @@ def about(server: McpServer) -> list[str]:
     if server.error:
         first, *rest = _block(server.error, 20)
         lines += [f"Error: {first}", *(f"  {line}" for line in rest)]
+        lines += [f"  {again}"] if (again := _next_try(server)) else []
     return lines
+
+
+def _next_try(server: McpServer) -> str:
+    return f"next try in {server.retry_seconds:g} s" if server.retry_seconds is not None else ""
 
 
 def _sections(server: McpServer, servers: Sequence[McpServer]) -> Iterator[tuple[str, list[str]]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -67,7 +68,7 @@ class McpHttpClient(httpx2.AsyncClient):
             raise httpx2.ReadTimeout("no answer", request=request) from None
         except (httpx2.TransportError, OSError) as error:
             if is_post or self._answers_elsewhere:
-                self._link.end(f"cannot connect: {error or type(error).__name__}")
+                self._link.end(_no_connection(request.url.netloc.decode(errors="replace"), error))
             raise
         # Streamable HTTP works without the stream that a GET asks for, and servers refuse it in many ways.
         if response.status_code >= 400 and (is_post or self._answers_elsewhere):
@@ -174,6 +175,28 @@ async def _reduced(data: bytes, reader: AnswerReader) -> bytes:
         return json.dumps(await reader.parse(data)).encode()
     except ValueError as error:
         raise httpx2.StreamError(f"the answer cannot be read: {error}") from None
+
+
+def _no_connection(host: str, error: BaseException) -> str:
+    causes: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in causes:
+        causes.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    text = " ".join(str(item) for item in causes)
+    if any(isinstance(item, socket.gaierror) for item in causes) or "Name or service not known" in text:
+        return f"the host {host} was not found; check the address and the network"
+    if "CERTIFICATE_VERIFY_FAILED" in text:
+        return f"the certificate of {host} cannot be verified; for an own certificate authority set SSL_CERT_FILE"
+    if "WRONG_VERSION_NUMBER" in text:
+        return f"{host} does not speak TLS; should the address begin with http://?"
+    if isinstance(error, httpx2.ProxyError):
+        return f"the proxy refused the connection to {host}; check HTTPS_PROXY"
+    if isinstance(error, httpx2.ConnectTimeout):
+        return f"{host} did not accept a connection within {_CONNECT_SECONDS:g} seconds"
+    if isinstance(error, httpx2.ConnectError):
+        return f"{host} accepts no connection; is the server running?"
+    return f"the connection to {host} broke: {str(error) or type(error).__name__}"
 
 
 def _is_request(content: bytes) -> bool:

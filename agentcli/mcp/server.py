@@ -60,6 +60,8 @@ class McpServer:
         self.config = config
         self.state: ServerState = state
         self.error = ""
+        self.retry_seconds: float | None = None
+        """How long after its failure it is started again; None if it is not."""
         """Why it failed; one line or more, as the server or the system said it."""
         self.offers = ServerOffers()
         self.log: deque[str] = deque(maxlen=_LOG_LINES)
@@ -231,8 +233,8 @@ class McpServer:
 
     # --------------------------------------------------------------------------------------------------- connection
 
-    def _set(self, state: ServerState, error: str = "") -> None:
-        self.state, self.error = state, error
+    def _set(self, state: ServerState, error: str = "", retry_seconds: float | None = None) -> None:
+        self.state, self.error, self.retry_seconds = state, error, retry_seconds
         if state != "connected":
             self.offers = ServerOffers()
             self._connection = None
@@ -252,7 +254,7 @@ class McpServer:
                 return
             seconds = self._limits.restart_seconds * 2 ** (failures - 1)
             if end.kind != "expired" or failures > 1:
-                self._set("failed", f"{end.reason}. Next try in {seconds:g} s.")
+                self._set("failed", end.reason, seconds)
                 await self._pause(seconds)
             self._set("connecting", end.reason)
 

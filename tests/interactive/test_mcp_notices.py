@@ -48,7 +48,7 @@ def test_tries_to_restart_a_server_are_one_notice_and_giving_up_is_another() -> 
     texts(notices)
     seen = []
     for seconds in (1, 2, 4):
-        fake(servers, "notes").become("failed", f"exit code 1. Next try in {seconds} s.")
+        fake(servers, "notes").become("failed", "exit code 1", retry_seconds=seconds)
         seen += texts(notices)
         fake(servers, "notes").become("connecting", "exit code 1")
         seen += texts(notices)

@@ -114,7 +114,8 @@ async def test_a_connection_that_lasted_resets_the_count_of_tries() -> None:
 
 async def test_a_server_that_dies_at_its_start_is_tried_once_more_and_says_when() -> None:
     async with started("die-at-start", restarts=5, restart_seconds=60) as (server, states):
-        assert server.error == "exited with code 3: the disk is full. Next try in 60 s."
+        assert server.error == "exited with code 3: the disk is full"
+        assert server.retry_seconds == 60
         server.start()
         await until(lambda: states == ["connecting", "failed", "connecting", "failed"])
         assert server.error == "exited with code 3: the disk is full"

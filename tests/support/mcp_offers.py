@@ -63,8 +63,8 @@ class FakeServer(McpServer):
         self.values: tuple[str, ...] = ("Ada", "Alan")
         self.become(state)
 
-    def become(self, state: ServerState, error: str = "") -> None:
-        self._set(state, error)
+    def become(self, state: ServerState, error: str = "", retry_seconds: float | None = None) -> None:
+        self._set(state, error, retry_seconds)
         if state == "connected":
             self.offers = self.offered
 

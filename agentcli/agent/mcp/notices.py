@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from agentcli.core.events import NoticeRaised
@@ -11,8 +10,6 @@ from agentcli.mcp.server import McpServer, ServerState
 from agentcli.mcp.servers import McpServers
 
 CODE = "mcp"
-_NEXT_TRY = re.compile(r"\s*Next try in [^ ]+ s\.$")
-"""At the end of the error of a server that is restarted soon. The seconds differ, the notice should not."""
 
 
 class ServerNotices:
@@ -36,11 +33,9 @@ class ServerNotices:
 
     def _of(self, server: McpServer) -> Iterator[NoticeRaised]:
         before, self._states[server.name] = self._states.get(server.name, "waiting"), server.state
-        name, error = plain_line(server.name, 60), plain_line(server.error, 160)
-        reason, is_retried = _NEXT_TRY.subn("", error)
-        reason = reason.rstrip(".")
+        name, reason = plain_line(server.name, 60), plain_line(server.error, 160).rstrip(".")
         match server.state:
-            case "failed" if is_retried:
+            case "failed" if server.retry_seconds is not None:
                 yield _notice(f"MCP server {name} failed: {reason}; trying again")
             case "failed":
                 yield _notice(f"MCP server {name} failed: {reason or 'no reason given'}; /mcp shows more")
