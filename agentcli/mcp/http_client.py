@@ -76,7 +76,7 @@ class McpHttpClient(httpx2.AsyncClient):
         return self._limited(request, response)
 
     def _note_failure(self, request: httpx2.Request, response: httpx2.Response) -> None:
-        status = response.status_code
+        status = self._link.http_status = response.status_code
         self._link.http_error = f"HTTP {status} {response.reason_phrase}".strip()
         challenge = response.headers.get("www-authenticate", "")
         # For want of a scope only this request is refused.

@@ -24,14 +24,15 @@ class ServerLink:
         """Set at the end, and when the lists of the server have changed."""
         self.reason = ""
         self.kind: LinkEnd = "lost"
+        self.http_status = 0
         self.http_error = ""
-        """The last HTTP status that was an error, such as `HTTP 503 Service Unavailable`."""
+        """The last HTTP status that was an error, in words such as `HTTP 503 Service Unavailable`."""
         self._log = log
 
     @property
     def is_temporary(self) -> bool:
         """Whether the last HTTP error may pass."""
-        return self.http_error.startswith(("HTTP 429", "HTTP 5"))
+        return self.http_status == 429 or self.http_status >= 500
 
     def end(self, reason: str, kind: LinkEnd = "lost") -> None:
         if not self.ended.is_set():

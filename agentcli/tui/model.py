@@ -155,7 +155,17 @@ class Activity:
     """What goes on right now, for the line above the prompt. `phase` is "" when nothing does."""
 
     phase: Literal[
-        "", "starting", "sending", "thinking", "writing", "tools", "waiting", "retrying", "compacting", "interrupting"
+        "",
+        "starting",
+        "sending",
+        "thinking",
+        "writing",
+        "tools",
+        "agents",
+        "waiting",
+        "retrying",
+        "compacting",
+        "interrupting",
     ] = ""
     text: str = ""
     """What to say, e.g. `Thinking`, `Bash: pytest -q`, `529 overloaded, attempt 3 of 10`."""

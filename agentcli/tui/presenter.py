@@ -461,7 +461,7 @@ class Presenter:
 
     def _show_running(self) -> None:
         """Say what the submission waits for: a call, or agents."""
-        if self.activity.phase not in ("tools", "waiting"):
+        if self.activity.phase not in ("tools", "agents", "waiting"):
             return
         running = [item for item in self._tools.values() if item.status == "running"]
         agents = self.agents.running_in_foreground
@@ -470,7 +470,7 @@ class Presenter:
         elif running:
             self._phase("tools", plain_line(running[-1].title, 80), tool_began=running[-1].began)
         elif agents:
-            self._phase("tools", f"{counted(agents, 'agent')} running")
+            self._phase("agents", f"{counted(agents, 'agent')} running")
         else:
             self._phase("tools", "Working")
 

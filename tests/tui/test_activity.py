@@ -49,7 +49,7 @@ def test_a_narrow_row_keeps_the_text_and_drops_details(width: int, shown: str) -
 
 def test_agents_are_counted_once() -> None:
     # One of the three works in the background.
-    assert text(Activity(phase="tools", text="2 agents running", agents=3)) == "2 agents running · Esc stops"
+    assert text(Activity(phase="agents", text="2 agents running", agents=3)) == "2 agents running · Esc stops"
     assert text(Activity(phase="tools", text="Grep x", agents=3)) == "Grep x · 3 agents · Esc stops"
 
 

@@ -38,6 +38,7 @@ _NAMES = {
     "thinking": "Thinking",
     "writing": "Writing",
     "tools": "Working",
+    "agents": "Working",
     "waiting": "Waiting for you",
     "retrying": "Trying again",
     "compacting": "Summarising the conversation",
@@ -75,7 +76,7 @@ def _details(activity: Activity, now: float, palette: Palette, todo: str) -> lis
     began = activity.tool_began or activity.began
     if began > 0 and now - began >= 1:
         details.append((2, (elapsed(now - began), palette.muted)))
-    if activity.agents > 0 and not activity.text.endswith((" agent running", " agents running")):
+    if activity.agents > 0 and activity.phase != "agents":
         details.append((2, (counted(activity.agents, "agent"), palette.muted)))
     if activity.tokens_out > 0:
         details.append((3, (f"↓ {token_count(activity.tokens_out)} tokens", palette.muted)))
