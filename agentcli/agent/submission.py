@@ -372,7 +372,10 @@ class Submission:
             api_key_source=own.api_key_source,
             effort=profile.effort or "",
             sandbox=state.tool_context.launcher.level,
-            commands=list(own.definitions.commands) if own.definitions is not None else [],
+            commands=[
+                *(own.definitions.commands if own.definitions is not None else ()),
+                *(sorted(own.plugins.active.commands) if own.plugins is not None else ()),
+            ],
             skills=list(own.definitions.skills) if own.definitions is not None else [],
             output_style=own.output_style,
             agents=sorted(state.agents.available()),

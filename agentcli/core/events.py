@@ -43,7 +43,7 @@ class SessionStarted(Event):
     sandbox: str = ""
     """State of the sandbox: `bubblewrap, network on`, `off`, `not available`."""
     commands: list[str] = field(default_factory=list)
-    """Names of slash commands from files."""
+    """Names of slash commands from files and plugins."""
     skills: list[str] = field(default_factory=list)
     output_style: str = ""
     """Name of the output style; "" for the default one."""

@@ -130,7 +130,9 @@ async def test_commands_show_text_or_send_a_prompt(project: Path) -> None:
         assert getattr(find("standup", run.engine), "usage", "") == "/standup [topic]"
         shown = await run.follow(run_command(run.engine, "turns", ""))
         assert result_of(shown).text == "0 messages"
-        await run.follow(run_command(run.engine, "standup", "tests"))
+        events = await run.follow(run_command(run.engine, "standup", "tests"))
+        started = next(event for event in events if isinstance(event, ev.SessionStarted))
+        assert started.commands == ["standup", "turns"]
         assert "Topic: tests." in run.last_content()[-1]["text"]
 
 
