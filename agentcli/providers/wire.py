@@ -45,11 +45,17 @@ MAX_ERROR_BYTES = 256 * 1024
 class WireTransport:
     name = "wire"
 
-    def __init__(self, credentials: Credentials, user_agent: str = "agentcli", clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        credentials: Credentials,
+        user_agent: str = "agentcli",
+        clock: Clock | None = None,
+        encoder: BodyEncoder | None = None,
+    ) -> None:
         self._credentials = credentials
         self._user_agent = user_agent
         self._clock = clock or SystemClock()
-        self._encoder = BodyEncoder()
+        self._encoder = encoder or BodyEncoder()
         self._client: httpx2.AsyncClient | None = None
 
     async def events(self, body: Json, betas: tuple[str, ...]) -> AsyncGenerator[Json, None]:
