@@ -1,4 +1,4 @@
-"""The direct API in interactive sessions: httpx2 carries the first requests, the anthropic package the later ones.
+"""The direct API in interactive sessions: `wire.py` carries the first requests, the anthropic package the later ones.
 
 Importing the package takes over a second of processor time, which a start should not spend. It is imported once the
 session has been idle after a reply. Both transports send the same body, so the prompt cache does not notice.
@@ -76,7 +76,9 @@ class LateSdkTransport(Transport):
         try:
             await self._later.load()
         except Exception:
-            logging.getLogger("agentcli").warning("The anthropic package cannot be used; httpx2 stays.", exc_info=True)
+            logging.getLogger("agentcli").warning(
+                "The anthropic package cannot be used; requests go on without it.", exc_info=True
+            )
             return
         self._current = self._later
         if not self._running:

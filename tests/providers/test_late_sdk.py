@@ -1,4 +1,4 @@
-"""Interactive sessions use httpx2 first and the anthropic package once it was imported in an idle moment."""
+"""Interactive sessions use `wire` first and the anthropic package once it was imported in an idle moment."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_package_that_cannot_be_imported_is_logged_once_and_not_needed(caplog:
     run_virtual(main)
     assert later.loads == 1
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "httpx2 stays" in caplog.text
+    assert "go on without it" in caplog.text
 
 
 def test_closing_ends_the_wait_and_the_import() -> None:
