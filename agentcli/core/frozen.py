@@ -1,22 +1,24 @@
-"""`@frozen`: like `@dataclass(frozen=True, slots=True)`, but faster to define.
+"""`@frozen` and `@slotted`: like `@dataclass(slots=True)` with and without `frozen=True`, but faster to define.
 
 The standard decorator compiles six methods for each class at import; for the values of this package together that was
 80 ms, a quarter of the time to the first request. Here the methods that can be the same for all classes are shared.
-`__init__` is compiled when the first instance is made, and the standard description of the fields when it is first
-read: most classes need neither in most runs. The result is a dataclass: `fields`, `replace` and `match` work, type
-checkers know it.
+`__init__` is compiled when a class is used more than a few times, and the standard description of the fields is made
+when it is first read: most classes need neither in most runs. The result is a dataclass: `fields`, `replace` and
+`match` work, type checkers know it.
 
 Never here: anything a dataclass does not do. Not supported, because it is not needed: `init=False`, `compare=False` and
-`hash=` of a field, `KW_ONLY`, `InitVar`, and a base class that is a dataclass but not frozen.
+`hash=` of a field, `KW_ONLY`, `InitVar`, and a base class that is a dataclass of the standard decorator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field
 from typing import Any, ClassVar, TypeVar, dataclass_transform, overload
 
 T = TypeVar("T")
+_UNCOMPILED = 4
+"""How many instances of a class are made before its `__init__` is compiled, which takes as long as making fifty."""
 _Specs = dict[str, tuple[Any, Any, bool]]
 """Of each field: its annotation, its default (a `Field`, a value or MISSING), and whether it is only set by name."""
 
@@ -28,31 +30,40 @@ def frozen(*, kw_only: bool = False, weakref_slot: bool = False) -> Callable[[ty
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(cls: type[T] | None = None, /, *, kw_only: bool = False, weakref_slot: bool = False) -> Any:
     def define(cls: type[T]) -> type[T]:
-        members = dict(cls.__dict__)
-        members["__doc__"] = cls.__dict__.get("__doc__") or cls.__name__
-        for name in ("__dict__", "__weakref__"):
-            members.pop(name, None)
-        specs: _Specs = {}
-        for base in cls.__mro__[-2:0:-1]:
-            specs |= base.__dict__.get("__frozen_fields__", ())
-        slots = [*_own_fields(members, specs, kw_only), *(["__weakref__"] if weakref_slot else [])]
-        for name, method in _SHARED:
-            members.setdefault(name, method)
-        members |= {
-            "__slots__": tuple(slots),
-            "__qualname__": cls.__qualname__,
-            "__match_args__": tuple(name for name, (_type, _default, by_name) in specs.items() if not by_name),
-            "__frozen_fields__": specs,
-            "__dataclass_params__": _PARAMETERS,
-        }
-        members["__init__"], members["__dataclass_fields__"] = late = _LateInit(), _LateFields()
-        # A class gets its slots when it is created: this one takes the place of the decorated one.
-        kind: Any = type(cls)
-        made: type[T] = kind(cls.__name__, cls.__bases__, members)
-        late[0].owner = late[1].owner = made
-        return made
+        return _define(cls, _FROZEN, kw_only=kw_only, weakref_slot=weakref_slot)
 
     return define if cls is None else define(cls)
+
+
+@dataclass_transform(field_specifiers=(field,))
+def slotted(cls: type[T], /) -> type[T]:
+    return _define(cls, _CHANGEABLE, kw_only=False, weakref_slot=False)
+
+
+def _define(cls: type[T], shared: Sequence[tuple[str, Any]], *, kw_only: bool, weakref_slot: bool) -> type[T]:
+    members = dict(cls.__dict__)
+    members["__doc__"] = cls.__dict__.get("__doc__") or cls.__name__
+    for name in ("__dict__", "__weakref__"):
+        members.pop(name, None)
+    specs: _Specs = {}
+    for base in cls.__mro__[-2:0:-1]:
+        specs |= base.__dict__.get("__frozen_fields__", ())
+    slots = [*_own_fields(members, specs, kw_only), *(["__weakref__"] if weakref_slot else [])]
+    for name, method in shared:
+        members.setdefault(name, method)
+    members |= {
+        "__slots__": tuple(slots),
+        "__qualname__": cls.__qualname__,
+        "__match_args__": tuple(name for name, (_type, _default, by_name) in specs.items() if not by_name),
+        "__frozen_fields__": specs,
+        "__dataclass_params__": _PARAMETERS,
+    }
+    members["__init__"], members["__dataclass_fields__"] = late = _LateInit(), _LateFields()
+    # A class gets its slots when it is created: this one takes the place of the decorated one.
+    kind: Any = type(cls)
+    made: type[T] = kind(cls.__name__, cls.__bases__, members)
+    late[0].owner = late[1].owner = made
+    return made
 
 
 def _own_fields(members: dict[str, Any], specs: _Specs, kw_only: bool) -> list[str]:
@@ -74,14 +85,52 @@ def _own_fields(members: dict[str, Any], specs: _Specs, kw_only: bool) -> list[s
 
 
 class _LateInit:
-    """Stands for `__init__` until it is used for the first time."""
+    """Stands for `__init__` until it is compiled."""
 
     owner: type[Any]
 
-    def __get__(self, instance: object, _owner: type[Any]) -> Any:
+    def __init__(self) -> None:
+        self._made = 0
+
+    def __get__(self, instance: Any, _owner: type[Any]) -> Any:
+        self._made += 1
+        if instance is None or self._made > _UNCOMPILED:
+            return self._compiled(instance)
+
+        def init(*args: Any, **named: Any) -> None:
+            if not _set_fields(self.owner, instance, args, named):
+                self._compiled(instance)(*args, **named)
+
+        return init
+
+    def _compiled(self, instance: Any) -> Any:
         init = _init_of(self.owner)
         setattr(self.owner, "__init__", init)  # noqa: B010 - a plain assignment is none to type checkers
         return init if instance is None else init.__get__(instance)
+
+
+def _set_fields(cls: type[Any], instance: Any, args: Sequence[Any], named: dict[str, Any]) -> bool:
+    """Do what `__init__` does. False if the arguments are wrong: then nothing is done."""
+    if len(args) > len(cls.__match_args__):
+        return False
+    specs: _Specs = cls.__dict__["__frozen_fields__"]
+    given = dict(zip(cls.__match_args__, args, strict=False))
+    if len(given) + len(named) != len(given | named) or not specs.keys() >= named.keys():
+        return False
+    given |= named
+    for name, (_annotation, default, _by_name) in specs.items():
+        if name not in given:
+            if isinstance(default, Field):
+                made = default.default_factory
+                default = default.default if made is MISSING else made()
+            if default is MISSING:
+                return False
+            given[name] = default
+    for name in specs:
+        getattr(cls, name).__set__(instance, given[name])
+    if hasattr(cls, "__post_init__"):
+        instance.__post_init__()
+    return True
 
 
 class _LateFields:
@@ -91,7 +140,7 @@ class _LateFields:
 
     def __get__(self, _instance: object, _owner: type[Any]) -> dict[str, Field[Any]]:
         specs: _Specs = self.owner.__dict__["__frozen_fields__"]
-        members: dict[str, Any] = {"__doc__": "", "__module__": self.owner.__module__}
+        members: dict[str, Any] = {"__doc__": self.owner.__doc__, "__module__": self.owner.__module__}
         members["__annotations__"] = {name: annotation for name, (annotation, _default, _by_name) in specs.items()}
         for name, (_annotation, default, by_name) in specs.items():
             if isinstance(default, Field):
@@ -111,10 +160,10 @@ class _Shared:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return self.__getstate__() == other.__getstate__()
+        return _values(self) == _values(other)
 
     def __hash__(self) -> int:
-        return hash(tuple(self.__getstate__()))
+        return hash(tuple(_values(self)))
 
     def __repr__(self) -> str:
         shown = [
@@ -131,15 +180,22 @@ class _Shared:
         raise FrozenInstanceError(f"cannot delete field {name!r}")
 
     def __getstate__(self) -> list[Any]:
-        return [getattr(self, name) for name in self.__frozen_fields__]
+        return _values(self)
 
     def __setstate__(self, state: list[Any]) -> None:
         for name, item in zip(self.__frozen_fields__, state, strict=True):
             object.__setattr__(self, name, item)
 
 
-_SHARED = tuple((name, method) for name, method in vars(_Shared).items() if callable(method))
-_PARAMETERS: Any = dataclass(init=False, repr=False, eq=False)(type("_Standard", (), {"__doc__": ""})).__dict__[
+def _values(instance: Any) -> list[Any]:
+    return [getattr(instance, name) for name in instance.__frozen_fields__]
+
+
+_FROZEN = tuple((name, method) for name, method in vars(_Shared).items() if callable(method))
+_UNCHANGING = ("__setattr__", "__delattr__", "__getstate__", "__setstate__", "__hash__")
+_CHANGEABLE = (*((name, method) for name, method in _FROZEN if name not in _UNCHANGING), ("__hash__", None))
+# Without a docstring `dataclass` would compute a signature, which is slow.
+_PARAMETERS: Any = dataclass(init=False, repr=False, eq=False)(type("_Standard", (), {"__doc__": "-"})).__dict__[
     "__dataclass_params__"
 ]
 
