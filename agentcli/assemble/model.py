@@ -229,13 +229,25 @@ class ModelBuilder:
 
             return SdkTransport(Credentials(""), platform), platform, None
         credentials = self.credentials()
-        if kind == "sdk" or (kind == "auto" and self._env.options.interactive):
+        return self._direct(kind, credentials), credentials.source, credentials
+
+    def _direct(self, kind: str, credentials: Credentials) -> Transport:
+        """To the API itself. `kind`: as in the settings."""
+        if kind == "sdk":
             from agentcli.providers.sdk import SdkTransport
 
-            return SdkTransport(credentials), credentials.source, credentials
+            return SdkTransport(credentials)
         from agentcli.providers.wire import WireTransport
 
-        return WireTransport(credentials), credentials.source, credentials
+        if kind == "wire" or not self._env.options.interactive:
+            return WireTransport(credentials)
+        from agentcli.providers.encode import BodyEncoder
+        from agentcli.providers.late_sdk import LateSdkTransport
+        from agentcli.providers.sdk import SdkTransport
+
+        # One encoder: what the first transport has encoded, the second one sends as it is.
+        encoder = BodyEncoder()
+        return LateSdkTransport(WireTransport(credentials, encoder=encoder), SdkTransport(credentials, encoder=encoder))
 
     def _scripted(self) -> Transport:
         from agentcli.providers.script import Script

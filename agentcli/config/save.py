@@ -10,7 +10,6 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from agentcli.config.schema import BY_NAME
 from agentcli.config.trust import TrustStore, content_digest, trust_root
 from agentcli.config.values import InvalidValue, parse_value
 from agentcli.core.errors import AgentError
+from agentcli.core.frozen import frozen
 
 _INDENT = re.compile(r"^\{\s*?\n([ \t]+)\"", re.MULTILINE)
 _IGNORED = "settings.local.json\n.gitignore\n"
@@ -28,7 +28,7 @@ _IGNORED = "settings.local.json\n.gitignore\n"
 `settings.json` can be committed like any file."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RuleKeeper:
     """Saves allow rules from the user's answers in the chosen settings file."""
 
@@ -64,7 +64,7 @@ class RuleKeeper:
         _refuse_link_outside(path, self.cwd, self.paths.get("user"), "The rule")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServerKeeper:
     """Adds MCP servers to configuration files and removes them."""
 

@@ -16,7 +16,6 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from agentcli.config.paths import PROJECT_FOLDER, project_folder
 from agentcli.core.bounded_json import parse_json
 from agentcli.core.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.errors import AgentError, UsageError
+from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import terminal_line
 
 _FILES = ("settings.json", "settings.local.json")
@@ -50,7 +50,7 @@ UNREADABLE = "unreadable"
 """Placeholder hash of a file that is irregular, too large or outside the folder. Never trusted."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TrustedContent:
     """A file that agentcli might obey."""
 
@@ -61,7 +61,7 @@ class TrustedContent:
     """The content that `digest` was computed from, for showing it whole. Bytes that are not UTF-8 are spelled out."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TrustState:
     root: Path
     known: bool

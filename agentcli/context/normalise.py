@@ -8,9 +8,10 @@ the very next user message; empty text goes; text that cannot be sent is cleaned
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 
+from agentcli.core.frozen import slotted
 from agentcli.core.messages import (
     Block,
     Json,
@@ -30,7 +31,7 @@ NO_OUTPUT = "(no output)"
 EARLIER_LEFT_OUT = "(Earlier messages are not part of this request.)"
 
 
-@dataclass(slots=True)
+@slotted
 class _Draft:
     """The request messages so far, and how many log messages they cover."""
 

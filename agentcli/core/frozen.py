@@ -1,20 +1,26 @@
-"""`@frozen`: like `@dataclass(frozen=True, slots=True)`, but faster to define.
+"""`@frozen` and `@slotted`: like `@dataclass(slots=True)` with and without `frozen=True`, but faster to define.
 
 The standard decorator compiles six methods for each class at import; for the values of this package together that was
-80 ms, a quarter of the time to the first request. Here the methods that can be the same for all classes are shared,
-and only `__init__` is compiled. The result is a dataclass: `fields`, `replace` and `match` work, type checkers know it.
+80 ms, a quarter of the time to the first request. Here the methods that can be the same for all classes are shared.
+`__init__` is compiled when a class is used more than a few times, and the standard description of the fields is made
+when it is first read: most classes need neither in most runs. The result is a dataclass: `fields`, `replace` and
+`match` work, type checkers know it.
 
 Never here: anything a dataclass does not do. Not supported, because it is not needed: `init=False`, `compare=False` and
-`hash=` of a field, and `InitVar`.
+`hash=` of a field, `KW_ONLY`, `InitVar`, and a base class that is a dataclass of the standard decorator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field
 from typing import Any, ClassVar, TypeVar, dataclass_transform, overload
 
 T = TypeVar("T")
+_UNCOMPILED = 4
+"""How many instances of a class are made before its `__init__` is compiled, which takes as long as making fifty."""
+_Specs = dict[str, tuple[Any, Any, bool]]
+"""Of each field: its annotation, its default (a `Field`, a value or MISSING), and whether it is only set by name."""
 
 
 @overload
@@ -24,31 +30,147 @@ def frozen(*, kw_only: bool = False, weakref_slot: bool = False) -> Callable[[ty
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(cls: type[T] | None = None, /, *, kw_only: bool = False, weakref_slot: bool = False) -> Any:
     def define(cls: type[T]) -> type[T]:
-        if cls.__doc__ is None:
-            cls.__doc__ = cls.__name__  # otherwise `dataclass` computes a signature for it, which is slow
-        for name, method in _SHARED:
-            if name not in cls.__dict__:
-                setattr(cls, name, method)
-        made = dataclass(init=False, repr=False, eq=False, slots=True, kw_only=kw_only, weakref_slot=weakref_slot)(cls)
-        setattr(made, "__init__", _init_of(made))  # noqa: B010 - a plain assignment is none to type checkers
-        return made
+        return _define(cls, _FROZEN, kw_only=kw_only, weakref_slot=weakref_slot)
 
     return define if cls is None else define(cls)
 
 
+@dataclass_transform(field_specifiers=(field,))
+def slotted(cls: type[T], /) -> type[T]:
+    return _define(cls, _CHANGEABLE, kw_only=False, weakref_slot=False)
+
+
+def _define(cls: type[T], shared: Sequence[tuple[str, Any]], *, kw_only: bool, weakref_slot: bool) -> type[T]:
+    members = dict(cls.__dict__)
+    members["__doc__"] = cls.__dict__.get("__doc__") or cls.__name__
+    for name in ("__dict__", "__weakref__"):
+        members.pop(name, None)
+    specs: _Specs = {}
+    for base in cls.__mro__[-2:0:-1]:
+        specs |= base.__dict__.get("__frozen_fields__", ())
+    slots = [*_own_fields(members, specs, kw_only), *(["__weakref__"] if weakref_slot else [])]
+    for name, method in shared:
+        members.setdefault(name, method)
+    members |= {
+        "__slots__": tuple(slots),
+        "__qualname__": cls.__qualname__,
+        "__match_args__": tuple(name for name, (_type, _default, by_name) in specs.items() if not by_name),
+        "__frozen_fields__": specs,
+        "__dataclass_params__": _PARAMETERS,
+    }
+    members["__init__"], members["__dataclass_fields__"] = late = _LateInit(), _LateFields()
+    # A class gets its slots when it is created: this one takes the place of the decorated one.
+    kind: Any = type(cls)
+    made: type[T] = kind(cls.__name__, cls.__bases__, members)
+    late[0].owner = late[1].owner = made
+    return made
+
+
+def _own_fields(members: dict[str, Any], specs: _Specs, kw_only: bool) -> list[str]:
+    """Move the fields that a class body defines from `members` to `specs`. Returns those that need a slot."""
+    added: list[str] = []
+    for name, annotation in members.get("__annotations__", {}).items():
+        if str(annotation).startswith(("ClassVar", "typing.ClassVar")):
+            continue
+        default = members.pop(name, MISSING)
+        if default.__class__.__hash__ is None:
+            raise ValueError(f"mutable default {type(default)} for field {name} is not allowed: use default_factory")
+        by_name = kw_only
+        if isinstance(default, Field) and default.kw_only is not MISSING:
+            by_name = bool(default.kw_only)
+        if name not in specs:
+            added.append(name)
+        specs[name] = (annotation, default, by_name)
+    return added
+
+
+class _LateInit:
+    """Stands for `__init__` until it is compiled."""
+
+    owner: type[Any]
+
+    def __init__(self) -> None:
+        self._made = 0
+
+    def __get__(self, instance: Any, _owner: type[Any]) -> Any:
+        self._made += 1
+        if instance is None or self._made > _UNCOMPILED:
+            return self._compiled(instance)
+
+        def init(*args: Any, **named: Any) -> None:
+            if not _set_fields(self.owner, instance, args, named):
+                self._compiled(instance)(*args, **named)
+
+        return init
+
+    def _compiled(self, instance: Any) -> Any:
+        init = _init_of(self.owner)
+        setattr(self.owner, "__init__", init)  # noqa: B010 - a plain assignment is none to type checkers
+        return init if instance is None else init.__get__(instance)
+
+
+def _set_fields(cls: type[Any], instance: Any, args: Sequence[Any], named: dict[str, Any]) -> bool:
+    """Do what `__init__` does. False if the arguments are wrong: then nothing is done."""
+    if len(args) > len(cls.__match_args__):
+        return False
+    specs: _Specs = cls.__dict__["__frozen_fields__"]
+    given = dict(zip(cls.__match_args__, args, strict=False))
+    if len(given) + len(named) != len(given | named) or not specs.keys() >= named.keys():
+        return False
+    given |= named
+    for name, (_annotation, default, _by_name) in specs.items():
+        if name not in given:
+            if isinstance(default, Field):
+                made = default.default_factory
+                default = default.default if made is MISSING else made()
+            if default is MISSING:
+                return False
+            given[name] = default
+    for name in specs:
+        getattr(cls, name).__set__(instance, given[name])
+    if hasattr(cls, "__post_init__"):
+        instance.__post_init__()
+    return True
+
+
+class _LateFields:
+    """Stands for `__dataclass_fields__` until it is read for the first time."""
+
+    owner: type[Any]
+
+    def __get__(self, _instance: object, _owner: type[Any]) -> dict[str, Field[Any]]:
+        specs: _Specs = self.owner.__dict__["__frozen_fields__"]
+        members: dict[str, Any] = {"__doc__": self.owner.__doc__, "__module__": self.owner.__module__}
+        members["__annotations__"] = {name: annotation for name, (annotation, _default, _by_name) in specs.items()}
+        for name, (_annotation, default, by_name) in specs.items():
+            if isinstance(default, Field):
+                default.kw_only = by_name
+                members[name] = default
+            else:
+                members[name] = field(default=default, kw_only=by_name)
+        standard: Any = dataclass(init=False, repr=False, eq=False)(type(self.owner.__name__, (), members))
+        made: dict[str, Field[Any]] = standard.__dataclass_fields__
+        setattr(self.owner, "__dataclass_fields__", made)  # noqa: B010 - as above
+        return made
+
+
 class _Shared:
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    __frozen_fields__: ClassVar[_Specs]
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return self.__getstate__() == other.__getstate__()
+        return _values(self) == _values(other)
 
     def __hash__(self) -> int:
-        return hash(tuple(self.__getstate__()))
+        return hash(tuple(_values(self)))
 
     def __repr__(self) -> str:
-        shown = (f"{name}={getattr(self, name)!r}" for name, spec in self.__dataclass_fields__.items() if spec.repr)
+        shown = [
+            f"{name}={getattr(self, name)!r}"
+            for name, (_annotation, default, _by_name) in self.__frozen_fields__.items()
+            if not isinstance(default, Field) or default.repr
+        ]
         return f"{type(self).__qualname__}({', '.join(shown)})"
 
     def __setattr__(self, name: str, item: object) -> None:
@@ -58,14 +180,24 @@ class _Shared:
         raise FrozenInstanceError(f"cannot delete field {name!r}")
 
     def __getstate__(self) -> list[Any]:
-        return [getattr(self, name) for name in self.__dataclass_fields__]
+        return _values(self)
 
     def __setstate__(self, state: list[Any]) -> None:
-        for name, item in zip(self.__dataclass_fields__, state, strict=True):
+        for name, item in zip(self.__frozen_fields__, state, strict=True):
             object.__setattr__(self, name, item)
 
 
-_SHARED = tuple((name, method) for name, method in vars(_Shared).items() if callable(method))
+def _values(instance: Any) -> list[Any]:
+    return [getattr(instance, name) for name in instance.__frozen_fields__]
+
+
+_FROZEN = tuple((name, method) for name, method in vars(_Shared).items() if callable(method))
+_UNCHANGING = ("__setattr__", "__delattr__", "__getstate__", "__setstate__", "__hash__")
+_CHANGEABLE = (*((name, method) for name, method in _FROZEN if name not in _UNCHANGING), ("__hash__", None))
+# Without a docstring `dataclass` would compute a signature, which is slow.
+_PARAMETERS: Any = dataclass(init=False, repr=False, eq=False)(type("_Standard", (), {"__doc__": "-"})).__dict__[
+    "__dataclass_params__"
+]
 
 
 def _init_of(cls: type[Any]) -> Callable[..., None]:
@@ -74,22 +206,24 @@ def _init_of(cls: type[Any]) -> Callable[..., None]:
     keyword: list[str] = []
     body: list[str] = []
     names: dict[str, Any] = {"MISSING": MISSING, "__name__": cls.__module__}
-    for spec in fields(cls):
-        name, default, given = spec.name, "", spec.name
-        if spec.default is not MISSING:
-            names[f"default_{name}"] = spec.default
-            default = f"=default_{name}"
-        elif spec.default_factory is not MISSING:
-            names[f"make_{name}"] = spec.default_factory
-            default, given = "=MISSING", f"make_{name}() if {name} is MISSING else {name}"
+    specs: _Specs = cls.__dict__["__frozen_fields__"]
+    for name, (_annotation, given, by_name) in specs.items():
+        default, factory = (given.default, given.default_factory) if isinstance(given, Field) else (given, MISSING)
+        parameter, item = name, name
+        if default is not MISSING:
+            names[f"default_{name}"] = default
+            parameter = f"{name}=default_{name}"
+        elif factory is not MISSING:
+            names[f"make_{name}"] = factory
+            parameter, item = f"{name}=MISSING", f"make_{name}() if {name} is MISSING else {name}"
         names[f"set_{name}"] = getattr(cls, name).__set__
-        (keyword if spec.kw_only else positional).append(name + default)
-        body.append(f"set_{name}(self, {given})")
+        (keyword if by_name else positional).append(parameter)
+        body.append(f"set_{name}(self, {item})")
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
     parameters = [*positional, *(["*", *keyword] if keyword else [])]
     exec(f"def __init__({', '.join(parameters)}): {'; '.join(body) or 'pass'}", names)  # noqa: S102 - as `dataclass` does
     init: Callable[..., None] = names["__init__"]
     init.__qualname__ = f"{cls.__qualname__}.__init__"
-    init.__annotations__ = {spec.name: spec.type for spec in fields(cls)}
+    init.__annotations__ = {name: annotation for name, (annotation, _default, _by_name) in specs.items()}
     return init

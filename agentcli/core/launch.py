@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from agentcli.core.frozen import frozen
 from agentcli.core.grant import ORDINARY, Grant
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SandboxFinding:
     """A file that a command left behind and the sandbox removed, or that the user should know about."""
 
@@ -23,7 +23,7 @@ class SandboxFinding:
     path: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Launch:
     """How to start one child process, and how to clean up after it."""
 

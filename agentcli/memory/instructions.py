@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Literal
 
 from agentcli.config.trust import trust_root
-from agentcli.core.frozen import frozen
+from agentcli.core.frozen import frozen, slotted
 from agentcli.core.plaintext import visible_text
 from agentcli.memory.imports import imported, is_meant
 from agentcli.memory.instruction_text import InstructionText, cut, read_instructions
@@ -171,7 +171,7 @@ def _never(_path: Path) -> bool:
     return False
 
 
-@dataclass(slots=True)
+@slotted
 class _Group:
     """The files of one folder, with their imports, and the state of everything that was looked at for them."""
 

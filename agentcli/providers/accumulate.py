@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from agentcli.core.bounded_json import DEEPEST_INPUT, is_too_deep, parse_json
+from agentcli.core.frozen import slotted
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Block, Json, TextBlock, ThinkingBlock, ToolUseBlock, UnknownBlock, clean_text
 from agentcli.core.usage import Usage
@@ -31,7 +32,7 @@ class StreamError(Exception):
     """The events do not form a reply; treated as a broken stream."""
 
 
-@dataclass(slots=True)
+@slotted
 class _OpenBlock:
     data: Json
     """The block from content_block_start."""

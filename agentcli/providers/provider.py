@@ -10,13 +10,13 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.bounded_json import is_too_deep
 from agentcli.core.format import elapsed, token_count
-from agentcli.core.frozen import frozen
+from agentcli.core.frozen import frozen, slotted
 from agentcli.core.ids import Ids, RandomIds
 from agentcli.core.messages import Json
 from agentcli.core.usage import Usage
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from agentcli.providers.context_windows import ContextWindows
 
 
-@dataclass(slots=True)
+@slotted
 class _Learned:
     """Features and limits that this endpoint has refused for one model."""
 
@@ -53,7 +53,7 @@ class _Learned:
     max_output: int | None = None
 
 
-@dataclass(slots=True)
+@slotted
 class _RequestProgress:
     model: str
     fallbacks: list[str]

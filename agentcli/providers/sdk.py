@@ -1,15 +1,17 @@
-"""The Messages API through the anthropic package: the interactive default, and the transport for Bedrock, Vertex and
-Foundry.
+"""The Messages API through the anthropic package: the interactive default (see `late_sdk.py`), and the transport for
+Bedrock, Vertex and Foundry.
 
-The package takes over a second to import, so it is loaded in a thread, by `warm` or by the first request. Its retries
-and tracing are off. Requests use its `post`, which is `messages.create` without rewriting every message on every turn;
-replies are read as raw events if the platform uses SSE (all but Bedrock).
+The package takes over a second to import, so it is loaded in a thread, by `warm`, `load` or the first request. Its
+retries and tracing are off. Requests use its `post`, which is `messages.create` without rewriting every message on
+every turn; replies are read as raw events if the platform uses SSE (all but Bedrock).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import sys
 import threading
 from collections.abc import AsyncGenerator, Callable
 from importlib.util import find_spec
@@ -42,6 +44,7 @@ from agentcli.providers.wire import (
 
 T = TypeVar("T")
 Platform = Literal["anthropic", "bedrock", "vertex", "foundry"]
+BACKGROUND_NICENESS = 10
 _NEEDS = {"bedrock": "botocore", "vertex": "google.auth"}
 
 
@@ -54,12 +57,13 @@ class SdkTransport:
         platform: Platform = "anthropic",
         user_agent: str = "agentcli",
         clock: Clock | None = None,
+        encoder: BodyEncoder | None = None,
     ) -> None:
         self._credentials = credentials
         self._platform = platform
         self._user_agent = user_agent
         self._clock = clock or SystemClock()
-        self._encoder = BodyEncoder()
+        self._encoder = encoder or BodyEncoder()
         self._client: Any = None
         self._loading = asyncio.Lock()
 
@@ -100,17 +104,25 @@ class SdkTransport:
         with contextlib.suppress(TransportFailure):
             await self._ready_client()
 
+    async def load(self) -> None:
+        """As `warm`, at low priority. Raises `TransportFailure`, and what a broken installation raises."""
+        await self._ready_client(in_background=True)
+
     async def aclose(self) -> None:
         client, self._client = self._client, None
         if client is not None:
             await client.close()
 
-    async def _ready_client(self) -> Any:
+    async def _ready_client(self, *, in_background: bool = False) -> Any:
+        def make() -> Any:
+            if in_background:
+                lower_priority()
+            return make_client(self._platform, self._credentials.base_url)
+
         async with self._loading:
             if self._client is None:
                 try:
-                    base_url = self._credentials.base_url
-                    self._client = await in_daemon_thread(lambda: make_client(self._platform, base_url))
+                    self._client = await in_daemon_thread(make)
                 except UsageError as error:
                     raise TransportFailure(Failure(FailureKind.INVALID_REQUEST, str(error))) from error
             return self._client
@@ -214,6 +226,13 @@ def _installed(library: str) -> bool:
 def _unusable(error: Exception) -> Failure:
     said = " ".join(str(error).split())
     return Failure(FailureKind.AUTHENTICATION, f"Cannot use the credentials: {said}", detail=type(error).__name__)
+
+
+def lower_priority() -> None:
+    """Let other threads run before this one, where a thread has a priority of its own."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), BACKGROUND_NICENESS)
 
 
 async def in_daemon_thread(work: Callable[[], T]) -> T:

@@ -1,15 +1,17 @@
-"""The Messages API on httpx2: the transport that starts fast (no SDK import), for headless runs and local servers.
+"""The Messages API without the SDK: the transport that starts fast, for headless runs, local servers and the first
+requests of interactive sessions.
 
-httpx2 is imported by the first request or by `warm`, never with this module.
+Connections are made by `http11.py`, or by httpx2 where a proxy is set. Either is imported by the first request or by
+`warm`, never with this module.
 """
 
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -36,6 +38,8 @@ from agentcli.providers.transport import ALIVE, TransportFailure
 if TYPE_CHECKING:
     import httpx2
 
+    from agentcli.providers.http11 import HttpClient, HttpResponse
+
 API_VERSION = "2026-10-21"
 CONNECT_SECONDS = 10.0
 WRITE_SECONDS = 60.0
@@ -45,24 +49,27 @@ MAX_ERROR_BYTES = 256 * 1024
 class WireTransport:
     name = "wire"
 
-    def __init__(self, credentials: Credentials, user_agent: str = "agentcli", clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        credentials: Credentials,
+        user_agent: str = "agentcli",
+        clock: Clock | None = None,
+        encoder: BodyEncoder | None = None,
+    ) -> None:
         self._credentials = credentials
         self._user_agent = user_agent
         self._clock = clock or SystemClock()
-        self._encoder = BodyEncoder()
-        self._client: httpx2.AsyncClient | None = None
+        self._encoder = encoder or BodyEncoder()
+        self._client: HttpClient | HttpxClient | None = None
 
     async def events(self, body: Json, betas: tuple[str, ...]) -> AsyncGenerator[Json, None]:
         where = Endpoint(self._credentials.host, self._credentials.source, str(body.get("model", "")))
         headers = await self._headers(betas)
         content = self._encoder.encode(body)
         client = self._ready_client()
-        errors = _network_errors()
+        errors = network_errors()
         try:
-            request = client.build_request(
-                "POST", f"{self._credentials.base_url}/v1/messages", content=content, headers=headers
-            )
-            response = await client.send(request, stream=True)
+            response = await client.post("/v1/messages", headers, content)
         except errors as error:
             raise TransportFailure(from_exception(error, where)) from error
         try:
@@ -79,8 +86,10 @@ class WireTransport:
         return await self._credentials.renew()
 
     async def warm(self) -> None:
-        await asyncio.to_thread(importlib.import_module, "httpx2")
-        self._ready_client()
+        await asyncio.to_thread(self._warm)
+
+    def _warm(self) -> None:
+        self._ready_client().prepare()
 
     async def aclose(self) -> None:
         client, self._client = self._client, None
@@ -101,16 +110,49 @@ class WireTransport:
             headers["anthropic-beta"] = ",".join(betas)
         return headers
 
-    def _ready_client(self) -> httpx2.AsyncClient:
+    def _ready_client(self) -> HttpClient | HttpxClient:
         if self._client is None:
-            self._client = make_client(self._credentials.base_url)
+            self._client = _make_stream_client(self._credentials.base_url)
         return self._client
 
-    async def _refused(self, response: httpx2.Response, where: Endpoint) -> Failure:
+    async def _refused(self, response: HttpResponse | httpx2.Response, where: Endpoint) -> Failure:
         text = await _beginning(response)
         headers = header_names(response.headers.items())
         answer = ErrorResponse(response.status_code, headers, text.decode("utf-8", "replace"), self._clock.timestamp())
         return from_response(answer, where)
+
+
+def _make_stream_client(base_url: str) -> HttpClient | HttpxClient:
+    from agentcli.providers.http11 import HttpClient, reaches
+
+    if reaches(base_url, is_local=is_local_url(base_url)):
+        return HttpClient(base_url, CONNECT_SECONDS, WRITE_SECONDS)
+    return HttpxClient(base_url)
+
+
+class HttpxClient:
+    """As `HttpClient`, through httpx2."""
+
+    def __init__(self, base_url: str) -> None:
+        import httpx2  # noqa: F401 - now, so that `network_errors` knows its exceptions
+
+        self._base_url = base_url
+        self._client: httpx2.AsyncClient | None = None
+
+    def prepare(self) -> None:
+        if self._client is None:
+            self._client = make_client(self._base_url)
+
+    async def post(self, path: str, headers: Mapping[str, str], content: bytes) -> httpx2.Response:
+        self.prepare()
+        assert self._client is not None
+        request = self._client.build_request("POST", f"{self._base_url}{path}", content=content, headers=headers)
+        return await self._client.send(request, stream=True)
+
+    async def aclose(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
 
 
 def make_client(base_url: str) -> httpx2.AsyncClient:
@@ -144,10 +186,10 @@ async def limit_error_body(response: httpx2.Response) -> None:
         response.stream = BoundedStream(response.stream, MAX_ERROR_BYTES)
 
 
-async def _beginning(response: httpx2.Response) -> bytes:
+async def _beginning(response: HttpResponse | httpx2.Response) -> bytes:
     """The first bytes of a body, up to the limit for an error text."""
     text = bytearray()
-    with suppress(*_network_errors()):
+    with suppress(*network_errors()):
         async for chunk in response.aiter_bytes():
             text += chunk
             if len(text) > MAX_ERROR_BYTES:
@@ -155,7 +197,7 @@ async def _beginning(response: httpx2.Response) -> bytes:
     return bytes(text)
 
 
-async def check_stream(response: httpx2.Response, where: Endpoint) -> None:
+async def check_stream(response: HttpResponse | httpx2.Response, where: Endpoint) -> None:
     """Raise `TransportFailure` for a 200 that is not an event stream: a web page, a whole message, an error."""
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in ("application/json", "text/html"):
@@ -201,7 +243,10 @@ async def decoded(
         raise TransportFailure(from_exception(error, where)) from error
 
 
-def _network_errors() -> tuple[type[BaseException], ...]:
+def network_errors() -> tuple[type[BaseException], ...]:
+    """What requests may raise."""
+    if "httpx2" not in sys.modules:
+        return (OSError,)
     import httpx2
 
     return (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError)

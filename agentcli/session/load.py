@@ -13,14 +13,14 @@ Never in here: writing. The store cuts a torn line when it appends for the first
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from os import SEEK_END
 from pathlib import Path
 from typing import Any
 
 from agentcli.core.bounded_read import open_regular
 from agentcli.core.events import BackgroundChanged, Event, MessageAppended
-from agentcli.core.frozen import frozen
+from agentcli.core.frozen import frozen, slotted
 from agentcli.core.messages import (
     Block,
     Json,
@@ -55,7 +55,7 @@ class Redaction:
     text: str
 
 
-@dataclass(slots=True)
+@slotted
 class LoadedSession:
     path: Path
     session_id: str
@@ -193,7 +193,7 @@ def _scan(path: Path, session: LoadedSession) -> Iterator[Json]:
     session.ending = FileEnd(position, whole)
 
 
-@dataclass(slots=True)
+@slotted
 class _OpenReply:
     api_id: str
     model: str

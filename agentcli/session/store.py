@@ -13,12 +13,12 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from agentcli.core import events as ev
 from agentcli.core.errors import UsageError
-from agentcli.core.frozen import frozen
+from agentcli.core.frozen import frozen, slotted
 from agentcli.core.messages import Block, Json, Message, Origin, ToolUseBlock, block_to_dict, is_thinking, usage_to_dict
 from agentcli.session.base import SessionContext, Store
 from agentcli.session.errors import SessionExists, SessionTooNew
@@ -38,7 +38,7 @@ class _Part:
     block: Block
 
 
-@dataclass(slots=True)
+@slotted
 class _OpenReply:
     message_id: str
     leaf_before: str | None

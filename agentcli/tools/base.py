@@ -8,11 +8,12 @@ exception is a bug, which the caller turns into an error result.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from agentcli.core.abort import AbortSignal
+from agentcli.core.frozen import frozen
 from agentcli.core.grant import ORDINARY, Grant
 from agentcli.core.launch import BareLauncher, Launcher
 from agentcli.core.messages import Block, ImageBlock, Json, TextBlock, UnknownBlock
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 Content = str | tuple[TextBlock | ImageBlock | UnknownBlock, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SmallReply:
     text: str
     error: str = ""
@@ -43,7 +44,7 @@ class SmallModel(Protocol):
     ) -> SmallReply: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AgentTask:
     """What a sub-agent is started with."""
 
@@ -81,7 +82,7 @@ class AgentStarter(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolContext:
     """Where a call runs. Immutable: a tool reports changes in its output, and the executor applies them."""
 
@@ -135,7 +136,7 @@ class ToolContext:
         return self.cwd if any(need.kind == "execute" for need in needs) else self.root
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Progress:
     """Shown while the tool runs; not stored."""
 
@@ -143,7 +144,7 @@ class Progress:
     data: Json = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Output:
     """The result of a call."""
 

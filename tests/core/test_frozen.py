@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.core.frozen import frozen
+from agentcli.core.frozen import frozen, slotted
 
 
 @frozen
@@ -154,3 +154,55 @@ def test_a_method_defined_by_the_class_is_kept() -> None:
 def test_the_docstring_is_kept() -> None:
     assert Derived.__doc__ == "Says what it is."
     assert Point.__doc__ == "Point"
+
+
+def test_the_first_instances_and_the_later_ones_are_made_alike() -> None:
+    @frozen(kw_only=True)
+    class Named:
+        name: str
+        size: int = field(default=3, repr=False)
+
+    @frozen
+    class Made(Named):
+        parts: list[str] = field(default_factory=list, kw_only=True)
+        count: int = 0
+
+    assert len({repr(Made(1, name="a")) for _each in range(10)}) == 1
+    assert all(Made(name="a", size=1, count=2) == Made(2, name="a", size=1) for _each in range(10))
+    assert Made.__match_args__ == ("count",)
+
+
+@pytest.mark.parametrize("made_before", [0, 10])
+def test_wrong_arguments_are_refused_by_the_first_and_by_later_instances(made_before: int) -> None:
+    @frozen
+    class Pair:
+        left: int
+        right: int
+
+    for _each in range(made_before):
+        Pair(1, 2)
+    wrong: list[Any] = [lambda: Pair(1), lambda: Pair(1, 2, 3), lambda: Pair(1, left=1), lambda: Pair(1, 2, other=3)]  # type: ignore[call-arg,misc]
+    for make in wrong:
+        with pytest.raises(TypeError, match=r"Pair.__init__\(\)"):
+            make()
+
+
+def test_a_slotted_class_can_be_changed_and_is_compared_by_its_fields() -> None:
+    @slotted
+    class Draft:
+        text: str
+        tags: list[str] = field(default_factory=list)
+
+    draft = Draft("a")
+    draft.text = "b"
+    draft.tags.append("c")
+    assert draft == Draft("b", ["c"])
+    assert repr(draft).endswith("Draft(text='b', tags=['c'])")
+    assert replace(draft, text="d") == Draft("d", ["c"])
+    assert copy.deepcopy(draft) == draft
+    with pytest.raises(AttributeError):
+        draft.other = 1  # type: ignore[attr-defined]
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(draft)
+    del draft.text
+    assert not hasattr(draft, "text")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from agentcli.agent.loop_state import EndReason
@@ -12,6 +12,7 @@ from agentcli.core import events as ev
 from agentcli.core.answers import is_continued
 from agentcli.core.events import is_of_subagent
 from agentcli.core.format import money
+from agentcli.core.frozen import slotted
 from agentcli.core.ids import Clock
 from agentcli.core.messages import Json, Origin
 from agentcli.core.usage import ModelTotals, Totals, Usage
@@ -26,7 +27,7 @@ _SUBTYPES: Mapping[str, str] = {
 }
 
 
-@dataclass(slots=True)
+@slotted
 class Account:
     """One per submission; the engine shows it every event before a consumer sees it."""
 

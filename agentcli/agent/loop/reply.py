@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from agentcli.core.frozen import slotted
 from agentcli.core.messages import Block, Message, Origin, TextBlock, ToolUseBlock, is_thinking
 from agentcli.core.usage import Usage
 
 
-@dataclass(slots=True)
+@slotted
 class Reply:
     """Mutable on purpose and private to one `Turn`; `message` makes the immutable value of it."""
 

@@ -6,8 +6,6 @@ are marked as its own, so that neither the model nor the user reads of a hook.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import (
     Hooks,
@@ -16,12 +14,13 @@ from agentcli.agent.ports import (
     StopVerdict,
 )
 from agentcli.agent.wrapped_hooks import WrappedHooks
+from agentcli.core.frozen import slotted
 from agentcli.core.messages import Json, ToolResultBlock, ToolUseBlock
 
 MAX_TRIES = 5
 
 
-@dataclass(slots=True)
+@slotted
 class _Tries:
     misses: int = 0
 

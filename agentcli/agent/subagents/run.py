@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from agentcli.agent.ports import EmitEvent
 from agentcli.agent.subagents.earlier import AGENT
@@ -13,6 +13,7 @@ from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import in_thread
 from agentcli.core.errors import AgentError
 from agentcli.core.format import elapsed, money, token_count
+from agentcli.core.frozen import slotted
 from agentcli.core.ids import Clock
 from agentcli.core.messages import Origin
 from agentcli.core.plaintext import plain_line
@@ -26,7 +27,7 @@ _NOT_FORWARDED = (ev.SessionStarted, ev.LoopEnded, ev.Result, ev.RawStreamed)
 _ABORTED = ("aborted_streaming", "aborted_tools")
 
 
-@dataclass(slots=True)
+@slotted
 class AgentRun:
     """`run()` ends with the agent; then `output` is the result of the call that started it."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Protocol
 
 from agentcli.agent.toolcalls.refusals import interrupted_call
@@ -16,6 +16,7 @@ from agentcli.agent.toolcalls.toolcall import CallResult, ToolRunner, failed
 from agentcli.core.abort import AbortController, AbortReason, AbortSignal
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.events import Event
+from agentcli.core.frozen import slotted
 from agentcli.core.messages import ToolUseBlock
 from agentcli.tools.base import ToolContext
 
@@ -32,7 +33,7 @@ class Spawn(Protocol):
     def __call__(self, producer: Coroutine[Any, Any, None], name: str | None = None) -> asyncio.Task[None]: ...
 
 
-@dataclass(slots=True)
+@slotted
 class _Entry:
     call: ToolUseBlock
     safe: bool

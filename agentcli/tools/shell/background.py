@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
-from agentcli.core.frozen import frozen
+from agentcli.core.frozen import frozen, slotted
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
 from agentcli.tools.process import exit_text
@@ -46,7 +45,7 @@ class BackgroundTask:
         return {"task_id": self.id, "command": self.command, "status": status, "summary": self.summary}
 
 
-@dataclass(slots=True)
+@slotted
 class EarlierShell:
     """A background command of an earlier process of the session: it has ended, and its output is gone."""
 
@@ -57,7 +56,7 @@ class EarlierShell:
     """The model knows that it has ended."""
 
 
-@dataclass(slots=True)
+@slotted
 class Shell:
     """A background command. Only `Shells` changes it, except for `is_reported`."""
 

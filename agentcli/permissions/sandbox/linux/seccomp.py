@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import errno
 import functools
-import platform
+import os
 import struct
 
 from agentcli.core.frozen import frozen
@@ -74,13 +74,13 @@ _MACHINES = {
 
 
 def is_supported() -> bool:
-    return platform.machine() in _MACHINES
+    return os.uname().machine in _MACHINES
 
 
 @functools.lru_cache(maxsize=8)
 def seccomp_filter(*, network: bool, strict: bool, machine: str | None = None) -> bytes:
     """A program for `bwrap --seccomp`. Raises KeyError for a machine whose numbers are not known."""
-    numbers = _MACHINES[machine or platform.machine()]
+    numbers = _MACHINES[machine or os.uname().machine]
     native = [
         *_refuse_above(_X32 - 1, errno.ENOSYS),
         *_refuse_calls(_IO_URING, errno.ENOSYS),

@@ -1,0 +1,42 @@
+"""Which transport carries the requests of a session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentcli.assemble import Options
+from agentcli.assemble.environment import Environment
+from agentcli.assemble.model import ModelBuilder
+from agentcli.providers.late_sdk import LateSdkTransport
+from agentcli.providers.sdk import SdkTransport
+from agentcli.providers.transport import Transport
+from agentcli.providers.wire import WireTransport
+
+
+@pytest.mark.parametrize(
+    ("interactive", "setting", "expected"),
+    [
+        (True, "auto", LateSdkTransport),
+        (True, "sdk", SdkTransport),
+        (True, "wire", WireTransport),
+        (False, "auto", WireTransport),
+        (False, "sdk", SdkTransport),
+    ],
+)
+def test_the_direct_api_is_reached_as_front_end_and_setting_say(
+    tmp_path: Path, interactive: bool, setting: str, expected: type[Transport]
+) -> None:
+    environ = {"HOME": str(tmp_path), "ANTHROPIC_API_KEY": "key", "AGENTCLI_PROVIDER": setting}
+    options = Options(cwd=tmp_path, environ=environ, interactive=interactive)
+    transport, source, _credentials = ModelBuilder(Environment(options))._transport()
+    assert (type(transport), source) == (expected, "ANTHROPIC_API_KEY")
+
+
+@pytest.mark.parametrize("platform", ["bedrock", "vertex", "foundry"])
+def test_other_platforms_are_reached_through_the_package(tmp_path: Path, platform: str) -> None:
+    environ = {"HOME": str(tmp_path), "AGENTCLI_PLATFORM": platform}
+    options = Options(cwd=tmp_path, environ=environ, interactive=True)
+    transport, source, _credentials = ModelBuilder(Environment(options))._transport()
+    assert (type(transport), source) == (SdkTransport, platform)
