@@ -154,6 +154,11 @@ class Hooks:
 
 
 class Attachments:
+    def lookup(self, state: LoopState) -> Callable[[], None] | None:
+        """Blocking work for the next `collect` with this very state, to be run in a thread together with that of
+        others. Optional: without it `collect` uses a thread of its own. None: there is nothing to look up."""
+        return None
+
     async def collect(self, state: LoopState) -> Sequence[Message]:
         """Messages for the model before the next request (SPEC 2.6), each thing at most once per change."""
         return ()

@@ -440,7 +440,7 @@ class Submission:
             case ev.FeatureDropped(feature=Feature.DEFERRED_TOOLS.value):
                 state.loaded_tools.is_refused = True
             case ev.LoopContinued():
-                self._own.store.sync()
+                self._own.store.sync_soon()
 
     def _stop_at_budget(self, event: ev.Event) -> None:
         """In an interactive session the reply continues, and the user is asked before the next request."""

@@ -159,6 +159,8 @@ class Catalog:
         self._overrides = dict(overrides or {})
         self._listed: dict[str, tuple[int, int]] = {}
         """Context windows and output caps that the endpoint reported."""
+        self._found: dict[str, ModelInfo] = {}
+        """Entries by the name that was asked for: the loop asks some twenty times a turn."""
 
     def resolve(self, model: str) -> str:
         """The id of an alias; any other name unchanged."""
@@ -166,6 +168,12 @@ class Catalog:
 
     def get(self, model: str) -> ModelInfo:
         """The entry of a model or alias. Its `id` is the name to send."""
+        info = self._found.get(model)
+        if info is None:
+            info = self._found[model] = self._look_up(model)
+        return info
+
+    def _look_up(self, model: str) -> ModelInfo:
         name = self.resolve(model)
         found = _BY_ID.get(name) or _BY_ID.get(_SUFFIX.sub("", _PREFIX.sub("", name)))
         limits = self._listed.get(name, (UNKNOWN_WINDOW, UNKNOWN_MAX_OUTPUT))
@@ -182,6 +190,7 @@ class Catalog:
     def note_listed(self, model: str, window: int, max_output: int | None = None) -> None:
         """Record the limits an endpoint reports for an unknown model. Half of a small window stays free for input."""
         self._listed[self.resolve(model)] = (window, min(max_output or UNKNOWN_MAX_OUTPUT, window // 2))
+        self._found.clear()
 
     def known_ids(self) -> tuple[str, ...]:
         return (*_BY_ID, *(name for name in self._overrides if name not in _BY_ID))

@@ -76,7 +76,10 @@ class Store:
         return None
 
     def sync(self) -> None:
-        """Force to disk: at turn ends. Takes a fraction of a millisecond on a local disk, and blocks."""
+        """Force to disk: at the end of a submission. Takes a fraction of a millisecond on a local disk, and blocks."""
+
+    def sync_soon(self) -> None:
+        """Force to disk beside what comes next: between two turns, where the next request does not wait for it."""
 
     def take_notice(self) -> str | None:
         """The next notice about saving for the user, each once; None if there is none."""

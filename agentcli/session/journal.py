@@ -14,11 +14,15 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock
 from agentcli.session.errors import SessionBusy
 from agentcli.session.paths import make_private_dir
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 RETRY_SECONDS = 120.0
 BUFFER_LIMIT = 8 * 1024 * 1024
@@ -46,6 +50,9 @@ class SessionJournal:
         self._descriptor: int | None = None
         self._newline_first = False
         self._dirty = False
+        self._sync_thread: ThreadPoolExecutor | None = None
+        self._syncs: deque[Future[bool]] = deque()
+        """Calls of `_force` in the thread, the oldest first."""
         self._gone = False
         self._missed: deque[bytes] = deque()
         self._missed_bytes = 0
@@ -71,6 +78,7 @@ class SessionJournal:
 
     def append(self, line: bytes) -> None:
         """Write one line (with its newline) in one go."""
+        self._take_syncs()
         if self._gone:
             return
         if self.problem is not None:
@@ -93,18 +101,46 @@ class SessionJournal:
 
     def sync(self) -> None:
         """Force what was written to the disk."""
+        self._take_syncs(wait=True)
         if self._descriptor is None or not self._dirty:
             return
         try:
-            # macOS has no fdatasync.
-            getattr(os, "fdatasync", os.fsync)(self._descriptor)
-            self._dirty = False
-            if os.fstat(self._descriptor).st_nlink == 0:
-                self._gone = True
-                self.problem = _PERMANENT
-                self._notices.append(_PERMANENT)
+            is_linked = _force(self._descriptor)
         except OSError as error:
             self._fail(error)
+            return
+        self._dirty = False
+        if not is_linked:
+            self._lose_file()
+
+    def sync_soon(self) -> None:
+        """Force what was written to the disk in a thread, beside what comes next. `sync` and `close` wait for it."""
+        self._take_syncs()
+        if self._descriptor is None or not self._dirty:
+            return
+        if self._sync_thread is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._sync_thread = ThreadPoolExecutor(1, "session-sync")
+        self._dirty = False
+        self._syncs.append(self._sync_thread.submit(_force, self._descriptor))
+
+    def _take_syncs(self, *, wait: bool = False) -> None:
+        """Take the outcomes of `sync_soon` in."""
+        while self._syncs and (wait or self._syncs[0].done()):
+            try:
+                is_linked = self._syncs.popleft().result()
+            except OSError as error:
+                self._dirty = True
+                self._fail(error)
+            else:
+                if not is_linked and not self._gone:
+                    self._lose_file()
+
+    def _lose_file(self) -> None:
+        self._gone = True
+        self.problem = _PERMANENT
+        self._notices.append(_PERMANENT)
 
     def close(self, replacement: Callable[[int], bytes]) -> None:
         """Retry missed lines once, then release file and lock. May be called twice."""
@@ -116,6 +152,9 @@ class SessionJournal:
     def abandon(self) -> None:
         """Release file and lock without a last retry."""
         self._gone = True
+        if self._sync_thread is not None:
+            self._sync_thread.shutdown()
+            self._sync_thread = None
         if self._descriptor is not None:
             with suppress(OSError):
                 os.close(self._descriptor)
@@ -225,6 +264,13 @@ class SessionJournal:
         self._missed_count = 0
         self.problem = None
         self._notices.append("This conversation is being saved again.")
+
+
+def _force(descriptor: int) -> bool:
+    """Wait until the disk has what was written. False if the file was removed. Blocking."""
+    # macOS has no fdatasync.
+    getattr(os, "fdatasync", os.fsync)(descriptor)
+    return os.fstat(descriptor).st_nlink > 0
 
 
 def _reason(error: OSError | LockBusy) -> str:

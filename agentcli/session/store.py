@@ -241,6 +241,9 @@ class SessionStore(Store):
     def sync(self) -> None:
         self._journal.sync()
 
+    def sync_soon(self) -> None:
+        self._journal.sync_soon()
+
     def take_notice(self) -> str | None:
         return self._journal.take_notice()
 

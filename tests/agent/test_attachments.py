@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentcli.agent.loop_state import LoopState
+from agentcli.agent.ports import Attachments
 from agentcli.agent.updates.attachments import Composite, PlanModeNotice, TaskListReminder, Whereabouts
 from agentcli.context.edits import ContextEdit
 from agentcli.context.prompt import folder_lines
@@ -132,7 +135,7 @@ def undo() -> ContextEdit:
 
 
 async def test_attachments_keep_their_order() -> None:
-    class Says:
+    class Says(Attachments):
         def __init__(self, text: str) -> None:
             self.text = text
 
@@ -141,3 +144,20 @@ async def test_attachments_keep_their_order() -> None:
 
     found = await Composite(Says("one"), Says("two")).collect(state())
     assert [message.text for message in found] == ["one", "two"]
+
+
+async def test_all_lookups_share_one_thread_and_each_is_done_once() -> None:
+    threads: list[int] = []
+
+    class Looks(Attachments):
+        def lookup(self, state: LoopState) -> Callable[[], None]:
+            return lambda: threads.append(threading.get_ident())
+
+    inner = Composite(Looks(), Looks())
+    now = state()
+    await Composite(Looks(), inner).collect(now)
+    assert len(threads) == 3
+    assert len(set(threads)) == 1
+    assert threads[0] != threading.get_ident()
+    await inner.collect(state())
+    assert len(threads) == 5

@@ -11,7 +11,7 @@ import pytest
 
 from agentcli.agent.engine import Engine
 from agentcli.agent.loop_state import LoopState
-from agentcli.agent.ports import Extensions
+from agentcli.agent.ports import Attachments, Extensions
 from agentcli.assemble import Options, build_engine
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Message, Origin
@@ -79,7 +79,7 @@ async def test_a_command_that_ends_between_two_prompts_is_reported_with_the_next
 
 
 async def test_a_notice_lost_to_an_abort_is_sent_with_the_next_prompt(tmp_path: Path) -> None:
-    class AbortsOnce:
+    class AbortsOnce(Attachments):
         """Collected after the report of background commands, as a slow look at the disk is."""
 
         wanted = False

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.agent.loop_state import LoopState
-from agentcli.agent.ports import Extensions, Hooks, PromptVerdict, StopVerdict
+from agentcli.agent.ports import Attachments, Extensions, Hooks, PromptVerdict, StopVerdict
 from agentcli.agent.profile import Bounds
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
@@ -22,7 +22,7 @@ from tests.support.scripts import call, pause, reply
 from tests.support.virtual import run_virtual
 
 
-class SlowAttachments:
+class SlowAttachments(Attachments):
     """An await point between taking a prompt in and the next request."""
 
     def __init__(self) -> None:

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentcli.core.messages import Json
+from agentcli.providers import encode
 from agentcli.providers.encode import BodyEncoder, to_bytes
 
 
@@ -28,7 +32,7 @@ def test_memory_is_bounded_by_the_current_conversation() -> None:
     encoder = BodyEncoder()
     for number in range(1000):
         encoder.encode({"messages": [{"role": "user", "content": str(number)}]})
-    assert len(encoder._known) <= 66
+    assert len(encoder._known["messages"]) <= 66
 
 
 def test_nul_and_lone_surrogates_become_replacement_characters() -> None:
@@ -50,3 +54,31 @@ def test_encoding_and_decoding_gives_the_same_value(value: dict[str, object]) ->
     expected = json.loads(json.dumps(value).replace("\\u0000", "\\ufffd"))
     if "\\u0000" not in json.dumps(value):
         assert json.loads(to_bytes(value)) == expected
+
+
+def test_tools_and_system_prompt_are_encoded_once_and_again_when_they_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[Any] = []
+
+    def noted(value: Any) -> bytes:
+        encoded.append(value)
+        return to_bytes(value)
+
+    monkeypatch.setattr(encode, "to_bytes", noted)
+    encoder, tool = BodyEncoder(), {"name": "Read", "input_schema": {"minimum": 1}}
+
+    def body(text: str, *tools: Json) -> Json:
+        mark = {"type": "ephemeral"}
+        return {"system": [{"type": "text", "text": text, "cache_control": mark}], "tools": list(tools), "messages": []}
+
+    first = encoder.encode(body("Be good.", tool))
+    encoded.clear()
+    assert encoder.encode(body("Be good.", tool)) == first
+    assert encoded == ["system", "tools", "messages"]
+    for other in (
+        body("Be brief.", tool),
+        body("Be good.", {"name": "Read", "input_schema": {"minimum": 1.0}}),
+        body("Be good.", {"input_schema": {"minimum": 1}, "name": "Read"}),
+        {**body("Be good.", tool), "system": [{"text": "Be good.", "type": "text"}]},
+    ):
+        assert encoder.encode(other) == BodyEncoder().encode(other) != first
+    assert encoder.encode(body("Be good.", tool)) == first

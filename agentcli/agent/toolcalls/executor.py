@@ -171,13 +171,18 @@ class Executor:
 
     async def _bounded(self, running: asyncio.Task[CallResult], entry: _Entry) -> CallResult:
         """The call's result; after an abort only for as long as cleaning up may take."""
-        aborted = asyncio.get_running_loop().create_task(self._controller.signal.wait())
+        aborted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def end_waiting(_reason: AbortReason) -> None:
+            aborted.set_result(None)
+
+        unhook = self._controller.signal.on_abort(end_waiting)
         try:
             await asyncio.wait((running, aborted), return_when=asyncio.FIRST_COMPLETED)
             if not running.done():
                 await asyncio.wait((running,), timeout=ABORT_GRACE_SECONDS)
         finally:
-            await cancel_and_wait([aborted])
+            unhook()
         return running.result() if running.done() else self._interrupted(entry)
 
     def _cancel_siblings(self, failed_entry: _Entry) -> None:

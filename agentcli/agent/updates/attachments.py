@@ -13,6 +13,7 @@ from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Attachments
 from agentcli.agent.updates.undo_notes import UserActionNote
+from agentcli.core.aio import in_thread
 from agentcli.core.ids import Ids
 from agentcli.core.messages import NOTE, Message, Origin, user_message
 from agentcli.core.permission import PermissionMode
@@ -55,8 +56,24 @@ class Composite(Attachments):
 
     def __init__(self, *parts: Attachments) -> None:
         self._parts = parts
+        self._looked_up_for: LoopState | None = None
+
+    def lookup(self, state: LoopState) -> Callable[[], None] | None:
+        if self._looked_up_for is state:
+            return None
+        self._looked_up_for = state
+        lookups = [look for part in self._parts if (look := part.lookup(state)) is not None]
+
+        def look_up() -> None:
+            for look in lookups:
+                look()
+
+        return look_up if lookups else None
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
+        # One thread for all of them: each costs more than what is done in it.
+        if (look_up := self.lookup(state)) is not None:
+            await in_thread(look_up)
         return [message for part in self._parts for message in await part.collect(state)]
 
 

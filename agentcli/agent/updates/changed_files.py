@@ -119,6 +119,7 @@ class ChangedFiles(Attachments):
         """Files whose state may have to be saved."""
         self._known = _Knowledge()
         self._last: _Report | None = None
+        self._looked_up: tuple[LoopState, tuple[_Knowledge, list[FileUpdate]]] | None = None
         self._temp_emptied = False
         """Whether the model had files in an earlier process's temp folder and does not know that they are gone."""
 
@@ -138,12 +139,22 @@ class ChangedFiles(Attachments):
             if record.told:
                 self._known.told[path] = (record.told, record.digest)
 
+    def lookup(self, state: LoopState) -> Callable[[], None] | None:
+        context = state.tool_context
+        self._take_back_unsent(state, context.read_cache)
+        paths, known = self._paths(context), self._known
+
+        def look() -> None:
+            self._looked_up = (state, _swept(paths, context, known, True))
+
+        return look if paths else None
+
     async def collect(self, state: LoopState) -> Sequence[Message]:
         cache = state.tool_context.read_cache
         self._take_back_unsent(state, cache)
         self._due |= cache.take_changed()
         known = {path: self._record(path, cache) for path in self._due}
-        changes = await self._look(state.tool_context)
+        changes = await self._look(state)
         self._write_down(known, changes, cache)
         removed = [change for change in changes if change.named and change.digest == _GONE]
         for change in removed:
@@ -182,7 +193,12 @@ class ChangedFiles(Attachments):
             path for path in paths if (hides is None or not hides(path)) and (elsewhere is None or not elsewhere(path))
         ]
 
-    async def _look(self, context: ToolContext) -> list[FileUpdate]:
+    async def _look(self, state: LoopState) -> list[FileUpdate]:
+        context, found = state.tool_context, self._looked_up
+        self._looked_up = None
+        if found is not None and found[0] is state:
+            self._known, changes = found[1]
+            return changes
         paths = self._paths(context)
         if not paths:
             return []

@@ -49,6 +49,9 @@ MEMORY_NEW = "[The index of your memory:]"
 MEMORY_CHANGED = "[The index of your memory has changed since you were shown it. It is now:]"
 MEMORY_GONE = "[The index of your memory is gone: {}]"
 
+_Found = tuple[Instructions, Instructions, list[str]]
+"""Instructions that always hold, those of touched folders, and files that are gone."""
+
 Renew = Callable[[UserContext, str], None]
 """Put another user context to the front from the boundary with this id on, and record it."""
 
@@ -80,17 +83,29 @@ class Instructing(Attachments):
         """How many messages have been looked through, and the id of the last of them."""
         self._decided: set[str] = set(fronts)
         """Boundaries after which it was decided whether the front is made again: once for each."""
+        self._looked_up: tuple[LoopState, dict[str, str], _Found] | None = None
         self._ours = {path for front in fronts.values() for path in front.sources}
 
     def tells(self, path: str) -> bool:
         """Whether changes of this file (real path) are reported here."""
         return path in self._ours
 
-    async def collect(self, state: LoopState) -> Sequence[Message]:
+    def lookup(self, state: LoopState) -> Callable[[], None]:
         self._scan(state)
         folders = [*list(self._touched)[-MOST_FOLDERS:], str(state.tool_context.cwd)]
         told = self._told(state)
-        always, near, gone = await in_thread(self._look, folders, [path for path, digest in told.items() if digest])
+
+        def look() -> None:
+            self._looked_up = (state, told, self._look(folders, [path for path, digest in told.items() if digest]))
+
+        return look
+
+    async def collect(self, state: LoopState) -> Sequence[Message]:
+        if self._looked_up is None or self._looked_up[0] is not state:
+            await in_thread(self.lookup(state))
+        assert self._looked_up is not None
+        _state, told, (always, near, gone) = self._looked_up
+        self._looked_up = None
         self._say(always, near)
         if self._renew_front(state, always):
             told = self._told(state)
@@ -103,7 +118,7 @@ class Instructing(Attachments):
         messages = [self._message(file, new=not told.get(file.real)) for file in _at_once(due)]
         return [*messages, *(self._gone(path) for path in gone if told.get(path))]
 
-    def _look(self, folders: Iterable[str], told: Iterable[str]) -> tuple[Instructions, Instructions, list[str]]:
+    def _look(self, folders: Iterable[str], told: Iterable[str]) -> _Found:
         gone = [path for path in told if not os.path.lexists(path)]
         always = self._files.always()
         return always, self._files.near(folders, always), gone

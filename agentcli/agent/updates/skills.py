@@ -24,6 +24,8 @@ from agentcli.definitions.library import Library
 from agentcli.tools.skill import NAME, USED_SKILL, LoadedSkill
 
 LISTING_CHARACTERS = 8_000
+READ_AGAIN_SECONDS = 0.005
+"""Until the files are read again: by then the request is on its way, and nothing waits for the processor."""
 _LEAST_DESCRIPTION = 40
 _HEADING = (
     "[Skills: instructions for kinds of tasks. When one fits the task, load it with the Skill tool before you begin.]"
@@ -85,15 +87,22 @@ class SkillListing(Attachments):
         self._has_tool = has_tool
         self._refreshes = refreshes
         self._reading: asyncio.Future[bool] | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
-        if self._reading is not None:
-            # It has run beside the reply.
-            await self._reading
+        if self._timer is not None:
+            # It has run beside the reply, unless that was faster than the timer.
+            self._timer.cancel()
+            await asyncio.shield(self._reading or self._read_again())
         message = self._news(self._shown(state.messages))
         if self._refreshes:
-            self._reading = asyncio.get_running_loop().run_in_executor(None, self._library.refresh)
+            self._reading = None
+            self._timer = asyncio.get_running_loop().call_later(READ_AGAIN_SECONDS, self._read_again)
         return () if message is None else (message,)
+
+    def _read_again(self) -> asyncio.Future[bool]:
+        self._reading = asyncio.get_running_loop().run_in_executor(None, self._library.refresh)
+        return self._reading
 
     def _news(self, shown: Sequence[Message]) -> Message | None:
         told, used = told_skills(shown), set(used_skills(shown))

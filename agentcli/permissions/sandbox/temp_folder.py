@@ -50,6 +50,7 @@ def siblings(working_dirs: Iterable[Path]) -> list[Path]:
         entries = list(os.scandir(SYSTEM_TEMP))
     except OSError:
         return []
+    user = os.geteuid()
     for entry in sorted(entries, key=lambda entry: entry.name):
         if _PRIVATE.match(entry.name) or len(found) >= _MOST_SIBLINGS:
             continue
@@ -57,7 +58,7 @@ def siblings(working_dirs: Iterable[Path]) -> list[Path]:
             status = entry.stat(follow_symlinks=False)
         except OSError:
             continue
-        if status.st_uid == os.geteuid() and (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
+        if status.st_uid == user and (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
             found.append(Path(entry.path))
     return found
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import in_thread
+from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, TextBlock
 from agentcli.core.permission import Need
 from agentcli.core.plural import counted
@@ -24,6 +25,7 @@ from agentcli.tools.files.disk import (
     folder_names,
     inspect,
     load,
+    load_now,
     near_names,
     quoted_name,
 )
@@ -32,6 +34,8 @@ from agentcli.tools.files.file_kinds import binary_name, image_kind, is_pdf
 from agentcli.tools.files.numbered_lines import MOST_LINES, LineRange, Wanted, read_large, shown_lines, text_lines
 from agentcli.tools.files.read_cache import Seen, digest_of
 
+LARGEST_AT_ONCE = 1024 * 1024
+"""Bytes of a file that one thread finds, reads and presents."""
 _MOST_NAMES = 50
 
 
@@ -76,41 +80,62 @@ class Read(BuiltinTool):
 
     async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         path = absolute_path(input["file_path"], context)
-        shown = shown_path(path, context)
-        try:
-            real = await in_thread(os.path.realpath, path)
-        except OSError as error:
-            # A link that disappears while it is resolved.
-            yield os_failure(error, f"{shown} cannot be found")
-            return
-        decided = [need.real or need.target for need in context.needs if need.kind == "read"]
-        if decided and real not in decided:
-            yield failure(
-                f"{shown} leads elsewhere now than when this was decided. Try again.", summary="led elsewhere"
-            )
-            return
-        found = await in_thread(inspect, real, shown)
-        if isinstance(found, Refusal):
-            yield await in_thread(_refused, found, path, context)
-            return
         offset = max(1, int(input.get("offset") or 1))
-        wanted = Wanted(path, shown, offset, min(MOST_LINES, int(input.get("limit") or MOST_LINES)))
+        limit = min(MOST_LINES, int(input.get("limit") or MOST_LINES))
+        wanted = Wanted(path, shown_path(path, context), offset, limit)
+        found = await in_thread(_find, wanted, context)
+        if isinstance(found, Output):
+            yield found
+            return
         try:
-            if found.st_size > LARGEST_LOADED:
-                output = await _large(real, wanted, signal)
+            if found.size > LARGEST_LOADED:
+                output = await _large(found.real, wanted, signal)
                 yield _without_pages(output) if input.get("pages") else output
                 return
-            data = await load(real)
+            data = await load(found.real) if found.data is None else found.data
         except OSError as error:
-            yield os_failure(error, f"{shown} cannot be read")
+            yield os_failure(error, f"{wanted.shown} cannot be read")
             return
         if is_pdf(data):
             yield await _pdf(data, wanted, input.get("pages"), signal)
             return
-        output, seen = await in_thread(_present, data, wanted)
+        output, seen = found.presented or await in_thread(_present, data, wanted)
         if seen is not None:
-            context.read_cache.note_digest(real, seen.digest, seen.whole, data)
+            context.read_cache.note_digest(found.real, seen.digest, seen.whole, data)
         yield _without_pages(output) if input.get("pages") else output
+
+
+@frozen
+class _Found:
+    """A regular file; `data` and, unless it is a PDF, `presented` if it is small."""
+
+    real: str
+    size: int
+    data: bytes | None = None
+    presented: tuple[Output, Seen | None] | None = None
+
+
+def _find(wanted: Wanted, context: ToolContext) -> _Found | Output:
+    """Find the file, and read and present a small one: a second thread would take longer than reading it. Blocking."""
+    try:
+        real = os.path.realpath(wanted.path)
+    except OSError as error:
+        # A link that disappears while it is resolved.
+        return os_failure(error, f"{wanted.shown} cannot be found")
+    decided = [need.real or need.target for need in context.needs if need.kind == "read"]
+    if decided and real not in decided:
+        text = f"{wanted.shown} leads elsewhere now than when this was decided. Try again."
+        return failure(text, summary="led elsewhere")
+    found = inspect(real, wanted.shown)
+    if isinstance(found, Refusal):
+        return _refused(found, wanted.path, context)
+    if found.st_size > LARGEST_AT_ONCE:
+        return _Found(real, found.st_size)
+    try:
+        data = load_now(real)
+    except OSError as error:
+        return os_failure(error, f"{wanted.shown} cannot be read")
+    return _Found(real, found.st_size, data, None if is_pdf(data) else _present(data, wanted))
 
 
 async def _large(real: str, wanted: Wanted, signal: AbortSignal) -> Output:

@@ -113,13 +113,15 @@ class BubblewrapLauncher:
         connection = ProxyConnection()
         # New files in /tmp go to the session's own folder.
         written = (path for path in grant.write if self.outside(str(path)) == str(path))
-        granted = WritablePaths(written, self._never_opened(), rules.home)
+        masks, cache = find_masks(rules), cache_folder(rules)
+        never_opened = (*rules.working_dirs, *rules.own_folders, *rules.installation, *masks.all)
+        granted = WritablePaths(written, never_opened, rules.home)
         try:
             if self._offers_hosts(grant):
                 connection = ProxyConnection.through_proxy(grant.hosts, session, rules.upstream)
             protected = replace(protected, writable=self._steady(protected.writable))
-            mounts = Mounts(rules, find_masks(rules), files, environ.get("PATH", ""), is_git=uses_git(arguments))
-            variables = connection.variables(self._variables(files.temp, environ))
+            mounts = Mounts(rules, masks, files, environ.get("PATH", ""), cache, is_git=uses_git(arguments))
+            variables = connection.variables(self._variables(files.temp, environ, cache))
             network = self.shares_network(grant)
             filter = self._system_call_filter(network)
             command = (
@@ -156,10 +158,6 @@ class BubblewrapLauncher:
             refused_hosts=connection.refused_hosts,
             private_hosts=connection.private_hosts,
         )
-
-    def _never_opened(self) -> tuple[Path, ...]:
-        rules = self.rules
-        return (*rules.working_dirs, *rules.own_folders, *rules.installation, *find_masks(rules).all)
 
     def _guard(self, protected: Protection, session: Path, arguments: Sequence[str], began: int, grant: Grant) -> Guard:
         contents = {path: data for path in protected.contents if (data := read_regular(path)) is not None}
@@ -245,16 +243,18 @@ class BubblewrapLauncher:
         if not path.startswith(temp_folder.SYSTEM_TEMP):
             return path
         try:
-            return temp_folder.outside(path, self._session_files().temp, self._visible_folders())
+            return temp_folder.outside(path, self._session_files().temp, self._visible_folders(path))
         except OSError:
             return path
 
-    def _visible_folders(self) -> Iterator[Path]:
-        """Folders that commands see as they are. Siblings last: they are read from the disk."""
+    def _visible_folders(self, path: str) -> Iterator[Path]:
+        """Folders that commands see as they are and that may hold `path`. Siblings last: they are read from the disk,
+        and the temp folder itself is in none of them."""
         yield from self.rules.working_dirs
         yield from self.rules.allow_write
         yield from self.rules.readable
-        yield from temp_folder.siblings(self.rules.working_dirs)
+        if path != temp_folder.SYSTEM_TEMP:
+            yield from temp_folder.siblings(self.rules.working_dirs)
 
     def inside(self, path: str) -> str:
         return path if self._files is None else temp_folder.inside(path, self._files.temp)
@@ -327,11 +327,11 @@ class BubblewrapLauncher:
             *(ability.lockdown if rules.strict else ()),
         )
 
-    def _variables(self, temp: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    def _variables(self, temp: Path, environ: Mapping[str, str], cache: Path | None) -> dict[str, str]:
         kept = {name: value for name, value in environ.items() if name not in VARIABLES}
         own = str(temp)
         kept |= {"TMPDIR": own, "TMP": own, "TEMP": own, "AGENTCLI_SANDBOXED": self.name}
-        if (cache := cache_folder(self.rules)) is not None:
+        if cache is not None:
             kept |= cache_environment(cache, environ, self.rules)
         return kept
 

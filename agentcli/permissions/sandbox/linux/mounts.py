@@ -12,13 +12,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from agentcli.permissions.sandbox import temp_folder
-from agentcli.permissions.sandbox.caches import cache_folder, cache_mounts
+from agentcli.permissions.sandbox.caches import cache_mounts
 from agentcli.permissions.sandbox.filtered import FilteredCopies
 from agentcli.permissions.sandbox.plan import Masks, SandboxRules
 from agentcli.permissions.sandbox.planted.protected import Protection, folders_between
 
 _HIDDEN = (Path("/run"), Path("/tmp"))  # noqa: S108 - hidden, not used
 """Folders with sockets of programs that act for any client: session buses, tmux, container engines."""
+_HIDDEN_PREFIXES = tuple(f"{folder}/" for folder in _HIDDEN)
 _NEEDED_IN_RUN = ("/run/current-system", "/run/opengl-driver", "/run/wrappers", "/run/systemd/resolve")
 _REFUSING_FILE = "/dev/null"
 """Lies over a file that must not be read. Bubblewrap's mounts have no devices, so opening it is refused to root too,
@@ -41,14 +42,23 @@ class SessionFiles:
 
 
 class Mounts:
-    """The mounts of one command. `is_git`: it runs git, which would record what merely looks removed or changed."""
+    """The mounts of one command. `cache`: the folder for caches of package tools. `is_git`: it runs git, which would
+    record what merely looks removed or changed."""
 
     def __init__(
-        self, rules: SandboxRules, masks: Masks, files: SessionFiles, search_path: str, *, is_git: bool
+        self,
+        rules: SandboxRules,
+        masks: Masks,
+        files: SessionFiles,
+        search_path: str,
+        cache: Path | None,
+        *,
+        is_git: bool,
     ) -> None:
         self._rules = rules
         self._masks = masks
         self._files = files
+        self._cache = cache
         self._is_git = is_git
         self._shown = _shown(rules.home, search_path)
         self._siblings = temp_folder.siblings(rules.working_dirs)
@@ -82,7 +92,7 @@ class Mounts:
         for folder in self._shown:
             if not folder.is_relative_to("/run"):
                 made += _bind(folder, writable=False)
-        made += cache_mounts(self._rules, cache_folder(self._rules))
+        made += cache_mounts(self._rules, self._cache)
         for folder in _unmovable((*self._rules.working_dirs, *self._further_writable(), *granted)):
             made += _bind(folder, writable=True)
         for folder in protected.writable:
@@ -144,8 +154,8 @@ class Mounts:
     def _further_writable(self) -> list[Path]:
         """Other writable folders, but none inside a working directory, where a command could replace it by a link."""
         found = [path for path in self._rules.allow_write if path.exists() and not self._is_worked_in(path)]
-        if (cache := cache_folder(self._rules)) is not None:
-            found.append(cache)
+        if self._cache is not None:
+            found.append(self._cache)
         return found
 
 
@@ -153,8 +163,10 @@ def _shown(home: Path | None, search_path: str) -> list[Path]:
     """Needed parts of the hidden folders: programs on the PATH, and a home folder there."""
     found = [] if home is None else [home]
     for entry in search_path.split(os.pathsep):
-        folder = Path(entry)
-        found.append(folder.parent if folder.name in ("bin", "sbin", "Scripts") else folder)
+        # Most are elsewhere, and `Path` objects before every command cost as much as the mounts themselves.
+        if entry.startswith(_HIDDEN_PREFIXES):
+            folder = Path(entry)
+            found.append(folder.parent if folder.name in ("bin", "sbin", "Scripts") else folder)
     shown = []
     for path in dict.fromkeys(found):
         hidden = any(path != folder and path.is_relative_to(folder) for folder in _HIDDEN)
