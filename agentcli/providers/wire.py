@@ -19,7 +19,7 @@ from agentcli.core.ids import Clock, SystemClock
 from agentcli.core.messages import Json
 from agentcli.providers.base import Failure, FailureKind
 from agentcli.providers.credentials import Credentials
-from agentcli.providers.encode import BodyEncoder
+from agentcli.providers.encode import BodyEncoder, request_content
 from agentcli.providers.failures import (
     Endpoint,
     ErrorResponse,
@@ -55,12 +55,12 @@ class WireTransport:
     async def events(self, body: Json, betas: tuple[str, ...]) -> AsyncGenerator[Json, None]:
         where = Endpoint(self._credentials.host, self._credentials.source, str(body.get("model", "")))
         headers = await self._headers(betas)
-        content = self._encoder.encode(body)
+        content, own = request_content(self._encoder.pieces(body))
         client = self._ready_client()
         errors = _network_errors()
         try:
             request = client.build_request(
-                "POST", f"{self._credentials.base_url}/v1/messages", content=content, headers=headers
+                "POST", f"{self._credentials.base_url}/v1/messages", content=content, headers=headers | own
             )
             response = await client.send(request, stream=True)
         except errors as error:
