@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 from agentcli.agent.prompt_queue import PromptQueue
 from agentcli.core import events as ev
+from agentcli.core.growing import Growing
 from agentcli.core.messages import Message, Origin
 from agentcli.session.base import Store
 
@@ -16,7 +17,7 @@ class ConversationLog:
     def __init__(
         self, messages: Sequence[Message], store: Store, queue: PromptQueue, unrecorded: Collection[ev.Event] = ()
     ) -> None:
-        self.messages: list[Message] = list(messages)
+        self.messages: Growing[Message] = Growing(messages)
         self._store = store
         self._queue = queue
         self._unrecorded = unrecorded
@@ -26,7 +27,7 @@ class ConversationLog:
         if not any(event is one for one in self._unrecorded):
             self._store.record(event)
         if isinstance(event, ev.MessageAppended):
-            self.messages.append(event.message)
+            self.messages = self.messages.adding(event.message)
             if event.message.origin is Origin.QUEUED:
                 # In the same step: a prompt is never both queued and in the log, and never in neither.
                 self._queue.remove(event.message.id)

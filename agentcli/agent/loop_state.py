@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from enum import StrEnum
 from typing import Any
 
 from agentcli.context.estimate import message_tokens
 from agentcli.core.frozen import frozen
+from agentcli.core.growing import growing
 from agentcli.core.messages import Message, Origin
 from agentcli.tools.base import ToolContext
 
@@ -72,7 +73,7 @@ class TokenProgress:
 
 @frozen
 class LoopState:
-    messages: tuple[Message, ...]
+    messages: Sequence[Message]
     tool_context: ToolContext
     compact: CompactTracking = CompactTracking()
     output_recoveries: int = 0
@@ -109,7 +110,7 @@ class LoopState:
         return raised if self.max_output_override is None and raised > limits.output_cap else None
 
     def adding(self, *messages: Message) -> LoopState:
-        return replace(self, messages=self.messages + messages)
+        return replace(self, messages=growing(self.messages).adding(*messages))
 
     def with_budget_carried(self, gained_tokens: int = 0) -> LoopState:
         """Note what was spent before a compaction. `gained_tokens`: output of a turn not yet counted in `tokens`."""

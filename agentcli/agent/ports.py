@@ -168,7 +168,7 @@ class Requests(Protocol):
     """Makes requests for the conversation as it is set up now: model, system prompt, tools, effort."""
 
     def build(
-        self, messages: tuple[Json, ...], max_tokens: int, purpose: str, budget_spent: int | None = None
+        self, messages: Sequence[Json], max_tokens: int, purpose: str, budget_spent: int | None = None
     ) -> Request:
         """`budget_spent`: tokens of the task budget that the messages no longer show; None when they show all."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from agentcli.agent.loop_state import Limits
 from agentcli.agent.ports import ContextLimits
 from agentcli.agent.toolcalls.executor import Executor
 from agentcli.context.estimate import text_tokens
 from agentcli.core.frozen import frozen
+from agentcli.core.growing import Growing
 from agentcli.core.messages import Json, Message, block_to_wire
 from agentcli.core.usage import Price, Usage
 from agentcli.providers.base import Effort, Request, Thinking
@@ -111,7 +112,7 @@ class ConversationRequests:
         self._sizes = None
 
     def build(
-        self, messages: tuple[Json, ...], max_tokens: int, purpose: str, budget_spent: int | None = None
+        self, messages: Sequence[Json], max_tokens: int, purpose: str, budget_spent: int | None = None
     ) -> Request:
         profile = self._profile()
         names = self._references.names(messages)
@@ -121,7 +122,8 @@ class ConversationRequests:
         remaining = None if total is None or budget_spent is None else max(total - budget_spent, 0)
         return Request(
             model=profile.model,
-            messages=messages,
+            messages=tuple(messages),
+            sequence=messages if isinstance(messages, Growing) else None,
             system=profile.system,
             tools=tools,
             deferred_tools=deferred,

@@ -318,7 +318,7 @@ class Submission:
         self._state.use_plugins()
 
     def _loop_state(self) -> LoopState:
-        return LoopState(tuple(self._state.log.messages), self._state.tool_context)
+        return LoopState(self._state.log.messages, self._state.tool_context)
 
     async def _complete_system(self) -> None:
         """Complete the system prompt before the first request, and load meanwhile what that request needs."""
@@ -346,7 +346,7 @@ class Submission:
         review = state.questions if shortening.review and state.interactive else None
         dependencies = loop_dependencies(state, self._controller)
         compaction = Compaction(
-            dependencies.for_compaction(), "manual", tuple(state.log.messages), self._signal, shortening.focus, review
+            dependencies.for_compaction(), "manual", state.log.messages, self._signal, shortening.focus, review
         )
         async with aclosing(compaction.run()) as events:
             async for event in events:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from agentcli.core.frozen import frozen
+from agentcli.core.growing import Growing, growing
 from agentcli.core.messages import Block, ImageBlock, Json, Message, Origin, TextBlock, ToolResultBlock
 
 WRITTEN = "messages"
@@ -90,6 +91,15 @@ def leaving_out(message: Message, content: Sequence[Block | None]) -> Message:
     return replace(message, content=blocks, meta=meta)
 
 
+@frozen
+class _Active:
+    """The active part of a log, as long as no edit is added. What comes later is only appended to each."""
+
+    log: Growing[Message]
+    in_force: Growing[Message]
+    shown: Growing[Message]
+
+
 class Edits:
     """All active edits, and messages with them applied. Unchanged messages are returned as the same objects."""
 
@@ -102,6 +112,9 @@ class Edits:
         self._undone: dict[str, str] = {}
         self._made: dict[str, tuple[Message, tuple[ContextEdit, ...], Message]] = {}
         self._spans: dict[str, tuple[ContextEdit, Message]] = {}
+        self._active: _Active | None = None
+        self.version = 0
+        """Counts the edits ever made, also those that take others back."""
 
     def copy(self) -> Edits:
         other = Edits()
@@ -112,6 +125,8 @@ class Edits:
         return other
 
     def add(self, edit: ContextEdit) -> None:
+        self._active = None
+        self.version += 1
         match edit.kind:
             case "collapse":
                 self._collapses[edit.target] = edit
@@ -143,18 +158,43 @@ class Edits:
         message_id, _colon, number = block.rpartition(":")
         return self._blocks.get(message_id, {}).get(int(number)) if number.isdigit() else None
 
-    def in_force(self, log: Sequence[Message]) -> tuple[Message, ...]:
+    def in_force(self, log: Sequence[Message]) -> Growing[Message]:
         """The messages after the last valid compact boundary, without those of undone boundaries."""
-        if self._undone:
-            log = _without_undone(log, self._undone)
-        boundary = Origin.BOUNDARY  # a local, because the enum lookup dominates and this runs twice per turn
+        return self._activate(log).in_force
+
+    def active(self, log: Sequence[Message]) -> Growing[Message]:
+        """The same, as they are shown."""
+        return self._activate(log).shown
+
+    def _activate(self, log: Sequence[Message]) -> _Active:
+        log, known = growing(log), self._active
+        if known is None or not known.log.begins(log):
+            return self._search(log)
+        new = log[len(known.log) :]
+        if not new:
+            return known
+        if any(message.origin is Origin.BOUNDARY for message in new):
+            return self._search(log)
+        in_force = log if known.in_force is known.log else known.in_force.adding(*new)
+        shown = in_force if known.shown is known.in_force else known.shown.adding(*self.one_by_one(new))
+        self._active = _Active(log, in_force, shown)
+        return self._active
+
+    def _search(self, log: Growing[Message]) -> _Active:
+        whole: Sequence[Message] = _without_undone(log, self._undone) if self._undone else log
+        in_force: Sequence[Message] = whole
         torn: set[str] = set()
-        for index in range(len(log) - 1, -1, -1):
-            if log[index].origin is boundary:
-                if is_whole(log, index):
-                    return _without(log[index + 1 :], torn)
-                torn.update(map(str, log[index].meta[WRITTEN]))
-        return _without(log, torn)
+        for index in range(len(whole) - 1, -1, -1):
+            if whole[index].origin is Origin.BOUNDARY:
+                if is_whole(whole, index):
+                    in_force = whole[index + 1 :]
+                    break
+                torn.update(map(str, whole[index].meta[WRITTEN]))
+        made = growing(_without(in_force, torn) if torn else in_force)
+        active = _Active(log, made, growing(self.shown(made)))
+        # A boundary that is not whole may become so with the next message.
+        self._active = None if torn else active
+        return active
 
     def boundary(self, log: Sequence[Message]) -> Message | None:
         """The last valid compact boundary."""
@@ -167,9 +207,9 @@ class Edits:
         places = range(len(log) - 1, -1, -1)
         return (log[i] for i in places if log[i].origin is Origin.BOUNDARY and is_whole(log, i))
 
-    def shown(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+    def shown(self, messages: Sequence[Message]) -> Sequence[Message]:
         if not self._blocks and not self._collapses:
-            return tuple(messages)
+            return messages
         if self._collapses:
             messages = self._collapsed(messages)
         return self.one_by_one(messages)
@@ -244,7 +284,7 @@ def is_whole(log: Sequence[Message], place: int) -> bool:
 
 
 def _without(messages: Sequence[Message], torn: set[str]) -> tuple[Message, ...]:
-    return tuple(message for message in messages if message.id not in torn) if torn else tuple(messages)
+    return tuple(message for message in messages if message.id not in torn)
 
 
 def _edited(block: Block, edit: ContextEdit) -> Block | None:

@@ -15,8 +15,8 @@ from collections import deque
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice, pairwise
-from operator import is_
 
+from agentcli.core.growing import Growing, growing
 from agentcli.core.messages import (
     Block,
     ImageBlock,
@@ -144,7 +144,7 @@ class Estimator:
 
     def __init__(self) -> None:
         self._sizes: dict[str, tuple[Message, int]] = {}
-        self._learnt: tuple[Message, ...] = ()
+        self._learnt: Growing[Message] = Growing()
         """Messages shown up to the last reply used for learning."""
         self._ratios: deque[float] = deque(maxlen=_REMEMBERED)
         self.has_begun = False
@@ -191,7 +191,8 @@ class Estimator:
         known = len(self._learnt)
         if known == last + 1 and self._learnt[-1] is messages[last]:
             return
-        grown = known <= last and all(map(is_, self._learnt, messages))
+        now = growing(messages)
+        grown = known <= last and self._learnt.begins(now)
         # Where old content is shown otherwise than before, the difference of two usages says nothing; in a log that was
         # just loaded this is unknown, and the median compensates.
         begin = known - 1 if grown and known else last if known or self.has_begun else 0
@@ -201,7 +202,7 @@ class Estimator:
             if len(ratios) == _REMEMBERED:
                 break
             ratios += self._ratio(messages[one], before, messages[one + 1 : other], after)
-        self._learnt = tuple(messages[: last + 1])
+        self._learnt = now.first(last + 1)
         self._remember(ratios)
 
     def _ratio(self, reply: Message, before: Usage, between: Sequence[Message], after: Usage) -> list[float]:

@@ -44,6 +44,8 @@ class Microcompact:
         self._results = ResultReader()
         self._candidates: list[AnsweredCall] = []
         """All clearable or cleared results, oldest first."""
+        self._edits: dict[str, tuple[ContextEdit | None, ContextEdit]] = {}
+        """How each block would be cleared, with the edit that it has now."""
         self._newest: list[AnsweredCall] = []
         """The newest results of clearable tools, which stay whatever their size."""
 
@@ -54,7 +56,7 @@ class Microcompact:
         # All are checked each time, because pins change and cleared results may have been restored.
         before = newest_exchange(shown)
         edits = [
-            _cleared(called, situation)
+            self._cleared(called, situation)
             for called in self._candidates
             if called.place < before and called.block not in situation.pinned and _is_whole(called, situation)
         ]
@@ -65,10 +67,17 @@ class Microcompact:
         count = "an old result" if len(edits) == 1 else f"{len(edits):,} old results"
         return StepPlan(tuple(edits), f"cleared {count}")
 
+    def _cleared(self, called: AnsweredCall, situation: ContextState) -> ContextEdit:
+        known, edit = self._edits.get(called.block), situation.edited(called.block)
+        if known is None or known[0] is not edit:
+            known = self._edits[called.block] = (edit, _cleared(called, situation))
+        return known[1]
+
     def _look(self, shown: Sequence[Message]) -> None:
         fresh = self._results.look(shown)
         if fresh.started_over:
             self._candidates = []
+            self._edits = {}
             self._newest = []
         self._newest += [called for called in fresh.results if called.name in CLEARABLE]
         outgoing = max(0, len(self._newest) - self._keep)

@@ -12,6 +12,7 @@ from dataclasses import field
 from itertools import groupby
 
 from agentcli.core.frozen import slotted
+from agentcli.core.growing import Growing, growing
 from agentcli.core.messages import (
     Block,
     Json,
@@ -35,22 +36,22 @@ EARLIER_LEFT_OUT = "(Earlier messages are not part of this request.)"
 class _Draft:
     """The request messages so far, and how many log messages they cover."""
 
-    consumed: tuple[Message, ...] = ()
-    wire: list[Json] = field(default_factory=list)
+    consumed: Growing[Message] = field(default_factory=Growing)
+    wire: Growing[Json] = field(default_factory=Growing)
     calls: tuple[Message, ...] = ()
     """Replies with calls that the next message must answer."""
     role: str = ""
     """Role of the last group."""
 
     def copy(self) -> _Draft:
-        return _Draft(self.consumed, list(self.wire), self.calls, self.role)
+        return _Draft(self.consumed, self.wire, self.calls, self.role)
 
     def add(self, group: tuple[Message, ...], memory: NormaliseCache) -> None:
         made = memory.made(group, self.calls)
         self.role = group[0].role
         self.calls = group if made is not None and group[0].role == "assistant" else ()
         if made is not None:
-            _append(self.wire, made)
+            self.wire = _appended(self.wire, made)
 
 
 class NormaliseCache:
@@ -74,10 +75,10 @@ class NormaliseCache:
         return self._newest[2]
 
 
-def normalise(messages: Iterable[Message], memory: NormaliseCache | None = None) -> tuple[Json, ...]:
+def normalise(messages: Sequence[Message], memory: NormaliseCache | None = None) -> Growing[Json]:
     memory = memory or NormaliseCache()
-    shown = tuple(messages)
-    if shown[: len(memory.settled.consumed)] != memory.settled.consumed:
+    shown = growing(messages)
+    if not memory.settled.consumed.begins(shown):
         memory.settled = _Draft()
     sent = _sent(shown, len(memory.settled.consumed))
     if sent and sent[0][1].role == memory.settled.role:
@@ -90,26 +91,25 @@ def normalise(messages: Iterable[Message], memory: NormaliseCache | None = None)
         settled.add(tuple(message for _place, message in group), memory)
     draft = settled.copy()
     if groups:
-        settled.consumed = shown[: groups[-1][0][0]]
+        settled.consumed = shown.first(groups[-1][0][0])
         draft.add(tuple(message for _place, message in groups[-1]), memory)
     if any(message.tool_uses for message in draft.calls):
-        _append(draft.wire, {"role": "user", "content": _paired((), _tool_uses(draft.calls))})
-    _trim_end(draft.wire)
-    return tuple(draft.wire)
+        draft.wire = _appended(draft.wire, {"role": "user", "content": _paired((), _tool_uses(draft.calls))})
+    return _trimmed(draft.wire)
 
 
-def _sent(shown: tuple[Message, ...], begin: int) -> list[tuple[int, Message]]:
+def _sent(shown: Growing[Message], begin: int) -> list[tuple[int, Message]]:
     return [(place, m) for place, m in enumerate(shown[begin:], begin) if m.content and not m.origin.local]
 
 
-def _append(wire: list[Json], message: Json) -> None:
+def _appended(wire: Growing[Json], message: Json) -> Growing[Json]:
     """Add a message; where dropping an empty one has made neighbours of one role, merge them."""
     if not wire and message["role"] == "assistant":
-        wire.append({"role": "user", "content": [{"type": "text", "text": EARLIER_LEFT_OUT}]})
+        wire = wire.adding({"role": "user", "content": [{"type": "text", "text": EARLIER_LEFT_OUT}]})
     if wire and wire[-1]["role"] == message["role"]:
-        wire[-1] = {"role": message["role"], "content": [*wire[-1]["content"], *message["content"]]}
-    else:
-        wire.append(message)
+        both = {"role": message["role"], "content": [*wire[-1]["content"], *message["content"]]}
+        return wire.first(len(wire) - 1).adding(both)
+    return wire.adding(message)
 
 
 def _tool_uses(messages: Iterable[Message]) -> list[ToolUseBlock]:
@@ -182,20 +182,20 @@ def _clean_json(value: Json) -> Json:
     return cleaned
 
 
-def _trim_end(wire: list[Json]) -> None:
+def _trimmed(wire: Growing[Json]) -> Growing[Json]:
     """A final assistant message (sent back after pause_turn) must not end in white space."""
     while wire and wire[-1]["role"] == "assistant":
         *before, last = wire[-1]["content"]
         if last.get("type") != "text":
-            return
+            return wire
         text = last["text"].rstrip()
         if text == last["text"]:
-            return
+            return wire
         content = [*before, {**last, "text": text}] if text else before
         if content:
-            wire[-1] = {"role": "assistant", "content": content}
-            return
-        wire.pop()
+            return wire.first(len(wire) - 1).adding({"role": "assistant", "content": content})
+        wire = wire.first(len(wire) - 1)
+    return wire
 
 
 def check_pairing(wire: Sequence[Json], known: int = 0) -> None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from agentcli.context.edits import COLLAPSED, ContextEdit, edit_to_dict
+from agentcli.context.edits import COLLAPSED, edit_to_dict
 from agentcli.context.estimate import block_tokens
 from agentcli.context.steps import ContextState, ContextStep, StepPlan, still_cached, worth_it
 from agentcli.context.view import ContextView
 from agentcli.core.events import ContextEdited
+from agentcli.core.growing import Growing
 from agentcli.core.messages import Message, Origin
 
 
@@ -93,12 +94,18 @@ class _Run:
         plan = step.plan(self._messages, situation)
         if plan is None:
             return None
+        if plan.total is not None and not situation.pinned:
+            # A plan that waits for its time grows with the conversation: its edits are looked at when it comes.
+            total = replace(plan.total, freed=round(plan.total.freed * self._view.estimator.density))
+            position = self._position(self._place(total.first), situation)
+            if not worth_it(replace(plan, total=total), position, situation):
+                self.put_off.append(step)
+                return None
         plan = self._allowed(plan, situation)
         if not plan.edits:
             return None
-        first = min(map(self._place, plan.edits))
-        intact = (still_cached(self._messages, first[0]), 0) if first[0] < self._last_reply else first
-        position = max(0, situation.estimate - self._tokens_from(*intact))
+        first = min(self._place(edit.target) for edit in plan.edits)
+        position = self._position(first, situation)
         if not worth_it(plan, position, situation):
             self.put_off.append(step)
             return None
@@ -112,22 +119,27 @@ class _Run:
         edits = [edit_to_dict(edit) for edit in plan.edits]
         return ContextEdited(edits=edits, step=step.name, freed_tokens=plan.freed, text=plan.text)
 
+    def _position(self, first: tuple[int, int], situation: ContextState) -> int:
+        """Tokens from the beginning of the request that stay as they are if the first change is at this place."""
+        intact = (still_cached(self._messages, first[0]), 0) if first[0] < self._last_reply else first
+        return max(0, situation.estimate - self._tokens_from(*intact))
+
     def _look(self) -> None:
         """The messages that the next request shows one by one, as they are in the log."""
         edits = self._view.edits
         in_force = edits.in_force(self._log)
         if edits.has_collapses:
-            ids = {message.id for message in edits.shown(in_force)}
-            in_force = tuple(message for message in in_force if message.id in ids)
+            ids = {message.id for message in edits.active(self._log)}
+            in_force = Growing(message for message in in_force if message.id in ids)
         self._messages = in_force
-        self._places: dict[str, int] = {}
         reply = Origin.REPLY
         self._last_reply = next((i for i in range(len(in_force) - 1, -1, -1) if in_force[i].origin is reply), -1)
 
     def _now(self) -> ContextState:
         situation = self._situation(self._freed)
         cached = situation.cached if self.intact[1] < 0 else min(situation.cached, self.intact[1])
-        return replace(situation, cached=cached, edited=self._view.edits.edited)
+        edits = self._view.edits
+        return replace(situation, cached=cached, edited=edits.edited, version=edits.version)
 
     def _allowed(self, plan: StepPlan, situation: ContextState) -> StepPlan:
         """The plan without pinned blocks, with tokens scaled to the model's tokenizer."""
@@ -139,17 +151,19 @@ class _Run:
         )
         return StepPlan(edits, plan.text, plan.must, plan.for_room)
 
-    def _place(self, edit: ContextEdit) -> tuple[int, int]:
+    def _place(self, target: str) -> tuple[int, int]:
         """Positions of an edit's message and block; (0, 0) if it is not shown."""
-        if not self._places:
-            self._places = {message.id: place for place, message in enumerate(self._messages)}
-        if edit.target in self._places:
-            return self._places[edit.target], 0
-        message_id, _colon, number = edit.target.rpartition(":")
-        return self._places.get(message_id, 0), int(number) if number.isdigit() else 0
+        places = self._view.places(self._messages)
+        if target in places:
+            return places[target], 0
+        message_id, _colon, number = target.rpartition(":")
+        return places.get(message_id, 0), int(number) if number.isdigit() else 0
 
     def _tokens_from(self, place: int, block: int) -> int:
         estimator = self._view.estimator
-        shown = self._view.edits.shown(self._messages[place:])
-        tokens = sum(map(estimator.message, shown)) - sum(map(block_tokens, self._messages[place].content[:block]))
+        if self._view.edits.has_collapses:
+            tokens = sum(map(estimator.message, self._view.edits.shown(self._messages[place:])))
+        else:
+            tokens = self._view.tokens_from(self._log, place)
+        tokens -= sum(map(block_tokens, self._messages[place].content[:block]))
         return max(0, round(tokens * estimator.density))

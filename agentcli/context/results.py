@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import posixpath
 from collections.abc import Sequence
-from operator import is_
 
 from agentcli.context.edits import block_id
 from agentcli.core.frozen import frozen
+from agentcli.core.growing import Growing, growing
 from agentcli.core.messages import RESULT_DATA, Json, Message, TextBlock, ToolResultBlock, ToolUseBlock
 
 _PATHS = ("file_path", "notebook_path", "path")
@@ -54,18 +54,17 @@ class ResultReader:
     """Reads the results of a growing conversation."""
 
     def __init__(self) -> None:
-        self._seen: list[Message] = []
+        self._seen: Growing[Message] = Growing()
         self._uses: dict[str, ToolUseBlock] = {}
 
     def look(self, messages: Sequence[Message]) -> NewResults:
-        known = len(self._seen)
-        started_over = known > len(messages) or not all(map(is_, self._seen, messages))
+        now, known = growing(messages), len(self._seen)
+        started_over = not self._seen.begins(now)
         if started_over:
             known = 0
-            self._seen.clear()
             self._uses.clear()
-        fresh = tuple(enumerate(messages[known:], known))
-        self._seen += messages[known:]
+        fresh = tuple(enumerate(now[known:], known))
+        self._seen = now
         results = tuple(called for place, message in fresh for called in self._called(place, message))
         return NewResults(started_over, fresh, results)
 

@@ -15,8 +15,9 @@ from collections.abc import Iterator, Sequence
 from agentcli.context.edits import ContextEdit, block_id
 from agentcli.context.estimate import block_tokens
 from agentcli.context.results import AnsweredCall, NewResults, ResultReader, path_of, same_call
-from agentcli.context.steps import ContextState, StepPlan, newest_exchange
+from agentcli.context.steps import ContextState, StepPlan, StepTotal, newest_exchange
 from agentcli.core.frozen import frozen
+from agentcli.core.growing import Growing
 from agentcli.core.messages import Block, ImageBlock, Message, Origin, TextBlock, ToolResultBlock
 
 READ_AGAIN = "[Read again later: see below]"
@@ -75,10 +76,15 @@ class Snip:
         if not self._superseded and not self._pictures:
             return None
         newest = newest_exchange(shown)
-        edits = [*self._snipped(situation, newest), *self._pictures_left_out(situation, newest)]
+        self._snip(situation, newest)
+        edits: Sequence[ContextEdit] = self._ready
+        total = StepTotal(self._freed, self._first.older.block) if self._first is not None else None
+        if self._pictures and (pictures := [*self._pictures_left_out(situation, newest)]):
+            edits, total = (*edits, *pictures), None
         if not edits:
             return None
-        return StepPlan(tuple(edits), f"left out {_count(len(edits), 'superseded result', 'superseded results')}")
+        text = f"left out {_count(len(edits), 'superseded result', 'superseded results')}"
+        return StepPlan(edits, text, total=total)
 
     # ------------------------------------------------------------------------------------------ what supersedes what
 
@@ -91,12 +97,23 @@ class Snip:
         self._folder = 0
         """Incremented when a command may have changed the directory, which changes relative paths."""
         self._superseded: list[_Superseded] = []
+        self._waiting: list[_Superseded] = []
+        """Those of the newest exchange, which stays as it is."""
+        self._forget_ready()
         self._pictures: list[_Picture] = []
         self._count = {"replies": 0, "prompts": 0}
+
+    def _forget_ready(self) -> None:
+        self._state: tuple[int | None, frozenset[str]] | None = None
+        """Edits and pins for which the rest holds."""
+        self._ready: Growing[ContextEdit] = Growing()
+        self._freed = 0
+        self._first: _Superseded | None = None
 
     def _take_in(self, fresh: NewResults) -> None:
         if fresh.started_over:
             self._forget()
+        known = len(self._superseded)
         for called in fresh.results:
             path = path_of(called.input)
             if called.name == "Read" and path is not None and not called.result.is_error:
@@ -107,6 +124,7 @@ class Snip:
                 self._take_repeated(called)
             if called.name == "Bash" and _CHANGES_FOLDER.search(str(called.input.get("command", ""))):
                 self._folder += 1
+        self._waiting += self._superseded[known:]
         for place, message in fresh.messages:
             self._take_pictures(place, message)
 
@@ -154,15 +172,29 @@ class Snip:
 
     # ------------------------------------------------------------------------------------------------ what is done
 
-    def _snipped(self, situation: ContextState, newest: int) -> Iterator[ContextEdit]:
-        # Edited blocks are not considered again, even if the user restores them.
-        self._superseded = [one for one in self._superseded if situation.edited(one.older.block) is None]
-        for one in self._superseded:
-            seen_below = situation.edited(one.newer.block) is None
-            if seen_below and one.older.place < newest and situation.is_free(one.older.block):
-                edit = _replaced(one.older.block, one.older.result, one.line)
-                if edit.freed >= LEAST_FREED:
-                    yield edit
+    def _snip(self, situation: ContextState, newest: int) -> None:
+        """Add to the edits that are ready; all are looked at again only after other edits and pins."""
+        state = (situation.version, situation.pinned)
+        if situation.version is None or state != self._state:
+            # Edited blocks are not considered again, even if the user restores them.
+            self._superseded = [one for one in self._superseded if situation.edited(one.older.block) is None]
+            self._forget_ready()
+            self._state, self._waiting = state, self._superseded[:]
+        left: list[_Superseded] = []
+        for one in self._waiting:
+            if one.older.place >= newest:
+                left.append(one)
+            elif situation.edited(one.newer.block) is None and situation.is_free(one.older.block):
+                self._add_ready(one)
+        self._waiting = left
+
+    def _add_ready(self, one: _Superseded) -> None:
+        edit = _replaced(one.older.block, one.older.result, one.line)
+        if edit.freed >= LEAST_FREED:
+            self._ready = self._ready.adding(edit)
+            self._freed += edit.freed
+            if self._first is None or one.older.place < self._first.older.place:
+                self._first = one
 
     def _pictures_left_out(self, situation: ContextState, newest: int) -> Iterator[ContextEdit]:
         self._pictures = [one for one in self._pictures if situation.edited(one.block) is None]

@@ -50,6 +50,8 @@ class ContextState:
     """Whether the cache lives for an hour; writing to it then costs more."""
     edited: Callable[[str], ContextEdit | None] = _nothing_edited
     """Returns the active edit of a block; set by the pipeline."""
+    version: int | None = None
+    """Number that changes with every edit, so that a step may keep what it has found; None: it may not."""
 
     @property
     def share(self) -> float:
@@ -61,18 +63,27 @@ class ContextState:
 
 
 @frozen
+class StepTotal:
+    freed: int
+    first: str
+    """The target of the edit that comes first in the conversation."""
+
+
+@frozen
 class StepPlan:
-    edits: tuple[ContextEdit, ...]
+    edits: Sequence[ContextEdit]
     text: str
     """Description for the user: `moved 2 large results to files`."""
     must: bool = False
     """Apply regardless of cost: the request would be invalid or too large without it."""
     for_room: bool = False
     """Planned because a limit was passed: free space matters more than the cache."""
+    total: StepTotal | None = None
+    """What a plan of many edits comes to, from a step that keeps count of it."""
 
     @property
     def freed(self) -> int:
-        return sum(edit.freed for edit in self.edits)
+        return self.total.freed if self.total is not None else sum(edit.freed for edit in self.edits)
 
 
 class ContextStep(Protocol):

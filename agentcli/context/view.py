@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from itertools import takewhile
-from operator import is_
 
 from agentcli.context.edits import NUMBERS, ContextEdit, Edits, leaving_out
 from agentcli.context.estimate import Estimator
 from agentcli.context.normalise import NormaliseCache, check_pairing, normalise
+from agentcli.core.frozen import frozen
+from agentcli.core.growing import Gathered, Growing
 from agentcli.core.messages import (
     Block,
     ImageBlock,
@@ -37,6 +37,16 @@ PROMPT_REPAIRS = ("leave_out_prompt", "leave_out_unchecked")
 Repair = Callable[[Message], Message]
 
 
+@frozen
+class _Shown:
+    """Messages as a request shows them, and what they were made of."""
+
+    active: Growing[Message]
+    front: tuple[Message, ...]
+    repairs: int
+    messages: Growing[Message]
+
+
 class ContextView:
     """One per conversation, owned by the engine."""
 
@@ -46,7 +56,11 @@ class ContextView:
         self.set_user_context(user_context)
         self._repairs: list[tuple[str, str]] = []
         self._memory = NormaliseCache()
-        self._checked: tuple[Json, ...] = ()
+        self._checked: Growing[Json] = Growing()
+        self._last_shown: _Shown | None = None
+        self._places, self._active_places = _new_places(), _new_places()
+        self._sums: Gathered[Message, list[int]] = Gathered(lambda: [0], self._summed)
+        """Tokens of the shown messages before each place, and of all."""
         self._repaired: dict[tuple[int, str], tuple[Message, Message]] = {}
         self.edits = Edits()
         self.estimator = Estimator()
@@ -70,7 +84,9 @@ class ContextView:
     def imagined(self, edits: Iterable[ContextEdit], after: str = "") -> ContextView:
         """A copy with these edits added, for planning; never for a request."""
         other = copy(self)
-        other._memory, other._checked = NormaliseCache(), ()
+        other._memory, other._checked = NormaliseCache(), Growing()
+        other._last_shown, other._places, other._active_places = None, _new_places(), _new_places()
+        other._sums = Gathered(lambda: [0], other._summed)
         other.edits, other._freed = self.edits.copy(), list(self._freed)
         other.edit(edits, after)
         return other
@@ -120,14 +136,30 @@ class ContextView:
         that it freed. What came later is estimated as it is shown: what was freed of it is not in there."""
         if not self._freed:
             return []
-        places = {message.id: place for place, message in enumerate(log)}
+        places, _count = self._places.of(log)
         since = places.get(reply, -1)
         found: list[tuple[int, int]] = []
-        for after, target, freed in self._freed:
+        for after, target, freed in reversed(self._freed):
+            made_at = places.get(after, -1)
+            if 0 <= made_at < since:
+                break  # Edits are in the order in which they were made.
             place = places.get(target, places.get(target.rpartition(":")[0], -1))
-            if places.get(after, -1) >= since and place <= since:
+            if made_at >= since and place <= since:
                 found.append((place, freed))
         return found
+
+    def places(self, messages: Sequence[Message]) -> Mapping[str, int]:
+        """The place of each of these messages, which are the active ones, by its id."""
+        return self._active_places.of(messages)[0]
+
+    def tokens_from(self, log: Sequence[Message], place: int) -> int:
+        """Estimated tokens of the shown messages from this place on, without the user context and density."""
+        sums = self._sums.of(self.edits.active(log))
+        return sums[-1] - sums[min(place, len(sums) - 1)]
+
+    def _summed(self, sums: list[int], message: Message) -> list[int]:
+        sums.append(sums[-1] + self.estimator.message(message))
+        return sums
 
     def repair(self, kind: str, through: str) -> None:
         """From now on apply a repair of `REPAIRS` to all messages up to the one with the id `through`."""
@@ -136,27 +168,42 @@ class ContextView:
     def has_repair(self, kind: str, through: str) -> bool:
         return (kind, through) in self._repairs
 
-    def messages(self, log: Sequence[Message]) -> tuple[Message, ...]:
+    def messages(self, log: Sequence[Message]) -> Growing[Message]:
         """The active part of the log, with edits and repairs, before normalising."""
-        front = self._fronts[self.front_boundary(log)]
-        return (*front, *self._repair_all(self.edits.shown(self.edits.in_force(log))))
+        front, active = self._fronts[self.front_boundary(log)], self.edits.active(log)
+        if not front and not self._repairs:
+            return active
+        known = self._last_shown
+        if known is not None and (known.front, known.repairs) != (front, len(self._repairs)):
+            known = None
+        new = active[len(known.active) :] if known is not None and known.active.begins(active) else None
+        if known is None or new is None or self._ends_repair(new):
+            shown = Growing((*front, *self._repair_all(active)))
+        else:
+            shown = known.messages.adding(*new)
+        self._last_shown = _Shown(active, front, len(self._repairs), shown)
+        return shown
 
-    def uncollapsed(self, log: Sequence[Message]) -> tuple[Message, ...]:
+    def _ends_repair(self, messages: Sequence[Message]) -> bool:
+        through = {id for _kind, id in self._repairs}
+        return bool(through) and any(message.id in through for message in messages)
+
+    def uncollapsed(self, log: Sequence[Message]) -> Sequence[Message]:
         """The active part of the log as shown without collapses."""
         return self._repair_all(self.edits.one_by_one(self.edits.in_force(log)))
 
-    def unedited(self, log: Sequence[Message]) -> tuple[Message, ...]:
+    def unedited(self, log: Sequence[Message]) -> Sequence[Message]:
         """The active part of the log as shown without edits."""
         return self._repair_all(self.edits.in_force(log))
 
-    def wire(self, log: Sequence[Message]) -> tuple[Json, ...]:
+    def wire(self, log: Sequence[Message]) -> Growing[Json]:
         """The messages of a request. Equal prefixes of the log give the same objects, not only equal ones."""
         wire = normalise(self.messages(log), self._memory)
-        check_pairing(wire, sum(takewhile(bool, map(is_, wire, self._checked))))
+        check_pairing(wire, wire.shared_with(self._checked))
         self._checked = wire
         return wire
 
-    def _repair_all(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    def _repair_all(self, messages: Sequence[Message]) -> Sequence[Message]:
         for kind, through in self._repairs:
             last = next((i for i, message in enumerate(messages) if message.id == through), -1)
             first = last if kind in PROMPT_REPAIRS else 0
@@ -170,6 +217,17 @@ class ContextView:
         if key not in self._repaired:
             self._repaired[key] = (message, REPAIRS[kind](message))
         return self._repaired[key][1]
+
+
+def _new_places() -> Gathered[Message, tuple[dict[str, int], int]]:
+    """The place of each message of a log by its id, and how many there are."""
+
+    def add(found: tuple[dict[str, int], int], message: Message) -> tuple[dict[str, int], int]:
+        places, count = found
+        places[message.id] = count
+        return places, count + 1
+
+    return Gathered(lambda: ({}, 0), add)
 
 
 def _with(message: Message, content: Sequence[Block | None]) -> Message:

@@ -53,7 +53,9 @@ class Accumulator:
         self.finished = False
         self._ids = ids
         self._taken_ids = taken_ids
-        self._taken: set[str] | None = None
+        self._taken: Collection[str] | None = None
+        self._made: set[str] = set()
+        """Ids of calls in this reply."""
         self._open: dict[int, _OpenBlock] = {}
         self._stop_reason: str | None = None
         self._stop_details: Json = {}
@@ -217,11 +219,12 @@ class Accumulator:
     def _fresh_id(self, data: Json) -> str:
         """The call's id, or a new one if it is already used in this conversation or the API would refuse it."""
         if self._taken is None:
-            self._taken = set(self._taken_ids())
+            self._taken = self._taken_ids()
         own = data.get("id")
-        if not isinstance(own, str) or own in self._taken or not _TOOL_ID.fullmatch(own):
+        taken = isinstance(own, str) and (own in self._taken or own in self._made)
+        if not isinstance(own, str) or taken or not _TOOL_ID.fullmatch(own):
             own = "toolu_" + self._ids.new().replace("-", "")
-        self._taken.add(own)
+        self._made.add(own)
         return own
 
 

@@ -15,6 +15,7 @@ from typing import Literal, Protocol
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen
+from agentcli.core.growing import Growing
 from agentcli.core.messages import Block, Json
 from agentcli.core.usage import Usage
 
@@ -55,6 +56,15 @@ class Request:
     """The tools stay in the request (cache) but may not be called."""
     purpose: str = "turn"
     raw_events: bool = False
+    sequence: Growing[Json] | None = None
+    """The messages again, sharing their beginning with the request before; see `growing`."""
+
+    @property
+    def growing(self) -> Growing[Json]:
+        """The messages as a sequence: what is new in one is found without comparing all with the one before."""
+        made, messages = self.sequence, self.messages
+        same = made is not None and len(made) == len(messages) and (not messages or made[-1] is messages[-1])
+        return made if made is not None and same else Growing(messages)
 
 
 class FailureKind(StrEnum):

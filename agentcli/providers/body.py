@@ -17,6 +17,7 @@ from agentcli.core.messages import Json
 from agentcli.providers.base import Request, Thinking
 from agentcli.providers.catalog import ModelInfo, nearest_effort
 from agentcli.providers.deferred_tools import API_SEARCH, defer, resolve_references, uses_references, without_api_search
+from agentcli.providers.encode import BodyMessages
 
 TASK_BUDGET_BETA = "task-budgets-2026-03-13"
 MIN_THINKING_BUDGET = 1024
@@ -52,7 +53,9 @@ def build_body(request: Request, info: ModelInfo, dropped: Collection[Feature] =
     body: Json = {"model": info.id}
     if system:
         body["system"] = system
-    tools, messages = list(request.tools), list(request.messages)
+    tools, messages = list(request.tools), BodyMessages(request.messages)
+    if request.sequence is not None:
+        messages.sequence, messages.stable = request.growing, len(messages)
     if tools and caching and not system:
         # The breakpoints of a system prompt also cover the tools, which come before it in the cache.
         tools[-1] = {**tools[-1], "cache_control": _BREAKPOINT}
@@ -65,10 +68,11 @@ def build_body(request: Request, info: ModelInfo, dropped: Collection[Feature] =
             else [*without_api_search(tools), *request.deferred_tools]
         )
         resolve_references(messages, tools)
+        messages.sequence = None
     if tools:
         body["tools"] = tools
     if caching:
-        mark_tail(messages, min(2, MAX_BREAKPOINTS - used))
+        messages.stable = mark_tail(messages, min(2, MAX_BREAKPOINTS - used))
     body["messages"] = messages
     if tools and request.forbid_tools and Feature.TOOL_CHOICE not in dropped:
         body["tool_choice"] = {"type": "none"}
@@ -126,15 +130,15 @@ def _output_config(request: Request, info: ModelInfo, dropped: Collection[Featur
     return config
 
 
-def mark_tail(messages: list[Json], count: int) -> None:
+def mark_tail(messages: list[Json], count: int) -> int:
     """Put breakpoints on the last message and on the user message before it, replacing those messages by copies.
 
     The second breakpoint lets a request find the cache entry of the previous one, however many blocks this turn has
-    added: the cache looks back only about twenty blocks from a breakpoint.
+    added: the cache looks back only about twenty blocks from a breakpoint. Returns the number of messages before them.
     """
     last = len(messages) - 1
     if count < 1 or last < 0:
-        return
+        return len(messages)
     wanted = [last]
     earlier = next((i for i in range(last - 1, -1, -1) if messages[i].get("role") == "user"), None)
     if earlier is not None and count > 1:
@@ -143,6 +147,7 @@ def mark_tail(messages: list[Json], count: int) -> None:
         marked = _marked(messages[index])
         if marked is not None:
             messages[index] = marked
+    return min(wanted)
 
 
 def _marked(message: Json) -> Json | None:

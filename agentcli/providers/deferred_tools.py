@@ -6,11 +6,12 @@ A model or an endpoint without them gets the definitions as text in the place of
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
-from operator import is_
+from operator import itemgetter
 from typing import Any
 
+from agentcli.core.growing import Growing, growing
 from agentcli.core.messages import Json
 
 REFERENCE = "tool_reference"
@@ -40,19 +41,21 @@ class ReferenceReader:
     """Finds the tools that messages refer to. Messages that are the same objects as before are not read again."""
 
     def __init__(self) -> None:
-        self._messages: Sequence[Json] = ()
-        self._names: list[tuple[str, ...]] = []
-        """For each message."""
+        self._messages: Growing[Json] = Growing()
+        self._names: list[tuple[int, str]] = []
+        """Each with the place of its message."""
 
     def names(self, messages: Sequence[Json]) -> tuple[str, ...]:
         """In the order of their first reference; also that of the API's own search, where it was used."""
-        same = sum(takewhile(bool, map(is_, self._messages, messages)))
-        self._names[same:] = [
-            (*_references(message), *([API_SEARCH["name"]] if _has_api_search(message) else ()))
-            for message in messages[same:]
-        ]
-        self._messages = messages
-        return tuple(dict.fromkeys(name for found in self._names for name in found))
+        now = growing(messages)
+        same = self._messages.shared_with(now)
+        del self._names[bisect_left(self._names, same, key=itemgetter(0)) :]
+        for place, message in enumerate(now[same:], same):
+            self._names += [(place, name) for name in _references(message)]
+            if _has_api_search(message):
+                self._names.append((place, str(API_SEARCH["name"])))
+        self._messages = now
+        return tuple(dict.fromkeys(name for _place, name in self._names))
 
 
 def resolve_references(messages: list[Json], tools: Sequence[Json]) -> None:

@@ -1,15 +1,31 @@
-"""Encode request bodies. Each message of a long conversation is encoded once, not once per turn."""
+"""Encode request bodies. Each message of a long conversation is encoded once, not once per turn.
+
+Messages that the last requests had in common are kept as a few large pieces of bytes, which are sent as they are: a
+long conversation is megabytes, and each copy of it takes time.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from agentcli.core.growing import Growing
 from agentcli.core.messages import Json
+
+LARGE_PIECE = 256 * 1024
+"""Bytes. Smaller pieces are joined: sending one more costs as much as copying this many."""
 
 _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class BodyMessages(list[Json]):
+    """The messages of a body. The first `stable` ones are those of `sequence`, if that is known."""
+
+    sequence: Growing[Json] | None = None
+    stable: int = 0
 
 
 class BodyEncoder:
@@ -18,10 +34,17 @@ class BodyEncoder:
 
     def __init__(self) -> None:
         self._known: dict[str, dict[int, tuple[Json, bytes]]] = {"messages": {}, "tools": {}}
+        self._settled = _SettledMessages()
         self._system: tuple[list[Any], bytes] = ([], b"[]")
 
     def encode(self, body: Json) -> bytes:
-        """Pieces are joined once, at the end: a long conversation is megabytes, and each copy takes time."""
+        return b"".join(self.pieces(body))
+
+    def pieces(self, body: Json) -> list[bytes]:
+        """The encoded body in order; only the last pieces are small."""
+        return _joined(self._parts(body))
+
+    def _parts(self, body: Json) -> list[bytes]:
         parts: list[bytes] = []
         for key, value in body.items():
             parts += (b"," if parts else b"{", to_bytes(key), b":")
@@ -31,7 +54,7 @@ class BodyEncoder:
                 parts.append(self._encoded_system(value))
             else:
                 parts.append(to_bytes(value))
-        return b"".join((*parts, b"}")) if parts else b"{}"
+        return [*parts, b"}"] if parts else [b"{}"]
 
     def _encoded_system(self, system: list[Json]) -> bytes:
         # As lists of items: the order of keys counts, and the values are texts.
@@ -41,16 +64,75 @@ class BodyEncoder:
         return self._system[1]
 
     def _add_cached(self, key: str, values: list[Json], parts: list[bytes]) -> None:
-        known = self._known[key]
+        known, rest = self._known[key], values
         parts.append(b"[")
-        for number, value in enumerate(values):
+        if isinstance(values, BodyMessages) and values.sequence is not None:
+            settled = self._settled.take(values.sequence.first(values.stable))
+            for number, piece in enumerate(settled):
+                parts += (b",", piece) if number else (piece,)
+            rest = values[values.stable :]
+        for number, value in enumerate(rest, len(values) - len(rest)):
             entry = known.get(id(value))
             if entry is None or entry[0] is not value:
                 entry = known[id(value)] = (value, to_bytes(value))
             parts += (b",", entry[1]) if number else (entry[1],)
         parts.append(b"]")
-        if len(known) > 2 * len(values) + 64:
-            self._known[key] = {id(value): known[id(value)] for value in values}
+        if len(known) > 2 * len(rest) + 64:
+            self._known[key] = {id(value): known[id(value)] for value in rest}
+
+
+class _SettledMessages:
+    """Encoded messages at the beginning of a conversation, in pieces that are each larger than what follows."""
+
+    def __init__(self) -> None:
+        self._messages: Growing[Json] = Growing()
+        self._pieces: list[tuple[int, bytes]] = []
+        """Each with the number of messages up to its end."""
+
+    def take(self, messages: Growing[Json]) -> list[bytes]:
+        """The pieces of these messages. Those that the last ones did not have are encoded."""
+        shared = self._messages.shared_with(messages)
+        while self._pieces and self._pieces[-1][0] > shared:
+            self._pieces.pop()
+        done = self._pieces[-1][0] if self._pieces else 0
+        if done < len(messages):
+            self._pieces.append((len(messages), b",".join(map(to_bytes, messages[done:]))))
+        pieces = self._pieces
+        while len(pieces) > 1 and len(pieces[-2][1]) < 2 * len(pieces[-1][1]):
+            (_end, before), (end, last) = pieces[-2:]
+            pieces[-2:] = [(end, b",".join((before, last)))]
+        self._messages = messages
+        return [piece for _end, piece in pieces]
+
+
+def _joined(parts: Sequence[bytes]) -> list[bytes]:
+    """The same bytes in few pieces: large ones stay as they are, others are joined."""
+    made: list[bytes] = []
+    small: list[bytes] = []
+    size = 0
+    for part in parts:
+        if len(part) >= LARGE_PIECE:
+            made += (b"".join(small), part) if small else (part,)
+            small, size = [], 0
+            continue
+        small.append(part)
+        size += len(part)
+        if size >= LARGE_PIECE:
+            made.append(b"".join(small))
+            small, size = [], 0
+    return [*made, b"".join(small)] if small else made
+
+
+def request_content(pieces: Sequence[bytes]) -> tuple[bytes | AsyncIterator[bytes], dict[str, str]]:
+    """The content of a request for httpx2, and the headers that it needs besides."""
+    if len(pieces) == 1:
+        return pieces[0], {}
+
+    async def each() -> AsyncIterator[bytes]:
+        for piece in pieces:
+            yield piece
+
+    return each(), {"content-length": str(sum(map(len, pieces)))}
 
 
 def to_bytes(value: Any) -> bytes:

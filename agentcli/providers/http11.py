@@ -11,7 +11,7 @@ import os
 import ssl
 import sys
 import zlib
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -88,16 +88,16 @@ class HttpClient:
         if self._is_secure and self._context is None:
             self._context = make_context()
 
-    async def post(self, path: str, headers: Mapping[str, str], content: bytes) -> HttpResponse:
-        """The response once its headers are there. The caller reads its body and closes it."""
+    async def post(self, path: str, headers: Mapping[str, str], pieces: Sequence[bytes]) -> HttpResponse:
+        """Send a body in pieces. The response once its headers are there. The caller reads its body and closes it."""
         connection = self._kept() or await self._connect()
         request = h11.Request(
             method="POST",
             target=f"{self._prefix}{path}",
-            headers=[("host", self._host_header), *headers.items(), ("content-length", str(len(content)))],
+            headers=[("host", self._host_header), *headers.items(), ("content-length", str(sum(map(len, pieces))))],
         )
         try:
-            await connection.send(request, content, self._write_seconds)
+            await connection.send(request, pieces, self._write_seconds)
             return HttpResponse(self, connection, await connection.response())
         except BaseException:
             connection.abort()
@@ -187,12 +187,17 @@ class _Connection:
         self._protocol = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
         self._unused_since = 0.0
 
-    async def send(self, request: h11.Request, content: bytes, seconds: float) -> None:
-        parts = (request, h11.Data(content), h11.EndOfMessage())
-        self._writer.writelines([data for part in parts if (data := self._protocol.send(part))])
+    async def send(self, request: h11.Request, pieces: Sequence[bytes], seconds: float) -> None:
+        head = self._protocol.send(request) or b""
+        first, *rest = (self._protocol.send(h11.Data(piece)) or b"" for piece in pieces)
+        self._protocol.send(h11.EndOfMessage())
+        self._writer.writelines((head, first))
         # A server may refuse a request before it has read all of it: then its response says why.
         with suppress(ConnectionError):
             async with asyncio.timeout(seconds):
+                for piece in rest:
+                    await self._writer.drain()
+                    self._writer.write(piece)
                 await self._writer.drain()
 
     async def response(self) -> h11.Response:

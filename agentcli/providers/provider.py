@@ -17,6 +17,7 @@ from agentcli.core.abort import AbortSignal
 from agentcli.core.bounded_json import is_too_deep
 from agentcli.core.format import elapsed, token_count
 from agentcli.core.frozen import frozen, slotted
+from agentcli.core.growing import Gathered
 from agentcli.core.ids import Ids, RandomIds
 from agentcli.core.messages import Json
 from agentcli.core.usage import Usage
@@ -111,6 +112,8 @@ class MessagesProvider:
         self._chance = chance
         self._windows = windows
         self._learned: dict[str, _Learned] = {}
+        self._tool_ids: Gathered[Json, set[str]] = Gathered(set, _with_tool_ids)
+        """Of the calls in the messages of the last request."""
         self._cooldowns: dict[str, float] = {}
         """Overloaded models and the end of their cooldown (loop time); until then requests go to the fallback."""
 
@@ -171,7 +174,7 @@ class MessagesProvider:
     ) -> AsyncGenerator[ModelEvent | _FailedAttempt, None]:
         """Ends with `Finished` or `_FailedAttempt`, after the connection was returned."""
         body, betas = self._fit(request, progress)
-        reply = Accumulator(progress.model, self._ids, lambda: _tool_ids(request.messages))
+        reply = Accumulator(progress.model, self._ids, lambda: self._tool_ids.of(request.growing))
         if signal.aborted:
             yield _FailedAttempt(aborted(), Usage(), progress.model, False, body)
             return
@@ -274,12 +277,10 @@ class MessagesProvider:
         return Dropped(feature.value, dropped_message(feature))
 
 
-def _tool_ids(messages: tuple[Json, ...]) -> set[str]:
-    ids: set[str] = set()
-    for message in messages:
-        content = message.get("content")
-        if message.get("role") == "assistant" and isinstance(content, list):
-            ids.update(str(block.get("id")) for block in content if block.get("type") == "tool_use")
+def _with_tool_ids(ids: set[str], message: Json) -> set[str]:
+    content = message.get("content")
+    if message.get("role") == "assistant" and isinstance(content, list):
+        ids.update(str(block.get("id")) for block in content if block.get("type") == "tool_use")
     return ids
 
 

@@ -23,7 +23,7 @@ from agentcli.core.messages import Json
 from agentcli.providers import wire
 from agentcli.providers.base import Failure, FailureKind
 from agentcli.providers.credentials import Credentials
-from agentcli.providers.encode import BodyEncoder
+from agentcli.providers.encode import BodyEncoder, request_content
 from agentcli.providers.failures import (
     Endpoint,
     ErrorResponse,
@@ -140,7 +140,9 @@ class SdkTransport:
             if not own:
                 headers["Authorization"] = anthropic.Omit()
             headers["Content-Type"] = "application/json"
-            payload = {"content": self._encoder.encode(body)}
+            content, more = request_content(self._encoder.pieces(body))
+            headers |= more
+            payload = {"content": content}
         return await client.post(
             "/v1/messages",
             **payload,

@@ -11,7 +11,7 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -21,7 +21,7 @@ from agentcli.core.ids import Clock, SystemClock
 from agentcli.core.messages import Json
 from agentcli.providers.base import Failure, FailureKind
 from agentcli.providers.credentials import Credentials
-from agentcli.providers.encode import BodyEncoder
+from agentcli.providers.encode import BodyEncoder, request_content
 from agentcli.providers.failures import (
     Endpoint,
     ErrorResponse,
@@ -65,7 +65,7 @@ class WireTransport:
     async def events(self, body: Json, betas: tuple[str, ...]) -> AsyncGenerator[Json, None]:
         where = Endpoint(self._credentials.host, self._credentials.source, str(body.get("model", "")))
         headers = await self._headers(betas)
-        content = self._encoder.encode(body)
+        content = self._encoder.pieces(body)
         client = self._ready_client()
         errors = network_errors()
         try:
@@ -143,10 +143,13 @@ class HttpxClient:
         if self._client is None:
             self._client = make_client(self._base_url)
 
-    async def post(self, path: str, headers: Mapping[str, str], content: bytes) -> httpx2.Response:
+    async def post(self, path: str, headers: Mapping[str, str], pieces: Sequence[bytes]) -> httpx2.Response:
         self.prepare()
         assert self._client is not None
-        request = self._client.build_request("POST", f"{self._base_url}{path}", content=content, headers=headers)
+        content, own = request_content(pieces)
+        request = self._client.build_request(
+            "POST", f"{self._base_url}{path}", content=content, headers={**headers, **own}
+        )
         return await self._client.send(request, stream=True)
 
     async def aclose(self) -> None:

@@ -111,7 +111,7 @@ class Anything:
         wire = view.wire(engine.messages)
         assert problems({"model": "m", "max_tokens": 10, "messages": list(wire)}) == []
         assert self.bench.refused == []
-        assert self.last_words in json.dumps(wire)
+        assert self.last_words in json.dumps(list(wire))
         assert list(engine.messages[: len(self.log)]) == self.log
         messages = view.messages(engine.messages)
         names = {pin_name(message, place) for message in messages for place in range(len(message.content))}

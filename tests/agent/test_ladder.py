@@ -87,7 +87,7 @@ class Ladder:
         """Whatever has happened."""
         assert self.refused == []
         assert self.engine.messages[: len(self.log)] == self.log
-        wire = json.dumps(self.engine._state.conversation.view.wire(self.engine.messages))
+        wire = json.dumps(list(self.engine._state.conversation.view.wire(self.engine.messages)))
         assert last_words in wire
         assert not self._pinned or SECRET in wire
         for body in self.player.accepted:

@@ -50,7 +50,7 @@ def test_a_replaced_result_keeps_its_call_and_the_rest_stays_the_same_object() -
 def test_a_dropped_pair_is_gone_and_the_request_is_valid() -> None:
     view = ContextView()
     view.edit([ContextEdit(kind="drop", target="a1:1"), ContextEdit(kind="drop", target="r1:0")])
-    assert "call1" not in json.dumps(view.wire(LOG))
+    assert "call1" not in json.dumps(list(view.wire(LOG)))
     assert refused(view) == []
 
 
@@ -61,7 +61,7 @@ def test_a_collapsed_span_is_one_message_and_can_be_restored() -> None:
     assert [message.id for message in shown] == ["collapse:p0", *[message.id for message in LOG[8:]]]
     assert edits.shown(LOG)[0] is shown[0]
     edits.add(ContextEdit(kind="restore", target="p0"))
-    assert edits.shown(LOG) == tuple(LOG)
+    assert list(edits.shown(LOG)) == list(LOG)
 
 
 def test_an_undone_compaction_counts_as_never_written() -> None:
@@ -120,7 +120,7 @@ def test_a_block_is_identified_by_its_message_and_index() -> None:
 def test_a_collapse_or_an_undo_whose_end_was_lost_hides_no_later_messages() -> None:
     edits = Edits()
     edits.add(ContextEdit(kind="collapse", target="p1", through="gone", text="x"))
-    assert edits.shown(LOG) == tuple(LOG)
+    assert list(edits.shown(LOG)) == list(LOG)
     boundary = Message("user", (), "b", Origin.BOUNDARY, meta={"messages": ["s"]})
     summary = Message("user", (TextBlock("All of it"),), "s", Origin.SUMMARY)
     edits.add(ContextEdit(kind="undo_compaction", target="b", through="gone"))

@@ -87,7 +87,7 @@ async def whole(response: HttpResponse) -> bytes:
 
 
 async def posted(client: HttpClient) -> bytes:
-    response = await client.post("/v1/messages", {}, b"{}")
+    response = await client.post("/v1/messages", {}, [b"{}"])
     try:
         return await whole(response)
     finally:
@@ -96,7 +96,7 @@ async def posted(client: HttpClient) -> bytes:
 
 async def test_a_request_has_its_path_headers_and_body() -> None:
     async with serving(plain(b"yes", "X-A: 1", "x-a: 2"), path="/proxy") as (server, client):
-        response = await client.post("/v1/messages", {"content-type": "application/json"}, b"{}")
+        response = await client.post("/v1/messages", {"content-type": "application/json"}, [b"{", b"}"])
         assert (response.status_code, await whole(response)) == (200, b"yes")
         assert response.headers == {"content-length": "3", "x-a": "1, 2"}
     (request,) = server.requests
@@ -131,7 +131,7 @@ async def test_a_connection_that_was_unused_for_long_is_not_used_again(monkeypat
 
 async def test_closing_an_unread_response_closes_the_connection() -> None:
     async with serving(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc", plain(b"two")) as (server, client):
-        response = await client.post("/", {}, b"{}")
+        response = await client.post("/", {}, [b"{}"])
         assert await anext(response.aiter_bytes()) == b"abc"
         await response.aclose()
         await server.closed.wait()

@@ -12,8 +12,11 @@ from agentcli.providers.base import Request
 from agentcli.providers.body import thinking_budget
 
 
-def same_messages(before: Sequence[Json], now: Sequence[Json]) -> int:
-    return sum(takewhile(bool, map(is_, before, now)))
+def same_messages(before: Request, now: Request) -> int:
+    """The number of messages that both requests begin with."""
+    if before.sequence is None or now.sequence is None:
+        return sum(takewhile(bool, map(is_, before.messages, now.messages)))
+    return before.growing.shared_with(now.growing)
 
 
 def blocks_of(message: Json) -> Sequence[Json]:
@@ -69,9 +72,10 @@ def _by_name(tools: Sequence[Json]) -> dict[str, Json]:
     return {str(tool.get("name")): tool for tool in tools}
 
 
-def changed_message(before: Sequence[Json], now: Sequence[Json]) -> str | None:
+def changed_message(earlier: Request, later: Request) -> str | None:
     """The first block of the old messages that is not at its place in the new ones, in words."""
-    for place in range(same_messages(before, now), len(before)):
+    before, now = earlier.messages, later.messages
+    for place in range(same_messages(earlier, later), len(before)):
         old = blocks_of(before[place])
         new = blocks_of(now[place]) if place < len(now) and now[place]["role"] == before[place]["role"] else ()
         for number, block in enumerate(old):

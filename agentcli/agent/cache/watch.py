@@ -23,6 +23,7 @@ from agentcli.agent.cache.fingerprint import Fingerprints, Front, changed_front,
 from agentcli.core import events as ev
 from agentcli.core.format import elapsed, token_count
 from agentcli.core.frozen import frozen
+from agentcli.core.growing import Growing
 from agentcli.core.messages import Message
 from agentcli.core.plaintext import plain_line
 from agentcli.core.usage import CacheLosses, Usage
@@ -68,14 +69,14 @@ class _Sent:
     """A request as the cache sees it."""
 
     request: Request
-    sizes: tuple[int, ...]
-    """Characters of each message."""
+    sizes: Growing[int]
+    """Characters of the messages up to and including each."""
     head: int
     """Characters of what comes before the messages."""
 
     @property
     def size(self) -> int:
-        return self.head + sum(self.sizes)
+        return self.head + (self.sizes[-1] if self.sizes else 0)
 
 
 @frozen
@@ -322,7 +323,7 @@ class CacheWatch:
     def _found(self, before: Request, now: Request) -> CacheBreak | None:
         for block, own_reason in changed_settings(before, now):
             return CacheBreak(block, own_reason or self._reason())
-        changed = changed_message(before.messages, now.messages)
+        changed = changed_message(before, now)
         return None if changed is None else CacheBreak(changed, self._reason())
 
     def _reason(self) -> str:
@@ -372,8 +373,8 @@ def _missing(asked: _Sent, last: _Answered, usage: Usage) -> int:
 
 
 def _known_size(asked: _Sent, before: _Sent) -> int:
-    same = same_messages(before.request.messages, asked.request.messages)
-    known = sum(asked.sizes[:same])
+    same = same_messages(before.request, asked.request)
+    known = asked.sizes[same - 1] if same else 0
     rest = asked.request.messages[same:]
     if rest and before.request.messages[same:]:
         old = {_text(block) for message in before.request.messages[same:] for block in blocks_of(message)}
@@ -386,9 +387,12 @@ def _known_size(asked: _Sent, before: _Sent) -> int:
 
 
 def _measured(request: Request, before: _Sent | None) -> _Sent:
-    same = same_messages(before.request.messages, request.messages) if before is not None else 0
-    sizes = before.sizes[:same] if before is not None else ()
-    sizes += tuple(sum(len(_text(block)) for block in blocks_of(message)) for message in request.messages[same:])
+    same = same_messages(before.request, request) if before is not None else 0
+    sizes = before.sizes.first(same) if before is not None else Growing()
+    size = sizes[-1] if sizes else 0
+    for message in request.messages[same:]:
+        size += sum(len(_text(block)) for block in blocks_of(message))
+        sizes = sizes.adding(size)
     if before is not None and before.request.tools is request.tools and before.request.system is request.system:
         return _Sent(request, sizes, before.head)
     return _Sent(request, sizes, sum(len(_text(part)) for part in (*request.tools, *request.system)))

@@ -23,6 +23,7 @@ from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.abort import Aborted, AbortSignal
 from agentcli.core.frozen import frozen
+from agentcli.core.growing import Growing
 from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolUseBlock, user_message
 from agentcli.core.permission import Answer
 from agentcli.core.usage import Usage
@@ -273,7 +274,7 @@ class _Asking:
         asking = cls(view, tuple(log), frozenset(message.id for message in pending), *caps)
         return asking._without_pending() if trigger == "reactive" else asking
 
-    def wire(self, focus: str) -> tuple[Json, ...]:
+    def wire(self, focus: str) -> Growing[Json]:
         last = user_message(words.instruction(focus), "compact-instruction", Origin.RECOVERY)
         return self.view.wire((*self.log, last)) if self.shed is None else normalise((*self.shed, last))
 

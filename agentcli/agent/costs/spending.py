@@ -69,6 +69,19 @@ class _Held:
         return 0 if self.hidden else self.shown
 
 
+@slotted
+class _Carried:
+    """Tokens of a tool's results in the next request: all of them, and those that it carries for the first time."""
+
+    tokens: int = 0
+    new: int = 0
+
+    def add(self, held: _Held, request: int, sign: int = 1) -> None:
+        self.tokens += sign * held.tokens
+        if held.request >= request:
+            self.new += sign * held.tokens
+
+
 class Spending:
     def __init__(
         self,
@@ -86,6 +99,8 @@ class Spending:
         self._names: dict[str, str] = {}
         self._order: list[str] = []
         self._held: dict[str, _Held] = {}
+        self._carried: dict[str, _Carried] | None = {}
+        """What `_held` comes to, by tool; None: to be added up."""
         self._collapsed: dict[str, str] = {}
         self._counted: set[str] = set()
         self._put_away: dict[str, tuple[list[str], dict[str, _Held]]] = {}
@@ -104,9 +119,7 @@ class Spending:
     @property
     def tools(self) -> Mapping[str, ToolSpending]:
         """Per tool, the dearest first."""
-        in_context: dict[str, int] = {}
-        for held in self._held.values():
-            in_context[held.tool] = in_context.get(held.tool, 0) + held.tokens
+        in_context = {tool: row.tokens for tool, row in self._added_up().items()}
         density = self._density()
         rows = {
             name: replace(
@@ -145,6 +158,7 @@ class Spending:
             self._carry(message, counted=False)
         self._fresh = 0
         self._request += 1
+        self._carried = None
 
     def _begin(self, title: str) -> None:
         self._submissions.append(SubmissionSpending(title))
@@ -166,7 +180,7 @@ class Spending:
     def _carry(self, message: Message, *, counted: bool = True) -> None:
         if message.origin is Origin.BOUNDARY:
             self._put_away[message.id] = (self._order, self._held)
-            self._order, self._held = [], {}
+            self._order, self._held, self._carried = [], {}, {}
         self._order.append(message.id)
         self._fresh += message_tokens(message)
         for use in message.tool_uses:
@@ -175,7 +189,9 @@ class Spending:
             if isinstance(block, ToolResultBlock):
                 name = self._names.get(block.tool_use_id, "(unknown)")
                 tokens = block_tokens(block)
-                self._held[block_id(message, number)] = _Held(name, tokens, tokens, self._request)
+                held = self._held[block_id(message, number)] = _Held(name, tokens, tokens, self._request)
+                if self._carried is not None:
+                    self._carried.setdefault(name, _Carried()).add(held, self._request)
                 # A compaction says the last exchange again; its calls were made once.
                 if counted and block.tool_use_id not in self._counted:
                     self._counted.add(block.tool_use_id)
@@ -186,12 +202,12 @@ class Spending:
         target, text = str(edit.get("target", "")), str(edit.get("text", ""))
         match edit.get("kind"):
             case "drop" if target in self._held:
-                self._held[target].shown = 0
+                self._show(self._held[target], 0)
             case "replace" if target in self._held:
-                self._held[target].shown = block_tokens(TextBlock(text))
+                self._show(self._held[target], block_tokens(TextBlock(text)))
             case "restore":
                 if target in self._held:
-                    self._held[target].shown = self._held[target].whole
+                    self._show(self._held[target], self._held[target].whole)
                 through = self._collapsed.pop(target, "")
                 if through:
                     self._hide(target, through, hidden=False)
@@ -204,7 +220,13 @@ class Spending:
                 end = self._order.index(last) + 1 if last in self._order else 0
                 said_again = set(self._order[:end])
                 since = {id: one for id, one in self._held.items() if id.rpartition(":")[0] not in said_again}
-                self._order, self._held = order + self._order[end:], held | since
+                self._order, self._held, self._carried = order + self._order[end:], held | since, None
+
+    def _show(self, held: _Held, tokens: int) -> None:
+        carried = self._carried[held.tool] if self._carried is not None else _Carried()
+        carried.add(held, self._request, -1)
+        held.shown = tokens
+        carried.add(held, self._request)
 
     def _hide(self, first: str, last: str, *, hidden: bool) -> None:
         """The results of these messages are shown no more, or again as they were."""
@@ -216,30 +238,35 @@ class Spending:
         for id, held in self._held.items():
             if id.rpartition(":")[0] in wanted:
                 held.hidden = hidden
+        self._carried = None
 
     # ---------------------------------------------------------------------------------------------- what it has cost
 
     def _attribute(self, model: str, usage: Usage, *, priced: bool) -> None:
-        carried = sum(held.tokens for held in self._held.values())
+        by_tool = self._added_up()
+        carried = sum(row.tokens for row in by_tool.values())
         # Results are never more than the whole request, whatever their estimates come to.
         density = min(self._density(), usage.prompt_tokens / carried) if carried else 1.0
         new_rate, old_rate = self._rates(model, usage, density) if priced else (0.0, 0.0)
-        sent: dict[str, float] = {}
-        costs: dict[str, float] = {}
-        for held in self._held.values():
-            rate = new_rate if held.request >= self._request else old_rate
-            sent[held.tool] = sent.get(held.tool, 0.0) + held.tokens * density
-            costs[held.tool] = costs.get(held.tool, 0.0) + held.tokens * density * rate
-        for tool, tokens in sent.items():
+        for tool, results in by_tool.items():
             row = self._tools.get(tool, ToolSpending())
+            cost = results.new * new_rate + (results.tokens - results.new) * old_rate
             self._tools[tool] = replace(
                 row,
-                sent_tokens=row.sent_tokens + round(tokens),
-                cost_usd=row.cost_usd + costs[tool],
+                sent_tokens=row.sent_tokens + round(results.tokens * density),
+                cost_usd=row.cost_usd + cost * density,
                 unpriced=row.unpriced or not priced,
             )
+            results.new = 0
         self._request += 1
         self._fresh = 0
+
+    def _added_up(self) -> dict[str, _Carried]:
+        if self._carried is None:
+            self._carried = {}
+            for held in self._held.values():
+                self._carried.setdefault(held.tool, _Carried()).add(held, self._request)
+        return self._carried
 
     def _rates(self, model: str, usage: Usage, density: float) -> tuple[float, float]:
         """Dollars for a token that this request carries for the first time, and for one that it does not.
@@ -320,6 +347,7 @@ class StepSavings:
         self._price = price
         self._left_out: dict[str, int] = {}
         """By the target of its edit: tokens that requests go without."""
+        self._left_out_tokens = 0
         self._is_new = False
         """Something was left out since the last response."""
         self._response: tuple[str, Usage, bool] | None = None
@@ -350,6 +378,7 @@ class StepSavings:
                 self._is_new = self._is_new or event.step in STEPS
             case ev.ContextCompacted():
                 self._left_out.clear()
+                self._left_out_tokens = 0
             case ev.UsageReported(purpose="turn") if event.usage.prompt_tokens:
                 self._count(event.model, event.usage)
             case ev.PrefixBroken() if event.rebilled_tokens and self._response is not None and self._response[2]:
@@ -357,13 +386,14 @@ class StepSavings:
 
     def _edit(self, edit: Json, *, by_step: bool) -> None:
         target, freed = str(edit.get("target", "")), edit.get("freed")
-        self._left_out.pop(target, None)
+        self._left_out_tokens -= self._left_out.pop(target, 0)
         if by_step and isinstance(freed, int) and freed > 0:
             self._left_out[target] = freed
+            self._left_out_tokens += freed
 
     def _count(self, model: str, usage: Usage) -> None:
         self._response, self._is_new = (model, usage, self._is_new), False
-        tokens = sum(self._left_out.values())
+        tokens = self._left_out_tokens
         if not tokens:
             return
         self.requests += 1

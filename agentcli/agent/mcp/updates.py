@@ -14,6 +14,7 @@ from agentcli.agent.loop_state import LoopState
 from agentcli.agent.mcp.offer import McpOffer
 from agentcli.agent.ports import Attachments
 from agentcli.context.estimate import text_tokens
+from agentcli.core.growing import Gathered
 from agentcli.core.ids import Ids
 from agentcli.core.messages import MCP_SERVERS, Message, Origin, user_message
 from agentcli.core.plaintext import plain_line, plain_text
@@ -48,11 +49,15 @@ class McpUpdates(Attachments):
         self._prepare = prepare
         self._ids = ids
         self._shown = shown
+        self._told: Gathered[Message, tuple[dict[str, _Told], Counter[str]]] = Gathered(
+            lambda: ({}, Counter()), _with_servers
+        )
+        """Of the messages in sight: what they tell of each server, and how often."""
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         self._prepare()
         shown = self._shown(state.messages)
-        told, times = told_servers(shown), Counter(name for one in shown for name in one.meta.get(MCP_SERVERS, ()))
+        told, times = self._told.of(shown)
         now = {
             server.name: self._state_of(server.name, told.get(server.name), times[server.name] >= MOST_TOLD)
             for server in self._offer.servers
@@ -129,12 +134,13 @@ class McpUpdates(Attachments):
         return [heading, *lines] if lines else []
 
 
-def told_servers(shown: Sequence[Message]) -> dict[str, _Told]:
-    """What these messages tell of each server, the latest of it."""
-    told: dict[str, _Told] = {}
-    for message in shown:
-        told |= message.meta.get(MCP_SERVERS, {})
-    return told
+def _with_servers(
+    known: tuple[dict[str, _Told], Counter[str]], message: Message
+) -> tuple[dict[str, _Told], Counter[str]]:
+    about = message.meta.get(MCP_SERVERS, {})
+    known[0].update(about)
+    known[1].update(about.keys())
+    return known
 
 
 def tokens_by_server(message: Message, offer: McpOffer) -> dict[str, float]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Attachments
 from agentcli.agent.subagents.run import AgentRun
 from agentcli.agent.subagents.specs import AgentSpec
+from agentcli.core.growing import Gathered, latest
 from agentcli.core.ids import Ids
 from agentcli.core.messages import NOTE, Message, Origin, user_message
 from agentcli.core.plaintext import plain_line
@@ -29,12 +31,11 @@ class AgentList(Attachments):
         self._defined = defined
         self._ids = ids
         self._shown = shown
+        self._told: Gathered[Message, Any] = latest(lambda message: message.meta.get(_AGENTS))
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         now = {name: plain_line(spec.description, _LONGEST) for name, spec in sorted(self._defined().items())}
-        in_sight = reversed(self._shown(state.messages))
-        told: object = next((message.meta[_AGENTS] for message in in_sight if _AGENTS in message.meta), {})
-        if told == now:
+        if (self._told.of(self._shown(state.messages)) or {}) == now:
             return ()
         lines = [f"- {name}: {description}" for name, description in list(now.items())[:_MOST_LISTED]]
         text = "[Task can also start these agents:\n" + "\n".join(lines) + "]"

@@ -8,19 +8,21 @@ Every text has a size limit.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Attachments
 from agentcli.agent.updates.undo_notes import UserActionNote
 from agentcli.core.aio import in_thread
+from agentcli.core.growing import Gathered, latest
 from agentcli.core.ids import Ids
-from agentcli.core.messages import NOTE, Message, Origin, user_message
+from agentcli.core.messages import NOTE, Json, Message, Origin, user_message
 from agentcli.core.permission import PermissionMode
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
 from agentcli.tools.planning.todowrite import NAME as TASK_LIST_TOOL
-from agentcli.tools.planning.todowrite import todos_from
+from agentcli.tools.planning.todowrite import last_list, todos_from, written_lists
 from agentcli.tools.shell.background import EarlierShell, Shell, Shells
 
 _MODE = "permission_mode"
@@ -112,13 +114,13 @@ class Whereabouts(Attachments):
         self._now = list(now)
         self._ids = ids
         self._shown = shown
+        self._last: Gathered[Message, Any] = latest(lambda message: message.meta.get(_FOLDERS))
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         if not self._known:
             return ()
-        in_sight = reversed(self._shown(state.messages))
-        last = next((message.meta[_FOLDERS] for message in in_sight if _FOLDERS in message.meta), self._known)
-        if list(last) == self._now:
+        last = self._last.of(self._shown(state.messages))
+        if list(self._known if last is None else last) == self._now:
             return ()
         text = "[The working directories have changed since this session began.]\n" + "\n".join(self._now)
         return (user_message(text, self._ids.new(), Origin.ATTACHMENT, {_FOLDERS: self._now}),)
@@ -132,10 +134,11 @@ class PlanModeNotice(Attachments):
         self._can_ask = can_ask
         self._ids = ids
         self._shown = shown
+        self._last: Gathered[Message, Any] = latest(lambda message: message.meta.get(_MODE))
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         planning = self._mode() is PermissionMode.PLAN
-        if planning == _knows_of_plan(self._shown(state.messages)):
+        if planning == (self._last.of(self._shown(state.messages)) == PermissionMode.PLAN.value):
             return ()
         text = PLAN_MODE_OFF
         if planning:
@@ -149,10 +152,11 @@ class TaskListReminder(Attachments):
     def __init__(self, ids: Ids, shown: Shown) -> None:
         self._ids = ids
         self._shown = shown
+        self._written = written_lists()
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         # Most conversations have no open tasks, so the shown messages are searched only if there are some.
-        text = tasks_text(state.messages)
+        text = _tasks_text(last_list(self._written.of(state.messages)))
         if not text or not _out_of_mind(self._shown(state.messages)):
             return ()
         return (user_message(text, self._ids.new(), Origin.ATTACHMENT, {TASK_LIST: True}),)
@@ -192,7 +196,7 @@ class BackgroundReports(Attachments):
     def _take_back_unsent(self, state: LoopState) -> None:
         """Report again what an abort kept out of the log."""
         (message_id, shells), self._last = self._last, ("", [])
-        if any(message.id == message_id for message in reversed(state.messages)):
+        if not shells or any(message.id == message_id for message in reversed(state.messages)):
             return
         for shell in shells:
             shell.is_reported = False
@@ -200,7 +204,10 @@ class BackgroundReports(Attachments):
 
 def tasks_text(log: Sequence[Message]) -> str:
     """The task list; "" if all tasks are done."""
-    todos = todos_from(log)
+    return _tasks_text(todos_from(log))
+
+
+def _tasks_text(todos: Sequence[Json]) -> str:
     if all(todo["status"] == "completed" for todo in todos):
         return ""
     lines = [f"- {todo['status']}: {plain_line(todo['content'], 150)}" for todo in todos[:MOST_TASKS]]
@@ -220,8 +227,3 @@ def _out_of_mind(shown: Sequence[Message]) -> bool:
                 return replies >= _STALE_AFTER
             replies += 1
     return True
-
-
-def _knows_of_plan(shown: Sequence[Message]) -> bool:
-    told = (message.meta[_MODE] for message in reversed(shown) if _MODE in message.meta)
-    return next(told, "") == PermissionMode.PLAN.value

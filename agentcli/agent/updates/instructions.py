@@ -18,6 +18,7 @@ from agentcli.agent.ports import Attachments
 from agentcli.agent.updates.mentions import attached_paths
 from agentcli.context.view import ContextView
 from agentcli.core.aio import in_thread
+from agentcli.core.growing import Gathered
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Message, Origin, user_message
 from agentcli.core.plaintext import plain_line
@@ -79,6 +80,8 @@ class Instructing(Attachments):
         self._noticed = {notice for front in fronts.values() for notice in front.notices}
         self._touched: dict[str, None] = {}
         """Folders, the last touched one at the end."""
+        self._in_sight: Gathered[Message, dict[str, str]] = Gathered(dict, _with_told)
+        """Digests of the files that messages in sight tell of."""
         self._scanned: tuple[int, str] = (0, "")
         """How many messages have been looked through, and the id of the last of them."""
         self._decided: set[str] = set(fronts)
@@ -124,11 +127,7 @@ class Instructing(Attachments):
         return always, self._files.near(folders, always), gone
 
     def _told(self, state: LoopState) -> dict[str, str]:
-        told = dict(self._front(state).sources)
-        for message in self._view.messages(state.messages):
-            if INSTRUCTIONS in message.meta:
-                told.update(message.meta[INSTRUCTIONS])
-        return told
+        return {**self._front(state).sources, **self._in_sight.of(self._view.messages(state.messages))}
 
     def _front(self, state: LoopState) -> UserContext:
         return self._fronts[self._view.front_boundary(state.messages)]
@@ -184,6 +183,11 @@ class Instructing(Attachments):
         # A reply without results yet is scanned again.
         settled = len(messages) - bool(messages and messages[-1].tool_uses)
         self._scanned = (settled, messages[settled - 1].id if settled else "")
+
+
+def _with_told(told: dict[str, str], message: Message) -> dict[str, str]:
+    told.update(message.meta.get(INSTRUCTIONS, {}))
+    return told
 
 
 def _touched(messages: Sequence[Message], place: int, context: ToolContext) -> list[str]:

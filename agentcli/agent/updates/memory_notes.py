@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Attachments
 from agentcli.agent.updates.instructions import known_anyway
+from agentcli.core.growing import Gathered, latest
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Message, Origin, user_message
 from agentcli.memory.notes import Note, Notes
@@ -22,6 +24,10 @@ _NOTES = "memory_notes"
 _HEADING = "[Notes from your memory that may matter here. They are of earlier sessions: check before you rely on them.]"
 
 
+def _own_prompt(message: Message) -> Message | None:
+    return message if message.origin in (Origin.PROMPT, Origin.QUEUED) and not message.is_copy else None
+
+
 class Remembering(Attachments):
     """One per conversation."""
 
@@ -29,13 +35,13 @@ class Remembering(Attachments):
         self._notes = notes
         self._ids = ids
         self._shown = shown
+        self._last_prompt: Gathered[Message, Any] = latest(_own_prompt)
         self._prompt = ""
         """Id of the prompt of the last search."""
         self._search: asyncio.Future[list[Note]] | None = None
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
-        prompts = (m for m in reversed(state.messages) if m.origin in (Origin.PROMPT, Origin.QUEUED) and not m.is_copy)
-        prompt = next(prompts, None)
+        prompt: Message | None = self._last_prompt.of(state.messages)
         if prompt is None:
             return ()
         if prompt.id != self._prompt:

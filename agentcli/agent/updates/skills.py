@@ -16,6 +16,7 @@ from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Attachments
 from agentcli.agent.prompt_expansion import skill_text
+from agentcli.core.growing import Gathered
 from agentcli.core.ids import Ids
 from agentcli.core.messages import EXPANDED, RESULT_DATA, SKILLS, Message, Origin, user_message
 from agentcli.core.plaintext import plain_line
@@ -86,6 +87,8 @@ class SkillListing(Attachments):
         self._shown = shown
         self._has_tool = has_tool
         self._refreshes = refreshes
+        self._told: Gathered[Message, tuple[dict[str, _Digests], set[str]]] = Gathered(lambda: ({}, set()), _taken_in)
+        """Of the messages in sight: the skills that they tell of, and those that were loaded."""
         self._reading: asyncio.Future[bool] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -105,7 +108,7 @@ class SkillListing(Attachments):
         return self._reading
 
     def _news(self, shown: Sequence[Message]) -> Message | None:
-        told, used = told_skills(shown), set(used_skills(shown))
+        told, used = self._told.of(shown)
         now = {name: skill for name, skill in self._skills.all().items() if not self._denied(name)}
         due = [skill for name, skill in now.items() if _is_news(skill, told.get(name), name in used)]
         gone = sorted(set(told) - set(now))
@@ -143,17 +146,17 @@ class SkillListing(Attachments):
         return any(rule.names(NAME) and (rule.spec is None or rule.matches_value(name)) for rule in deny)
 
 
-def told_skills(shown: Iterable[Message]) -> dict[str, _Digests]:
-    """The skills that these messages tell of, as they were then."""
-    told: dict[str, _Digests] = {}
-    for message in shown:
-        news = message.meta.get(SKILLS)
-        if not isinstance(news, Mapping):
-            continue
+def _taken_in(known: tuple[dict[str, _Digests], set[str]], message: Message) -> tuple[dict[str, _Digests], set[str]]:
+    told, used = known
+    if not message.meta:
+        return known
+    used.update(_used_in(message))
+    news = message.meta.get(SKILLS)
+    if isinstance(news, Mapping):
         told.update((name, (description, text)) for name, (description, text) in news.get("listed", {}).items())
         for name in news.get("gone", ()):
             told.pop(name, None)
-    return told
+    return known
 
 
 def used_skills(messages: Sequence[Message]) -> list[str]:

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentcli.core.abort import AbortSignal
-from agentcli.core.messages import Json, Message
+from agentcli.core.growing import Gathered
+from agentcli.core.messages import Json, Message, ToolResultBlock, ToolUseBlock
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line
 from agentcli.tools.base import Output, ToolContext, ToolRun
@@ -77,15 +78,28 @@ def todo_line(todo: Json, most: int = 300) -> str:
 
 def todos_from(messages: Sequence[Message]) -> list[Json]:
     """The task list of the last successful call in a conversation; empty if there was none."""
-    failed: set[str] = set()
-    for message in reversed(messages):
-        failed.update(result.tool_use_id for result in message.tool_results if result.is_error)
-        for call in reversed(message.tool_uses):
-            if call.name != NAME or call.id in failed or call.invalid_json is not None:
-                continue
-            input, wrong = checked(TodoWrite.input_schema, call.input)
-            if not wrong:
-                return _normal(input["todos"])
+    return last_list(written_lists().of(messages))
+
+
+def written_lists() -> Gathered[Message, list[ToolUseBlock]]:
+    """The successful calls of a growing conversation; for `last_list`."""
+
+    def add(calls: list[ToolUseBlock], message: Message) -> list[ToolUseBlock]:
+        for block in message.content:
+            if isinstance(block, ToolUseBlock) and block.name == NAME and block.invalid_json is None:
+                calls.append(block)
+            elif isinstance(block, ToolResultBlock) and block.is_error and calls:
+                calls[:] = [call for call in calls if call.id != block.tool_use_id]
+        return calls
+
+    return Gathered(list, add)
+
+
+def last_list(calls: Sequence[ToolUseBlock]) -> list[Json]:
+    for call in reversed(calls):
+        input, wrong = checked(TodoWrite.input_schema, call.input)
+        if not wrong:
+            return _normal(input["todos"])
     return []
 
 

@@ -1,0 +1,189 @@
+"""How the cost of a turn grows with the conversation: processor time a turn, by tenths of thousands of turns.
+
+The model is in this process, or a server on the loopback interface. It calls Read in every turn; what it says about
+tokens follows from the number of messages, so that the default context window fills up and is compacted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import time
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+from agentcli.assemble import Options, build_engine
+from agentcli.context.compact import INSTRUCTION
+from agentcli.core.events import ContextCompacted, LoopContinued
+from agentcli.core.messages import Json
+from agentcli.core.permission import PermissionMode
+from agentcli.providers.provider import MessagesProvider
+from agentcli.providers.script import Emit, ScriptedReply
+from agentcli.providers.transport import Transport
+from tests.bench.loopback import MODEL, Loopback
+from tests.bench.measure import Measure, Report, quantile
+from tests.bench.program import Workshop, workshop
+from tests.support.scripts import call, reply, say
+
+TURNS = 5_000
+WARM_UP = 10
+"""Turns before those that count."""
+MOST_GROWTH = 1.2
+TOKENS_A_MESSAGE = 150
+_LARGE_WINDOW = {"contextWindow": 100_000_000}
+
+
+def growth(runs: int, turns: int = TURNS) -> Report:
+    """In a window that all of it fits into, and in the default one."""
+    measures: list[Measure] = []
+    notes: list[str] = []
+    for name, settings in (("large window", _LARGE_WINDOW), ("default window", {})):
+        curves: list[list[float]] = []
+        for _run in range(runs):
+            with workshop() as place:
+                times, compactions = asyncio.run(_in_process(place, turns, settings))
+                curves.append(times)
+        measures += tenths(name, curves)
+        notes.append(f"{name}: {compactions} compactions")
+    return Report(f"growth: processor time of a turn, {turns:,} turns, model in process", tuple(measures), tuple(notes))
+
+
+def growth_http(runs: int, turns: int = TURNS) -> Report:
+    """The body is sent whole in every turn, so what the socket takes grows; it is told apart from what is computed."""
+    computed: list[list[float]] = []
+    sending: list[list[float]] = []
+    for _run in range(runs):
+        with workshop() as place, Loopback() as server:
+            place.talk_to(server.url)
+            server.play(*(_reading(place, turn) for turn in range(turns + WARM_UP)), reply(say("Done.")))
+            all_of_it, in_socket = asyncio.run(_over_http(place))
+            sending.append(in_socket)
+            computed.append([whole - part for whole, part in zip(all_of_it, in_socket, strict=True)])
+    return Report(
+        f"growth-http: processor time of a turn, {turns:,} turns, model on the loopback interface",
+        (*tenths("computed", computed), *tenths("in the socket", sending, most=None)),
+    )
+
+
+def tenths(
+    name: str, curves: Sequence[Sequence[float]], unit: str = "ms", most: float | None = MOST_GROWTH
+) -> list[Measure]:
+    """A curve by tenths, the first to the last, then the ratio of the two. Of several runs the medians are taken."""
+    parts: list[list[float]] = [[] for _tenth in range(10)]
+    for curve in curves:
+        for tenth, values in enumerate(parts):
+            values += curve[len(curve) * tenth // 10 : len(curve) * (tenth + 1) // 10]
+    rows = [Measure(f"{name}: tenth {number}", tuple(values), unit) for number, values in enumerate(parts, 1)]
+    ratio = quantile(parts[-1], 0.5) / max(quantile(parts[0], 0.5), 1e-9)
+    return [*rows, Measure(f"{name}: last tenth to first", (ratio,), "×", budget=most)]
+
+
+async def _in_process(place: Workshop, turns: int, settings: Json) -> tuple[list[float], int]:
+    """Milliseconds of processor time of each turn, and how often the conversation was compacted."""
+    model = ReadingModel(place, turns + WARM_UP)
+    options = _options(place, settings, MessagesProvider(model))
+    stamps: list[float] = []
+    compactions = 0
+    async with build_engine(options) as engine, aclosing(engine.submit("Read all of it")) as events:
+        async for event in events:
+            if isinstance(event, LoopContinued):
+                stamps.append(time.process_time())
+            compactions += isinstance(event, ContextCompacted)
+    assert len(stamps) == turns + WARM_UP, f"{len(stamps)} turns"
+    return _between(stamps[WARM_UP - 1 :]), compactions
+
+
+async def _over_http(place: Workshop) -> tuple[list[float], list[float]]:
+    """Milliseconds of processor time of each turn: all of it, and what sending took."""
+    stamps: list[float] = []
+    sent: list[float] = []
+    engine = build_engine(_options(place, _LARGE_WINDOW))
+    with _timed_sending() as spent:
+        async with engine, aclosing(engine.submit("Read all of it")) as events:
+            async for event in events:
+                if isinstance(event, LoopContinued):
+                    stamps.append(time.process_time())
+                    sent.append(spent[0])
+    return _between(stamps[WARM_UP - 1 :]), _between(sent[WARM_UP - 1 :])
+
+
+def _options(place: Workshop, settings: Json, provider: MessagesProvider | None = None) -> Options:
+    return Options(
+        cwd=Path(place.project),
+        environ=place.environ,
+        permission_mode=PermissionMode.BYPASS,
+        settings=json.dumps(settings),
+        model=MODEL,
+        provider=provider,
+    )
+
+
+def _between(stamps: Sequence[float]) -> list[float]:
+    return [(later - earlier) * 1000 for earlier, later in pairwise(stamps)]
+
+
+@contextmanager
+def _timed_sending() -> Iterator[list[float]]:
+    """Seconds that this process has spent in sending, so far."""
+    spent = [0.0]
+    send = socket.socket.send
+
+    def timed(self: socket.socket, data: bytes, flags: int = 0, /) -> int:
+        began = time.thread_time()
+        try:
+            return send(self, data, flags)
+        finally:
+            spent[0] += time.thread_time() - began
+
+    socket.socket.send = timed  # type: ignore[method-assign]
+    try:
+        yield spent
+    finally:
+        socket.socket.send = send  # type: ignore[method-assign]
+
+
+def _reading(place: Workshop, turn: int) -> Json:
+    return reply(_read(place, turn), usage=_usage(1 + 2 * turn))
+
+
+def _usage(messages: int) -> Json:
+    return {"input_tokens": 3, "cache_read_input_tokens": TOKENS_A_MESSAGE * messages}
+
+
+def _read(place: Workshop, turn: int) -> Json:
+    """Never the same call twice, or it would be taken for a loop."""
+    path = place.project / "small.txt"
+    if not turn:
+        path.write_text("The quick brown fox jumps over the lazy dog.\n" * 9)
+    return call("Read", file_path=str(path), limit=1_000 + turn)
+
+
+def _is_summary(body: Json) -> bool:
+    last = body["messages"][-1]["content"][-1]
+    return str(last.get("text", "")).startswith(INSTRUCTION)
+
+
+class ReadingModel(Transport):
+    """Calls Read so many times, then ends; summaries and other side jobs get a sentence. Keeps no request."""
+
+    name = "reading"
+
+    def __init__(self, place: Workshop, turns: int) -> None:
+        self._place = place
+        self._turns = turns
+        self._turn = 0
+        self._requests = 0
+
+    async def events(self, body: Json, _betas: tuple[str, ...]) -> AsyncGenerator[Json, None]:
+        self._requests += 1
+        step = say("Some files were read.")
+        if "tools" in body and not _is_summary(body) and self._turn < self._turns:
+            step = _read(self._place, self._turn)
+            self._turn += 1
+        await asyncio.sleep(0)
+        for operation in ScriptedReply((step,), usage=_usage(len(body["messages"]))).operations(self._requests, MODEL):
+            assert isinstance(operation, Emit)
+            yield operation.event
