@@ -99,7 +99,10 @@ class Read(BuiltinTool):
         if is_pdf(data):
             yield await _pdf(data, wanted, input.get("pages"), signal)
             return
-        output, seen = found.presented or await in_thread(_present, data, wanted)
+        presented = found.presented
+        if presented is None:
+            presented = await in_thread(_present, data, wanted)
+        output, seen = presented
         if seen is not None:
             context.read_cache.note_digest(found.real, seen.digest, seen.whole, data)
         yield _without_pages(output) if input.get("pages") else output
