@@ -17,6 +17,7 @@ from agentcli.core.plaintext import plain_line
 from agentcli.tools.process import exit_text
 from agentcli.tools.shell.orphan_processes import Watch, end_marked, new_mark
 from agentcli.tools.shell.running_command import ShellCommand, refused_hosts_note
+from agentcli.tools.shell.spare import SpareShells
 
 MOST_RUNNING = 20
 _MOST_KEPT = 40
@@ -103,6 +104,7 @@ class Shells:
         self._changes: list[BackgroundTask] = []
         self._changed = asyncio.Event()
         self._foreground: dict[str, asyncio.Event] = {}
+        self.spare = SpareShells()
         self._watch = Watch()
         self._watching = False
 
@@ -187,6 +189,7 @@ class Shells:
         finally:
             for shell in shells:
                 await shell.command.aclose()
+            await self.spare.aclose()
             self._watch.close()
 
     def _over(self, shell: Shell) -> None:

@@ -28,6 +28,7 @@ from agentcli.tools.shell.orphan_processes import (
     new_mark,
 )
 from agentcli.tools.shell.output import CollectedOutput
+from agentcli.tools.shell.spare import ShellSetup, SpareShell
 
 _DRAIN = 0.2
 """Seconds to wait for output after the command has ended: another process may hold the pipe open."""
@@ -76,15 +77,21 @@ class ShellCommand:
         launch: Launch | None = None
         try:
             try:
-                launch = _launch(text, context, mark, writing)
+                setup = _setup(context)
+                launch = _launch(text, setup, context, mark, writing)
                 if launch.terminate is None and context.shells is not None:
                     await context.shells.watch()
-                child = await Child.start(
-                    launch.arguments,
-                    cwd=context.cwd,
-                    environ=launch.environ,
-                    pass_descriptors=(writing, *launch.pass_descriptors),
-                )
+                spare = await _spare_for(text, setup, launch, context)
+                if spare is None:
+                    child = await Child.start(
+                        launch.arguments,
+                        cwd=context.cwd,
+                        environ=launch.environ,
+                        pass_descriptors=(writing, *launch.pass_descriptors),
+                    )
+                else:
+                    folder.close()
+                    child, folder = spare.child, spare.folder
             finally:
                 os.close(writing)
         except BaseException:
@@ -96,6 +103,9 @@ class ShellCommand:
         command = cls(text, child, folder, launch, output)
         if launch.terminate is None:
             command.mark = mark
+        elif (shells := context.shells) is not None:
+            finished = launch
+            command.on_over(lambda: shells.spare.prepare(setup, finished))
         return command
 
     @property
@@ -210,27 +220,53 @@ def refused_hosts_note(hosts: Sequence[str]) -> str:
     return f"Sandbox: commands may not reach {', '.join(named)} without the rule Network({named[0]})"
 
 
-def _launch(text: str, context: ToolContext, mark: str, descriptor: int) -> Launch:
+async def _spare_for(text: str, setup: ShellSetup, launch: Launch, context: ToolContext) -> SpareShell | None:
+    """The spare of the session, running this command; None if it has none for this launch."""
+    spare = await context.shells.spare.take() if context.shells is not None else None
+    if spare is None:
+        return None
+    used = False
+    try:
+        used = await spare.give(text, setup, launch)
+    finally:
+        if not used:
+            await spare.aclose()
+    return spare if used else None
+
+
+def _setup(context: ToolContext) -> ShellSetup:
+    """What a command gets besides its text: the shell, its script and its environment without the mark of the call."""
     shell = find_program("bash", context.environ.get("PATH"), context.working_dirs)
     # If the project is /, every program is in a working directory; use the system's shell then.
     shell = shell or find_program("bash", "/bin:/usr/bin", ()) or "/bin/sh"
+    own = dict(context.environ) if context.by_user else child_environment(context.environ, context.passed)
+    environ = own if context.shells is None else marked(own, SESSION_VARIABLE, context.shells.mark)
+    if context.grant.reads_only:
+        environ |= harmless_git()
+    environ |= {name: context.credentials[name] for name in context.grant.variables if name in context.credentials}
+    sandboxed = context.launcher.name in SELF_CONTAINED
+
+    def words(descriptor: int, beginning: str) -> list[str]:
+        return [shell, "-c", beginning + _script(descriptor, sandboxed=sandboxed), Path(shell).name]
+
+    return ShellSetup(shell, environ, context.cwd, words)
+
+
+def _script(descriptor: int, *, sandboxed: bool) -> str:
+    """Runs its first argument and reports its final directory."""
     # The final directory is reported at the end, and by a trap in case the end is not reached: a command may `exit` or
     # set its own trap. Through /dev/fd because some shells support only descriptors below ten.
     tell = f"pwd -P >/dev/fd/{descriptor}"
     look = ""
-    if context.launcher.name in SELF_CONTAINED:
+    if sandboxed:
         # In its own pid namespace a shell sees, besides itself and the first process, only what it left running.
         usual = f"${{{USUAL_PROCESSES}:-2}}"
         look = f"_agentcli_look() {{ [ $# -le {usual} ] || echo {_OTHERS} >/dev/fd/{descriptor}; }}; "
         tell = f"_agentcli_look /proc/[0-9]*; {tell}"
     # Everything before the command is on one line, so that the shell's messages count the command's own lines.
-    script = f'{look}trap "{tell}" EXIT; eval "$1"\nset -- $?\n{tell}\nexit "$1"'
-    own = dict(context.environ) if context.by_user else child_environment(context.environ, context.passed)
-    environ = marked(own, CALL_VARIABLE, mark)
-    if context.shells is not None:
-        environ = marked(environ, SESSION_VARIABLE, context.shells.mark)
-    if context.grant.reads_only:
-        environ |= harmless_git()
-    environ |= {name: context.credentials[name] for name in context.grant.variables if name in context.credentials}
-    words = [shell, "-c", script, Path(shell).name, text]
-    return context.launcher.launch(words, context.cwd, environ, context.grant)
+    return f'{look}trap "{tell}" EXIT; eval "$1"\nset -- $?\n{tell}\nexit "$1"'
+
+
+def _launch(text: str, setup: ShellSetup, context: ToolContext, mark: str, descriptor: int) -> Launch:
+    environ = marked(setup.environ, CALL_VARIABLE, mark)
+    return context.launcher.launch([*setup.words(descriptor, ""), text], context.cwd, environ, context.grant)

@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.grant import ORDINARY, Grant
-from agentcli.core.launch import Launch, SandboxFinding
+from agentcli.core.launch import Launch, SandboxFinding, SpareLaunch
 from agentcli.permissions.git.config import git_program, read_regular
 from agentcli.permissions.sandbox import temp_folder
 from agentcli.permissions.sandbox.caches import cache_environment, cache_folder
@@ -29,6 +29,7 @@ from agentcli.permissions.sandbox.linux.mounts import Mounts, SessionFiles
 from agentcli.permissions.sandbox.linux.probe import Ability
 from agentcli.permissions.sandbox.linux.processes import SandboxProcesses
 from agentcli.permissions.sandbox.linux.seccomp import seccomp_filter
+from agentcli.permissions.sandbox.linux.spare import SpareSandbox
 from agentcli.permissions.sandbox.plan import SandboxRules, TrialFolders, find_masks
 from agentcli.permissions.sandbox.planted.guard import MOST_FINDINGS, Guard, Watched, inner_folders
 from agentcli.permissions.sandbox.planted.inventory import Inventory, change_time
@@ -69,6 +70,7 @@ class BubblewrapLauncher:
         self._limits = LimitWatch(rules.limits)
         self._making = threading.Lock()
         self._running: list[Protection] = []
+        self._launches = 0
 
     @property
     def level(self) -> str:
@@ -124,17 +126,16 @@ class BubblewrapLauncher:
             variables = connection.variables(self._variables(files.temp, environ, cache))
             network = self.shares_network(grant)
             filter = self._system_call_filter(network)
-            command = (
+            setup = (
                 self.ability.program,
                 *self._namespaces(network),
-                *(("--seccomp", str(filter)) if filter >= 0 else ()),
                 *mounts.dropped_capabilities(),
-                *("--info-fd", str(inside.descriptor)),
                 *mounts.arguments(protected, granted.paths),
                 *connection.mounts,
-                *("--chdir", str(cwd), "--"),
-                *connection.command(with_kernel_limits(tuple(arguments), rules.limits)),
+                *("--chdir", str(cwd)),
             )
+            inner = connection.command(with_kernel_limits(tuple(arguments), rules.limits))
+            command = (*setup, *_descriptor_options(filter, inside), "--", *inner)
         except BaseException:
             inside.close()
             guard.close()
@@ -144,20 +145,47 @@ class BubblewrapLauncher:
                 os.close(filter)
             raise
         ending = _Ending(self, inside, guard, protected, (filter, connection, granted))
-        self._limits.add(ending, inside.first_process)
+        self._limits.add(ending, ending.first_process)
         self._walk_once(began)
+        with self._making:
+            self._launches += 1
+            number = self._launches
+        # What a grant opened is for this command alone.
+        repeatable = not (rules.strict or granted.paths or connection.mounts)
         return Launch(
             command,
             variables,
             ending.close,
             pass_descriptors=(inside.descriptor, *((filter,) if filter >= 0 else ())),
             stopped_for=ending.stopped_for,
-            terminate=inside.terminate,
+            terminate=ending.terminate,
             watch=guard.descriptor,
             look=lambda: guard.look() > (0 if rules.strict else MOST_FINDINGS),
             refused_hosts=connection.refused_hosts,
             private_hosts=connection.private_hosts,
+            spare=lambda words: self._spare(setup, network, variables, words) if repeatable else None,
+            adopt=lambda spare: repeatable and self._adopt(spare.state, setup, number, ending),
         )
+
+    def _spare(
+        self, setup: tuple[str, ...], network: bool, variables: Mapping[str, str], words: Sequence[str]
+    ) -> SpareLaunch | None:
+        with self._making:
+            if self._running:
+                return None
+            spare = SpareSandbox(setup, self._launches, self._system_call_filter(network))
+        inner = with_kernel_limits(tuple(words), self.rules.limits)
+        arguments = (*setup, *_descriptor_options(spare.filter, spare.inside), "--", *inner)
+        passed = (spare.inside.descriptor, *((spare.filter,) if spare.filter >= 0 else ()))
+        return SpareLaunch(arguments, variables, passed, spare, spare.close)
+
+    def _adopt(self, spare: object, setup: tuple[str, ...], number: int, ending: _Ending) -> bool:
+        with self._making:
+            is_alone = len(self._running) == 1
+        if not (is_alone and isinstance(spare, SpareSandbox) and spare.fits(setup, number)):
+            return False
+        ending.adopt(spare)
+        return True
 
     def _guard(self, protected: Protection, session: Path, arguments: Sequence[str], began: int, grant: Grant) -> Guard:
         contents = {path: data for path in protected.contents if (data := read_regular(path)) is not None}
@@ -359,6 +387,10 @@ class BubblewrapLauncher:
         return any(beginning and words[: len(beginning)] == beginning for beginning in beginnings)
 
 
+def _descriptor_options(filter: int, inside: SandboxProcesses) -> tuple[str, ...]:
+    return (*(("--seccomp", str(filter)) if filter >= 0 else ()), "--info-fd", str(inside.descriptor))
+
+
 class _Ending:
     """Clean-up after a command has ended. Runs once."""
 
@@ -380,6 +412,20 @@ class _Ending:
         self._stopped_for = ""
         self._findings: tuple[SandboxFinding, ...] | None = None
         launcher.started(protected, guard)
+
+    def adopt(self, spare: SpareSandbox) -> None:
+        """Take the sandbox over that was started ahead, in place of one that was not started."""
+        unused, self._inside = self._inside, spare.inside
+        unused.close()
+        if self._filter >= 0:
+            os.close(self._filter)
+        self._filter, spare.is_adopted = spare.filter, True
+
+    def first_process(self) -> int | None:
+        return self._inside.first_process()
+
+    def terminate(self) -> bool:
+        return self._inside.terminate()
 
     def close(self) -> tuple[SandboxFinding, ...]:
         if self._findings is None:
