@@ -379,9 +379,11 @@ def _known_size(asked: _Sent, before: _Sent) -> int:
     if rest and before.request.messages[same:]:
         old = {_text(block) for message in before.request.messages[same:] for block in blocks_of(message)}
         known += sum(len(text) for message in rest for block in blocks_of(message) if (text := _text(block)) in old)
+    if _same_head(asked, before):
+        return known + asked.head
     old_head = {_text(part) for part in (*before.request.tools, *before.request.system)}
     head = (_text(part) for part in (*asked.request.tools, *asked.request.system))
-    return known + (asked.head if _same_head(asked, before) else sum(len(text) for text in head if text in old_head))
+    return known + sum(len(text) for text in head if text in old_head)
 
 
 def _measured(request: Request, before: _Sent | None) -> _Sent:
