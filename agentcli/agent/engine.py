@@ -101,7 +101,7 @@ class Engine:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        return tuple(self._state.log.messages)
+        return self._state.log.messages.to_tuple()
 
     @property
     def denials(self) -> list[dict[str, Any]]:

@@ -122,7 +122,7 @@ class ConversationRequests:
         remaining = None if total is None or budget_spent is None else max(total - budget_spent, 0)
         return Request(
             model=profile.model,
-            messages=tuple(messages),
+            messages=messages.to_tuple() if isinstance(messages, Growing) else tuple(messages),
             sequence=messages if isinstance(messages, Growing) else None,
             system=profile.system,
             tools=tools,

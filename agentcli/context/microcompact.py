@@ -12,7 +12,8 @@ from agentcli.context.budget import note_of
 from agentcli.context.edits import ContextEdit
 from agentcli.context.estimate import block_tokens
 from agentcli.context.results import AnsweredCall, ResultReader
-from agentcli.context.steps import ContextState, StepPlan, newest_exchange
+from agentcli.context.steps import ContextState, StepPlan, StepTotal, newest_exchange
+from agentcli.core.growing import Growing
 from agentcli.core.messages import ImageBlock, Json, Message, TextBlock, ToolResultBlock
 from agentcli.core.plaintext import plain_line
 
@@ -48,24 +49,45 @@ class Microcompact:
         """How each block would be cleared, with the edit that it has now."""
         self._newest: list[AnsweredCall] = []
         """The newest results of clearable tools, which stay whatever their size."""
+        self._state: tuple[int | None, frozenset[str]] | None = None
+        """Edits and pins for which the ready edits hold."""
+        self._ready: Growing[ContextEdit] = Growing()
+        self._freed = 0
+        self._checked = 0
+        """How many of the candidates are among the ready edits, or need none."""
 
     def plan(self, shown: Sequence[Message], situation: ContextState) -> StepPlan | None:
         self._look(shown)
         if situation.share < self._threshold and not situation.cache_cold:
             return None
-        # All are checked each time, because pins change and cleared results may have been restored.
-        before = newest_exchange(shown)
-        edits = [
-            self._cleared(called, situation)
-            for called in self._candidates
-            if called.place < before and called.block not in situation.pinned and _is_whole(called, situation)
-        ]
-        edits = [edit for edit in edits if edit.freed > 0]
-        freed = sum(edit.freed for edit in edits)
-        if freed < min(LEAST_BATCH, situation.usable * LEAST_BATCH_SHARE) or not edits:
+        self._clear(situation, newest_exchange(shown))
+        edits = self._ready
+        if self._freed < min(LEAST_BATCH, situation.usable * LEAST_BATCH_SHARE) or not edits:
             return None
         count = "an old result" if len(edits) == 1 else f"{len(edits):,} old results"
-        return StepPlan(tuple(edits), f"cleared {count}")
+        return StepPlan(edits, f"cleared {count}", total=StepTotal(self._freed, edits[0].target))
+
+    def _clear(self, situation: ContextState, before: int) -> None:
+        """Add to the edits that are ready. All are checked again after other edits and pins: cleared results may have
+        been restored."""
+        state = (situation.version, situation.pinned)
+        if situation.version is None or state != self._state:
+            self._state = state
+            self._forget_ready()
+        while self._checked < len(self._candidates):
+            called = self._candidates[self._checked]
+            if called.place >= before:
+                return
+            self._checked += 1
+            if called.block not in situation.pinned and _is_whole(called, situation):
+                edit = self._cleared(called, situation)
+                if edit.freed > 0:
+                    self._ready = self._ready.adding(edit)
+                    self._freed += edit.freed
+
+    def _forget_ready(self) -> None:
+        self._ready = Growing()
+        self._freed = self._checked = 0
 
     def _cleared(self, called: AnsweredCall, situation: ContextState) -> ContextEdit:
         known, edit = self._edits.get(called.block), situation.edited(called.block)
@@ -78,6 +100,7 @@ class Microcompact:
         if fresh.started_over:
             self._candidates = []
             self._edits = {}
+            self._forget_ready()
             self._newest = []
         self._newest += [called for called in fresh.results if called.name in CLEARABLE]
         outgoing = max(0, len(self._newest) - self._keep)

@@ -51,6 +51,10 @@ class Growing(Sequence[T]):
         """The first `count` items, without a copy."""
         return self._view(min(count, self._length))
 
+    def to_tuple(self) -> tuple[T, ...]:
+        items = self._items
+        return tuple(items if len(items) == self._length else items[: self._length])
+
     def _view(self, length: int) -> Growing[T]:
         made: Growing[T] = Growing.__new__(Growing)
         made._items, made._length = self._items, length
@@ -110,7 +114,7 @@ class Gathered(Generic[T, V]):
         known = len(self._read)
         if not self._read.begins(now):
             known, self._value = 0, self._start()
-        for item in islice(now._items, known, len(now)):
+        for item in now[known:]:
             self._value = self._add(self._value, item)
         self._read = now
         return self._value

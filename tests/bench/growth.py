@@ -33,14 +33,14 @@ WARM_UP = 10
 """Turns before those that count."""
 MOST_GROWTH = 1.2
 TOKENS_A_MESSAGE = 150
-_LARGE_WINDOW = {"contextWindow": 100_000_000}
+LARGE_WINDOW = {"contextWindow": 100_000_000}
 
 
 def growth(runs: int, turns: int = TURNS) -> Report:
     """In a window that all of it fits into, and in the default one."""
     measures: list[Measure] = []
     notes: list[str] = []
-    for name, settings in (("large window", _LARGE_WINDOW), ("default window", {})):
+    for name, settings in (("large window", LARGE_WINDOW), ("default window", {})):
         curves: list[list[float]] = []
         for _run in range(runs):
             with workshop() as place:
@@ -83,8 +83,8 @@ def tenths(
 
 async def _in_process(place: Workshop, turns: int, settings: Json) -> tuple[list[float], int]:
     """Milliseconds of processor time of each turn, and how often the conversation was compacted."""
-    model = ReadingModel(place, turns + WARM_UP)
-    options = _options(place, settings, MessagesProvider(model))
+    model = ReadingModel(place.project, turns + WARM_UP)
+    options = options_for(place, settings, MessagesProvider(model))
     stamps: list[float] = []
     compactions = 0
     async with build_engine(options) as engine, aclosing(engine.submit("Read all of it")) as events:
@@ -100,7 +100,7 @@ async def _over_http(place: Workshop) -> tuple[list[float], list[float]]:
     """Milliseconds of processor time of each turn: all of it, and what sending took."""
     stamps: list[float] = []
     sent: list[float] = []
-    engine = build_engine(_options(place, _LARGE_WINDOW))
+    engine = build_engine(options_for(place, LARGE_WINDOW))
     with _timed_sending() as spent:
         async with engine, aclosing(engine.submit("Read all of it")) as events:
             async for event in events:
@@ -110,7 +110,9 @@ async def _over_http(place: Workshop) -> tuple[list[float], list[float]]:
     return _between(stamps[WARM_UP - 1 :]), _between(sent[WARM_UP - 1 :])
 
 
-def _options(place: Workshop, settings: Json, provider: MessagesProvider | None = None) -> Options:
+def options_for(
+    place: Workshop, settings: Json, provider: MessagesProvider | None = None, resume: str | None = None
+) -> Options:
     return Options(
         cwd=Path(place.project),
         environ=place.environ,
@@ -118,6 +120,7 @@ def _options(place: Workshop, settings: Json, provider: MessagesProvider | None 
         settings=json.dumps(settings),
         model=MODEL,
         provider=provider,
+        resume=resume,
     )
 
 
@@ -146,16 +149,16 @@ def _timed_sending() -> Iterator[list[float]]:
 
 
 def _reading(place: Workshop, turn: int) -> Json:
-    return reply(_read(place, turn), usage=_usage(1 + 2 * turn))
+    return reply(_read(place.project, turn), usage=_usage(1 + 2 * turn))
 
 
 def _usage(messages: int) -> Json:
     return {"input_tokens": 3, "cache_read_input_tokens": TOKENS_A_MESSAGE * messages}
 
 
-def _read(place: Workshop, turn: int) -> Json:
+def _read(folder: Path, turn: int) -> Json:
     """Never the same call twice, or it would be taken for a loop."""
-    path = place.project / "small.txt"
+    path = folder / "small.txt"
     if not turn:
         path.write_text("The quick brown fox jumps over the lazy dog.\n" * 9)
     return call("Read", file_path=str(path), limit=1_000 + turn)
@@ -171,17 +174,21 @@ class ReadingModel(Transport):
 
     name = "reading"
 
-    def __init__(self, place: Workshop, turns: int) -> None:
-        self._place = place
+    def __init__(self, folder: Path, turns: int) -> None:
+        self._folder = folder
         self._turns = turns
         self._turn = 0
         self._requests = 0
 
+    def asked(self, body: Json) -> None:
+        """For those who want to see a request."""
+
     async def events(self, body: Json, _betas: tuple[str, ...]) -> AsyncGenerator[Json, None]:
         self._requests += 1
+        self.asked(body)
         step = say("Some files were read.")
         if "tools" in body and not _is_summary(body) and self._turn < self._turns:
-            step = _read(self._place, self._turn)
+            step = _read(self._folder, self._turn)
             self._turn += 1
         await asyncio.sleep(0)
         for operation in ScriptedReply((step,), usage=_usage(len(body["messages"]))).operations(self._requests, MODEL):

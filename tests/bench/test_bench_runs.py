@@ -14,6 +14,7 @@ import pytest
 from tests.bench.abort import abort
 from tests.bench.definitions import definitions
 from tests.bench.edits import edits_bench
+from tests.bench.growth import growth
 from tests.bench.hook import hook
 from tests.bench.imports import imports
 from tests.bench.index import index
@@ -53,6 +54,7 @@ SMALL: dict[str, Callable[[int], Report]] = {
     "snapshot": partial(snapshot, sizes=(100,)),
     "index": partial(index, count=500),
     "prepare": partial(prepare, messages=200),
+    "growth": partial(growth, turns=10),
     "tui-memory": partial(tui_memory, turns=3),
     "tui-idle": partial(tui_idle, seconds=0.1),
     "tui-resume": partial(tui_resume, records=80),

@@ -7,9 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentcli.core.growing import Growing
 from agentcli.core.messages import Json
 from agentcli.providers import encode
-from agentcli.providers.encode import BodyEncoder, to_bytes
+from agentcli.providers.base import Request
+from agentcli.providers.body import build_body
+from agentcli.providers.catalog import Catalog
+from agentcli.providers.encode import LARGE_PIECE, BodyEncoder, to_bytes
 
 
 def test_the_order_of_keys_is_kept_and_the_bytes_are_the_same_every_time() -> None:
@@ -33,6 +37,29 @@ def test_memory_is_bounded_by_the_current_conversation() -> None:
     for number in range(1000):
         encoder.encode({"messages": [{"role": "user", "content": str(number)}]})
     assert len(encoder._known["messages"]) <= 66
+
+
+def _bodies(log: Growing[dict[str, object]], more: int) -> list[dict[str, object]]:
+    """The bodies of requests in a conversation that grows by two messages a turn."""
+    made = []
+    for number in range(more):
+        call = {"role": "assistant", "content": [{"type": "text", "text": f"é {number} " + "x" * 9_000}]}
+        log = log.adding(call, {"role": "user", "content": [{"type": "text", "text": f"{number}"}]})
+        request = Request("m", log.to_tuple(), ("Be good.",), sequence=log)
+        made.append(build_body(request, Catalog().get("m"))[0])
+    return made
+
+
+def test_a_long_conversation_gives_the_same_bytes_in_a_few_pieces() -> None:
+    encoder = BodyEncoder()
+    first = Growing([{"role": "user", "content": [{"type": "text", "text": "Hello"}]}])
+    for number, body in enumerate(_bodies(first, 120)):
+        pieces = encoder.pieces(body)
+        assert number % 17 or b"".join(pieces) == to_bytes(body)
+        assert len(pieces) <= 6
+    assert sum(map(len, pieces)) > 4 * LARGE_PIECE
+    for body in _bodies(Growing([{"role": "user", "content": "another"}]), 3):
+        assert encoder.encode(body) == to_bytes(body)
 
 
 def test_nul_and_lone_surrogates_become_replacement_characters() -> None:

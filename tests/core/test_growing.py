@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentcli.core.growing import Gathered, Growing, latest
+
+
+@given(st.lists(st.integers(-9, 9)), st.lists(st.integers(-9, 9)), st.integers(-12, 12), st.integers(-12, 12))
+def test_a_growing_sequence_is_like_a_tuple(first: list[int], more: list[int], start: int, stop: int) -> None:
+    made, like = Growing(first).adding(*more), (*first, *more)
+    assert made == like
+    assert like == made
+    assert (len(made), tuple(made), tuple(reversed(made))) == (len(like), like, like[::-1])
+    assert made[start:stop] == like[start:stop]
+    assert made[start:stop:-2] == like[start:stop:-2]
+    assert [made[place] for place in range(-len(like), len(like))] == [*like, *like]
+
+
+def test_a_shorter_one_stays_as_it_was() -> None:
+    short = Growing("ab")
+    long = short.adding("c", "d")
+    assert (short, long, long.first(3)) == (("a", "b"), ("a", "b", "c", "d"), ("a", "b", "c"))
+    assert short.to_tuple() == ("a", "b")
+
+
+def test_two_that_grow_from_one_do_not_disturb_each_other() -> None:
+    base = Growing("ab")
+    one, other = base.adding("c"), base.adding("x", "y")
+    assert (one, other) == (("a", "b", "c"), ("a", "b", "x", "y"))
+    assert one.shared_with(other) == 2
+    assert base.begins(one)
+    assert base.begins(other)
+    assert not one.begins(other)
+
+
+def test_what_is_there_already_is_shared() -> None:
+    base = Growing("ab")
+    longer = base.adding("c", "d")
+    assert base.adding("c").shared_with(longer) == 3
+    assert base.adding("c", "d", "e").begins(longer.adding("e"))
+
+
+def test_each_item_is_read_once_and_all_again_in_another_sequence() -> None:
+    read: list[str] = []
+
+    def add(before: str, item: str) -> str:
+        read.append(item)
+        return before + item
+
+    gathered = Gathered(str, add)
+    log = Growing("ab")
+    assert gathered.of(log) == "ab"
+    assert gathered.of(log.adding("c")) == "abc"
+    assert read == ["a", "b", "c"]
+    assert gathered.of(Growing("xb")) == "xb"
+    assert gathered.of(Growing("x")) == "x"
+
+
+def test_the_latest_of_a_kind_is_kept() -> None:
+    found = latest(lambda text: text if text.isupper() else None)
+    log = Growing(["a", "B", "c"])
+    assert found.of(log) == "B"
+    assert found.of(log.adding("d", "E")) == "E"
+    assert found.of(Growing(["a"])) is None
