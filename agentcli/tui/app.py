@@ -32,17 +32,19 @@ from agentcli.tui.chat import ChatScreen
 from agentcli.tui.keys import app_bindings
 from agentcli.tui.model import WELCOME, Above, Add, Remove, WelcomeItem
 from agentcli.tui.prompt.box import PromptBox, PromptParts
+from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.sheets.sheet import QuitWanted, Sheet
 from agentcli.tui.startup import garbage_collection
 from agentcli.tui.startup.model_connection import ModelConnection
 from agentcli.tui.startup.preferences import Preferences
 from agentcli.tui.status.data import shown_path
+from agentcli.tui.terminal.at_work import KnowsItsWork
 from agentcli.tui.terminal.driver import TakenOver
 from agentcli.tui.terminal.freeing import Freed
 from agentcli.tui.terminal.lookkeeping import keep_look
 from agentcli.tui.terminal.surroundings import Surroundings
 from agentcli.tui.terminal.translation import BackgroundColour
-from agentcli.tui.textual_internals import driver_of
+from agentcli.tui.textual_internals import driver_of, end_with
 from agentcli.tui.theme.dressing import Dressing
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.theme.themes import Given, ThemeError, apply_theme, begin_with_theme, theme_folders, watch_themes
@@ -63,7 +65,7 @@ LONG_WORK_SECONDS = 10.0
 """Work that took longer calls when it is done and nobody looks."""
 
 
-class AgentApp(App[int], inherit_bindings=False):
+class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
     CSS_PATH = "style.tcss"
     ENABLE_COMMAND_PALETTE = False
     INLINE_PADDING = 0
@@ -375,6 +377,27 @@ class AgentApp(App[int], inherit_bindings=False):
     @on(QuitWanted)
     def _quit_wanted(self) -> None:
         self.leave()
+
+    # ------------------------------------------------------------------------------------------------------ keys
+
+    def type_directly(self, event: events.Key) -> bool:
+        """Put a character into the prompt, past all queues, if it would be the next thing there anyway."""
+        if self.has_work or not self.app_focus or self.screen is not self.chat:
+            return False
+        editor = self.chat.focused
+        try:
+            return isinstance(editor, PromptEditor) and editor.type_directly(event)
+        except Exception as error:  # noqa: BLE001 -- what Textual does with an exception of a handler
+            end_with(self, error)
+            return True
+
+    def paint_typed(self) -> None:
+        editor = self.chat.focused
+        try:
+            if isinstance(editor, PromptEditor):
+                editor.paint_typed()
+        except Exception as error:  # noqa: BLE001 -- as above
+            end_with(self, error)
 
     # ----------------------------------------------------------------------------------------------------- themes
 

@@ -290,10 +290,17 @@ class AgentDriver(LinuxDriver):
         for token in found:
             if isinstance(token, tokens.ColourScheme):
                 self.ask_for_background()
+        together: list[Message] = []
         for message in self._translation.messages(found):
             if isinstance(message, events.Key) and message.key in ("escape", "ctrl+c"):
                 self.escape_watch.pressed()
-            self.process_message(message)
+            if isinstance(message, events.MouseEvent):
+                self._in_loop(self._order.post, *together)
+                together = []
+                self.process_message(message)
+            else:
+                together.append(message.set_sender(self._app))
+        self._in_loop(self._order.post, *together)
 
     def send_message(self, message: Message) -> None:
         self._in_loop(self._order.post, message)
