@@ -30,7 +30,7 @@ INHERITED: Mapping[str, Mapping[str, str]] = {
         "DocumentNavigator Edit EditResult Location Selection": "types of the document's API without a public home",
         "_set_document": "the document and its wrapping are replaced together",
         "_validate_selection": "the cursor never stands inside a glyph",
-        "_watch_selection _refresh_size _recompute_cursor_offset": "after an edit only what a prompt needs",
+        "_watch_selection _refresh_size _cursor_offset": "after an edit only what a prompt needs",
         "_delete_via_keyboard _replace_via_keyboard _on_key _on_paste": "every edit goes through one undo history",
         "_draw_cursor": "the cursor blinks only with the focus",
         "_rewrap_and_refresh_virtual_size": "a resize wraps the text once",

@@ -324,7 +324,7 @@ class PromptEditor(KnowsItsWork, TextArea, inherit_bindings=False):
         if self.scroll_y or self.wrapped_document.height > self.size.height:
             self.scroll_cursor_visible()
         else:
-            self._recompute_cursor_offset()
+            self._cursor_offset = self.wrapped_document.location_to_offset(selection.end)
         self.app.cursor_position = self.cursor_screen_offset
         if previous_selection != selection and not self._editing:
             self._owner.changed(text=False)

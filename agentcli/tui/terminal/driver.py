@@ -36,7 +36,7 @@ from agentcli.tui.terminal.pacing import KeyOrder
 from agentcli.tui.terminal.restore import TerminalRestore
 from agentcli.tui.terminal.translation import Translation
 from agentcli.tui.terminal.watchdog import EscapeWatch
-from agentcli.tui.terminal.writer import TerminalWriter, is_frame
+from agentcli.tui.terminal.writer import TerminalWriter, is_frame, open_unblocked
 from agentcli.tui.textual_internals import end_with, repaint
 
 READ_BYTES = 65536
@@ -156,7 +156,9 @@ class AgentDriver(LinuxDriver):
         if not self._may_use_terminal():
             return
         self.restore.arm()
-        self._writer = TerminalWriter(self._fd_out, repaint=self._repaint, gone=self._terminal_gone)
+        self._writer = TerminalWriter(
+            self._fd_out, repaint=self._repaint, gone=self._terminal_gone, unblocked=open_unblocked(self._fd_out)
+        )
         self.restore.silence = self._writer.silence
         self._writer.start()
         self._wake_read, self._wake_write = os.pipe()
