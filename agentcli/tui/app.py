@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Sequence
+from contextvars import Context, copy_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,8 +29,9 @@ from agentcli.interactive.drafts import DraftStore, drafts_folder
 from agentcli.interactive.history import History, history_path
 from agentcli.interactive.late_completion import LateCompletions
 from agentcli.interactive.resource_completion import MentionSource
+from agentcli.tui.at_work import KnowsItsWork
 from agentcli.tui.chat import ChatScreen
-from agentcli.tui.keys import app_bindings
+from agentcli.tui.keys import app_bindings, interrupting_keys
 from agentcli.tui.model import WELCOME, Above, Add, Remove, WelcomeItem
 from agentcli.tui.prompt.box import PromptBox, PromptParts
 from agentcli.tui.prompt.editor import PromptEditor
@@ -38,7 +40,6 @@ from agentcli.tui.startup import garbage_collection
 from agentcli.tui.startup.model_connection import ModelConnection
 from agentcli.tui.startup.preferences import Preferences
 from agentcli.tui.status.data import shown_path
-from agentcli.tui.terminal.at_work import KnowsItsWork
 from agentcli.tui.terminal.driver import TakenOver
 from agentcli.tui.terminal.freeing import Freed
 from agentcli.tui.terminal.lookkeeping import keep_look
@@ -103,6 +104,8 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
         self.welcoming = ModelConnection(self)
         self._watching: Worker[None] | None = None
         self._guide: Guide | None = None
+        self._own_context: Context | None = None
+        self._interrupting = interrupting_keys(preferences.keymap or {})
         self._taken_over = asyncio.Event()
         self._opening = asyncio.Lock()
         self.options_ready = asyncio.Event()
@@ -111,6 +114,7 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
     # ------------------------------------------------------------------------------------------------- life cycle
 
     def on_mount(self) -> None:
+        self._own_context = copy_context()
         if self.preferences.keymap:
             self.set_keymap({id: keys for id, keys in self.preferences.keymap.items() if id.startswith("screen.")})
         self.push_screen(self.chat)
@@ -390,6 +394,18 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
         except Exception as error:  # noqa: BLE001 -- what Textual does with an exception of a handler
             end_with(self, error)
             return True
+
+    def interrupt_directly(self, event: events.Key) -> bool:
+        """What the binding of the screen does while something runs, without the way through the queue."""
+        if event.key not in self._interrupting or self.has_work or self.screen is not self.chat:
+            return False
+        if self._own_context is None or not self.chat.session.busy or not self.app_focus:
+            return False
+        try:
+            self._own_context.run(self.chat.action_interrupt_work)
+        except Exception as error:  # noqa: BLE001 -- as above
+            end_with(self, error)
+        return True
 
     def paint_typed(self) -> None:
         editor = self.chat.focused

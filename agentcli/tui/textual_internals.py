@@ -26,6 +26,9 @@ INHERITED: Mapping[str, Mapping[str, str]] = {
         "_exception": "the error that ended the app, for the exit code",
         "_close_messages_no_wait": "what Textual's own `_fatal_error` does last",
     },
+    "at_work": {
+        "_dispatch_message": "whether a pump is at work, so that keys can skip its queue",
+    },
     "prompt.editor": {
         "DocumentNavigator Edit EditResult Location Selection": "types of the document's API without a public home",
         "_set_document": "the document and its wrapping are replaced together",
@@ -39,9 +42,6 @@ INHERITED: Mapping[str, Mapping[str, str]] = {
     "prompt.wrapping": {
         "Location WrappedDocument": "types of the document's API without a public home",
         "_wrap_offsets _line_index_to_offsets": "only the edited lines are wrapped again",
-    },
-    "terminal.at_work": {
-        "_dispatch_message": "whether a pump is at work, so that keys can skip its queue",
     },
     "terminal.driver": {
         "_app _loop _key_thread": "state of the base driver that its methods rely on",

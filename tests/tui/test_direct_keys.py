@@ -13,11 +13,13 @@ from textual.message import Message
 from textual.pilot import Pilot
 
 from agentcli.tui.app import AgentApp
+from agentcli.tui.keys import interrupting_keys
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.terminal.pacing import MOST_AT_ONCE, KeyOrder
 from agentcli.tui.textual_internals import key_of
 from tests.support.examples import points
-from tests.tui.test_app import Desk, rows, until
+from tests.support.scripts import fault, reply, say
+from tests.tui.test_app import Desk, rows, sends, until
 
 PASTE = "paste:"
 TYPED = "ab ./!-日é\u0301👍🏽"
@@ -164,3 +166,37 @@ def test_the_menu_follows_what_was_typed_directly(tmp_path: Path) -> None:
         assert editor_of(app).text.startswith("/help")
 
     in_app(tmp_path, act)
+
+
+def test_escape_stops_the_work_in_the_turn_in_which_it_arrives(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        order = KeyOrder(app, asyncio.get_running_loop())
+        await sends(pilot, app, "go")
+        await until(pilot, lambda: "a beginning" in "\n".join(rows(app)))
+        order.post(message_of("x"), events.Key("escape", "\x1b"))
+        assert app.chat.session.stopping
+        assert editor_of(app).text == "x"
+        await until(pilot, lambda: not app.chat.session.busy)
+
+    Desk(tmp_path, reply(say("a beginning"), fault("stall"))).play(script)
+
+
+def test_escape_closes_an_open_menu_before_it_stops_the_work(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        order = KeyOrder(app, asyncio.get_running_loop())
+        await sends(pilot, app, "go")
+        await until(pilot, lambda: "a beginning" in "\n".join(rows(app)))
+        order.post(*map(message_of, "/he"))
+        order.post(events.Key("escape", "\x1b"))
+        await settled(order)
+        assert not app.chat.session.stopping
+        order.post(events.Key("escape", "\x1b"))
+        assert app.chat.session.stopping
+        await until(pilot, lambda: not app.chat.session.busy)
+
+    Desk(tmp_path, reply(say("a beginning"), fault("stall"))).play(script)
+
+
+def test_a_keymap_moves_the_key_that_interrupts() -> None:
+    assert interrupting_keys({}) == {"escape"}
+    assert interrupting_keys({"screen.interrupt": "f4, ctrl+x"}) == {"f4", "ctrl+x"}

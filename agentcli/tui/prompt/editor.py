@@ -25,12 +25,12 @@ from textual.widgets import TextArea
 
 from agentcli.core.messages import clean_text
 from agentcli.interactive.draft import CHIP, Draft, ImagePiece, PastedPiece, Piece, image_chip, pasted_chip
+from agentcli.tui.at_work import KnowsItsWork
 from agentcli.tui.prompt.graphemes import boundary_after, boundary_before, boundary_near
 from agentcli.tui.prompt.keys import PromptKey
 from agentcli.tui.prompt.paste import is_large, without_controls
 from agentcli.tui.prompt.row_painting import StyledColumns, painted
 from agentcli.tui.prompt.wrapping import WrappedPrompt
-from agentcli.tui.terminal.at_work import KnowsItsWork
 from agentcli.tui.textual_internals import end_screen_selection, paint_at_once
 
 if TYPE_CHECKING:

@@ -60,7 +60,7 @@ def escape_seconds(environ: Mapping[str, str]) -> float:
     delay = environ.get("ESCDELAY", "")
     if delay.isascii() and delay.isdigit() and len(delay) < 6:
         return max(1, int(delay)) / 1000
-    return 0.025 if environ.get("SSH_CONNECTION") or environ.get("SSH_TTY") else 0.003
+    return 0.025 if environ.get("SSH_CONNECTION") or environ.get("SSH_TTY") else 0.002
 
 
 @frozen
@@ -293,9 +293,9 @@ class AgentDriver(LinuxDriver):
             if isinstance(token, tokens.ColourScheme):
                 self.ask_for_background()
         together: list[Message] = []
+        watched = False
         for message in self._translation.messages(found):
-            if isinstance(message, events.Key) and message.key in ("escape", "ctrl+c"):
-                self.escape_watch.pressed()
+            watched |= isinstance(message, events.Key) and message.key in ("escape", "ctrl+c")
             if isinstance(message, events.MouseEvent):
                 self._in_loop(self._order.post, *together)
                 together = []
@@ -303,6 +303,8 @@ class AgentDriver(LinuxDriver):
             else:
                 together.append(message.set_sender(self._app))
         self._in_loop(self._order.post, *together)
+        if watched:
+            self.escape_watch.pressed()
 
     def send_message(self, message: Message) -> None:
         self._in_loop(self._order.post, message)

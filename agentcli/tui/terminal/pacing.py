@@ -48,6 +48,10 @@ class TypesDirectly(Protocol):
         """Paint what was typed directly."""
         ...
 
+    def interrupt_directly(self, event: events.Key) -> bool:
+        """Stop the work that runs, if that is what the key would do next; False, and nothing done, otherwise."""
+        ...
+
 
 class KeyOrder:
     """All methods are called in the thread of the loop."""
@@ -90,6 +94,8 @@ class KeyOrder:
                     continue
                 self._text_at = time.monotonic()
                 self._app.post_message(first)
+            elif self._direct is not None and not self._in_dialog() and self._direct.interrupt_directly(first):
+                continue
             elif time.monotonic() - self._text_at < BURST_SECONDS and first.key not in _URGENT:
                 self._text_at = 0.0
                 self._pending.appendleft(first)
