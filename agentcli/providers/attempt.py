@@ -17,6 +17,7 @@ from agentcli.core.aio import cancel_and_wait
 from agentcli.core.messages import Json
 from agentcli.providers.base import Failure, FailureKind, Quiet
 from agentcli.providers.failures import aborted, internal, no_content, stalled
+from agentcli.providers.hang_up import Line, line_of_reader
 from agentcli.providers.retry import Timeouts
 from agentcli.providers.transport import TransportFailure
 
@@ -43,6 +44,7 @@ class Attempt:
         self._last_content = now
         self._quiet_said = False
         self._timer: asyncio.TimerHandle | None = None
+        self._line = Line()
         self._reader = self._loop.create_task(self._read(), name="model reply")
         self._watch()
         self._unhook = signal.on_abort(self._abort)
@@ -78,6 +80,7 @@ class Attempt:
         await cancel_and_wait([self._reader])
 
     async def _read(self) -> None:
+        line_of_reader.set(self._line)
         try:
             async with aclosing(self._source) as source:
                 async for item in source:
@@ -123,6 +126,7 @@ class Attempt:
     def _abort(self, _reason: AbortReason) -> None:
         self._failure = aborted()
         self._reader.cancel()
+        self._line.hang_up()
         self._notify()
 
     def _watch(self) -> None:

@@ -32,6 +32,7 @@ from agentcli.providers.failures import (
     from_response,
     header_names,
 )
+from agentcli.providers.hang_up import can_hang_up
 from agentcli.providers.transport import TransportFailure
 from agentcli.providers.wire import (
     CONNECT_SECONDS,
@@ -90,9 +91,10 @@ class SdkTransport:
             else:
                 await check_stream(stream.response, where)
                 source = decoded(stream.response.aiter_bytes(), where, network)
-            async with contextlib.aclosing(source) as events:
-                async for event in events:
-                    yield event
+            with can_hang_up(stream.response):
+                async with contextlib.aclosing(source) as events:
+                    async for event in events:
+                        yield event
         finally:
             await stream.close()
 

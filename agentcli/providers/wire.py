@@ -32,6 +32,7 @@ from agentcli.providers.failures import (
     header_names,
     not_a_stream,
 )
+from agentcli.providers.hang_up import can_hang_up
 from agentcli.providers.sse import EventDecoder, GarbageError
 from agentcli.providers.transport import ALIVE, TransportFailure
 
@@ -76,9 +77,10 @@ class WireTransport:
             if response.status_code != 200:
                 raise TransportFailure(await self._refused(response, where))
             await check_stream(response, where)
-            async with aclosing(decoded(response.aiter_bytes(), where, errors)) as source:
-                async for event in source:
-                    yield event
+            with can_hang_up(response):
+                async with aclosing(decoded(response.aiter_bytes(), where, errors)) as source:
+                    async for event in source:
+                        yield event
         finally:
             await response.aclose()
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Sequence
+from contextvars import Context, copy_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,10 +29,12 @@ from agentcli.interactive.drafts import DraftStore, drafts_folder
 from agentcli.interactive.history import History, history_path
 from agentcli.interactive.late_completion import LateCompletions
 from agentcli.interactive.resource_completion import MentionSource
+from agentcli.tui.at_work import KnowsItsWork
 from agentcli.tui.chat import ChatScreen
-from agentcli.tui.keys import app_bindings
+from agentcli.tui.keys import app_bindings, interrupting_keys
 from agentcli.tui.model import WELCOME, Above, Add, Remove, WelcomeItem
 from agentcli.tui.prompt.box import PromptBox, PromptParts
+from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.sheets.sheet import QuitWanted, Sheet
 from agentcli.tui.startup import garbage_collection
 from agentcli.tui.startup.model_connection import ModelConnection
@@ -42,7 +45,7 @@ from agentcli.tui.terminal.freeing import Freed
 from agentcli.tui.terminal.lookkeeping import keep_look
 from agentcli.tui.terminal.surroundings import Surroundings
 from agentcli.tui.terminal.translation import BackgroundColour
-from agentcli.tui.textual_internals import driver_of
+from agentcli.tui.textual_internals import driver_of, end_with
 from agentcli.tui.theme.dressing import Dressing
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.theme.themes import Given, ThemeError, apply_theme, begin_with_theme, theme_folders, watch_themes
@@ -63,7 +66,7 @@ LONG_WORK_SECONDS = 10.0
 """Work that took longer calls when it is done and nobody looks."""
 
 
-class AgentApp(App[int], inherit_bindings=False):
+class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
     CSS_PATH = "style.tcss"
     ENABLE_COMMAND_PALETTE = False
     INLINE_PADDING = 0
@@ -101,6 +104,8 @@ class AgentApp(App[int], inherit_bindings=False):
         self.welcoming = ModelConnection(self)
         self._watching: Worker[None] | None = None
         self._guide: Guide | None = None
+        self._own_context: Context | None = None
+        self._interrupting = interrupting_keys(preferences.keymap or {})
         self._taken_over = asyncio.Event()
         self._opening = asyncio.Lock()
         self.options_ready = asyncio.Event()
@@ -109,6 +114,7 @@ class AgentApp(App[int], inherit_bindings=False):
     # ------------------------------------------------------------------------------------------------- life cycle
 
     def on_mount(self) -> None:
+        self._own_context = copy_context()
         if self.preferences.keymap:
             self.set_keymap({id: keys for id, keys in self.preferences.keymap.items() if id.startswith("screen.")})
         self.push_screen(self.chat)
@@ -375,6 +381,39 @@ class AgentApp(App[int], inherit_bindings=False):
     @on(QuitWanted)
     def _quit_wanted(self) -> None:
         self.leave()
+
+    # ------------------------------------------------------------------------------------------------------ keys
+
+    def type_directly(self, event: events.Key) -> bool:
+        """Put a character into the prompt, past all queues, if it would be the next thing there anyway."""
+        if self.has_work or not self.app_focus or self.screen is not self.chat:
+            return False
+        editor = self.chat.focused
+        try:
+            return isinstance(editor, PromptEditor) and editor.type_directly(event)
+        except Exception as error:  # noqa: BLE001 -- what Textual does with an exception of a handler
+            end_with(self, error)
+            return True
+
+    def interrupt_directly(self, event: events.Key) -> bool:
+        """What the binding of the screen does while something runs, without the way through the queue."""
+        if event.key not in self._interrupting or self.has_work or self.screen is not self.chat:
+            return False
+        if self._own_context is None or not self.chat.session.busy or not self.app_focus:
+            return False
+        try:
+            self._own_context.run(self.chat.action_interrupt_work)
+        except Exception as error:  # noqa: BLE001 -- as above
+            end_with(self, error)
+        return True
+
+    def paint_typed(self) -> None:
+        editor = self.chat.focused
+        try:
+            if isinstance(editor, PromptEditor):
+                editor.paint_typed()
+        except Exception as error:  # noqa: BLE001 -- as above
+            end_with(self, error)
 
     # ----------------------------------------------------------------------------------------------------- themes
 

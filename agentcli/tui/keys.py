@@ -83,6 +83,11 @@ def screen_bindings() -> list[Binding]:
     return [*(_binding(key) for key in SCREEN_KEYS if not key.everywhere), at_once]
 
 
+def interrupting_keys(keymap: Mapping[str, str]) -> frozenset[str]:
+    interrupt = next(key for key in SCREEN_KEYS if key.action == "interrupt")
+    return frozenset(name.strip() for name in keymap.get(interrupt.id, interrupt.keys).split(","))
+
+
 def _binding(key: ScreenKey) -> Binding:
     return Binding(key.keys, key.action, key.help, show=False, priority=key.priority, id=key.id)
 

@@ -26,10 +26,14 @@ INHERITED: Mapping[str, Mapping[str, str]] = {
         "_exception": "the error that ended the app, for the exit code",
         "_close_messages_no_wait": "what Textual's own `_fatal_error` does last",
     },
+    "at_work": {
+        "_dispatch_message": "whether a pump is at work, so that keys can skip its queue",
+    },
     "prompt.editor": {
         "DocumentNavigator Edit EditResult Location Selection": "types of the document's API without a public home",
         "_set_document": "the document and its wrapping are replaced together",
         "_validate_selection": "the cursor never stands inside a glyph",
+        "_watch_selection _refresh_size _cursor_offset": "after an edit only what a prompt needs",
         "_delete_via_keyboard _replace_via_keyboard _on_key _on_paste": "every edit goes through one undo history",
         "_draw_cursor": "the cursor blinks only with the focus",
         "_rewrap_and_refresh_virtual_size": "a resize wraps the text once",
@@ -83,6 +87,11 @@ def is_closing(pump: MessagePump) -> bool:
     return pump._closing or pump._closed
 
 
+def is_queue_empty(pump: MessagePump) -> bool:
+    """Whether no message waits for a pump, not even the one that it has looked at already."""
+    return not pump.message_queue_size and pump._pending_message is None
+
+
 def driver_of(app: App[Any]) -> Driver | None:
     """The driver, to write to the terminal; None before the start."""
     return app._driver
@@ -105,9 +114,24 @@ def paint_now(screen: Screen[Any], widgets: Iterable[Widget]) -> None:
     screen._on_timer_update()
 
 
+def paint_at_once(widget: Widget) -> bool:
+    """Paint a widget in this turn, as it would be in its next idle moment; False if a layout or styles come first."""
+    if widget._layout_required or widget._scroll_required or widget._refresh_styles_required:
+        return False
+    widget._repaint_required = False
+    paint_now(widget.screen, (widget,))
+    return True
+
+
 def use_compositor(screen: Screen[Any], compositor: Compositor) -> None:
     """Replace the compositor before the first layout."""
     screen._compositor = compositor
+
+
+def end_screen_selection(screen: Screen[Any]) -> None:
+    """Take back a selection of text on the screen, also one that has only begun; costs nothing without one."""
+    if screen.selections or screen._select_state is not None:
+        screen.clear_selection()
 
 
 def refresh_colour_filter(app: App[Any]) -> None:

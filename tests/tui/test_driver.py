@@ -344,10 +344,10 @@ def test_a_background_is_light_or_dark() -> None:
 @pytest.mark.parametrize(
     ("environ", "seconds"),
     [
-        ({}, 0.003),
+        ({}, 0.002),
         ({"SSH_TTY": "/dev/pts/1"}, 0.025),
         ({"SSH_CONNECTION": "a", "ESCDELAY": "50"}, 0.05),
-        ({"ESCDELAY": "x"}, 0.003),
+        ({"ESCDELAY": "x"}, 0.002),
         ({"ESCDELAY": "0"}, 0.001),
     ],
 )

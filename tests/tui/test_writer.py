@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import time
+import tty
 from collections.abc import Iterator
 
 import pytest
 
-from agentcli.tui.terminal.writer import SYNC_BEGIN, SYNC_END, TerminalWriter, is_frame
+from agentcli.tui.terminal.writer import SYNC_BEGIN, SYNC_END, TerminalWriter, is_frame, open_unblocked
 
 FRAME = "\x1b[1;1Hframe"
 
@@ -124,3 +125,58 @@ def test_a_terminal_made_non_blocking_by_a_child_still_gets_everything(pipe: Pip
     text = "x" * 300_000
     pipe.writer.write(text)
     assert pipe.take(len(text)).decode() == text
+
+
+class Pty:
+    def __init__(self) -> None:
+        self.master, self.slave = os.openpty()
+        tty.setraw(self.slave)
+        self.unblocked = open_unblocked(self.slave)
+        self.writer = TerminalWriter(
+            self.slave, repaint=lambda: None, gone=lambda: None, clock=lambda: 0.0, unblocked=self.unblocked
+        )
+
+    def take(self, count: int) -> bytes:
+        data = b""
+        while len(data) < count:
+            data += os.read(self.master, count - len(data))
+        return data
+
+
+@pytest.fixture
+def pty() -> Iterator[Pty]:
+    pty = Pty()
+    yield pty
+    pty.writer.silence()
+    if pty.writer.is_alive():
+        pty.writer.stop(0.01)
+    os.close(pty.master)
+    os.close(pty.slave)
+
+
+def test_a_short_frame_is_written_without_the_thread(pty: Pty) -> None:
+    for text in (SYNC_BEGIN, FRAME, SYNC_END):  # and the thread was never started
+        pty.writer.write(text)
+    whole = f"{SYNC_BEGIN}{FRAME}{SYNC_END}".encode()
+    assert pty.take(len(whole)) == whole
+    os.close(pty.unblocked)
+
+
+def test_the_terminal_stays_blocking_for_all_others(pty: Pty) -> None:
+    assert os.get_blocking(pty.slave)
+    assert not os.get_blocking(pty.unblocked)
+    os.close(pty.unblocked)
+
+
+def test_what_the_terminal_does_not_take_at_once_is_written_by_the_thread_in_order(pty: Pty) -> None:
+    pty.writer.start()
+    texts = [FRAME + letter * 5_000 for letter in "abcdefghijklmnopqrst"]
+    for text in texts:
+        pty.writer.write(text)
+    expected = "".join(texts).encode()
+    assert pty.take(len(expected)) == expected
+    assert pty.writer.stop(5)
+
+
+def test_something_else_than_a_terminal_is_not_opened_again(pipe: Pipe) -> None:
+    assert open_unblocked(pipe.write_end) == -1

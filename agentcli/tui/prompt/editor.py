@@ -6,8 +6,8 @@ area's own way divides the whole line for each row (8 ms a key in a draft of 2,0
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, ClassVar
 from unicodedata import category
 
@@ -25,19 +25,21 @@ from textual.widgets import TextArea
 
 from agentcli.core.messages import clean_text
 from agentcli.interactive.draft import CHIP, Draft, ImagePiece, PastedPiece, Piece, image_chip, pasted_chip
+from agentcli.tui.at_work import KnowsItsWork
 from agentcli.tui.prompt.graphemes import boundary_after, boundary_before, boundary_near
 from agentcli.tui.prompt.keys import PromptKey
 from agentcli.tui.prompt.paste import is_large, without_controls
+from agentcli.tui.prompt.row_painting import StyledColumns, painted
 from agentcli.tui.prompt.wrapping import WrappedPrompt
+from agentcli.tui.textual_internals import end_screen_selection, paint_at_once
 
 if TYPE_CHECKING:
     from agentcli.tui.prompt.box import PromptBox
 
 _MOST_CUT = 100_000
-StyledColumns = tuple[int, int, Style]
 
 
-class PromptEditor(TextArea, inherit_bindings=False):
+class PromptEditor(KnowsItsWork, TextArea, inherit_bindings=False):
     DEFAULT_CSS = """
     PromptEditor {
         width: 1fr;
@@ -76,8 +78,11 @@ class PromptEditor(TextArea, inherit_bindings=False):
         self._cut = ""
         self.edits = 0
         self._editing = False
+        self._typed_directly = False
+        self._own_context: Context | None = None
         self._after_cut: tuple[int, Location] | None = None
-        self._base = Style.null()
+        self._looks: dict[str, Style] = {}
+        """Styles by name, as far as they were needed since they changed last."""
         self.pieces: dict[str, Piece] = {}
         """Also of chips that are not in the text any more: undo may bring them back."""
         super().__init__(
@@ -182,13 +187,40 @@ class PromptEditor(TextArea, inherit_bindings=False):
             event.prevent_default()
             self.put_in(without_controls(character))
 
+    def on_mount(self) -> None:
+        self._own_context = copy_context()
+        # The colours behind the text are those of the screen, whose styles are not this widget's.
+        self.app.theme_changed_signal.subscribe(self, lambda _theme: self._looks.clear())
+
+    def type_directly(self, event: events.Key) -> bool:
+        """Insert a character in the caller's turn instead of the editor's own. False, and nothing done, if the key
+        means something else here, or if another one is to come before it."""
+        character = event.character
+        if self._own_context is None or self.has_work or event.key in self._keys:
+            return False
+        if character is None or not character.isprintable() or (character == "?" and self.is_empty):
+            return False
+        self._typed_directly = True
+        self._own_context.run(self._replace_via_keyboard, character, *self.selection)
+        return True
+
+    def paint_typed(self) -> None:
+        """Paint what was typed directly, then tell the owner. What needs a layout first, or is beside the editor,
+        is painted as usual."""
+        if self._typed_directly and self._own_context is not None:
+            self._typed_directly = False
+            if not self._own_context.run(paint_at_once, self):
+                self.check_idle()
+            self._own_context.run(lambda: self._owner.changed(text=True))
+
+    def check_idle(self) -> None:
+        if not self._typed_directly:  # a message to itself would be work, and the next character would have to wait
+            super().check_idle()
+
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()
         event.prevent_default()
         self._owner.pasted(event.text)
-
-    def find_matching_bracket(self, bracket: str, search_from: Location) -> Location | None:
-        return None  # prose: looking through the whole draft for a partner is not worth a key's time
 
     def chips_in(self, row: int) -> list[tuple[int, int]]:
         if not self.pieces:
@@ -259,23 +291,47 @@ class PromptEditor(TextArea, inherit_bindings=False):
         return start, end
 
     def edit(self, edit: Edit) -> EditResult:
+        """What the text area does, without suggestions, line numbers and highlighting, which a prompt does not have."""
         self._editing = True
         try:
-            return super().edit(edit)
+            result = edit.do(self)
+            self.history.record(edit)
+            self.wrapped_document.wrap_range(edit.top, edit.bottom, result.end_location)
+            edit.after(self)
         finally:
             self._editing = False
+        self._refresh_size()
+        self._tell_of_edit()
+        return result
+
+    def _tell_of_edit(self) -> None:
+        self.edits += 1
+        if not self._typed_directly:  # else once it is painted
+            self._owner.changed(text=True)
 
     def post_message(self, message: Message) -> bool:
         """Changes go to the owner at once and not as messages: in order with the keys, and two hops cheaper a key."""
         if isinstance(message, TextArea.Changed):
-            self.edits += 1
-            self._owner.changed(text=True)
-            return True
-        if isinstance(message, TextArea.SelectionChanged):
-            if not self._editing:
-                self._owner.changed(text=False)
+            self._tell_of_edit()
             return True
         return super().post_message(message)
+
+    def _watch_selection(self, previous_selection: Selection, selection: Selection) -> None:
+        """What the text area does, without brackets, and with a search for the cursor only if it can be out of view."""
+        if not self.is_mounted:
+            return
+        end_screen_selection(self.screen)
+        if self.scroll_y or self.wrapped_document.height > self.size.height:
+            self.scroll_cursor_visible()
+        else:
+            self._cursor_offset = self.wrapped_document.location_to_offset(selection.end)
+        self.app.cursor_position = self.cursor_screen_offset
+        if previous_selection != selection and not self._editing:
+            self._owner.changed(text=False)
+
+    def _refresh_size(self) -> None:
+        if self.wrapped_document.height != self.virtual_size.height:
+            super()._refresh_size()
 
     def action_kill_word_left(self) -> None:
         self._kill(self.get_cursor_word_left_location())
@@ -308,12 +364,29 @@ class PromptEditor(TextArea, inherit_bindings=False):
             self.put_in(self._cut)
 
     def _look(self, name: str) -> Style:
-        return self.get_component_rich_style(f"prompt-editor--{name}", partial=True)
+        found = self._looks.get(name)
+        if found is None:
+            found = self._looks[name] = self.get_component_rich_style(f"prompt-editor--{name}", partial=True)
+        return found
+
+    @property
+    def _base(self) -> Style:
+        found = self._looks.get("")
+        if found is None:
+            found = self._looks[""] = self.rich_style
+        return found
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._looks.clear()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        # Once for all rows: it costs as much as painting one.
-        self._base = self.rich_style
-        return super(TextArea, self).render_lines(crop)  # without the text area's themes, which nobody uses here
+        """Without borders, padding, links and the cache of rows, which cost more than the one row that changes."""
+        width = self.outer_size.width
+        strips = [self.render_line(y).adjust_cell_length(width, self._base) for y in crop.line_range]
+        for line_filter in self.get_line_filters():
+            strips = [strip.apply_filter(line_filter, self.background_colors[1]) for strip in strips]
+        return strips if crop.column_span == (0, width) else [strip.crop(*crop.column_span) for strip in strips]
 
     def render_line(self, y: int) -> Strip:
         width = self.scrollable_content_region.width
@@ -330,7 +403,7 @@ class PromptEditor(TextArea, inherit_bindings=False):
         begin = offsets[section - 1] if section else 0
         end = offsets[section] if section < len(offsets) else len(line)
         tab_widths = self.wrapped_document.get_tab_widths(line_index)[line.count("\t", 0, begin) :]
-        segments = _painted(line, begin, end, list(self._spans(line_index, line)), tab_widths)
+        segments = painted(line, begin, end, list(self._spans(line_index, line)), tab_widths)
         return Strip(segments).apply_style(base).adjust_cell_length(width, base)
 
     def _empty_row(self, y: int, width: int, base: Style) -> Strip:
@@ -361,27 +434,3 @@ class PromptEditor(TextArea, inherit_bindings=False):
 
 def _number_of(label: str) -> int:
     return int(label.split(" #", 1)[1].split(":", 1)[0])
-
-
-def _painted(
-    line: str, begin: int, end: int, spans: Sequence[StyledColumns], tab_widths: Iterable[int]
-) -> Iterator[Segment]:
-    """The part of a line that stands in one row. Later spans lie over earlier ones; `tab_widths` are those of the
-    part's tabs. A row that ends with its line has a blank behind it, where the cursor may stand."""
-    places = sorted({begin, end} | {at for start, stop, _look in spans for at in (start, stop) if begin < at < end})
-    widths = iter(tab_widths)
-    for start, stop in pairwise(places):
-        style = _style_at(spans, start)
-        text = line[start:stop]
-        while "\t" in text:
-            before, _tab, text = text.partition("\t")
-            yield Segment(before + " " * next(widths, 1), style)
-        if text:
-            yield Segment(text, style)
-    if end == len(line):
-        yield Segment(" ", _style_at(spans, end))
-
-
-def _style_at(spans: Sequence[StyledColumns], column: int) -> Style | None:
-    looks = [look for start, stop, look in spans if start <= column < stop]
-    return Style.combine(looks) if looks else None

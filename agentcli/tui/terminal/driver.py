@@ -36,7 +36,7 @@ from agentcli.tui.terminal.pacing import KeyOrder
 from agentcli.tui.terminal.restore import TerminalRestore
 from agentcli.tui.terminal.translation import Translation
 from agentcli.tui.terminal.watchdog import EscapeWatch
-from agentcli.tui.terminal.writer import TerminalWriter, is_frame
+from agentcli.tui.terminal.writer import TerminalWriter, is_frame, open_unblocked
 from agentcli.tui.textual_internals import end_with, repaint
 
 READ_BYTES = 65536
@@ -60,7 +60,7 @@ def escape_seconds(environ: Mapping[str, str]) -> float:
     delay = environ.get("ESCDELAY", "")
     if delay.isascii() and delay.isdigit() and len(delay) < 6:
         return max(1, int(delay)) / 1000
-    return 0.025 if environ.get("SSH_CONNECTION") or environ.get("SSH_TTY") else 0.003
+    return 0.025 if environ.get("SSH_CONNECTION") or environ.get("SSH_TTY") else 0.002
 
 
 @frozen
@@ -156,7 +156,9 @@ class AgentDriver(LinuxDriver):
         if not self._may_use_terminal():
             return
         self.restore.arm()
-        self._writer = TerminalWriter(self._fd_out, repaint=self._repaint, gone=self._terminal_gone)
+        self._writer = TerminalWriter(
+            self._fd_out, repaint=self._repaint, gone=self._terminal_gone, unblocked=open_unblocked(self._fd_out)
+        )
         self.restore.silence = self._writer.silence
         self._writer.start()
         self._wake_read, self._wake_write = os.pipe()
@@ -290,10 +292,19 @@ class AgentDriver(LinuxDriver):
         for token in found:
             if isinstance(token, tokens.ColourScheme):
                 self.ask_for_background()
+        together: list[Message] = []
+        watched = False
         for message in self._translation.messages(found):
-            if isinstance(message, events.Key) and message.key in ("escape", "ctrl+c"):
-                self.escape_watch.pressed()
-            self.process_message(message)
+            watched |= isinstance(message, events.Key) and message.key in ("escape", "ctrl+c")
+            if isinstance(message, events.MouseEvent):
+                self._in_loop(self._order.post, *together)
+                together = []
+                self.process_message(message)
+            else:
+                together.append(message.set_sender(self._app))
+        self._in_loop(self._order.post, *together)
+        if watched:
+            self.escape_watch.pressed()
 
     def send_message(self, message: Message) -> None:
         self._in_loop(self._order.post, message)

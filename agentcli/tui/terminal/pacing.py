@@ -4,6 +4,8 @@ In Textual a character is inserted by the focused widget as soon as the key gets
 after it went up through all parents to the app, and one with priority before the widget sees anything: of a burst
 `a b Backspace c` the `c` would go. So after a key that is not text the next one waits until the first has been all the
 way. That takes well under a millisecond, which nobody notices but a machine that types.
+
+Text that nothing is ahead of skips the queues: an app that can puts it into the focused widget in the same turn.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from textual import events
 from textual.message import Message
@@ -29,7 +31,26 @@ URGENT_SECONDS = 0.05
 """The same for keys that interrupt."""
 BURST_SECONDS = 0.05
 """Text this young may still be on its way to the focused widget."""
+MOST_AT_ONCE = 32
+"""Keys in one go that skip the queues. More were not typed, and are not worth keeping everything else waiting."""
 _URGENT = ("escape", "ctrl+c")
+
+
+@runtime_checkable
+class TypesDirectly(Protocol):
+    """An app that can take text outside of its queues."""
+
+    def type_directly(self, event: events.Key) -> bool:
+        """Type a character now; False, and nothing done, unless it would be next and would only be inserted."""
+        ...
+
+    def paint_typed(self) -> None:
+        """Paint what was typed directly."""
+        ...
+
+    def interrupt_directly(self, event: events.Key) -> bool:
+        """Stop the work that runs, if that is what the key would do next; False, and nothing done, otherwise."""
+        ...
 
 
 class KeyOrder:
@@ -38,6 +59,7 @@ class KeyOrder:
     def __init__(self, app: Any, loop: asyncio.AbstractEventLoop) -> None:
         self._app = app
         self._loop = loop
+        self._direct = app if isinstance(app, TypesDirectly) else None
         self._pending: deque[Message | Callable[[], object]] = deque()
         self._text_at = 0.0
         self._round = 0
@@ -46,9 +68,9 @@ class KeyOrder:
         self._hop: MessagePump | None = None
         """In whose queue the callback is that follows the key."""
 
-    def post(self, message: Message) -> None:
-        self._pending.append(message)
-        if self._waiting and isinstance(message, events.Key) and message.key in _URGENT:
+    def post(self, *messages: Message) -> None:
+        self._pending.extend(messages)
+        if self._waiting and any(isinstance(one, events.Key) and one.key in _URGENT for one in messages):
             self._loop.call_later(URGENT_SECONDS, self._give_up, self._round)
         self._advance()
 
@@ -58,6 +80,7 @@ class KeyOrder:
         self._advance()
 
     def _advance(self) -> None:
+        typed = 0
         while self._pending and not self._waiting:
             first = self._pending.popleft()
             if not isinstance(first, Message):
@@ -66,8 +89,13 @@ class KeyOrder:
             if not isinstance(first, events.Key):
                 self._app.post_message(first)
             elif first.is_printable and not self._in_dialog():
+                if typed < MOST_AT_ONCE and self._type_directly(first):
+                    typed += 1
+                    continue
                 self._text_at = time.monotonic()
                 self._app.post_message(first)
+            elif self._direct is not None and not self._in_dialog() and self._direct.interrupt_directly(first):
+                continue
             elif time.monotonic() - self._text_at < BURST_SECONDS and first.key not in _URGENT:
                 self._text_at = 0.0
                 self._pending.appendleft(first)
@@ -75,6 +103,14 @@ class KeyOrder:
             else:
                 self._app.post_message(first)
                 self._wait()
+        if typed and self._direct is not None:
+            self._direct.paint_typed()
+
+    def _type_directly(self, event: events.Key) -> bool:
+        # While a key is stuck on its way, later ones that skip the queues could overtake those that did not.
+        return (
+            self._direct is not None and time.monotonic() >= self._stalled_until and self._direct.type_directly(event)
+        )
 
     def _wait(self) -> None:
         if time.monotonic() < self._stalled_until:

@@ -18,6 +18,8 @@ LIMIT = 1.0
 """Seconds that the loop may take to get around to an Esc."""
 PATIENCE_AFTERWARDS = 4
 RETRY_SECONDS = 0.05
+ANSWER_SECONDS = 0.02
+"""How long the thread that reads keys waits for the loop: mostly it answers, and no thread has to watch."""
 _LOOP_FILES = ("asyncio/base_events.py", "asyncio/events.py", "asyncio/selector_events.py", "/selectors.py")
 
 
@@ -55,11 +57,12 @@ class EscapeWatch:
         if self._answer is not None:
             return
         answer = self._answer = threading.Event()
-        threading.Thread(target=self._watch, args=(answer,), name="escape-watch", daemon=True).start()
         try:
             self._loop.call_soon_threadsafe(self._answered)
         except RuntimeError:  # the loop is closed
             self._answered()
+        if threading.get_ident() == self._main_thread or not answer.wait(min(ANSWER_SECONDS, self._limit)):
+            threading.Thread(target=self._watch, args=(answer,), name="escape-watch", daemon=True).start()
 
     def _answered(self) -> None:
         answer, self._answer = self._answer, None

@@ -1,5 +1,7 @@
 """Bytes to the terminal, in a thread of its own, so that a slow terminal never holds up the event loop.
 
+What is short, and taken by the terminal without a wait, is written by the caller: waking the thread costs more.
+
 Owns what is queued and what may be dropped: frames may, as long as a whole one is painted afterwards; everything else
 (modes, titles, the clipboard) goes out in order. A terminal that is gone is told once and then written to no more.
 """
@@ -33,6 +35,21 @@ def is_frame(text: str) -> bool:
     return _FRAME.match(text) is not None
 
 
+def open_unblocked(fd: int) -> int:
+    """Open a terminal a second time, for writes that never wait; -1 where that is not possible.
+
+    To make `fd` itself non-blocking would make it so for the shell and all that it starts.
+    """
+    try:
+        again = os.open(os.ttyname(fd), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
+    except OSError:
+        return -1
+    if os.path.sameopenfile(fd, again):
+        return again
+    os.close(again)  # In a container the name may be another terminal's.
+    return -1
+
+
 class TerminalWriter(threading.Thread):
     def __init__(
         self,
@@ -41,11 +58,15 @@ class TerminalWriter(threading.Thread):
         repaint: Callable[[], object],
         gone: Callable[[], object],
         clock: Callable[[], float] = time.monotonic,
+        unblocked: int = -1,
     ) -> None:
         """`repaint`: frames were dropped and the terminal is ready for a whole one. `gone`: nothing can be written any
-        more. Both are called in the writer's thread."""
+        more. Both are called in the writer's thread. `unblocked`: the same terminal, opened so that a write never
+        waits; closed with the writer. Without it the thread writes everything."""
         super().__init__(daemon=True, name="terminal-output")
         self._fd = fd
+        self._unblocked = unblocked
+        self._putting = False
         self._repaint = repaint
         self._gone = gone
         self._clock = clock
@@ -75,8 +96,25 @@ class TerminalWriter(threading.Thread):
                 self._behind_since = self._clock()
             # A frame and the marks around it leave together: one write, and the terminal shows it in one go.
             self._in_frame = text == SYNC_BEGIN if text in (SYNC_BEGIN, SYNC_END) else self._in_frame
-            if not self._in_frame:
+            if not self._in_frame and not self._write_at_once():
                 self._changed.notify()
+
+    def _write_at_once(self) -> bool:
+        """Write what waits in this thread, with the lock held. False if anything is left for the writer's own, which
+        also finds out what is wrong with the terminal."""
+        if self._unblocked < 0 or self._putting or self._dropped or self._waiting > PIECE:
+            return False
+        data = b"".join(self._queue)
+        written = 0
+        with contextlib.suppress(OSError):
+            written = os.write(self._unblocked, data)
+        self._queue.clear()
+        self._waiting -= written
+        if written < len(data):
+            self._queue.append(data[written:])
+            return False
+        self._behind_since = None
+        return True
 
     def silence(self) -> None:
         """Nothing is written from now on, not even what waits. Takes no lock: called from signal handlers."""
@@ -86,6 +124,9 @@ class TerminalWriter(threading.Thread):
         """Write what waits, then end. False when the terminal did not take it in time; then it is thrown away."""
         with self._changed:
             self._stopping = True
+            if self._unblocked >= 0:
+                os.close(self._unblocked)
+                self._unblocked = -1
             self._changed.notify()
         if self.is_alive():
             self.join(seconds)
@@ -101,9 +142,11 @@ class TerminalWriter(threading.Thread):
                 data = b"".join(self._queue)
                 self._queue.clear()
                 stopping = self._stopping
+                self._putting = True
             if not self._put(data):
                 return
             with self._changed:
+                self._putting = False
                 self._waiting -= len(data)
                 self._behind_since = self._clock() if self._queue else None
                 repaint = self._dropped and not self._queue

@@ -1,0 +1,58 @@
+"""Close the connection of a reply at once, without waiting for the task that reads it.
+
+A cancelled task closes its connection when it runs next, which in a busy event loop takes a millisecond or two.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any
+
+
+class Line:
+    """The connection that a reader uses, as far as it can be closed from outside."""
+
+    def __init__(self) -> None:
+        self._close: Callable[[], object] | None = None
+
+    def hang_up(self) -> None:
+        """Close the connection, if there is one. Whatever belongs to it is for its reader to clean up."""
+        close, self._close = self._close, None
+        if close is not None:
+            with contextlib.suppress(OSError):
+                close()
+
+    @contextlib.contextmanager
+    def reading(self, response: Any) -> Iterator[None]:
+        self._close = _closing(response)
+        try:
+            yield
+        finally:
+            self._close = None  # the connection may serve another request from now on
+
+
+line_of_reader: ContextVar[Line | None] = ContextVar("line_of_reader", default=None)
+"""Set by whoever starts a task that reads a reply."""
+
+
+@contextlib.contextmanager
+def can_hang_up(response: Any) -> Iterator[None]:
+    """For a transport, while it reads the body of a response of httpx."""
+    line = line_of_reader.get()
+    if line is None:
+        yield
+    else:
+        with line.reading(response):
+            yield
+
+
+def _closing(response: Any) -> Callable[[], object] | None:
+    """None where the connection is not known, or not of this reply alone."""
+    stream = response.extensions.get("network_stream")
+    if stream is None or not response.http_version.startswith("HTTP/1"):
+        return None
+    connection = stream.get_extra_info("socket")
+    return None if connection is None else lambda: connection.shutdown(socket.SHUT_RDWR)
