@@ -358,6 +358,10 @@ class AgentApp(App[int], inherit_bindings=False):
         finally:
             self.post_display_hook()
 
+    def on_resize(self, event: events.Resize) -> None:
+        if isinstance(driver := driver_of(self), AgentDriver):
+            driver.resized(event.size)
+
     def action_redraw(self) -> None:
         if isinstance(driver := driver_of(self), AgentDriver):
             driver.forget_screen()

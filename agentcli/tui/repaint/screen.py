@@ -27,7 +27,8 @@ class ScreenMemory:
         self._pens = Pens(system)
         self._maker = CellMaker(self._pens)
         self._erases_in_colour = erases_in_colour
-        self._size = (0, 0)
+        self.size = (0, 0)
+        """Columns and rows."""
         self._wanted: list[Row] = []
         self._shown: list[Row] = []
         self._placed: set[int] = set()
@@ -36,21 +37,21 @@ class ScreenMemory:
 
     def resize(self, width: int, height: int) -> None:
         """Nothing is known of a screen that changed its size, neither what it shows nor what it should show."""
-        if self._size != (width, height):
-            self._size = (width, height)
+        if self.size != (width, height):
+            self.size = (width, height)
             self._wanted = [unknown_row(width) for _row in range(height)]
             self.forget()
 
     def forget(self) -> None:
         """Somebody else wrote to the terminal: whatever is wanted is written again."""
-        width, height = self._size
+        width, height = self.size
         self._shown = [unknown_row(width) for _row in range(height)]
         self._placed = set(range(height))
         self._cursor = None
 
     def place(self, strips: Iterable[tuple[int, int, Strip]]) -> None:
         """Put strips into the picture that is wanted, each at a column and a row."""
-        width, height = self._size
+        width, height = self.size
         for x, y, strip in strips:
             if not (0 <= y < height and 0 <= x < width):
                 continue
@@ -77,7 +78,7 @@ class ScreenMemory:
         if not changed and cursor == self._cursor:
             return ""
         self._cursor = cursor
-        writer = FrameWriter(self._pens, self._size, erases_in_colour=self._erases_in_colour)
+        writer = FrameWriter(self._pens, self.size, erases_in_colour=self._erases_in_colour)
         if len(changed) >= LEAST_MOVED and self._scroll(writer):
             changed = [y for y in range(len(wanted)) if wanted[y] != shown[y]]
         for y in changed:
@@ -96,7 +97,7 @@ class ScreenMemory:
                 return count > 0
             first, last, rows = move
             writer.scroll(first, last, rows)
-            new = [unknown_row(self._size[0]) for _row in range(abs(rows))]
+            new = [unknown_row(self.size[0]) for _row in range(abs(rows))]
             for texts, unknown in ((before, [None] * abs(rows)), (shown, new)):
                 part = texts[first : last + 1]
                 texts[first : last + 1] = [*part[rows:], *unknown] if rows > 0 else [*unknown, *part[:rows]]

@@ -157,6 +157,13 @@ class AgentDriver(LinuxDriver):
         if self._memory is not None:
             self._memory.forget()
 
+    def resized(self, size: Size) -> None:
+        """What a terminal shows after a resize is its own business. At a size that is painted already, as after two
+        quick resizes, nothing is laid out again, so a whole frame is painted from here."""
+        self.forget_screen()
+        if self._memory is not None and self._memory.size == size:
+            self._repaint()
+
     def _open_gate_when_ready(self) -> None:
         """The app painted its first frames, while the instant prompt is still there: keep that until something in the
         app takes keys and has got all that were typed, so that no frame shows an empty box in between."""
@@ -341,8 +348,6 @@ class AgentDriver(LinuxDriver):
         for message in self._translation.messages(found):
             if isinstance(message, events.Key) and message.key in ("escape", "ctrl+c"):
                 self.escape_watch.pressed()
-            elif isinstance(message, events.Resize):
-                self._in_loop(self._resized, message.size)
             self.process_message(message)
 
     def send_message(self, message: Message) -> None:
@@ -366,15 +371,7 @@ class AgentDriver(LinuxDriver):
     def _send_size(self) -> None:
         self._size_is_due = False
         size = Size(*self._get_terminal_size())
-        self._resized(size)
         self._app.post_message(events.Resize(size, size))
-
-    def _resized(self, size: Size) -> None:
-        """What a terminal shows after a resize is its own business. Of a size that the app has already, as after two
-        quick resizes, nothing is laid out again, so it is painted from here."""
-        self.forget_screen()
-        if size == self._app.size:
-            self._repaint()
 
     def _on_resize(self, signum: int, frame: FrameType | None) -> None:
         if self._waiting_instant is not None:
