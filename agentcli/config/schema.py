@@ -456,6 +456,15 @@ KEYS: tuple[Key, ...] = (
         choices=("last", "all", "none"),
         repository="no",
     ),
+    Key(
+        "repaint",
+        "text",
+        "What the terminal app writes for a frame: changed cells, or whole rows if your terminal shows stale cells.",
+        default="changes",
+        choices=("changes", "whole"),
+        repository="no",
+        environment=("AGENTCLI_REPAINT",),
+    ),
     Key("mouse", "boolean", "Whether the terminal app uses the mouse.", default=True, repository="no"),
     Key(
         "notifications",

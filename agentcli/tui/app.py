@@ -14,6 +14,7 @@ from contextvars import Context, copy_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rich.console import RenderableType
 from textual import events, on
 from textual.app import App
 from textual.binding import BindingType
@@ -40,15 +41,16 @@ from agentcli.tui.startup import garbage_collection
 from agentcli.tui.startup.model_connection import ModelConnection
 from agentcli.tui.startup.preferences import Preferences
 from agentcli.tui.status.data import shown_path
-from agentcli.tui.terminal.driver import TakenOver
+from agentcli.tui.terminal.driver import AgentDriver, TakenOver
 from agentcli.tui.terminal.freeing import Freed
 from agentcli.tui.terminal.lookkeeping import keep_look
 from agentcli.tui.terminal.surroundings import Surroundings
 from agentcli.tui.terminal.translation import BackgroundColour
-from agentcli.tui.textual_internals import driver_of, end_with
+from agentcli.tui.textual_internals import driver_of, end_with, may_display, strips_of
 from agentcli.tui.theme.dressing import Dressing
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.theme.themes import Given, ThemeError, apply_theme, begin_with_theme, theme_folders, watch_themes
+from agentcli.tui.transcript.compositing import QuickUpdate
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
@@ -347,7 +349,28 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
         while dialog in self.screen_stack:
             self.pop_screen()
 
+    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
+        driver = driver_of(self)
+        strips = renderable.strips if isinstance(renderable, QuickUpdate) else strips_of(renderable)
+        may_paint = self.preferences.repaint == "changes" and may_display(self)
+        if strips is None or not may_paint or not isinstance(driver, AgentDriver):
+            super()._display(screen, renderable)
+            return
+        try:
+            cursor = self.size.clamp_offset(self.cursor_position)
+            driver.paint(strips, self.size, cursor, synchronized=self._sync_available)
+        except Exception as error:  # noqa: BLE001 -- ends the app with the terminal in order
+            self._handle_exception(error)
+        finally:
+            self.post_display_hook()
+
+    def on_resize(self, event: events.Resize) -> None:
+        if isinstance(driver := driver_of(self), AgentDriver):
+            driver.resized(event.size)
+
     def action_redraw(self) -> None:
+        if isinstance(driver := driver_of(self), AgentDriver):
+            driver.forget_screen()
         self.refresh(repaint=True, layout=True)
 
     def action_suspend(self) -> None:

@@ -9,11 +9,13 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from textual import events
+from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.app import App
 from textual.keys import _character_to_key
 from textual.message_pump import MessagePump
 from textual.screen import Screen
 from textual.selection import SelectEnd
+from textual.strip import Strip
 from textual.widget import Widget
 
 if TYPE_CHECKING:
@@ -25,6 +27,9 @@ INHERITED: Mapping[str, Mapping[str, str]] = {
         "_fatal_error": "the traceback goes to the log, not onto the normal screen",
         "_exception": "the error that ended the app, for the exit code",
         "_close_messages_no_wait": "what Textual's own `_fatal_error` does last",
+        "_display": "the driver writes only what the terminal does not show yet",
+        "_handle_exception": "a frame that cannot be painted ends the app, as in Textual's own `_display`",
+        "_sync_available": "whether the terminal can hold a frame back until it is whole",
     },
     "at_work": {
         "_dispatch_message": "whether a pump is at work, so that keys can skip its queue",
@@ -121,6 +126,30 @@ def paint_at_once(widget: Widget) -> bool:
     widget._repaint_required = False
     paint_now(widget.screen, (widget,))
     return True
+
+
+def may_display(app: App[Any]) -> bool:
+    """Whether frames go to the terminal now: what Textual's own `_display` asks."""
+    return app._running and not app._closed and not app.is_headless and not app._batch_count
+
+
+def strips_of(update: object) -> list[tuple[int, int, Strip]] | None:
+    """Column, row and strip of what Textual's compositor would write; None for anything else. Ours has them anyway."""
+    placed: list[tuple[int, int, Strip]] = []
+    if isinstance(update, LayoutUpdate):
+        for y, strips in enumerate(update.strips, update.region.y):
+            x = update.region.x
+            for strip in strips:
+                placed.append((x, y, strip))
+                x += strip.cell_length
+    elif isinstance(update, ChopsUpdate):
+        for y, left, right in update.spans:
+            for end, (x, chop) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
+                if chop is not None and x <= right and end > left:
+                    placed.append((x, y, chop if x >= left and end <= right else chop.crop(0, min(end, right) - x)))
+    else:
+        return None
+    return placed
 
 
 def use_compositor(screen: Screen[Any], compositor: Compositor) -> None:

@@ -27,6 +27,7 @@ class Preferences:
     mouse: bool = True
     notifications: str = "auto"
     exit_transcript: str = "last"
+    repaint: str = "changes"
     status_line: Mapping[str, Any] | None = None
     keymap: Mapping[str, str] | None = None
     paths: Paths
@@ -73,6 +74,7 @@ def load_preferences(cwd: Path, environ: Mapping[str, str], flag_text: str | Non
         mouse=settings.boolean("mouse"),
         notifications=settings.text("notifications") or "auto",
         exit_transcript=settings.text("exitTranscript") or "last",
+        repaint=settings.text("repaint") or "changes",
         status_line=settings.mapping("statusLine") or None,
         keymap=settings.mapping("keymap") or None,
         paths=paths,

@@ -16,18 +16,23 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar
 
+from rich.color import ColorSystem
+from rich.console import COLOR_SYSTEMS
 from textual import constants, events
 from textual.app import ScreenStackError
 from textual.drivers.linux_driver import LinuxDriver
 from textual.geometry import Size
 from textual.message import Message
+from textual.strip import Strip
 
 from agentcli.core.frozen import frozen
+from agentcli.core.terminal import Terminal
+from agentcli.tui.repaint.screen import ScreenMemory
 from agentcli.tui.terminal import input as tokens
 from agentcli.tui.terminal.ending import SIGNALS, OrderedExit
 from agentcli.tui.terminal.freeing import survive_stuck_handlers
@@ -36,7 +41,7 @@ from agentcli.tui.terminal.pacing import KeyOrder
 from agentcli.tui.terminal.restore import TerminalRestore
 from agentcli.tui.terminal.translation import Translation
 from agentcli.tui.terminal.watchdog import EscapeWatch
-from agentcli.tui.terminal.writer import TerminalWriter, is_frame, open_unblocked
+from agentcli.tui.terminal.writer import SYNC_BEGIN, SYNC_END, TerminalWriter, is_frame, open_unblocked
 from agentcli.tui.textual_internals import end_with, repaint
 
 READ_BYTES = 65536
@@ -44,6 +49,8 @@ LATEST_TAKE_OVER_SECONDS = 2.0
 """After this the app's frames are shown even if nothing in it can take keys yet."""
 LATEST_REPLAY_SECONDS = 0.3
 STOP_SECONDS = 0.5
+LEAST_SYNCHRONIZED = 100
+"""Characters of a frame that a terminal may show before all of it is there."""
 _KITTY_FLAGS = 0b11001
 """Escape codes without doubt, for all keys, with the text they make."""
 
@@ -101,6 +108,9 @@ class AgentDriver(LinuxDriver):
             self.restore, lambda code: self._in_loop(app.exit, None, code), self.preloaded.last_resort
         )
         self._handlers_before: dict[int, Any] = {}
+        self._memory: ScreenMemory | None = None
+        self._cursor = (0, 0)
+        self._synchronized = False
         self.escape_watch = EscapeWatch(self._loop, self._log_stuck)
         survive_stuck_handlers(app)
 
@@ -114,6 +124,45 @@ class AgentDriver(LinuxDriver):
             self._open_gate_when_ready()
             return
         writer.write(data)
+
+    def paint(
+        self, strips: Iterable[tuple[int, int, Strip]], size: Size, cursor: tuple[int, int], *, synchronized: bool
+    ) -> None:
+        """Show strips, each at a column and a row: write what the terminal does not show yet. When it takes nothing
+        right now, that is done later. `synchronized`: the terminal can hold a frame back until it is whole."""
+        if self._memory is None:
+            system = COLOR_SYSTEMS.get(self._app.console.color_system or "", ColorSystem.TRUECOLOR)
+            terminal = Terminal.from_environ(os.environ, sys.platform)
+            self._memory = ScreenMemory(system, erases_in_colour=not terminal.screen)
+        self._cursor, self._synchronized = cursor, synchronized
+        self._memory.resize(*size)
+        self._memory.place(strips)
+        if self._gate_open:
+            self._write_changes()
+        elif self._writer is not None:
+            self._open_gate_when_ready()
+
+    def _write_changes(self) -> None:
+        writer, memory = self._writer, self._memory
+        if writer is None or memory is None or not writer.takes_frames():
+            return
+        frame = memory.changes(self._cursor)
+        if self._synchronized and len(frame) >= LEAST_SYNCHRONIZED:
+            frame = f"{SYNC_BEGIN}{frame}{SYNC_END}"
+        if frame:
+            writer.write(frame, droppable=False)
+
+    def forget_screen(self) -> None:
+        """The terminal may show something else than what was painted: the next frame is a whole one."""
+        if self._memory is not None:
+            self._memory.forget()
+
+    def resized(self, size: Size) -> None:
+        """What a terminal shows after a resize is its own business. At a size that is painted already, as after two
+        quick resizes, nothing is laid out again, so a whole frame is painted from here."""
+        self.forget_screen()
+        if self._memory is not None and self._memory.size == size:
+            self._repaint()
 
     def _open_gate_when_ready(self) -> None:
         """The app painted its first frames, while the instant prompt is still there: keep that until something in the
@@ -147,8 +196,13 @@ class AgentDriver(LinuxDriver):
         self._in_loop(self._app.call_later, self._paint)
 
     def _paint(self) -> None:
+        self.forget_screen()
         with contextlib.suppress(ScreenStackError):
             repaint(self._app)
+
+    def _catch_up(self) -> None:
+        """The terminal takes frames again. Nothing that it shows has to be written again, if that is remembered."""
+        self._in_loop(self._app.call_later, self._paint if self._memory is None else self._write_changes)
 
     # --------------------------------------------------------------------------------------------- application mode
 
@@ -157,7 +211,7 @@ class AgentDriver(LinuxDriver):
             return
         self.restore.arm()
         self._writer = TerminalWriter(
-            self._fd_out, repaint=self._repaint, gone=self._terminal_gone, unblocked=open_unblocked(self._fd_out)
+            self._fd_out, repaint=self._catch_up, gone=self._terminal_gone, unblocked=open_unblocked(self._fd_out)
         )
         self.restore.silence = self._writer.silence
         self._writer.start()
@@ -186,6 +240,7 @@ class AgentDriver(LinuxDriver):
         self._start_input(typed)
 
     def _enter_modes(self, *, alternate_screen: bool) -> None:
+        self.forget_screen()
         make_raw(self.fileno)
         write = self._must_write
         if alternate_screen:

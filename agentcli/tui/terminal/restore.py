@@ -29,6 +29,7 @@ RESET = (
     "\x1b[?7h"  # line wrap
     "\x1b[<u"  # kitty keyboard: kept per screen, so before leaving ours
     "\x1b[0m"
+    "\x1b[r"  # the rows that scroll; moves the cursor, which the next one puts back
     "\x1b[?1049l"  # alternate screen
     "\x1b[?25h\x1b[0 q"  # cursor: visible, in its usual shape
 )

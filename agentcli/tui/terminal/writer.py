@@ -79,9 +79,18 @@ class TerminalWriter(threading.Thread):
         self._stopping = False
         self._silent = False
 
-    def write(self, text: str) -> None:
+    def takes_frames(self) -> bool:
+        """Whether a frame would be written soon. If not, `repaint` is called when the terminal is ready for one."""
+        with self._changed:
+            if self._is_behind():
+                self._dropped = True
+                return False
+            return not self._silent
+
+    def write(self, text: str, *, droppable: bool | None = None) -> None:
+        """`droppable`: whether later frames make up for it; None for what the text looks like."""
         data = text.encode("utf-8", "replace")
-        droppable = is_frame(text)
+        droppable = is_frame(text) if droppable is None else droppable
         with self._changed:
             if self._silent:
                 return

@@ -1,0 +1,108 @@
+"""Strips as cells: for every column its character and its look."""
+
+from __future__ import annotations
+
+import functools
+import unicodedata
+from collections.abc import Sequence
+
+from rich.cells import get_character_cell_size, split_graphemes
+from textual.strip import Strip
+
+from agentcli.tui.repaint.pens import Pen, Pens
+
+Cells = tuple[list[str], list[Pen]]
+"""The characters and the looks of some columns. Behind a wide character there is an empty one."""
+
+MOST_STRIPS = 400
+_CONTROLS = dict.fromkeys([*range(32), *range(127, 160)])
+_WIDE = (
+    (0x1100, 0x115F),
+    (0x2E80, 0xA4CF),
+    (0xAC00, 0xD7A3),
+    (0xF900, 0xFAFF),
+    (0xFE30, 0xFE6F),
+    (0xFF00, 0xFF60),
+    (0xFFE0, 0xFFE6),
+    (0x20000, 0x3FFFD),
+)
+"""East Asian scripts: two cells in every terminal, unlike emoji."""
+
+
+class CellMaker:
+    """Cells of strips. Those of the last strips are kept: most of them are on the next frame too."""
+
+    def __init__(self, pens: Pens) -> None:
+        self._pens = pens
+        self._narrow: set[str] = set()
+        """Characters beyond ASCII of which one is known to take one cell."""
+        self._made: dict[int, tuple[Strip, Cells]] = {}
+        """By the id of the strip, which is kept so that its id is not another's."""
+
+    def cells(self, strip: Strip) -> Cells:
+        found = self._made.get(id(strip))
+        if found is None:
+            if len(self._made) >= MOST_STRIPS:
+                self._made.clear()
+            found = self._made[id(strip)] = strip, self._make(strip)
+        return found[1]
+
+    def _make(self, strip: Strip) -> Cells:
+        characters: list[str] = []
+        looks: list[Pen] = []
+        for text, style, control in strip:
+            if control or not text:
+                continue
+            pen, space = self._pens.of(style)
+            if (text.isascii() and text.isprintable()) or self._are_narrow(text):
+                characters += text
+                if pen is space or " " not in text:
+                    looks += [pen] * len(text)
+                else:
+                    looks += [space if character == " " else pen for character in text]
+            else:
+                self._add_graphemes(text, pen, space, characters, looks)
+        return characters, looks
+
+    def _add_graphemes(self, text: str, pen: Pen, space: Pen, characters: list[str], looks: list[Pen]) -> None:
+        text = text.translate(_CONTROLS)
+        for start, end, width in split_graphemes(text)[0]:
+            glyph = text[start:end]
+            if width:
+                characters += [glyph, *[""] * (width - 1)]
+                looks += [space if glyph == " " else pen] * width
+            elif characters:
+                at = len(characters) - 1
+                while at and not characters[at]:
+                    at -= 1
+                characters[at] += glyph
+
+    def _are_narrow(self, text: str) -> bool:
+        if self._narrow.issuperset(text):
+            return True
+        if any(certain_width(character) != 1 for character in text):
+            return False
+        self._narrow.update(text)
+        return True
+
+
+@functools.lru_cache(4096)
+def certain_width(character: str) -> int:
+    """Cells of a character in every terminal; 0 where terminals may differ."""
+    if character.isascii():
+        return int(character.isprintable())
+    if len(character) > 1 or unicodedata.category(character) in ("Mn", "Me", "Cf", "Cc", "Cs", "Co", "Cn"):
+        return 0
+    width = get_character_cell_size(character)
+    wide = unicodedata.east_asian_width(character) in ("W", "F")
+    if width == 1:
+        return int(not wide)
+    return 2 if wide and any(first <= ord(character) <= last for first, last in _WIDE) else 0
+
+
+def is_doubtful(characters: Sequence[str | None]) -> bool:
+    """Whether terminals may disagree on how many cells some character of a row takes."""
+    text = "".join(filter(None, characters))
+    if text.isascii():
+        return False
+    return any(character and not character.isascii() and not certain_width(character) for character in set(characters))

@@ -1,0 +1,209 @@
+"""The bytes of one frame: moves of the cursor, changes of the look, and the cells that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from agentcli.tui.repaint.cells import is_doubtful
+from agentcli.tui.repaint.pens import Pen, Pens
+
+Row = tuple[list[str | None], list[Pen | None]]
+"""The characters and the looks of all columns; None where they are unknown."""
+
+SHORT_GAP = 4
+"""Unchanged cells that take no more bytes than a move over them."""
+LEAST_ERASED = 12
+"""Spaces that take more bytes than erasing as many cells and a move over them."""
+LEAST_ERASED_LAST = 6
+"""Spaces that take more bytes than erasing as many cells, if nothing is written behind them."""
+LEAST_ERASED_TO_END = 4
+"""Spaces that take more bytes than erasing all cells to the end of the row."""
+
+
+def unknown_row(width: int) -> Row:
+    return [None] * width, [None] * width
+
+
+class FrameWriter:
+    """Collects the bytes of one frame."""
+
+    def __init__(self, pens: Pens, size: tuple[int, int], *, erases_in_colour: bool) -> None:
+        """`erases_in_colour`: erased cells get the background that is set, as in all terminals but GNU screen."""
+        self.pieces: list[str] = []
+        self._pens = pens
+        self._width, self._height = size
+        self._erases_in_colour = erases_in_colour
+        self._pen: Pen | None = None
+        self._at: tuple[int, int] | None = None
+        """Column and row of the cursor, where they are known without doubt."""
+        self._edges: list[tuple[int, Row]] = []
+        """Rows whose last cell, of the scrollbar, is written after all others: its looks are set only once."""
+
+    # ------------------------------------------------------------------------------------------------ whole frames
+
+    def scroll(self, first: int, last: int, rows: int) -> None:
+        """Move the rows from `first` to `last` up by so many, or down by the negative number. What new rows look like
+        is left to the terminal."""
+        # Deleting lines works where scrolling does not, such as the Linux console. All three move the cursor.
+        command = f"\x1b[{rows}M" if rows > 0 else f"\x1b[{-rows}L"
+        self.pieces.append(f"\x1b[{first + 1};{last + 1}r\x1b[{first + 1}H{command}\x1b[r")
+        self._at = None
+
+    def write_row(self, y: int, before: Row, after: Row) -> None:
+        """Write the cells of a row that differ."""
+        if is_doubtful(after[0]) or is_doubtful(before[0]):
+            self._write_doubtful(y, after)
+            return
+        (characters, looks), edge = after, self._width - 1
+        has_edge = edge > 0 and characters[edge] not in (None, "") and looks[edge] is not looks[edge - 1]
+        is_due = has_edge and (before[0][edge] != characters[edge] or before[1][edge] is not looks[edge])
+        if is_due:
+            self._edges.append((y, after))
+        end, limit = 0, edge if has_edge else self._width
+        for start, stop in _runs(before, after):
+            self._write_cells(y, max(start, end), min(stop, limit), after, limit, ends_free=is_due or not has_edge)
+            end = stop
+
+    def finish(self, cursor: tuple[int, int]) -> str:
+        """Everything; the cursor stands at a column and a row, and what others write has no look of ours."""
+        for y, row in self._edges:
+            self._write_cells(y, self._width - 1, self._width, row)
+        if self._pen is not None and self._pen is not self._pens.plain:
+            self.pieces.append(("\x1b]8;;\x1b\\" if self._pen.link else "") + "\x1b[m")
+        self._move(*cursor)
+        return "".join(self.pieces)
+
+    # ------------------------------------------------------------------------------------------------------- cells
+
+    def _write_doubtful(self, y: int, row: Row) -> None:
+        """The whole row, with a move behind each character whose width the terminal may see differently. What is left
+        of such a character that is gone, or of a narrower one, is erased first."""
+        characters, looks = row
+        if None not in characters:
+            self._at = None
+            self._move(0, y)
+            last = self._pens.space(looks[-1])  # type: ignore[arg-type]
+            self._look(last, is_space=True)
+            self.pieces.append("\x1b[K")
+        start = 0
+        for x, character in enumerate(characters):
+            if character and is_doubtful((character,)):
+                self._write_known(y, start, x, row)
+                start = x + 1
+                while start < self._width and characters[start] == "":
+                    start += 1
+                self._write_cells(y, x, start, row)
+                self._at = None
+        self._write_known(y, start, self._width, row)
+
+    def _write_known(self, y: int, start: int, stop: int, row: Row) -> None:
+        """Write cells but those of which nothing is known."""
+        for x in range(start, stop):
+            if row[0][x] is None:
+                if start < x:
+                    self._write_cells(y, start, x, row)
+                start = x + 1
+        if start < stop:
+            self._write_cells(y, start, stop, row)
+
+    def _write_cells(
+        self, y: int, start: int, stop: int, row: Row, limit: int | None = None, *, ends_free: bool = True
+    ) -> None:
+        """Write known cells, of which none is half of a wide character. `limit`: where the row ends, but for its last
+        cell; `ends_free`: what is behind that may be erased."""
+        characters, looks = row
+        limit = self._width if limit is None else limit
+        x = start
+        while x < stop:
+            pen = looks[x]
+            assert pen is not None
+            space = self._pens.space(pen)
+            end = x + 1
+            if characters[x] == " " and pen is space:
+                while end < limit and characters[end] == " " and looks[end] is pen:
+                    end += 1
+                if self._erase(x, y, min(end, stop), pen, to_end=end == limit and ends_free, is_last=end >= stop):
+                    x = end
+                    continue
+                end = min(end, stop)
+            else:
+                while end < stop and (looks[end] is pen or (looks[end] is space and characters[end] == " ")):
+                    if characters[end] == " " and end + 1 < stop and characters[end + 1] == " ":
+                        break
+                    end += 1
+            self._move(x, y)
+            self._look(pen, is_space=pen is space)
+            self.pieces.append("".join(characters[x:end]))  # type: ignore[arg-type]
+            self._at = (end, y) if end < self._width else None
+            x = end
+
+    def _erase(self, x: int, y: int, stop: int, pen: Pen, *, to_end: bool, is_last: bool) -> bool:
+        """Erase cells where that is shorter than spaces; `to_end`: all cells behind them may be erased too. `is_last`:
+        nothing is written behind them. The cursor stays where it is."""
+        least = LEAST_ERASED_TO_END if to_end else LEAST_ERASED_LAST if is_last else LEAST_ERASED
+        if stop - x < least or not pen.is_erased or (pen.background and not self._erases_in_colour):
+            return False
+        self._move(x, y)
+        self._look(pen, is_space=True)
+        self.pieces.append("\x1b[K" if to_end else f"\x1b[{stop - x}X")
+        return True
+
+    def _look(self, pen: Pen, *, is_space: bool) -> None:
+        now = self._pen
+        if now is None:
+            self.pieces.append(self._pens.start(pen))
+        elif now is pen or (is_space and self._pens.space(now) is pen):
+            return
+        else:
+            self.pieces.append(self._pens.switch(now, pen))
+        self._pen = pen
+
+    def _move(self, x: int, y: int) -> None:
+        if self._at == (x, y):
+            return
+        if self._at is None or self._at[1] > y or self._at[1] + 1 < y or (self._at[1] < y and x):
+            self.pieces.append(f"\x1b[{y + 1};{x + 1}H" if x else f"\x1b[{y + 1}H")
+        elif self._at[1] < y:
+            self.pieces.append("\r\n")
+        elif self._at[0] < x:
+            self.pieces.append(f"\x1b[{x - self._at[0]}C")
+        else:
+            self.pieces.append(f"\x1b[{x + 1}G")
+        self._at = (x, y)
+
+
+def _runs(before: Row, after: Row) -> Iterator[tuple[int, int]]:
+    """The columns of cells that differ: first, and behind the last. Short gaps are written again."""
+    characters, looks = after
+    start = stop = -1
+    for x, (old, new, old_look, look) in enumerate(zip(before[0], characters, before[1], looks, strict=True)):
+        if new is None or (old == new and old_look is look):
+            continue
+        if start >= 0 and x - stop <= SHORT_GAP and _is_plain_gap(stop, x, after):
+            stop = x + 1
+            continue
+        if start >= 0:
+            yield _whole_glyphs(start, stop, characters)
+        start, stop = x, x + 1
+    if start >= 0:
+        yield _whole_glyphs(start, stop, characters)
+
+
+def _is_plain_gap(start: int, stop: int, row: Row) -> bool:
+    """Whether cells can be written with the look of the cell before them."""
+    characters, looks = row
+    look = looks[start - 1]
+    for x in range(start, stop):
+        if (other := looks[x]) is look:
+            continue
+        if other is None or look is None or characters[x] != " " or other.background != look.background:
+            return False
+    return True
+
+
+def _whole_glyphs(start: int, stop: int, characters: list[str | None]) -> tuple[int, int]:
+    while start and characters[start] == "":
+        start -= 1
+    while stop < len(characters) and characters[stop] == "":
+        stop += 1
+    return start, stop

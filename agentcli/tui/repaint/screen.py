@@ -1,0 +1,126 @@
+"""What the terminal shows and what it should show, and the bytes from the one to the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, MutableSequence
+from typing import Any
+
+from rich.color import ColorSystem
+from textual.strip import Strip
+
+from agentcli.tui.repaint.cells import CellMaker
+from agentcli.tui.repaint.changes import FrameWriter, Row, unknown_row
+from agentcli.tui.repaint.pens import Pens
+from agentcli.tui.repaint.scrolling import find_move
+
+LEAST_MOVED = 3
+"""Changed rows from which on it is worth while to look for rows that moved."""
+MOST_MOVES = 3
+_MARGIN = 2
+"""Columns at the right edge that do not move with the rest of a row: the scrollbar."""
+
+
+class ScreenMemory:
+    """Two pictures of the screen: as the app wants it and as the terminal shows it."""
+
+    def __init__(self, system: ColorSystem = ColorSystem.TRUECOLOR, *, erases_in_colour: bool = True) -> None:
+        self._pens = Pens(system)
+        self._maker = CellMaker(self._pens)
+        self._erases_in_colour = erases_in_colour
+        self.size = (0, 0)
+        """Columns and rows."""
+        self._wanted: list[Row] = []
+        self._shown: list[Row] = []
+        self._placed: set[int] = set()
+        """Rows that may differ."""
+        self._cursor: tuple[int, int] | None = None
+
+    def resize(self, width: int, height: int) -> None:
+        """Nothing is known of a screen that changed its size, neither what it shows nor what it should show."""
+        if self.size != (width, height):
+            self.size = (width, height)
+            self._wanted = [unknown_row(width) for _row in range(height)]
+            self.forget()
+
+    def forget(self) -> None:
+        """Somebody else wrote to the terminal: whatever is wanted is written again."""
+        width, height = self.size
+        self._shown = [unknown_row(width) for _row in range(height)]
+        self._placed = set(range(height))
+        self._cursor = None
+
+    def place(self, strips: Iterable[tuple[int, int, Strip]]) -> None:
+        """Put strips into the picture that is wanted, each at a column and a row."""
+        width, height = self.size
+        for x, y, strip in strips:
+            if not (0 <= y < height and 0 <= x < width):
+                continue
+            characters, looks = self._maker.cells(strip)
+            row, row_looks = self._wanted[y]
+            stop = x + len(characters)
+            if stop > width:
+                stop = width
+                characters, looks = _cut(characters, width - x), looks[: width - x]
+            if row[x] == "":
+                _blank_back(row, x)
+            row[x:stop] = characters
+            row_looks[x:stop] = looks
+            while stop < width and row[stop] == "":
+                row[stop] = " "
+                stop += 1
+            self._placed.add(y)
+
+    def changes(self, cursor: tuple[int, int]) -> str:
+        """The bytes that bring the terminal from what it shows to what is wanted; "" if there is no difference."""
+        wanted, shown = self._wanted, self._shown
+        changed = [y for y in sorted(self._placed) if wanted[y] != shown[y]]
+        self._placed.clear()
+        if not changed and cursor == self._cursor:
+            return ""
+        self._cursor = cursor
+        writer = FrameWriter(self._pens, self.size, erases_in_colour=self._erases_in_colour)
+        if len(changed) >= LEAST_MOVED and self._scroll(writer):
+            changed = [y for y in range(len(wanted)) if wanted[y] != shown[y]]
+        for y in changed:
+            writer.write_row(y, shown[y], wanted[y])
+            characters, looks = wanted[y]
+            shown[y] = characters[:], looks[:]
+        return writer.finish(cursor)
+
+    def _scroll(self, writer: FrameWriter) -> bool:
+        """Let the terminal move rows; whether there were any."""
+        shown, after = self._shown, [_text(row) for row in self._wanted]
+        before = [_text(row) for row in shown]
+        for count in range(MOST_MOVES):
+            move = find_move(before, after)
+            if move is None:
+                return count > 0
+            first, last, rows = move
+            writer.scroll(first, last, rows)
+            new = [unknown_row(self.size[0]) for _row in range(abs(rows))]
+            for texts, unknown in ((before, [None] * abs(rows)), (shown, new)):
+                part = texts[first : last + 1]
+                texts[first : last + 1] = [*part[rows:], *unknown] if rows > 0 else [*unknown, *part[:rows]]
+        return True
+
+
+def _cut(characters: list[str], width: int) -> list[str]:
+    """The first cells; a space for half of a wide character."""
+    kept = characters[:width]
+    if characters[width] == "":
+        _blank_back(kept, width)
+    return kept
+
+
+def _blank_back(characters: MutableSequence[Any], stop: int) -> None:
+    """Put spaces for the wide character that ends before a column, since its other half is gone."""
+    at = stop - 1
+    while at > 0 and characters[at] == "":
+        characters[at] = " "
+        at -= 1
+    characters[at] = " "
+
+
+def _text(row: Row) -> str | None:
+    characters = row[0][:-_MARGIN]
+    return None if None in characters else "".join(characters).rstrip()  # type: ignore[arg-type]
