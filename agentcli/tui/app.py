@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.assemble import Options
     from agentcli.commands.base import Command
-    from agentcli.interactive.sources import FileHit, IndexedFiles
+    from agentcli.interactive.sources import FoundFiles, IndexedFiles
     from agentcli.mcp.servers import McpServers
     from agentcli.tui.start import Start
     from agentcli.tui.startup.guide import Guide
@@ -463,8 +463,10 @@ class LateFiles:
         if before is not None:
             await before.aclose()
 
-    async def files(self, query: str, limit: int) -> list[FileHit]:
-        return await self._source.files(query, limit) if self._source is not None else []
+    async def files(self, query: str, limit: int) -> FoundFiles:
+        from agentcli.interactive.sources import FoundFiles
+
+        return await self._source.files(query, limit) if self._source is not None else FoundFiles([])
 
     def begin(self) -> None:
         if self._source is not None:

@@ -35,6 +35,7 @@ from tests.bench.session import session
 from tests.bench.snapshot import snapshot
 from tests.bench.suite import PROBES
 from tests.bench.tools import tools
+from tests.bench.tree import tree
 from tests.bench.tui_agents import tui_agents
 from tests.bench.tui_keys import tui_keys
 from tests.bench.tui_long import tui_idle, tui_memory, tui_resume
@@ -62,6 +63,7 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "sandbox": (sandbox, 40),
     "snapshot": (snapshot, 25),
     "index": (index, 3),
+    "tree": (tree, 2),
     "prepare": (prepare, 5),
     "tui-start": (tui_start, 10),
     "tui-keys": (tui_keys, 3),

@@ -27,6 +27,7 @@ from tests.bench.program import AGENTCLI, Workshop, workshop
 from tests.bench.session import session
 from tests.bench.snapshot import snapshot
 from tests.bench.tools import tools
+from tests.bench.tree import tree
 from tests.bench.tui_long import tui_idle, tui_memory, tui_resume
 from tests.bench.tui_markdown import tui_markdown
 from tests.bench.tui_pty import AppInPty
@@ -51,7 +52,8 @@ SMALL: dict[str, Callable[[int], Report]] = {
     "edits": edits_bench,
     "permissions": permissions,
     "snapshot": partial(snapshot, sizes=(100,)),
-    "index": partial(index, count=500),
+    "index": partial(index, counts=(300, 600)),
+    "tree": partial(tree, sizes=(40, 80)),
     "prepare": partial(prepare, messages=200),
     "tui-memory": partial(tui_memory, turns=3),
     "tui-idle": partial(tui_idle, seconds=0.1),
