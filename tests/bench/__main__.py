@@ -25,6 +25,7 @@ from tests.bench.index import index
 from tests.bench.iteration import iteration, memory
 from tests.bench.mcp_calls import mcp_calls
 from tests.bench.measure import Report
+from tests.bench.output import output
 from tests.bench.permissions import permissions
 from tests.bench.prepare import prepare
 from tests.bench.process import ending, start
@@ -64,6 +65,7 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "snapshot": (snapshot, 25),
     "index": (index, 3),
     "tree": (tree, 2),
+    "output": (output, 2),
     "prepare": (prepare, 5),
     "tui-start": (tui_start, 10),
     "tui-keys": (tui_keys, 3),

@@ -20,6 +20,7 @@ from tests.bench.index import index
 from tests.bench.iteration import iteration, memory
 from tests.bench.mcp_calls import mcp_calls
 from tests.bench.measure import Measure, Report, quantile
+from tests.bench.output import output
 from tests.bench.permissions import permissions
 from tests.bench.prepare import prepare
 from tests.bench.process import ending, start
@@ -54,6 +55,7 @@ SMALL: dict[str, Callable[[int], Report]] = {
     "snapshot": partial(snapshot, sizes=(100,)),
     "index": partial(index, counts=(300, 600)),
     "tree": partial(tree, sizes=(40, 80)),
+    "output": partial(output, sizes=(1, 2), kinds=("no line break",)),
     "prepare": partial(prepare, messages=200),
     "tui-memory": partial(tui_memory, turns=3),
     "tui-idle": partial(tui_idle, seconds=0.1),
