@@ -11,6 +11,7 @@ import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events, on
@@ -224,6 +225,7 @@ class AgentApp(App[int], inherit_bindings=False):
                 self.welcoming.begin(due)
         else:
             await self.chat.session.replace(engine, past)
+            garbage_collection.session_left()
             if not past:
                 greeting = WelcomeItem(id=WELCOME, version=__version__, lines=self._welcome())
                 self.chat.apply([Above((greeting,))])
@@ -244,6 +246,12 @@ class AgentApp(App[int], inherit_bindings=False):
             self._tell_theme_problem()
         if first:
             garbage_collection.settle()
+            self.set_interval(garbage_collection.AWAY_SECONDS, self._collect_while_away)
+
+    def _collect_while_away(self) -> None:
+        is_away = monotonic() - self.chat.prompt.last_typed > garbage_collection.AWAY_SECONDS
+        if is_away and not self.chat.session.busy:
+            garbage_collection.look_through_all()
 
     async def open_session(self, resume: str | None = None) -> None:
         from agentcli.assemble.options import another_session

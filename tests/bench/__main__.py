@@ -38,6 +38,7 @@ from tests.bench.suite import PROBES
 from tests.bench.tools import tools
 from tests.bench.tree import tree
 from tests.bench.tui_agents import tui_agents
+from tests.bench.tui_growth import tui_growth
 from tests.bench.tui_keys import tui_keys
 from tests.bench.tui_long import tui_idle, tui_memory, tui_resume
 from tests.bench.tui_loop import tui_loop
@@ -78,6 +79,7 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "tui-loop": (tui_loop, 2),
     "tui-markdown": (tui_markdown, 5),
     "tui-transcript": (tui_transcript, 10),
+    "tui-growth": (tui_growth, 2),
 }
 """Each with how often it is run unless told otherwise."""
 

@@ -29,6 +29,7 @@ from tests.bench.session import session
 from tests.bench.snapshot import snapshot
 from tests.bench.tools import tools
 from tests.bench.tree import tree
+from tests.bench.tui_growth import tui_growth
 from tests.bench.tui_long import tui_idle, tui_memory, tui_resume
 from tests.bench.tui_markdown import tui_markdown
 from tests.bench.tui_pty import AppInPty
@@ -62,6 +63,7 @@ SMALL: dict[str, Callable[[int], Report]] = {
     "tui-resume": partial(tui_resume, records=80),
     "tui-markdown": partial(tui_markdown, longest=30_000),
     "tui-transcript": partial(tui_transcript, messages=40),
+    "tui-growth": partial(tui_growth, sizes=(10, 20)),
 }
 """Without those that start the app many times over: they use the same parts."""
 
