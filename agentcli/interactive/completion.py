@@ -6,12 +6,11 @@ A `Target` is the part of the text that a completion would replace: `@src/ma`, `
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from agentcli.core.frozen import frozen
 from agentcli.core.fuzzy import fuzzy_match
-from agentcli.interactive.sources import ArgumentSource, CommandSource, FileHit
+from agentcli.interactive.sources import ArgumentSource, CommandSource, FoundFiles
 
 if TYPE_CHECKING:
     from agentcli.commands.base import Command
@@ -75,7 +74,7 @@ def target_at(line: str, column: int, *, first_line: bool) -> Target | None:
     return Target("file", query, column - len(query) - (2 if quoted else 1))
 
 
-def file_menu(target: Target, hits: Sequence[FileHit]) -> Menu:
+def file_menu(target: Target, found: FoundFiles) -> Menu:
     candidates = tuple(
         Candidate(
             label=hit.path,
@@ -84,9 +83,12 @@ def file_menu(target: Target, hits: Sequence[FileHit]) -> Menu:
             positions=hit.positions,
             then="go on" if hit.is_dir else "stay",
         )
-        for hit in hits
+        for hit in found.hits
     )
-    return Menu(target, candidates, title="files and resources" if any(hit.detail for hit in hits) else "files")
+    title = "files and resources" if any(hit.detail for hit in found.hits) else "files"
+    if not candidates:
+        return Menu(target, title=title, note=found.note)
+    return Menu(target, candidates, title=f"{title} · {found.note}" if found.note else title)
 
 
 def mention_of(path: str, *, open_ended: bool = False) -> str:

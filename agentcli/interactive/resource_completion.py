@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.core.fuzzy import fuzzy_match
 from agentcli.core.plaintext import plain_line
-from agentcli.interactive.sources import FileHit, FileSource
+from agentcli.interactive.sources import FileHit, FileSource, FoundFiles
 
 if TYPE_CHECKING:
     from agentcli.mcp.offers import ResourceTemplateOffer
@@ -33,16 +33,17 @@ class MentionSource:
     def begin(self) -> None:
         self._files.begin()
 
-    async def files(self, query: str, limit: int) -> list[FileHit]:
+    async def files(self, query: str, limit: int) -> FoundFiles:
         servers = self._servers()
         if servers is None:
             return await self._files.files(query, limit)
         names_server = servers.get(query.partition(":")[0]) is not None and ":" in query
         found = [*await self._from_templates(query, servers), *resource_hits(query, servers, limit)]
-        files = [] if names_server else await self._files.files(query, limit)
-        both = [*files[: limit - min(len(found), limit // 2)], *_distinct(found)]
+        files = FoundFiles([]) if names_server else await self._files.files(query, limit)
+        both = [*files.hits[: limit - min(len(found), limit // 2)], *_distinct(found)]
         # Letters strewn over many files must not hide a resource that has them in one piece.
-        return sorted(both, key=lambda hit: query.lower() not in f"{hit.path} {hit.detail}".lower())[:limit]
+        hits = sorted(both, key=lambda hit: query.lower() not in f"{hit.path} {hit.detail}".lower())[:limit]
+        return FoundFiles(hits, files.is_complete, files.note)
 
     async def _from_templates(self, query: str, servers: McpServers) -> list[FileHit]:
         """What servers complete the variable of a template to that the query ends in."""

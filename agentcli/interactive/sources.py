@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from agentcli.tools.search.file_index import FileIndex
 
 _FRESH_SECONDS = 3.0
+_FRESH_FACTOR = 10
+"""Files are not listed again for so many times as long as it took: a huge tree would be listed all the time."""
+_FIRST_SECONDS = 0.05
+"""Most trees are listed by then, so that their first answer is complete."""
+_SLICE_SECONDS = 0.03
+"""How long one answer may search; the next one goes on."""
 
 
 @frozen
@@ -32,8 +38,17 @@ class FileHit:
     """A few words on a resource of an MCP server."""
 
 
+@frozen
+class FoundFiles:
+    hits: list[FileHit]
+    is_complete: bool = True
+    """False: the same query asked again finds more."""
+    note: str = ""
+    """A few words on files that are not searched, or not yet."""
+
+
 class FileSource(Protocol):
-    async def files(self, query: str, limit: int) -> list[FileHit]:
+    async def files(self, query: str, limit: int) -> FoundFiles:
         """The best matches, best first. Asked for one query at a time."""
 
     def begin(self) -> None:
@@ -56,9 +71,20 @@ def no_choices(_command: str) -> list[tuple[str, str]]:
     return []
 
 
+async def all_files(source: FileSource, query: str, limit: int, seconds: float) -> FoundFiles:
+    """The best matches after all files were searched, or after `seconds`."""
+    clock = asyncio.get_running_loop().time
+    end = clock() + seconds
+    found = await source.files(query, limit)
+    while not found.is_complete and clock() < end:
+        await asyncio.sleep(_SLICE_SECONDS)
+        found = await source.files(query, limit)
+    return found
+
+
 class NoFiles:
-    async def files(self, query: str, limit: int) -> list[FileHit]:
-        return []
+    async def files(self, query: str, limit: int) -> FoundFiles:
+        return FoundFiles([])
 
     def begin(self) -> None:
         pass
@@ -79,22 +105,26 @@ class IndexedFiles:
     def begin(self) -> None:
         if self._index is None:
             self._index = self._make_index()
-        elif self._clock() - self._listed < _FRESH_SECONDS:
+        elif self._clock() - self._listed < max(_FRESH_SECONDS, self._index.listing_seconds * _FRESH_FACTOR):
             return
         if self._listing is None or self._listing.done():
             self._listed = self._clock()
             self._listing = asyncio.get_running_loop().create_task(self._index.refresh(), name="files for the prompt")
 
-    async def files(self, query: str, limit: int) -> list[FileHit]:
+    async def files(self, query: str, limit: int) -> FoundFiles:
         if self._index is None:
             self.begin()
         index, listing = self._index, self._listing
         assert index is not None
         async with self._turn:
             if not len(index) and listing is not None and not listing.done():
-                await asyncio.wait({listing})
-            matches = await asyncio.to_thread(index.search, query, limit)
-        return [FileHit(match.path, match.path.endswith("/"), match.positions) for match in matches]
+                await asyncio.wait({listing}, timeout=_FIRST_SECONDS)
+            found = await asyncio.to_thread(index.look, query, limit, _SLICE_SECONDS)
+        hits = [FileHit(match.path, match.path.endswith("/"), match.positions) for match in found.matches]
+        if found.is_cut:
+            return FoundFiles(hits, found.is_complete, f"only the first {found.listed:,} are searched")
+        is_listing = listing is not None and not listing.done() and not found.is_complete
+        return FoundFiles(hits, found.is_complete, f"listing, {found.listed:,} so far" if is_listing else "")
 
     async def aclose(self) -> None:
         if self._listing is not None:

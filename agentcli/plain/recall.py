@@ -13,9 +13,11 @@ from agentcli.interactive.completion import Menu, argument_menu, command_menu, f
 from agentcli.interactive.draft import Draft
 from agentcli.interactive.history import History
 from agentcli.interactive.late_completion import LateArguments, no_late_arguments
-from agentcli.interactive.sources import ArgumentSource, CommandSource, FileSource
+from agentcli.interactive.sources import ArgumentSource, CommandSource, FileSource, all_files
 
 _MOST_FILES = 20
+_SEARCH_SECONDS = 0.5
+"""For the search in a huge tree; then the best found so far are offered."""
 
 
 class SharedHistory(ToolkitHistory):
@@ -62,7 +64,7 @@ class PromptCompleter(Completer):
         if target.kind == "file":
             files = self._files()
             files.begin()
-            menu = file_menu(target, await files.files(target.query, _MOST_FILES))
+            menu = file_menu(target, await all_files(files, target.query, _MOST_FILES, _SEARCH_SECONDS))
         elif target.kind == "command":
             menu = command_menu(target, self._commands)
         else:

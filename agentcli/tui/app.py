@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from contextvars import Context, copy_context
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.console import RenderableType
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.assemble import Options
     from agentcli.commands.base import Command
-    from agentcli.interactive.sources import FileHit, IndexedFiles
+    from agentcli.interactive.sources import FoundFiles, IndexedFiles
     from agentcli.mcp.servers import McpServers
     from agentcli.tui.start import Start
     from agentcli.tui.startup.guide import Guide
@@ -232,6 +233,7 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
                 self.welcoming.begin(due)
         else:
             await self.chat.session.replace(engine, past)
+            garbage_collection.session_left()
             if not past:
                 greeting = WelcomeItem(id=WELCOME, version=__version__, lines=self._welcome())
                 self.chat.apply([Above((greeting,))])
@@ -252,6 +254,12 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
             self._tell_theme_problem()
         if first:
             garbage_collection.settle()
+            self.set_interval(garbage_collection.AWAY_SECONDS, self._collect_while_away)
+
+    def _collect_while_away(self) -> None:
+        is_away = monotonic() - self.chat.prompt.last_typed > garbage_collection.AWAY_SECONDS
+        if is_away and not self.chat.session.busy:
+            garbage_collection.look_through_all()
 
     async def open_session(self, resume: str | None = None) -> None:
         from agentcli.assemble.options import another_session
@@ -525,8 +533,10 @@ class LateFiles:
         if before is not None:
             await before.aclose()
 
-    async def files(self, query: str, limit: int) -> list[FileHit]:
-        return await self._source.files(query, limit) if self._source is not None else []
+    async def files(self, query: str, limit: int) -> FoundFiles:
+        from agentcli.interactive.sources import FoundFiles
+
+        return await self._source.files(query, limit) if self._source is not None else FoundFiles([])
 
     def begin(self) -> None:
         if self._source is not None:

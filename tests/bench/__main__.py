@@ -26,6 +26,7 @@ from tests.bench.index import index
 from tests.bench.iteration import iteration, memory
 from tests.bench.mcp_calls import mcp_calls
 from tests.bench.measure import Report
+from tests.bench.output import output
 from tests.bench.permissions import permissions
 from tests.bench.prepare import prepare
 from tests.bench.process import ending, start
@@ -36,7 +37,9 @@ from tests.bench.session import session
 from tests.bench.snapshot import snapshot
 from tests.bench.suite import PROBES
 from tests.bench.tools import tools
+from tests.bench.tree import tree
 from tests.bench.tui_agents import tui_agents
+from tests.bench.tui_growth import tui_growth
 from tests.bench.tui_keys import tui_keys
 from tests.bench.tui_long import tui_idle, tui_memory, tui_resume
 from tests.bench.tui_loop import tui_loop
@@ -63,6 +66,8 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "sandbox": (sandbox, 40),
     "snapshot": (snapshot, 25),
     "index": (index, 3),
+    "tree": (tree, 2),
+    "output": (output, 2),
     "prepare": (prepare, 5),
     "growth": (growth, 1),
     "growth-http": (growth_http, 1),
@@ -77,6 +82,7 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "tui-loop": (tui_loop, 2),
     "tui-markdown": (tui_markdown, 5),
     "tui-transcript": (tui_transcript, 10),
+    "tui-growth": (tui_growth, 2),
 }
 """Each with how often it is run unless told otherwise."""
 

@@ -21,6 +21,7 @@ from tests.bench.index import index
 from tests.bench.iteration import iteration, memory
 from tests.bench.mcp_calls import mcp_calls
 from tests.bench.measure import Measure, Report, quantile
+from tests.bench.output import output
 from tests.bench.permissions import permissions
 from tests.bench.prepare import prepare
 from tests.bench.process import ending, start
@@ -28,6 +29,8 @@ from tests.bench.program import AGENTCLI, Workshop, workshop
 from tests.bench.session import session
 from tests.bench.snapshot import snapshot
 from tests.bench.tools import tools
+from tests.bench.tree import tree
+from tests.bench.tui_growth import tui_growth
 from tests.bench.tui_long import tui_idle, tui_memory, tui_resume
 from tests.bench.tui_markdown import tui_markdown
 from tests.bench.tui_pty import AppInPty
@@ -52,7 +55,9 @@ SMALL: dict[str, Callable[[int], Report]] = {
     "edits": edits_bench,
     "permissions": permissions,
     "snapshot": partial(snapshot, sizes=(100,)),
-    "index": partial(index, count=500),
+    "index": partial(index, counts=(300, 600)),
+    "tree": partial(tree, sizes=(40, 80)),
+    "output": partial(output, sizes=(1, 2), kinds=("no line break",)),
     "prepare": partial(prepare, messages=200),
     "growth": partial(growth, turns=10),
     "tui-memory": partial(tui_memory, turns=3),
@@ -60,6 +65,7 @@ SMALL: dict[str, Callable[[int], Report]] = {
     "tui-resume": partial(tui_resume, records=80),
     "tui-markdown": partial(tui_markdown, longest=30_000),
     "tui-transcript": partial(tui_transcript, messages=40),
+    "tui-growth": partial(tui_growth, sizes=(10, 20)),
 }
 """Without those that start the app many times over: they use the same parts."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from agentcli.interactive.completion import file_menu, target_at
 from agentcli.interactive.resource_completion import MentionSource
-from agentcli.interactive.sources import FileHit
+from agentcli.interactive.sources import FileHit, FoundFiles
 from agentcli.mcp.servers import McpServers
 from agentcli.plain.recall import PromptCompleter
 from tests.support.mcp_offers import fake, servers_with
@@ -18,9 +18,9 @@ class SomeFiles:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    async def files(self, query: str, limit: int) -> list[FileHit]:
+    async def files(self, query: str, limit: int) -> FoundFiles:
         self.asked.append(query)
-        return [FileHit("src/"), FileHit("shop/in.py")]
+        return FoundFiles([FileHit("src/"), FileHit("shop/in.py")])
 
     def begin(self) -> None:
         pass
@@ -30,7 +30,7 @@ def found(query: str, servers: McpServers | None) -> list[FileHit]:
     hits: list[FileHit] = []
 
     async def main() -> None:
-        hits.extend(await MentionSource(SomeFiles(), lambda: servers).files(query, 20))
+        hits.extend((await MentionSource(SomeFiles(), lambda: servers).files(query, 20)).hits)
 
     run_virtual(main)
     return hits
@@ -74,7 +74,7 @@ def test_a_server_that_does_not_answer_is_not_waited_for_long() -> None:
 
         fake(servers, "notes").complete = never  # type: ignore[assignment, method-assign]
         hits = await MentionSource(SomeFiles(), lambda: servers).files("notes:note://one", 20)
-        assert [hit.path for hit in hits] == ["notes:note://one"]
+        assert [hit.path for hit in hits.hits] == ["notes:note://one"]
         assert asyncio.get_running_loop().time() < 5
 
     run_virtual(main)
@@ -83,7 +83,7 @@ def test_a_server_that_does_not_answer_is_not_waited_for_long() -> None:
 def test_a_template_is_inserted_up_to_its_variable_and_completed_on() -> None:
     target = target_at("see @notes:", 11, first_line=True)
     assert target is not None
-    menu = file_menu(target, found(target.query, notes()))
+    menu = file_menu(target, FoundFiles(found(target.query, notes())))
     assert menu.title == "files and resources"
     inserts = {candidate.label: (candidate.insert, candidate.then) for candidate in menu.candidates}
     assert inserts["notes:note://"] == ("@notes:note://", "go on")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import random
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from agentcli.assemble import Options, build_engine
 from agentcli.core.fuzzy import fuzzy_match
-from agentcli.tools.search.file_index import FileIndex, PathIndex, with_folders
+from agentcli.tools.search import file_index
+from agentcli.tools.search.file_index import FileIndex, PathListing, with_folders
+from agentcli.tools.search.path_index import PathIndex, PathSearch
 from tests.bench.index import QUERIES, synthetic_paths
 from tests.support.scripts import provider_for
 from tests.tools.running import context_in
@@ -58,6 +61,59 @@ def test_earlier_queries_do_not_change_the_results(query: str) -> None:
     assert typed.search(query) == pasted.search(query)
 
 
+@pytest.mark.parametrize("query", ["e", "agtool", "Zeb", "src/tool", "README", "zz"])
+def test_a_search_in_steps_finds_the_same_as_a_whole_one(query: str) -> None:
+    paths = [*synthetic_paths(20_000), "src/unusual_place/Zebra.tsx"]
+    random.Random(1).shuffle(paths)
+    whole = PathIndex(sorted(paths))
+    growing = PathIndex(paths[:9_000])
+    search = growing.start(query)
+    search.work(seconds=0)
+    assert not search.is_complete
+    growing.add(paths[9_000:13_000])
+    steps = _steps_to_end(search)
+    growing.add(paths[13_000:])
+    assert not search.is_complete
+    assert steps + _steps_to_end(growing.start(query)) > 8
+    assert growing.start(query).matches(30) == whole.search(query, 30)
+
+
+def _steps_to_end(search: PathSearch) -> int:
+    steps = 0
+    while not search.is_complete:
+        search.work(seconds=0)
+        steps += 1
+    return steps
+
+
+def test_a_longer_query_searches_only_what_its_beginning_has_found() -> None:
+    index = PathIndex(synthetic_paths(20_000))
+    fresh = _steps_to_end(index.start("billing/order"))
+    index.search("billing/or")
+    assert _steps_to_end(index.start("billing/orde")) < fresh / 2
+    index.add(["billing/order.py"])
+    assert index.search("billing/orde")[0].path == "billing/order.py", "what was added later is searched too"
+
+
+def test_paths_take_hardly_more_memory_than_their_characters() -> None:
+    paths = synthetic_paths(20_000)
+    tracemalloc.start()
+    index = PathIndex(paths)
+    taken, _peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    characters = sum(map(len, paths))
+    assert characters < index.size < characters * 1.4
+    assert taken < index.size * 1.2
+
+
+def test_a_full_index_takes_no_more_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_index, "MOST_PATHS", 3)
+    listing = PathListing("/work/")
+    assert listing.take(b"/work/a.py\0")
+    assert not listing.take(b"/work/b/c.py\0/work/b/d.py\0")
+    assert {match.path for match in listing.index.search("")} == {"a.py", "b/", "b/c.py", "b/d.py"}
+
+
 def test_folders_are_found_with_a_slash() -> None:
     assert with_folders(["a/b/c.py", "d.py"]) == {"a/", "a/b/", "a/b/c.py", "d.py"}
     index = PathIndex(with_folders(["a/tools/c.py", "a/tools/d.py"]))
@@ -81,6 +137,7 @@ async def test_the_files_of_a_folder_are_listed_without_ignored_and_hidden_ones(
     (tmp_path / "odd\x1bname").touch()
     index = FileIndex(context_in(tmp_path, hides=lambda path: "/secret/" in path))
     assert index.search("app") == []
+    assert not index.look("app", 10).is_complete
     await index.refresh()
     assert {match.path for match in index.search("", 100)} == {
         "src/",
@@ -90,6 +147,7 @@ async def test_the_files_of_a_folder_are_listed_without_ignored_and_hidden_ones(
         ".github/ci.yml",
     }
     assert index.search("./app")[0].path == "src/app.py"
+    assert index.look("app", 10).is_complete
     (tmp_path / "later.py").touch()
     index.start()
     index.start()

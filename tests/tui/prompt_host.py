@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from agentcli.core.fuzzy import fuzzy_match
 from agentcli.interactive.draft import Draft
-from agentcli.interactive.sources import FileHit
+from agentcli.interactive.sources import FileHit, FoundFiles
 from agentcli.tui.prompt.box import PromptBox, PromptParts
 from agentcli.tui.prompt.editor import PromptEditor
 
@@ -30,13 +30,13 @@ class Files:
     def begin(self) -> None:
         self.begun += 1
 
-    async def files(self, query: str, limit: int) -> list[FileHit]:
+    async def files(self, query: str, limit: int) -> FoundFiles:
         self.asked.append(query)
         if self.hold is not None:
             await self.hold.wait()
         found = [(found, path) for path in self.paths if (found := fuzzy_match(query, path)) is not None]
         found.sort(key=lambda each: -each[0].score)
-        return [FileHit(path, path.endswith("/"), match.positions) for match, path in found[:limit]]
+        return FoundFiles([FileHit(path, path.endswith("/"), match.positions) for match, path in found[:limit]])
 
 
 class Host(App[None]):

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from agentcli.commands.base import Command
 from agentcli.interactive.completion import Target, argument_menu, command_menu, file_menu, mention_of, target_at
 from agentcli.interactive.editor import NotWritten, editor_command
-from agentcli.interactive.sources import FileHit, IndexedFiles, registered_commands
-from agentcli.tools.search.file_index import FileIndex, PathIndex
+from agentcli.interactive.sources import FileHit, FoundFiles, IndexedFiles, registered_commands
+from agentcli.tools.search.file_index import FileIndex, FoundPaths
+from agentcli.tools.search.path_index import PathIndex
 from agentcli.tui.prompt.popup import shown
 
 
@@ -65,7 +66,7 @@ def test_paths_with_blanks_are_quoted() -> None:
 
 
 def test_a_completed_folder_continues_and_a_file_ends_the_completion() -> None:
-    menu = file_menu(Target("file", "s", 0), [FileHit("src/", True, (0,)), FileHit("s.py", False, (0,))])
+    menu = file_menu(Target("file", "s", 0), FoundFiles([FileHit("src/", True, (0,)), FileHit("s.py", False, (0,))]))
     assert [(one.insert, one.then) for one in menu.candidates] == [("@src/", "go on"), ("@s.py ", "stay")]
 
 
@@ -115,6 +116,8 @@ class Index:
     def __init__(self) -> None:
         self.index = PathIndex(())
         self.listings = 0
+        self.listing_seconds = 0.0
+        self.is_cut = False
         self.may_list = asyncio.Event()
         self.closed = False
 
@@ -126,8 +129,9 @@ class Index:
         await self.may_list.wait()
         self.index = PathIndex(["src/", "src/app.py", "README.md"])
 
-    def search(self, query: str, limit: int) -> list[Any]:
-        return self.index.search(query, limit)
+    def look(self, query: str, limit: int, seconds: float) -> FoundPaths:
+        matches = self.index.search(query, limit)
+        return FoundPaths(matches, self.may_list.is_set(), len(self.index), self.is_cut)
 
     async def aclose(self) -> None:
         self.closed = True
@@ -142,12 +146,16 @@ def test_the_first_search_waits_for_the_listing_and_later_ones_rarely_list_again
         await asyncio.sleep(0)
         assert index.listings in (0, 1)
         index.may_list.set()
-        (hit,) = await waiting
+        (hit,) = (await waiting).hits
         assert (hit.path, hit.is_dir) == ("src/app.py", False)
-        assert [hit.path for hit in await source.files("", 10) if hit.is_dir] == ["src/"]
+        assert [hit.path for hit in (await source.files("", 10)).hits if hit.is_dir] == ["src/"]
         source.begin()
         assert index.listings == 1, "fresh enough"
         now += 10
+        index.listing_seconds = 2.0
+        source.begin()
+        assert index.listings == 1, "listing takes too long to repeat it so soon"
+        index.listing_seconds = 0.1
         source.begin()
         await asyncio.sleep(0)
         assert index.listings == 2

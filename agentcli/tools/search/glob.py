@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from heapq import nsmallest
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import in_thread
@@ -29,7 +30,8 @@ from agentcli.tools.builtin import (
 from agentcli.tools.search.ripgrep import RipgrepResult, ignored_note, list_files
 
 MOST_SHOWN = 100
-_MOST_LISTED = 200_000
+_MOST_KEPT = 100_000
+"""Matches that a large offset can reach."""
 
 
 class Glob(BuiltinTool):
@@ -58,18 +60,15 @@ class Glob(BuiltinTool):
         if not await in_thread(os.path.isdir, base):
             yield failure(f"{shown_path(base, context)} is not a directory. Relative paths start at {context.root}.")
             return
-        found = await list_files(base, context, signal, most=_MOST_LISTED)
+        offset = int(input.get("offset") or 0)
+        newest = NewestFiles(base, pattern, context.hides, lambda: signal.aborted, offset + MOST_SHOWN)
+        found = await list_files(base, context, signal, take=newest.take)
         if signal.aborted:
             yield failure("The search was stopped.", summary="stopped")
-            return
-        if found.error and not found.lines:
+        elif found.error and not newest.listed:
             yield failure(visible_text(found.error))
-            return
-        names = await in_thread(_newest_first, found.lines, base, pattern, context.hides, lambda: signal.aborted)
-        if signal.aborted:
-            yield failure("The search was stopped.", summary="stopped")
-        elif names:
-            yield _shown(names, context, found, int(input.get("offset") or 0), base)
+        elif newest.count:
+            yield _shown(newest, context, found, offset, base)
         else:
             yield _nothing(pattern, await in_thread(ignored_note, base), found, _searched(base, context))
 
@@ -93,22 +92,43 @@ def _split(input: Json, context: ToolContext) -> tuple[str, str]:
     return base, rest if fixed or "/" in rest or rest == "**" else f"**/{rest}"
 
 
-def _newest_first(
-    lines: list[bytes], base: str, pattern: str, hides: Callable[[str], bool] | None, stopped: Callable[[], bool]
-) -> list[str]:
-    expression = re.compile(glob_regex(pattern), re.DOTALL)
-    prefix = base.rstrip("/") + "/"
-    dated: list[tuple[float, str]] = []
-    for line in lines:
-        if stopped():
-            break
-        path = os.fsdecode(line)
-        if path and expression.fullmatch(path.removeprefix(prefix)) and not (hides and hides(path)):
+class NewestFiles:
+    """Of files that arrive in blocks, those that match a pattern, the newest first: only so many are kept."""
+
+    def __init__(
+        self, base: str, pattern: str, hides: Callable[[str], bool] | None, stopped: Callable[[], bool], most: int
+    ) -> None:
+        self._prefix = base.rstrip("/") + "/"
+        self._matches = re.compile(glob_regex(pattern), re.DOTALL).fullmatch
+        self._hides = hides
+        self._stopped = stopped
+        self._most = min(most, _MOST_KEPT)
+        self._dated: list[tuple[float, str]] = []
+        self.count = 0
+        """Files that match."""
+        self.listed = 0
+
+    def take(self, block: bytes) -> bool:
+        """Add absolute paths, each with a NUL byte behind it. False when the search was stopped. For a thread."""
+        prefix, matches, hides = self._prefix, self._matches, self._hides
+        paths = os.fsdecode(block).split("\0")
+        self.listed += len(paths)
+        for path in paths:
+            if not path or not matches(path.removeprefix(prefix)) or (hides is not None and hides(path)):
+                continue
+            if self._stopped():
+                return False
             try:
-                dated.append((-os.lstat(path).st_mtime, path))
+                self._dated.append((-os.lstat(path).st_mtime, path))
+                self.count += 1
             except OSError:
                 continue
-    return [path for _time, path in sorted(dated)]
+        if len(self._dated) > 2 * self._most + MOST_SHOWN:
+            self._dated = nsmallest(self._most, self._dated)
+        return not self._stopped()
+
+    def names(self, first: int, last: int) -> list[str]:
+        return [path for _time, path in nsmallest(self._most, self._dated)[first:last]]
 
 
 def _searched(base: str, context: ToolContext) -> str:
@@ -126,21 +146,22 @@ def _nothing(pattern: str, ignored: str, found: RipgrepResult, searched: str) ->
     )
 
 
-def _shown(names: list[str], context: ToolContext, found: RipgrepResult, offset: int, base: str) -> Output:
+def _shown(newest: NewestFiles, context: ToolContext, found: RipgrepResult, offset: int, base: str) -> Output:
     incomplete = found.more or found.timed_out
-    page = [os.fsencode(name_below(name, context)) for name in names[offset : offset + MOST_SHOWN]]
+    count = newest.count
+    page = [os.fsencode(name_below(name, context)) for name in newest.names(offset, offset + MOST_SHOWN)]
     shown = [visible_text(name.decode(errors="replace")).replace("\n", "\u240a") for name in page]
-    text = "\n".join(shown) if shown else f"No files past offset {offset}; {len(names):,} match."
+    text = "\n".join(shown) if shown else f"No files past offset {offset}; {count:,} match."
     following = offset + len(shown)
-    if len(names) > following:
-        more = f"{counted(len(names) - following, 'more file')} match"
+    if shown and count > following:
+        more = f"{counted(count - following, 'more file')} match"
         text += f"\n\n[{more}. Continue with offset {following}, or narrow the pattern.]"
     if incomplete:
         text += "\n\n[The search was cut short by its limits; there may be more. Narrow the path or the pattern.]"
-    count = f"{len(names):,}{'+' if incomplete else ''} {plural(len(names), 'file')}"
+    summary = f"{count:,}{'+' if incomplete else ''} {plural(count, 'file')}"
     return Output(
         text + _searched(base, context),
-        summary=count,
+        summary=summary,
         display={
             "kind": "matches",
             "mode": "files_with_matches",

@@ -6,11 +6,11 @@ import asyncio
 import os
 import signal as signals
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from agentcli.core.abort import AbortSignal
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.installation import installation_paths, is_installed
 from agentcli.core.programs import find_program
@@ -22,6 +22,11 @@ _COUNTING = 0.5
 """Seconds to continue after enough lines, only to count the rest."""
 _MOST_BYTES = 16 * 1024 * 1024
 _MOST_ERROR_BYTES = 4_000
+
+_BLOCK = 256 * 1024
+_BLOCK_SECONDS = 0.05
+Take = Callable[[bytes], bool]
+"""Takes a block of output, in a thread; False if it wants no more."""
 
 COMMON = ("--no-config", "--hidden", "--no-require-git", "--color=never", "--glob=!.git")
 """Includes hidden files but not `.git`; .gitignore also applies outside a repository."""
@@ -54,10 +59,13 @@ def find_ripgrep(environ: Mapping[str, str], working_dirs: Sequence[Path]) -> st
     return found
 
 
-async def list_files(folder: str, context: ToolContext, signal: AbortSignal, *, most: int) -> RipgrepResult:
-    """All files below a folder that are not ignored, as absolute paths."""
+async def list_files(
+    folder: str, context: ToolContext, signal: AbortSignal, *, take: Take, seconds: float | None = None
+) -> RipgrepResult:
+    """Pass all files below a folder that are not ignored to `take`, as absolute paths with a NUL byte behind each."""
     arguments = ["--files", "--null", "--no-messages", "--", folder]
-    return await search(arguments, context, signal, most=most, separator=b"\0")
+    collected = _PassedOn(take, b"\0", seconds)
+    return await _run(arguments, context, signal, collected)
 
 
 def ignored_note(path: str) -> str:
@@ -83,10 +91,18 @@ async def search(
     separator: bytes = b"\n",
     pass_descriptors: tuple[int, ...] = (),
 ) -> RipgrepResult:
-    """Lines of ripgrep's output, at most `most`; with `enough` of them it goes on only for a moment, to count.
+    """Lines of ripgrep's output, at most `most`; with `enough` of them it goes on only for a moment, to count."""
+    return await _run(arguments, context, signal, _Collected(most, enough, separator), pass_descriptors)
 
-    Never raises; after it no process is left.
-    """
+
+async def _run(
+    arguments: Sequence[str],
+    context: ToolContext,
+    signal: AbortSignal,
+    collected: _Collected | _PassedOn,
+    pass_descriptors: tuple[int, ...] = (),
+) -> RipgrepResult:
+    """Never raises; after it no process is left."""
     program = find_ripgrep(context.environ, (*context.working_dirs, *context.also_writable))
     if program is None:
         return RipgrepResult([], error=NOT_FOUND)
@@ -104,9 +120,8 @@ async def search(
     unhook = signal.on_abort(lambda _reason: child.signal_group(signals.SIGKILL))
     loop = asyncio.get_running_loop()
     errors = loop.create_task(_read_errors(child), name="rg errors")
-    collected = _Collected(most, enough)
     try:
-        reader = loop.create_task(collected.read(child, separator), name="rg output")
+        reader = loop.create_task(collected.read(child), name="rg output")
         try:
             ended = await collected.until_ended(reader)
         finally:
@@ -125,13 +140,50 @@ async def search(
     return RipgrepResult(collected.lines, collected.more, collected.timed_out, text)
 
 
-class _Collected:
-    """Collects lines until a limit."""
+class _PassedOn:
+    """Passes output on in blocks, in a thread, so that memory does not grow with it."""
 
-    def __init__(self, most: int, enough: int | None) -> None:
+    def __init__(self, take: Take, separator: bytes, seconds: float | None) -> None:
         self.lines: list[bytes] = []
         self.more = False
         self.timed_out = False
+        self._take = take
+        self._separator = separator
+        self._seconds = seconds
+
+    async def until_ended(self, reader: asyncio.Task[None]) -> bool:
+        """True if the output was read to its end or `take` wants no more; False on timeout."""
+        await asyncio.wait({reader}, timeout=TIME_LIMIT if self._seconds is None else self._seconds)
+        self.timed_out = not reader.done()
+        if reader.done():
+            reader.result()
+        return reader.done()
+
+    async def read(self, child: Child) -> None:
+        clock = asyncio.get_running_loop().time
+        waiting, due = b"", clock()
+        while data := await child.output.read():
+            waiting += data
+            end = waiting.rfind(self._separator) + 1
+            # The first names at once, and on a slow disk also later ones; many at a time on a fast one.
+            if not end or (len(waiting) < _BLOCK and clock() < due):
+                continue
+            if not await in_thread(self._take, waiting[:end]):
+                self.more = True
+                return
+            waiting, due = waiting[end:], clock() + _BLOCK_SECONDS
+        if waiting:
+            await in_thread(self._take, waiting)
+
+
+class _Collected:
+    """Collects lines until a limit."""
+
+    def __init__(self, most: int, enough: int | None, separator: bytes) -> None:
+        self.lines: list[bytes] = []
+        self.more = False
+        self.timed_out = False
+        self._separator = separator
         self._most = most
         self._enough = most if enough is None else enough
         self._has_enough = asyncio.Event()
@@ -152,12 +204,12 @@ class _Collected:
             reader.result()
         return reader.done()
 
-    async def read(self, child: Child, separator: bytes) -> None:
+    async def read(self, child: Child) -> None:
         rest = b""
         size = 0
         while data := await child.output.read():
             size += len(data)
-            *whole, rest = (rest + data).split(separator)
+            *whole, rest = (rest + data).split(self._separator)
             self.lines += whole
             if len(self.lines) > self._most or size > _MOST_BYTES:
                 break

@@ -9,6 +9,7 @@ import asyncio
 import codecs
 import os
 import re
+from collections import deque
 from pathlib import Path
 
 from agentcli.core.aio import in_thread
@@ -21,10 +22,17 @@ SHOWN = 30_000
 FILE_LIMIT = 100 * 1024 * 1024
 _HALF = SHOWN // 2
 _FRESH = 4_000
+_FRESH_BYTES = 16 * 1024
+"""Of which the newest text for the screen is made."""
+_TAIL_BYTES = 256 * 1024
+"""Of which the end is made, once the beginning is known and the file is full."""
 _FLUSH = 512 * 1024
 _SAMPLE = 4_096
 _LONGEST_LINE = 8_192
 """A longer line is not a progress bar, so it is written at once."""
+_PLAIN = bytes(range(0x20, 0x7F)) + bytes(range(0x80, 0x100)) + b"\t\n"
+"""Bytes that are no control characters; the characters U+0080 to U+009F have a byte C2 in them."""
+_CONTINUED = bytes(range(0x80, 0xC0))
 _OVERWRITTEN = re.compile(r"^[^\n]*\r(?![\r\n]|\Z)", re.MULTILINE)
 
 
@@ -35,6 +43,7 @@ class HeadAndTail:
         self._head = ""
         self._tail = ""
         self.characters = 0
+        self._is_estimate = False
 
     def add(self, text: str) -> None:
         self.characters += len(text)
@@ -47,6 +56,17 @@ class HeadAndTail:
         if len(self._tail) > 4 * _HALF:
             self._tail = self._tail[-_HALF:]
 
+    def skip(self, characters: int) -> None:
+        """About so many characters follow that are not known."""
+        self.characters += characters
+        self._is_estimate = True
+        self._tail = ""
+
+    @property
+    def has_head(self) -> bool:
+        """Only the end can change now."""
+        return len(self._head) >= _HALF
+
     @property
     def overflowed(self) -> bool:
         return self.characters > SHOWN
@@ -57,7 +77,36 @@ class HeadAndTail:
             return self._head + self._tail
         tail = self._tail[-_HALF:]
         left_out = self.characters - _HALF - len(tail)
-        return f"{self._head}\n\n[… {counted(left_out, 'character')} left out{where} …]\n\n{tail}"
+        number = f"{'about ' if self._is_estimate else ''}{counted(left_out, 'character')}"
+        return f"{self._head}\n\n[… {number} left out{where} …]\n\n{tail}"
+
+
+class _SkippedBytes:
+    """Bytes of which only the last are kept."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[bytes] = deque()
+        self._size = 0
+        self.dropped = 0
+
+    def __len__(self) -> int:
+        return self._size + self.dropped
+
+    def add(self, data: bytes) -> None:
+        self._pieces.append(data)
+        self._size += len(data)
+        while self._size - len(self._pieces[0]) >= _TAIL_BYTES:
+            self._size -= len(self._pieces[0])
+            self.dropped += len(self._pieces.popleft())
+
+    def take(self) -> bytes:
+        """What was kept, from the start of a line if there is one."""
+        data = b"".join(self._pieces)
+        self._pieces.clear()
+        start = data.find(b"\n") + 1 if self.dropped else 0
+        self.dropped += start
+        self._size = 0
+        return data[start:]
 
 
 class CollectedOutput:
@@ -69,31 +118,81 @@ class CollectedOutput:
         self._stripper = ControlStripper()
         self._line = ""
         """The last line, which may still be overwritten."""
+        self._is_plain = True
+        """The last line has no control characters."""
+        self._screen_decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._screen = ControlStripper()
         self._whole = HeadAndTail()
         self._unread = HeadAndTail()
-        self._fresh = ""
+        self._fresh = b""
+        self._skipped = _SkippedBytes()
         self._pending: list[str] = []
         self._pending_size = 0
         self._written = 0
         self._file_failed = False
         self._writing = asyncio.Lock()
         self._sample = b""
+        self._binary: bool | None = None
+        """Unknown until the sample is complete."""
         self.bytes = 0
 
     async def add(self, data: bytes) -> None:
         self.bytes += len(data)
         if len(self._sample) < _SAMPLE:
             self._sample += data[: _SAMPLE - len(self._sample)]
-        elif looks_binary(self._sample):
+        elif self._is_binary:
             return  # not shown: only counted
+        if len(data) >= _FRESH_BYTES:
+            self._fresh = data[-_FRESH_BYTES:].lstrip(_CONTINUED)
+        else:
+            self._fresh = (self._fresh + data)[-_FRESH_BYTES:]
+        if len(self._skipped) or self._shows_only_end:
+            self._skipped.add(data)
+        else:
+            self._read(data)
+            if self._pending_size >= _FLUSH:
+                await self._flush()
+
+    @property
+    def _is_binary(self) -> bool:
+        if self._binary is not None:
+            return self._binary
+        is_binary = looks_binary(self._sample)
+        self._binary = is_binary if len(self._sample) >= _SAMPLE else None
+        return is_binary
+
+    @property
+    def _shows_only_end(self) -> bool:
+        """Whether nothing but the end of what comes now will ever be shown: then the rest is not read."""
+        is_full = self._path is None or self._file_failed or self._written >= FILE_LIMIT
+        return is_full and self._whole.has_head and self._unread.has_head
+
+    def _read(self, data: bytes) -> None:
+        # Most output has no control characters. A look at the bytes is several times as fast as one at the text.
+        is_plain = not self._decoder.getstate()[0] and not data.translate(None, _PLAIN) and b"\xc2" not in data
         text = self._decoder.decode(data)
-        self._fresh = (self._fresh + self._screen.feed(text)[-_FRESH:])[-_FRESH:]
-        self._take(self._stripper.feed(self._settled(text)))
-        if self._pending_size >= _FLUSH:
-            await self._flush()
+        settled = self._settled(text)
+        if is_plain and self._is_plain and self._stripper.holds_nothing:
+            self._take(settled)
+        else:
+            self._take(self._stripper.feed(settled))
+        self._is_plain = not self._line or (is_plain and (self._is_plain or len(self._line) <= len(text)))
+
+    def _read_skipped(self) -> None:
+        if not len(self._skipped):
+            return
+        skipped, self._skipped = self._skipped, _SkippedBytes()
+        rest = skipped.take()
+        if skipped.dropped:
+            self._decoder.reset()
+            self._stripper = ControlStripper()
+            self._line = ""
+            self._whole.skip(skipped.dropped)
+            self._unread.skip(skipped.dropped)
+        self._read(rest)
 
     async def finish(self) -> None:
+        self._read_skipped()
         rest = self._settled(self._decoder.decode(b"", final=True)) + self._line
         self._line = ""
         self._take(self._stripper.feed(rest) + self._stripper.finish())
@@ -102,17 +201,18 @@ class CollectedOutput:
 
     def fresh(self) -> str:
         """The newest text since the last call, at most a screenful; includes text that is overwritten later."""
-        text, self._fresh = self._fresh, ""
-        return "" if looks_binary(self._sample) else text
+        data, self._fresh = self._fresh, b""
+        text = self._screen.feed(self._screen_decoder.decode(data))[-_FRESH:]
+        return "" if self._is_binary else text
 
     @property
     def characters(self) -> int:
-        return self._whole.characters
+        return self._whole.characters + len(self._skipped)
 
     @property
     def unread(self) -> int:
         """Characters that `take_unread` has not returned yet."""
-        return self._unread.characters + len(self._line)
+        return self._unread.characters + len(self._line) + len(self._skipped)
 
     def text(self) -> str:
         """For the model. Call after `finish`."""
@@ -120,6 +220,7 @@ class CollectedOutput:
 
     async def take_unread(self) -> str:
         """Head and tail of the output since the last call; the file has all of it."""
+        self._read_skipped()
         line, self._line = self._line, ""
         self._take(self._stripper.feed(line))
         unread, self._unread = self._unread, HeadAndTail()
@@ -133,7 +234,7 @@ class CollectedOutput:
         return self._path if self._written else None
 
     def _shown(self, part: HeadAndTail) -> str:
-        if looks_binary(self._sample):
+        if self._is_binary:
             return f"[binary output, {counted(self.bytes, 'byte')}]"
         return part.text(self._where())
 

@@ -7,19 +7,23 @@ for an older one is dropped. Commands are at hand and shown at once.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentcli.core.aio import cancel_and_wait
 from agentcli.interactive.completion import Candidate, Menu, Target, argument_menu, command_menu, file_menu, target_at
 from agentcli.interactive.late_completion import LateArguments, no_late_arguments
-from agentcli.interactive.sources import ArgumentSource, CommandSource, FileSource
+from agentcli.interactive.sources import ArgumentSource, CommandSource, FileSource, FoundFiles
 from agentcli.tui.prompt.popup import Popup, PopupRow
 
 if TYPE_CHECKING:
     from agentcli.tui.prompt.editor import PromptEditor
 
 _MOST_FILES = 50
+_AGAIN_SECONDS = 0.05
+"""Between two answers to one query, while files are still listed or searched."""
 
 
 class Assist:
@@ -47,6 +51,7 @@ class Assist:
         self._dismissed: tuple[str, int] | None = None
         """Of the target that was closed with Esc; what is typed on in it does not open it again."""
         self._wanted: Target | None = None
+        self._asked_again = asyncio.Event()
         self._searching: asyncio.Task[None] | None = None
         self._take_first = False
 
@@ -146,22 +151,39 @@ class Assist:
                 self._show(None)
                 self._files.begin()
             self._wanted = target  # and not what was wanted before it
+            self._asked_again.set()
             if self._searching is None or self._searching.done():
                 self._searching = asyncio.get_running_loop().create_task(self._search(), name="completion")
 
     async def _search(self) -> None:
         while (target := self._wanted) is not None:
             self._wanted = None
-            hits = await self._files.files(target.query, _MOST_FILES)
+            self._asked_again.clear()
+            found = await self._files.files(target.query, _MOST_FILES)
             if target != self._target:
                 continue
             wanted = self._wanted
-            self._show(file_menu(target, hits) if hits else None)
+            self._show_files(target, found)
             self._wanted = wanted
-            if self._take_first:
+            if self._take_first and (candidate := self.choose(0)) is not None:
                 self._take_first = False
-                if (candidate := self.choose(0)) is not None:
-                    self.take(candidate)
+                self.take(candidate)
+            self._take_first &= not found.is_complete
+            if not found.is_complete and self._wanted is None:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._asked_again.wait(), _AGAIN_SECONDS)
+                if self._wanted is None and target == self._target:
+                    self._wanted = target
+
+    def _show_files(self, target: Target, found: FoundFiles) -> None:
+        """Show the files; the one that was chosen stays chosen when more are found."""
+        menu = file_menu(target, found)
+        before = self.chosen if self._menu is not None and self._popup.chosen > 0 else None
+        if before is not None and self._menu is not None and self._menu.target == target:
+            at = next((at for at, one in enumerate(menu.candidates) if one.insert == before.insert), 0)
+            menu = replace(menu, chosen=at)
+        if self._menu is None or replace(menu, chosen=self._menu.chosen) != self._menu:
+            self._show(menu if menu.candidates or menu.note else None)
 
     def _ask_late(self, target: Target) -> None:
         """Add completions that take a moment; an answer for an older text is not waited for."""

@@ -139,7 +139,7 @@ class TranscriptItems:
         """Compute true heights in this order until the deadline. Returns whether any changed."""
         moved = False
         for entry in entries:
-            if not entry.stale:
+            if self.layouts.is_sure(entry):
                 continue
             rows = entry.rows
             self.layouts.measure(entry)

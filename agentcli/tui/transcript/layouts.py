@@ -48,6 +48,7 @@ class Layouts:
         if entry.lines is None or entry.stale:
             entry.lines = self._lay_out(entry)
             entry.stale = False
+            entry.width = self.width
             entry.version += 1
             self.stack.set_rows(entry, len(entry.lines))
         rows = len(entry.lines)
@@ -55,9 +56,13 @@ class Layouts:
         self._kept[entry] = rows
         return entry.lines
 
+    def is_sure(self, entry: StackEntry) -> bool:
+        """Whether its height is the true one."""
+        return not entry.stale and entry.width == self.width
+
     def measure(self, entry: StackEntry) -> None:
         """Make the height right; the lines are the first to be dropped again."""
-        if not entry.stale:
+        if self.is_sure(entry):
             return
         self.lines(entry)
         while entry.block.behind:
@@ -67,10 +72,9 @@ class Layouts:
             self.drop(entry)
 
     def set_width(self, width: int) -> None:
-        """Set the width; all heights become estimates."""
+        """Set the width; all heights become estimates. However many blocks there are, only those with lines change."""
         self.width = width
-        for entry in self.stack:
-            entry.stale = True
+        for entry in self._kept:
             entry.lines = None
         self._kept.clear()
         self.rows_kept = 0

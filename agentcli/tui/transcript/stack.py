@@ -36,6 +36,7 @@ class StackEntry:
         "stale",
         "top",
         "version",
+        "width",
     )
 
     def __init__(self, block: Block, parent: StackEntry | None, number: int, rows: int) -> None:
@@ -43,8 +44,10 @@ class StackEntry:
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.order = _order(parent, number)
         self.rows = rows
-        """Number of rows without the gap; an estimate while `stale`."""
+        """Number of rows without the gap; an estimate while `stale`, or laid out for another width."""
         self.stale = True
+        self.width = 0
+        """The transcript's width for which it was laid out last."""
         self.lines: Sequence[BlockLine] | None = None
         self.version = 0
         self.gap = 0

@@ -50,9 +50,7 @@ class Viewport:
             if entry is not None:
                 self._lines(entry)
                 if row < 0:
-                    self._cover(
-                        1, reversed(self._stack.entries[: self._stack.index(entry)])
-                    )  # the gap depends on the block above
+                    self._cover(1, self.above(entry))  # the gap depends on the block above
                 row = max(-entry.space, min(row, entry.rows - 1))
                 if self._cover(self.height - entry.rows + row, self.below(entry)):
                     return self._stack.first_row(entry) + row
@@ -84,6 +82,11 @@ class Viewport:
             below = next(self.below(entry), None)
             at = None if below is None else (below, -below.space)
         return rows
+
+    def above(self, entry: StackEntry) -> Iterator[StackEntry]:
+        entries = self._stack.entries
+        for index in range(self._stack.index(entry) - 1, -1, -1):
+            yield entries[index]
 
     def below(self, entry: StackEntry) -> Iterator[StackEntry]:
         entries = self._stack.entries

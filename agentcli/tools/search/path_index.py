@@ -1,0 +1,300 @@
+"""Search for paths by parts of their names: fast enough for every keystroke in a tree of a million files.
+
+Paths are kept as text, some thousand in one string, which takes hardly more memory than their characters. A search goes
+through these strings in short steps, gives what it has found at any time, and goes on where it stopped, also over
+paths that were added meanwhile. A longer query searches only what its beginning has found.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from heapq import nsmallest
+from itertools import chain, groupby, islice
+
+from agentcli.core.fuzzy import best_match, folded, is_case_sensitive
+
+CHUNK_PATHS = 4_000
+_LONGEST_QUERY = 200
+_ENOUGH = 200
+"""With more matches than this, only some of each kind are scored: the wanted path is among them or needs a letter."""
+_ENOUGH_OF_A_KIND = 60
+_MOST_NARROWED = 10_000
+"""Matches that are kept, so that a longer query searches only them."""
+_MOST_KEPT = 4
+"""Searches whose matches are kept."""
+_ANY_LENGTH = sys.maxsize
+_TURN = 0.002
+"""Seconds after which other threads have a turn."""
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    path: str
+    """Relative to the root; a folder ends with a slash."""
+    positions: tuple[int, ...]
+    score: int
+
+
+class _Chunk:
+    """Paths of one kind, either all with a capital letter or all without: the shorter ones first."""
+
+    __slots__ = ("_ends", "_lengths", "count", "folded", "paths")
+
+    def __init__(self, paths: Sequence[str], lower: Sequence[str] | None = None) -> None:
+        self.count = len(paths)
+        self.paths = "\n".join(paths)
+        self.folded = self.paths if lower is None else "\n".join(lower)
+        self._lengths = sorted({len(path) for path in paths})
+        self._ends: list[int] = []
+        """For each length the end of the last path that is not longer, in the texts."""
+        end = -1
+        for length, some in groupby(paths, len):
+            end += (length + 1) * sum(1 for _path in some)
+            self._ends.append(end)
+
+    @property
+    def has_capitals(self) -> bool:
+        return self.folded is not self.paths
+
+    @property
+    def size(self) -> int:
+        return len(self.paths) + (len(self.folded) if self.has_capitals else 0)
+
+    def up_to(self, length: int) -> int:
+        """Characters of the texts with all paths that are not longer."""
+        at = bisect_right(self._lengths, length)
+        return self._ends[at - 1] if at else 0
+
+
+class _Kind:
+    """The shortest matches of one kind, and the length from which on others need not be looked at."""
+
+    def __init__(self, most: int = _ENOUGH_OF_A_KIND) -> None:
+        self._most = most
+        self._paths: list[str] = []
+        self.longest = _ANY_LENGTH
+
+    def add(self, paths: Iterable[str]) -> None:
+        self._paths += islice(paths, self._most)
+        if len(self._paths) >= self._most * (2 if self.longest == _ANY_LENGTH else 1.2):
+            self._paths = self.shortest
+            self.longest = len(self._paths[-1])
+
+    @property
+    def shortest(self) -> list[str]:
+        found = sorted(self._paths)
+        found.sort(key=len)
+        return found[: self._most]
+
+
+def _chunks(paths: list[str]) -> list[_Chunk]:
+    """Chunks of a few thousand paths at most."""
+    # Of two equally good paths the shorter one comes first.
+    paths.sort()
+    paths.sort(key=len)
+    lower = "\n".join(paths).lower().split("\n") if "\n".join(paths).isascii() else [folded(path) for path in paths]
+    if lower == paths:
+        return [_Chunk(paths)]
+    plain = [path for path, low in zip(paths, lower, strict=True) if path == low]
+    capital = [(path, low) for path, low in zip(paths, lower, strict=True) if path != low]
+    found = [_Chunk([path for path, _low in capital], [low for _path, low in capital])]
+    return [_Chunk(plain), *found] if plain else found
+
+
+class PathIndex:
+    """Paths are only added. One thread may search while another one adds; searches are for one thread at a time."""
+
+    def __init__(self, paths: Iterable[str] = ()) -> None:
+        self._chunks: list[_Chunk] = []
+        self._kept: dict[str, PathSearch] = {}
+        """The newest searches by their queries, the newest last."""
+        self._count = 0
+        self.size = 0
+        """Characters in memory."""
+        source = iter(paths)
+        while some := list(islice(source, CHUNK_PATHS)):
+            self.add(some)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, paths: Iterable[str]) -> None:
+        """A few thousand paths at a time."""
+        fitting = [path for path in paths if path and "\n" not in path]
+        if fitting:
+            made = _chunks(fitting)
+            self._count += len(fitting)
+            self.size += sum(chunk.size for chunk in made)
+            self._chunks += made
+
+    def search(self, query: str, limit: int = 50) -> list[Match]:
+        """The best matches of all paths, best first; for an empty query the shortest paths."""
+        found = self.start(query)
+        found.work()
+        return found.matches(limit)
+
+    def start(self, query: str) -> PathSearch:
+        """A search that does its work step by step; an earlier one of the same query goes on."""
+        query = query[:_LONGEST_QUERY]
+        found = self._kept.pop(query, None)
+        if found is None or found.covered not in (None, len(self._chunks)):
+            among = self._narrowed(query)
+            found = PathSearch(query, self._chunks) if among is None else PathSearch(query, among, len(self._chunks))
+        self._kept[query] = found
+        while len(self._kept) > _MOST_KEPT:
+            del self._kept[next(iter(self._kept))]
+        return found
+
+    def _narrowed(self, query: str) -> Sequence[_Chunk] | None:
+        """The matches of the query's beginning, if all of them are known."""
+        for end in range(len(query) - 1, 0, -1):
+            earlier = self._kept.get(query[:end])
+            if earlier is not None and earlier.covered in (None, len(self._chunks)) and earlier.is_complete:
+                matches = earlier.all_matches()
+                if matches is not None:
+                    return matches
+        return None
+
+
+class PathSearch:
+    """The search for one query in all chunks, which may become more, or in matches of its beginning.
+
+    `covered`: of how many chunks these are the matches; None for a search in all.
+    """
+
+    def __init__(self, query: str, chunks: Sequence[_Chunk], covered: int | None = None) -> None:
+        self.covered = covered
+        self._query = query
+        self._chunks = chunks
+        self._exact = is_case_sensitive(query)
+        self._match = re.compile("".join(f"[^{re.escape(char)}]*+{re.escape(char)}" for char in query), re.DOTALL).match
+        self._looked_for_piece = 0
+        self._looked_for_letters = 0
+        """Chunks that were searched."""
+        self._pieces, self._in_names, self._at_starts, self._after_slashes = _Kind(), _Kind(), _Kind(), _Kind()
+        self._letters, self._letters_of_names = _Kind(_ENOUGH + 1), _Kind()
+        self._is_name = "/" not in query
+        if not self._is_name:
+            for kind in (self._in_names, self._at_starts, self._letters_of_names):
+                kind.longest = 0
+        self._all: list[_Chunk] | None = []
+        """All matches so far; None when there are too many."""
+        self._count = 0
+        self._waiting: list[str] = []
+
+    @property
+    def is_complete(self) -> bool:
+        return not self._query or "\n" in self._query or self._looked_for_letters == len(self._chunks)
+
+    def work(self, seconds: float | None = None, clock: Clock = time.perf_counter) -> None:
+        """Search on, for at most so long: first for the query in one piece, then for its letters in their order."""
+        began = turn = clock()
+        while not self.is_complete:
+            if self._looked_for_piece < len(self._chunks):
+                self._look_for_piece(self._chunks[self._looked_for_piece])
+                self._looked_for_piece += 1
+            else:
+                self._look_for_letters(self._chunks[self._looked_for_letters])
+                self._looked_for_letters += 1
+            if seconds is None:
+                continue
+            now = clock()
+            if now - began >= seconds:
+                return
+            if now - turn >= _TURN:
+                # Otherwise the event loop would wait five milliseconds for each of its own steps.
+                time.sleep(0.0002)
+                turn = clock()
+
+    def matches(self, limit: int, is_hidden: Callable[[str], bool] | None = None) -> list[Match]:
+        """The best of what was found so far, best first, without paths that are hidden."""
+        found = (match for match in self._ranked(limit) if is_hidden is None or not is_hidden(match.path))
+        return list(islice(found, limit))
+
+    def _ranked(self, limit: int) -> list[Match]:
+        if not self._query:
+            most = max(limit, _ENOUGH)
+            shortest = chain.from_iterable(islice(chunk.paths.split("\n", most), most) for chunk in self._chunks)
+            return [Match(path, (), 0) for path in nsmallest(most, shortest, key=_by_length)]
+        scored: list[tuple[int, int, str, Match]] = []
+        for path in self._candidates():
+            found = best_match(self._query, path, path if self._exact else folded(path))
+            if found is not None:
+                scored.append((-found.score, len(path), path, Match(path, found.positions, found.score)))
+        scored.sort(key=lambda each: each[:3])
+        return [match for _score, _length, _path, match in scored]
+
+    def all_matches(self) -> Sequence[_Chunk] | None:
+        """All matches of a complete search; None if they are too many."""
+        if self._all is not None and self._waiting:
+            self._all += _chunks(self._waiting)
+            self._waiting = []
+        return self._all
+
+    def _candidates(self) -> Iterable[str]:
+        """All matches if they are few, else some of each kind that users usually mean."""
+        letters = self._letters.shortest
+        if len(letters) <= _ENOUGH and self.is_complete:
+            return letters
+        kinds = (self._pieces, self._in_names, self._at_starts, self._after_slashes, self._letters_of_names)
+        return dict.fromkeys((*letters[:_ENOUGH_OF_A_KIND], *chain.from_iterable(kind.shortest for kind in kinds)))
+
+    def _lines(self, chunk: _Chunk, longest: int, *pieces: str) -> tuple[list[str], list[str]]:
+        """The chunk's paths that are not longer: as they are, and as they are compared. None without all pieces."""
+        if self._exact and not chunk.has_capitals:
+            return [], []
+        end = chunk.up_to(longest)
+        compared = (chunk.paths if self._exact else chunk.folded)[:end]
+        if not all(piece in compared for piece in pieces):
+            return [], []
+        lines = compared.split("\n")
+        return chunk.paths[:end].split("\n") if chunk.has_capitals and not self._exact else lines, lines
+
+    def _look_for_piece(self, chunk: _Chunk) -> None:
+        """Paths with the query in one piece, and where users usually mean it: in a name, at the start of one."""
+        query = self._query
+        kinds = (self._pieces, self._in_names, self._at_starts, self._after_slashes)
+        paths, lines = self._lines(chunk, max(kind.longest for kind in kinds), query)
+        at = [number for number, line in enumerate(lines) if query in line]
+        self._pieces.add(paths[number] for number in at)
+        self._after_slashes.add(paths[number] for number in at if "/" + query in lines[number])
+        if self._is_name:
+            at = [number for number in at if lines[number].rfind(query) > lines[number].rfind("/", 0, -1)]
+            self._in_names.add(paths[number] for number in at)
+            starts = (number for number in at if lines[number].startswith(query, lines[number].rfind("/", 0, -1) + 1))
+            self._at_starts.add(paths[number] for number in starts)
+
+    def _look_for_letters(self, chunk: _Chunk) -> None:
+        """Paths with all letters of the query in their order, anywhere or in their names."""
+        match = self._match
+        longest = max(self._letters.longest, self._letters_of_names.longest) if self._all is None else _ANY_LENGTH
+        paths, lines = self._lines(chunk, longest, *self._query)
+        at = [number for number, line in enumerate(lines) if match(line)]
+        self._letters.add(paths[number] for number in at)
+        if self._is_name:
+            named = (number for number in at if match(lines[number], lines[number].rfind("/", 0, -1) + 1))
+            self._letters_of_names.add(paths[number] for number in named)
+        if self._all is not None:
+            self._keep([paths[number] for number in at])
+
+    def _keep(self, paths: list[str]) -> None:
+        assert self._all is not None
+        self._count += len(paths)
+        if self._count * len(self._chunks) > _MOST_NARROWED * (self._looked_for_letters + 1):
+            self._all, self._waiting = None, []
+            return
+        self._waiting += paths
+        if len(self._waiting) >= CHUNK_PATHS:
+            self._all += _chunks(self._waiting)
+            self._waiting = []
+
+
+def _by_length(path: str) -> tuple[int, str]:
+    return len(path), path

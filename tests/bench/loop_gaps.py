@@ -1,0 +1,49 @@
+"""How long the event loop of this process is away, and how much memory the process has."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+BEAT = 0.002
+_PAGE_MEGABYTES = 4096 / 1024 / 1024
+
+
+class LoopGaps:
+    """Milliseconds between two turns of the loop beyond the time that it was told to sleep."""
+
+    def __init__(self) -> None:
+        self.values: list[float] = []
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def longest(self) -> float:
+        return max(self.values, default=0.0)
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.get_running_loop().create_task(self._beat())
+        return self
+
+    async def __aexit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        assert self._task is not None
+        await asyncio.sleep(0)
+        self._task.cancel()
+        await asyncio.wait({self._task})
+
+    async def _beat(self) -> None:
+        last = time.perf_counter()
+        while True:
+            await asyncio.sleep(BEAT)
+            now = time.perf_counter()
+            self.values.append(max(0.0, now - last - BEAT) * 1000)
+            last = now
+
+
+def resident_megabytes() -> float:
+    """What the process has in memory now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_MEGABYTES

@@ -1,0 +1,93 @@
+"""Output of commands as it is collected, piece by piece."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from agentcli.core.plaintext import plain_text
+from agentcli.tools.shell import output as output_module
+from agentcli.tools.shell.output import CollectedOutput
+
+pytestmark = pytest.mark.anyio
+
+PARTS = (
+    b"words and more words\n",
+    b"\x1b[32mok\x1b[0m",
+    "größe 漢字 \u0085\u009b31m".encode(),
+    b"\tx\n",
+    b"\xff\xc2",
+    b"\x1b]0;t\x07",
+)
+
+
+async def collected(pieces: list[bytes], folder: Path | None = None) -> CollectedOutput:
+    output = CollectedOutput(folder, "output.txt")
+    for piece in pieces:
+        await output.add(piece)
+    await output.finish()
+    return output
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_output_is_the_same_however_it_is_cut_into_pieces(seed: int) -> None:
+    source = random.Random(seed)
+    whole = b"".join(source.choice(PARTS) for _part in range(300))
+    pieces = []
+    at = 0
+    while at < len(whole):
+        size = source.choice((1, 2, 7, 300))
+        pieces.append(whole[at : at + size])
+        at += size
+    assert (await collected(pieces)).text() == plain_text(whole.decode(errors="replace"))
+
+
+@pytest.mark.parametrize("line", [b"0123456789\n", b"\x1b[1mbold\x1b[0m\n", "ä漢\n".encode(), b"no line break "])
+async def test_once_the_file_is_full_only_the_end_is_read(
+    line: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output_module, "FILE_LIMIT", 1_000_000)
+    piece = line * (65_536 // len(line))
+    output = await collected([piece] * 60 + [b"\nthe last line\n"], tmp_path)
+    text = output.text()
+    shown = plain_text(line.decode())
+    assert text.startswith(shown * 20)
+    assert text.endswith("\nthe last line\n")
+    assert "[… about " in text
+    assert "\x1b" not in text
+    assert "\ufffd" not in text
+    assert len(text) < 31_000
+    assert (tmp_path / "output.txt").stat().st_size == 1_000_000
+    assert output.bytes == len(piece) * 60 + 15
+
+
+async def test_what_was_not_read_yet_has_a_head_and_a_tail_of_its_own() -> None:
+    output = CollectedOutput(None, "")
+    flood = b"flood\n" * 10_000
+    for _piece in range(10):
+        await output.add(flood)
+    assert output.unread >= output.characters == 600_000
+    first = await output.take_unread()
+    assert first.startswith("flood\nflood\n")
+    assert output.unread == 0
+    await output.add(b"now\n")
+    assert await output.take_unread() == "now\n"
+    for _piece in range(10):
+        await output.add(b"second " + flood)
+    second = await output.take_unread()
+    assert second.startswith("second flood\n")
+    assert second.endswith("flood\nflood\n")
+
+
+async def test_the_newest_text_for_the_screen_is_whole_characters_without_control_sequences() -> None:
+    output = CollectedOutput(None, "")
+    await output.add("ä".encode() * 40_000)
+    assert set(output.fresh()) == {"ä"}
+    await output.add(b"a\x1b[3")
+    await output.add(b"1mb\xc3")
+    assert output.fresh() == "ab"
+    await output.add(b"\xa4")
+    assert output.fresh() == "ä"
+    assert output.fresh() == ""
