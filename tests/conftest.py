@@ -16,8 +16,10 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,8 +45,23 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 # ruff: noqa: PTH115, PTH123, PTH208 -- /proc is read before and after each of 11,000 tests, and pathlib is slow
 
+
+def _check_descriptor(descriptor: Any) -> None:
+    os.fstat(descriptor if isinstance(descriptor, int) else descriptor.fileno())
+
+
 # Workers read the test modules that another one has compiled: rewriting 10,000 assertions takes 20 s of CPU.
 sys.dont_write_bytecode = False
+
+# Projects of tests are not in /tmp, as most projects are not: the sandbox shows a command everything beside a project
+# in there, with one mount each, and on a machine with a full /tmp that took ten times as long as the command.
+if Path(tempfile.gettempdir()).resolve() == Path("/tmp") and os.access("/var/tmp", os.W_OK | os.X_OK):
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", "/var/tmp")
+
+# The power does not fail during a test, and waiting for the disk takes milliseconds. `fstat` fails as syncing would.
+os.fsync = _check_descriptor
+if hasattr(os, "fdatasync"):
+    os.fdatasync = _check_descriptor
 
 # Nearly everything that is made until the tests begin stays: `pytest_collection_finish` turns the collector on.
 gc.disable()
@@ -52,6 +69,8 @@ gc.disable()
 _GRACE_SECONDS = 1.0
 """How long a suspected leak may take to go away; costs nothing when there is none."""
 
+
+_UNSHOWN = (("setup", "passed"), ("teardown", "passed"))
 
 FIXTURE_TASK = "fixture:"
 """Tasks with such a name belong to a fixture, which ends them after the test."""
@@ -63,6 +82,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if os.environ.get("CI"):
         for item in items:
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Workers report what the controller shows: of a test that passed, neither that it begins nor its setup and
+    teardown. Sending and reading these was half of the cost of a small test."""
+    option = session.config.option
+    if option.verbose > 0 or option.durations is not None or option.xmlpath is not None:
+        return
+    for worker in session.config.pluginmanager.get_plugins():
+        # Its module is executed without being imported.
+        if type(worker).__name__ == "WorkerInteractor":
+            worker.sendevent = functools.partial(_send_event, worker.sendevent)
+
+
+def _send_event(send: Callable[..., None], name: str, **values: Any) -> None:
+    report = values.get("data", {}) if name == "testreport" else {}
+    if name != "logstart" and (report.get("when"), report.get("outcome")) not in _UNSHOWN:
+        send(name, **values)
 
 
 @pytest.hookimpl(tryfirst=True)

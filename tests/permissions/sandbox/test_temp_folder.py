@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from agentcli.permissions.sandbox.temp_folder import inside, outside
+from agentcli.permissions.sandbox.temp_folder import SYSTEM_TEMP, inside, outside
 from agentcli.tools.base import ToolContext
 from agentcli.tools.documents.read import Read
 from agentcli.tools.files.edit import Edit
@@ -29,6 +29,13 @@ def elsewhere() -> Iterator[Box]:
     ability = ability_or_skip()
     with TemporaryDirectory(dir=HOME, prefix=".agentcli-test-") as name:
         yield Box.make(Path(name).resolve(), ability)
+
+
+@pytest.fixture
+def in_temp() -> Iterator[Path]:
+    """A folder in the system's temp folder, where the tests' own folders are not."""
+    with TemporaryDirectory(dir=SYSTEM_TEMP, prefix=".agentcli-test-") as name:
+        yield Path(name).resolve()
 
 
 @pytest.fixture
@@ -60,15 +67,16 @@ async def test_commands_find_files_that_tools_write_to_tmp_or_tmpdir(elsewhere, 
     assert not Path("/tmp/script.sh").exists()
 
 
-async def test_files_in_the_real_temp_folder_keep_their_name(elsewhere, context, tmp_path) -> None:
-    real = tmp_path / "mine.txt"
+async def test_files_in_the_real_temp_folder_keep_their_name(elsewhere, context, in_temp) -> None:
+    real = in_temp / "mine.txt"
     real.write_text("theirs\n")
     assert context.launcher.outside(str(real)) == str(real)
     assert not text_of(await elsewhere.run(f"cat {real} || echo hidden", context=context)).startswith("theirs")
 
 
-async def test_a_project_below_the_temp_folder_keeps_its_siblings(box: Box) -> None:
-    beside = box.root / "beside"
+async def test_a_project_below_the_temp_folder_keeps_its_siblings(in_temp: Path) -> None:
+    box = Box.make(in_temp / "work", ability_or_skip())
+    beside = in_temp / "beside"
     beside.mkdir()
     (beside / "lib.txt").write_text("beside\n")
     launcher = box.launcher()
