@@ -27,7 +27,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers as hypothesis_providers
 
 from tests.support.examples import EXAMPLES
-from tests.support.fork_server import server_pid
 
 # Who starts the tests in the background (nohup, `&`) has some signals ignored, and programs under test inherit that.
 for _number, _usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
@@ -200,7 +199,7 @@ def _children() -> set[int]:
                 pids.update(map(int, file.read().split()))
     except OSError:
         return set()
-    return pids - {server_pid()}
+    return pids
 
 
 def _sockets() -> dict[str, int]:

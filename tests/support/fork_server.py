@@ -4,7 +4,9 @@ Loading textual, anthropic, agentcli and the rest takes half a second of CPU or 
 the program. A test of the start itself, or of what is imported from where, asks for a fresh interpreter
 (`TerminalProgram(..., fresh=True)`, `Program.is_fresh`).
 
-    python -m tests.support.fork_server FD    (started by `forked`; FD is its end of a socket pair)
+    python -m tests.support.fork_server FD    (started by `forked`; FD is the socket that it listens on)
+
+The workers of one run of pytest share a server. It ends when none of them is connected any more.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import errno
 import gc
 import json
 import os
@@ -59,11 +62,17 @@ _LIBRARIES = [
     "sqlite3",
     "tree_sitter",
     "tree_sitter_bash",
+    "mcp.client.auth.oauth2",
+    "mcp.client.streamable_http",
+    "mcp.server",
+    "jsonschema",
 ]
 _PACKAGE = "agentcli"
 _REPOSITORY = Path(__file__).parents[2]
 _LARGEST_REQUEST = 1 << 20
 _THREADS_SECONDS = 5.0
+_CONNECT_SECONDS = 10.0
+_MOST_WORKERS = 64
 _BASE = {"PYTHONPATH": str(_REPOSITORY), "LANG": "C.UTF-8"}
 TERMINAL_BACKGROUND = (0x1E, 0x1E, 0x1E)
 """Colour that the emulated terminal reports: stylesheets depend on it."""
@@ -113,16 +122,7 @@ class ForkedProcess:
 
 class _Server:
     def __init__(self) -> None:
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.fork_server", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                cwd=_REPOSITORY,
-                env={"PATH": os.environ.get("PATH", ""), **_BASE},
-                start_new_session=True,
-            )
+        self._socket = _connect_or_start()
         self._running: dict[int, ForkedProcess] = {}
 
     def start(
@@ -145,7 +145,7 @@ class _Server:
         """Take one message: the pid of a process that was started, or None for one that has ended."""
         data = self._socket.recv(4096)
         if not data:
-            raise RuntimeError("the server that starts programs for tests has ended")
+            raise ConnectionResetError("the server that starts programs for tests has ended")
         message: dict[str, int] = json.loads(data)
         if "status" not in message:
             return message["pid"]
@@ -155,7 +155,45 @@ class _Server:
 
     def close(self) -> None:
         self._socket.close()
-        self.process.wait()
+
+
+def _connect_or_start() -> socket.socket:
+    """A connection to the server of this run of pytest. Whoever gets hold of the server's address starts it."""
+    address = f"\0agentcli-tests-{os.environ.get('PYTEST_XDIST_TESTRUNUID') or os.getpid()}"
+    deadline = time.monotonic() + _CONNECT_SECONDS
+    while True:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            try:
+                listener.bind(address)
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+            else:
+                listener.listen(_MOST_WORKERS)
+                _start(listener)
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            connection.connect(address)
+        except ConnectionRefusedError:
+            # Another worker has the address and does not listen yet, or its server is just ending.
+            connection.close()
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return connection
+
+
+def _start(listener: socket.socket) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "tests.support.fork_server", str(listener.fileno())],
+        pass_fds=[listener.fileno()],
+        stdin=subprocess.DEVNULL,
+        cwd=_REPOSITORY,
+        env={"PATH": os.environ.get("PATH", ""), **_BASE},
+        start_new_session=True,
+        check=True,
+    )
 
 
 _server: _Server | None = None
@@ -163,14 +201,14 @@ _server: _Server | None = None
 
 def forked(command: Sequence[str], cwd: Path, environ: Mapping[str, str], terminal: int) -> ForkedProcess:
     """Start `python COMMAND` (`-m module …` or `-c code …`) as leader of a session of its own on this terminal."""
-    return _running_server().start(command, cwd, environ, [terminal] * 3, terminal=True)
+    return _fork(command, cwd, environ, [terminal] * 3, terminal=True)
 
 
 def forked_with_streams(
     command: Sequence[str], cwd: Path, environ: Mapping[str, str], streams: Sequence[int]
 ) -> ForkedProcess:
     """The same without a terminal. `streams`: file descriptors for input, output and errors."""
-    return _running_server().start(command, cwd, environ, streams, terminal=False)
+    return _fork(command, cwd, environ, streams, terminal=False)
 
 
 class PipedProcess:
@@ -220,7 +258,7 @@ async def forked_with_pipes(
             theirs.callback(os.close, stdin)
         (out, its_out), (err, its_err) = pipe(child_reads=False), pipe(child_reads=False)
         streams = [stdin, its_out, its_err]
-        process = PipedProcess(_running_server().start(command, cwd, environ, streams, terminal=False))
+        process = PipedProcess(_fork(command, cwd, environ, streams, terminal=False))
     process.stdout, process.stderr = asyncio.StreamReader(limit), asyncio.StreamReader(limit)
     for reader, end in ((process.stdout, out), (process.stderr, err)):
         protocol = asyncio.StreamReaderProtocol(reader)
@@ -233,59 +271,73 @@ async def forked_with_pipes(
     return process
 
 
-def _running_server() -> _Server:
+def _fork(
+    command: Sequence[str], cwd: Path, environ: Mapping[str, str], streams: Sequence[int], *, terminal: bool
+) -> ForkedProcess:
     global _server
-    if _server is not None and _server.process.poll() is not None:
-        # Somebody's signal, or no memory: one test fails for that, not all that follow.
-        _server.close()
-        _server = None
-    if _server is None:
-        _server = _Server()
-        atexit.register(_server.close)
-    return _server
-
-
-def server_pid() -> int | None:
-    """The server lives as long as the tests do: it is not a leak of the test that happened to need it first."""
-    return _server.process.pid if _server is not None else None
+    for _attempt in range(2):
+        if _server is None:
+            _server = _Server()
+            atexit.register(_server.close)
+        try:
+            return _server.start(command, cwd, environ, streams, terminal=terminal)
+        except (ConnectionResetError, BrokenPipeError):
+            # It ended with the last worker that used it, or by a signal.
+            _server.close()
+            _server = None
+    raise RuntimeError("the server that starts programs for tests ends again and again")
 
 
 # ----------------------------------------------------------------------------------------------------- in the server
 
 
-def _serve(control: socket.socket) -> dict[str, Any] | None:
+def _serve(listener: socket.socket) -> dict[str, Any] | None:
     """Fork a child for every request. Returns the request in the child, and None in the server when tests are over."""
     waking, wakes = os.pipe()
     os.set_blocking(wakes, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wakes)
-    alive: set[int] = set()
+    clients: set[socket.socket] = set()
+    alive: dict[int, socket.socket] = {}
+    """Who asked for a process, by its pid."""
     while True:
-        ready, _, _ = select.select([control, waking], [], [])
+        ready, _, _ = select.select([listener, waking, *clients], [], [])
         if waking in ready:
             os.read(waking, 4096)
-            for pid in list(alive):
+            for pid, client in list(alive.items()):
                 ended, status = os.waitpid(pid, os.WNOHANG)
                 if ended:
-                    alive.discard(pid)
+                    del alive[pid]
                     with contextlib.suppress(OSError):
-                        control.send(json.dumps({"pid": pid, "status": status}).encode())
-        if control in ready:
-            data, fds, _, _ = socket.recv_fds(control, _LARGEST_REQUEST, 3)
+                        client.send(json.dumps({"pid": pid, "status": status}).encode())
+        if listener in ready:
+            clients.add(listener.accept()[0])
+        for client in clients & set(ready):
+            try:
+                data, fds, _, _ = socket.recv_fds(client, _LARGEST_REQUEST, 3)
+            except ConnectionResetError:
+                data, fds = b"", []
             if not data:
-                return None
+                clients.discard(client)
+                client.close()
+                if not clients:
+                    return None
+                continue
             pid = os.fork()
             if pid == 0:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                # Before its pid is known: a signal to its process group must not reach the server's.
+                os.setsid()
+                client.send(json.dumps({"pid": os.getpid()}).encode())
                 os.close(waking)
                 os.close(wakes)
-                control.close()
+                for connection in (listener, *clients):
+                    connection.close()
                 return {**json.loads(data), "streams": fds}
             for number in fds:
                 os.close(number)
-            alive.add(pid)
-            control.send(json.dumps({"pid": pid}).encode())
+            alive[pid] = client
 
 
 def _become_program(request: dict[str, Any]) -> None:
@@ -293,7 +345,6 @@ def _become_program(request: dict[str, Any]) -> None:
     import fcntl
     import termios
 
-    os.setsid()
     if request["terminal"]:
         fcntl.ioctl(request["streams"][0], termios.TIOCSCTTY, 0)
     for number, stream in enumerate(request["streams"]):
@@ -364,7 +415,10 @@ def main() -> None:
     import pkgutil
     import runpy
 
-    control = socket.socket(fileno=int(sys.argv[1]))
+    listener = socket.socket(fileno=int(sys.argv[1]))
+    if os.fork():
+        # Workers come and go: the server is nobody's child.
+        os._exit(0)
     for name in _LIBRARIES:
         importlib.import_module(name)
     package = importlib.import_module(_PACKAGE)
@@ -380,7 +434,7 @@ def main() -> None:
     assert len(left) == 1, f"a fork would lose the other threads: {left}"
     gc.collect()
     gc.freeze()
-    request = _serve(control)
+    request = _serve(listener)
     if request is not None:
         _become_program(request)
         option, what, *_ = request["command"]
