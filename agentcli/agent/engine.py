@@ -25,7 +25,6 @@ from agentcli.agent.prompt_queue import Priority, Prompt, QueuedPrompt, prompt_b
 from agentcli.agent.requested_prompt import RequestedPrompt
 from agentcli.agent.shell_line import ShellInvocation
 from agentcli.agent.submission import Submission, SubmissionWork
-from agentcli.agent.updates.definition_watch import wait_for_definitions
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason, AbortSignal
 from agentcli.core.aio import in_thread
@@ -168,6 +167,8 @@ class Engine:
         """Wait until files with commands, skills, agents or output styles have changed since this version of the
         library, and take them in; returns notices about what is wrong in them. Where they are not watched it never
         returns. Cancel it."""
+        from agentcli.agent.updates.definition_watch import wait_for_definitions
+
         if self.definitions is None or not self._state.conversation.watches_definitions:
             await asyncio.Event().wait()
         assert self.definitions is not None

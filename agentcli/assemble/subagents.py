@@ -13,13 +13,9 @@ from agentcli.agent.engine import Engine
 from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.ports import Attachments, Extensions
 from agentcli.agent.profile import Bounds, Profile
-from agentcli.agent.subagents.hooks import AgentHooks
-from agentcli.agent.subagents.permissions import AgentPermissions
 from agentcli.agent.subagents.setup import MOST_AGENTS, AgentOrder, AgentSetup, AgentWorktree
 from agentcli.agent.subagents.specs import SMALL_MODEL, AgentSpec, spec_of, tools_of
-from agentcli.agent.subagents.workspace import AgentWorkspace
 from agentcli.assemble.agent_flags import agents_from_flag
-from agentcli.assemble.agent_worktree import AgentPlace
 from agentcli.assemble.attachments import AttachmentsBuilder
 from agentcli.assemble.context_pipeline import collapser_for, pipeline_for
 from agentcli.assemble.environment import Environment
@@ -36,6 +32,7 @@ from agentcli.workspace.base import Workspace
 
 if TYPE_CHECKING:
     from agentcli.agent.mcp.offer import OfferLimits
+    from agentcli.assemble.agent_worktree import AgentPlace
 
 _IN_WORKTREE = (
     "You work in a git worktree of your own, made from the last commit: uncommitted changes of the project are not in "
@@ -69,6 +66,10 @@ class SubagentBuilder:
         return {name: spec_of(file) for name, file in self._definitions.agents.items()} | dict(self._from_flag)
 
     def build(self, order: AgentOrder) -> Engine:
+        from agentcli.agent.subagents.hooks import AgentHooks
+        from agentcli.agent.subagents.permissions import AgentPermissions
+        from agentcli.agent.subagents.workspace import AgentWorkspace
+
         parent, spec = self._session, order.spec
         assert parent is not None
         context, permissions = order.tool_context, parent.permissions
@@ -133,11 +134,15 @@ class SubagentBuilder:
         return tools_of(spec, others, depth), agent_limits(spec, registry, settings)
 
     def _open_worktree(self) -> AgentWorktree:
+        from agentcli.assemble.agent_worktree import AgentPlace
+
         assert self._session is not None
         return AgentPlace(self._env, self._session.permissions, self._session.tool_context.results_dir)
 
     def _place(self, order: AgentOrder) -> AgentPlace | None:
         """The worktree of an agent; agents that it starts work there too."""
+        from agentcli.assemble.agent_worktree import AgentPlace
+
         if isinstance(order.worktree, AgentPlace):
             self._places[order.worktree.context.root] = order.worktree
             return order.worktree

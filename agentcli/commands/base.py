@@ -15,13 +15,13 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from agentcli.commands.front_end import FrontEnd, NoFrontEnd, Unavailable
 from agentcli.core.errors import AgentError
 from agentcli.core.events import Event, NoticeRaised
 from agentcli.core.frozen import frozen
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
+    from agentcli.commands.front_end import FrontEnd
 
 RunCommand = Callable[..., AsyncGenerator[Event, None]]
 """Called with the engine, the arguments and, if there is one, the front end."""
@@ -106,6 +106,8 @@ class Command:
     async def _guarded(
         self, run: Callable[..., Any], engine: Engine | None, arguments: str, front_end: FrontEnd | None = None
     ) -> AsyncGenerator[Event, None]:
+        from agentcli.commands.front_end import NoFrontEnd, Unavailable
+
         extra = (front_end or NoFrontEnd(),) if self.pages or self.local else ()
         try:
             if self.local == ALWAYS and front_end is None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentcli.core import events as ev
 from agentcli.core.errors import UsageError
@@ -25,8 +26,10 @@ from agentcli.session.errors import SessionExists, SessionTooNew
 from agentcli.session.history import AGENT_FRAME, SHOWN_ONLY, end_fields, event_record, result_fields
 from agentcli.session.journal import SessionJournal
 from agentcli.session.line_format import FORMAT, encode_line, whole_message_fields
-from agentcli.session.load import LoadedSession, load_session, read_records
 from agentcli.session.paths import is_session_id, make_private_dir, results_path, session_path
+
+if TYPE_CHECKING:
+    from agentcli.session.load import LoadedSession
 
 EARLY_LIMIT = 50
 EARLY_BYTES = 16_000
@@ -97,6 +100,8 @@ class SessionStore(Store):
         cls, workplace: SessionContext, path: Path, *, with_history: bool = True
     ) -> tuple[SessionStore, LoadedSession]:
         """Resume a session. Raises `SessionBusy`, `SessionTooNew` or OSError. `with_history` as for `load_session`."""
+        from agentcli.session.load import load_session
+
         journal = SessionJournal(path, workplace.clock)
         # The lock comes first: a process that is just ending may still write its last lines.
         journal.start()
@@ -124,6 +129,8 @@ class SessionStore(Store):
         All readable records are copied, also those of types that this version does not know. `with_history` as for
         `load_session`.
         """
+        from agentcli.session.load import load_session, read_records
+
         loaded = load_session(source, with_history=with_history)
         store = cls.create(workplace, session_id)
         store._forked_from = loaded.session_id

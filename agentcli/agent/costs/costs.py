@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from agentcli.agent.cache.watch import CacheWatch
-from agentcli.agent.costs.budget_question import Ask, BudgetQuestion
 from agentcli.agent.costs.spending import Budget, Spending
 from agentcli.agent.profile import price_of
 from agentcli.core import events as ev
 from agentcli.core.usage import CacheLosses, Totals
 from agentcli.providers.catalog import Catalog
+
+if TYPE_CHECKING:
+    from agentcli.agent.costs.budget_question import Ask, BudgetQuestion
 
 
 class Costs:
@@ -100,4 +103,6 @@ class Costs:
         return self._budget.asking
 
     def budget_question(self, ask: Ask) -> BudgetQuestion:
+        from agentcli.agent.costs.budget_question import BudgetQuestion
+
         return BudgetQuestion(self._budget, lambda: self._all_totals, ask)

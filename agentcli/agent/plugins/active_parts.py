@@ -21,7 +21,6 @@ from agentcli.plugins.plugin import (
     ToolPart,
 )
 from agentcli.tools.base import Tool
-from agentcli.tools.function import tool as function_tool
 from agentcli.tools.registry import is_tool_name
 
 T = TypeVar("T")
@@ -62,6 +61,8 @@ def check_plugin(plugin: Plugin) -> None:
 
 def as_tool(part: ToolPart) -> Tool:
     """The part as a tool. Raises `PluginError`."""
+    from agentcli.tools.function import tool as function_tool
+
     line = line_of_function(part.target)
     if not is_tool_name(part.name):
         raise PluginError(f"not a tool name: {part.name!r}. Use letters, digits, _ and -, at most 128 of them", line)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.agent.plugins.active_parts import ActiveParts, combine
-from agentcli.agent.updates.file_watch import wait_for_folder_change
 from agentcli.core.aio import cancel_and_wait, in_thread
 from agentcli.core.events import NoticeRaised
 from agentcli.core.plaintext import plain_line
@@ -125,6 +124,8 @@ class SessionPlugins:
         return notices
 
     async def _disk_change(self) -> None:
+        from agentcli.agent.updates.file_watch import wait_for_folder_change
+
         folders = [str(folder) for folder in self.collection.watched_folders()] if self.loaded else []
         if folders:
             await wait_for_folder_change(folders, lambda path: path.endswith(".py"), _POLL_SECONDS)

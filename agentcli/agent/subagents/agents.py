@@ -7,13 +7,13 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from agentcli.agent.costs.costs import Costs
 from agentcli.agent.ports import EmitEvent, Hooks
 from agentcli.agent.profile import Profile
 from agentcli.agent.questions import Questions
 from agentcli.agent.subagents.earlier import AGENT, BACKGROUND, highest_numbers
-from agentcli.agent.subagents.run import AgentRun
 from agentcli.agent.subagents.setup import AgentGroup, AgentOrder, AgentSetup, AgentWorktree, ParentLink
 from agentcli.agent.subagents.specs import BUILTIN, DEEPEST, AgentSpec
 from agentcli.context.view import ContextView
@@ -29,6 +29,9 @@ from agentcli.tools.base import AgentTask, Output, ToolContext
 from agentcli.tools.builtin import failure
 from agentcli.tools.registry import Registry
 from agentcli.tools.shell.background import BackgroundTask, Status
+
+if TYPE_CHECKING:
+    from agentcli.agent.subagents.run import AgentRun
 
 CLOSE_SECONDS = 3.0
 """How long background agents may take to end with the session before they are cancelled."""
@@ -179,6 +182,8 @@ class Agents:
     def _built(
         self, agent_id: str, setup: AgentSetup, spec: AgentSpec, task: AgentTask, worktree: AgentWorktree | None
     ) -> AgentRun:
+        from agentcli.agent.subagents.run import AgentRun
+
         host = self._host
         hooks = host.hooks if host.link is None else host.link.hooks
         link = ParentLink(agent_id, self._depth + 1, host.questions, host.costs, self._group, hooks)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Attachments
-from agentcli.agent.subagents.run import AgentRun
 from agentcli.agent.subagents.specs import AgentSpec
 from agentcli.core.growing import Gathered, latest
 from agentcli.core.ids import Ids
 from agentcli.core.messages import NOTE, Message, Origin, user_message
 from agentcli.core.plaintext import plain_line
+
+if TYPE_CHECKING:
+    from agentcli.agent.subagents.run import AgentRun
 
 _AGENTS = "agents"
 """In a message's meta: the agents that this attachment lists."""

@@ -15,7 +15,6 @@ from itertools import accumulate, islice
 
 from agentcli.core.frozen import frozen
 from agentcli.tools.files.disk import LARGEST_LOADED
-from agentcli.tools.files.edit_miss import MOST_COUNTED, ambiguity_message, line_number, miss_message
 
 _LONGEST_LOOSE = 20_000
 _MOST_TOKENS = 3_000
@@ -56,6 +55,8 @@ class EditProblem:
 
 
 def apply(text: str, replacement: Replacement, shown: str) -> Applied | EditProblem:
+    from agentcli.tools.files.edit_miss import MOST_COUNTED, ambiguity_message, line_number, miss_message
+
     old, new = replacement.old.replace("\r\n", "\n"), replacement.new.replace("\r\n", "\n")
     line_end = "\r" if "\n" not in text and "\r" in text else r"\r?\n"
     if replacement.every and "\r" not in text and (count := text.count(old)):

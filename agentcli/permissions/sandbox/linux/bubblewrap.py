@@ -17,13 +17,13 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentcli.core.grant import ORDINARY, Grant
 from agentcli.core.launch import Launch, SandboxFinding, SpareLaunch
 from agentcli.permissions.git.config import git_program, read_regular
 from agentcli.permissions.sandbox import temp_folder
 from agentcli.permissions.sandbox.caches import cache_environment, cache_folder
-from agentcli.permissions.sandbox.granted import ProxyConnection, WritablePaths
 from agentcli.permissions.sandbox.limits import CPU_SIGNAL, LimitWatch, ResourceLimits, with_kernel_limits
 from agentcli.permissions.sandbox.linux.mounts import Mounts, SessionFiles
 from agentcli.permissions.sandbox.linux.probe import Ability
@@ -36,9 +36,11 @@ from agentcli.permissions.sandbox.planted.inventory import Inventory, change_tim
 from agentcli.permissions.sandbox.planted.late_search import MOST_SECONDS, LateSearch
 from agentcli.permissions.sandbox.planted.notify import NoticePool
 from agentcli.permissions.sandbox.planted.protected import Protection, protection, uses_git
-from agentcli.permissions.sandbox.planted.quarantine import Quarantine
 from agentcli.permissions.sandbox.secrets import VARIABLES
 from agentcli.permissions.sandbox.session_folder import SessionFolder
+
+if TYPE_CHECKING:
+    from agentcli.permissions.sandbox.granted import ProxyConnection, WritablePaths
 
 _NO_SOCKET = re.compile(r"Address family not supported|EAFNOSUPPORT|\[Errno 97\]|os error 97\b")
 _LAST_SECONDS = 5.0
@@ -99,6 +101,8 @@ class BubblewrapLauncher:
         To be started in a session of its own, without a terminal: a second one in here would cost 1.5 ms, and a
         terminal that a command can reach is a keyboard it can type on.
         """
+        from agentcli.permissions.sandbox.granted import ProxyConnection, WritablePaths
+
         if self._is_excluded(arguments):
             return Launch(tuple(arguments), environ)
         files = self._session_files()
@@ -188,6 +192,8 @@ class BubblewrapLauncher:
         return True
 
     def _guard(self, protected: Protection, session: Path, arguments: Sequence[str], began: int, grant: Grant) -> Guard:
+        from agentcli.permissions.sandbox.planted.quarantine import Quarantine
+
         contents = {path: data for path in protected.contents if (data := read_regular(path)) is not None}
         watched = Watched(
             missing=protected.missing,
