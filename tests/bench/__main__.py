@@ -19,6 +19,7 @@ from pathlib import Path
 from tests.bench.abort import abort
 from tests.bench.definitions import definitions
 from tests.bench.edits import edits_bench
+from tests.bench.gaps import gaps
 from tests.bench.growth import growth, growth_http
 from tests.bench.hook import hook
 from tests.bench.imports import imports
@@ -52,6 +53,7 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "start": (start, 15),
     "exit": (ending, 15),
     "iteration": (iteration, 3),
+    "gaps": (gaps, 2),
     "memory": (memory, 2),
     "tools": (tools, 15),
     "hook": (hook, 60),

@@ -86,8 +86,9 @@ class Workshop:
 
 
 @contextmanager
-def workshop() -> Iterator[Workshop]:
-    with tempfile.TemporaryDirectory(prefix="agentcli-bench-") as folder:
+def workshop(parent: str | None = None) -> Iterator[Workshop]:
+    """`parent`: where to make it, by default in the system's temp folder."""
+    with tempfile.TemporaryDirectory(prefix="agentcli-bench-", dir=parent) as folder:
         yield Workshop(Path(folder).resolve())
 
 
