@@ -76,8 +76,9 @@ class FileChanges:
         paths.update(path for one in news for path in (*one.restored, *one.deleted))
         if paths:
             await in_thread(forget_changed, paths, self._context().read_cache)
-        prompts = {message.id: message.text for message in log if message.origin is Origin.PROMPT}
-        return undo_note(news, prompts) if news else None
+        if not news:
+            return None
+        return undo_note(news, {message.id: message.text for message in log if message.origin is Origin.PROMPT})
 
     def _noted(self, report: UndoReport) -> UndoReport:
         self._rewritten.update(report.touched)

@@ -164,6 +164,17 @@ def _read(folder: Path, turn: int) -> Json:
     return call("Read", file_path=str(path), limit=1_000 + turn)
 
 
+def tokens_for(body: Json) -> Json:
+    """What the model says about the size of a request."""
+    return _usage(len(body["messages"]))
+
+
+def model_reply(step: Json, usage: Json, number: int) -> Iterator[Json]:
+    for operation in ScriptedReply((step,), usage=usage).operations(number, MODEL):
+        assert isinstance(operation, Emit)
+        yield operation.event
+
+
 def _is_summary(body: Json) -> bool:
     last = body["messages"][-1]["content"][-1]
     return str(last.get("text", "")).startswith(INSTRUCTION)
@@ -191,6 +202,5 @@ class ReadingModel(Transport):
             step = _read(self._folder, self._turn)
             self._turn += 1
         await asyncio.sleep(0)
-        for operation in ScriptedReply((step,), usage=_usage(len(body["messages"]))).operations(self._requests, MODEL):
-            assert isinstance(operation, Emit)
-            yield operation.event
+        for event in model_reply(step, tokens_for(body), self._requests):
+            yield event
