@@ -21,6 +21,7 @@ from agentcli.core.ids import Clock, SystemClock
 from agentcli.core.messages import Json
 from agentcli.providers.base import Failure, FailureKind
 from agentcli.providers.credentials import Credentials
+from agentcli.providers.deltas import merge_deltas
 from agentcli.providers.encode import BodyEncoder, request_content
 from agentcli.providers.failures import (
     Endpoint,
@@ -231,7 +232,7 @@ async def decoded(
     decoder = EventDecoder()
     try:
         async for chunk in chunks:
-            events = decoder.feed(chunk)
+            events = merge_deltas(decoder.feed(chunk))
             for event in events:
                 if event.get("type") == "error":
                     raise TransportFailure(from_error_event(event, where))

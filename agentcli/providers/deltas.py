@@ -1,0 +1,44 @@
+"""Deltas that arrived together as one: the way of an event through the program costs more than its text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentcli.core.messages import Json
+
+_TEXT_FIELDS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
+_EVENT_KEYS = {"type", "index", "delta"}
+
+
+def merge_deltas(events: Sequence[Json]) -> list[Json]:
+    """The same events, with neighbouring deltas of one block joined. Events with fields that are not known stay as they
+    are. `events` is not changed."""
+    merged: list[Json] = []
+    field = ""
+    pieces: list[str] = []
+    for event in events:
+        next_field = _text_field(event)
+        if next_field and field == next_field and merged[-1]["index"] == event["index"]:
+            pieces.append(event["delta"][field])
+            continue
+        _join(merged, field, pieces)
+        merged.append(event)
+        field = next_field
+        pieces = [event["delta"][field]] if field else []
+    _join(merged, field, pieces)
+    return merged
+
+
+def _join(merged: list[Json], field: str, pieces: list[str]) -> None:
+    if field and len(pieces) > 1:
+        last = merged[-1]
+        merged[-1] = {**last, "delta": {**last["delta"], field: "".join(pieces)}}
+
+
+def _text_field(event: Json) -> str:
+    """Where a delta has its text; empty for every other event."""
+    delta = event.get("delta")
+    if event.get("type") != "content_block_delta" or event.keys() != _EVENT_KEYS or not isinstance(delta, dict):
+        return ""
+    field = _TEXT_FIELDS.get(str(delta.get("type")), "")
+    return field if field and delta.keys() == {"type", field} and isinstance(delta[field], str) else ""
