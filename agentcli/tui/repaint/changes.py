@@ -82,8 +82,8 @@ class FrameWriter:
         if None not in characters:
             self._at = None
             self._move(0, y)
-            last = self._pens.space(looks[-1])  # type: ignore[arg-type]
-            self._look(last, is_space=True)
+            erased = next((look for look in reversed(looks) if look and look.is_erased), self._pens.plain)
+            self._look(erased, is_space=True)
             self.pieces.append("\x1b[K")
         start = 0
         for x, character in enumerate(characters):
