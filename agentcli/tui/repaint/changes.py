@@ -162,7 +162,7 @@ class FrameWriter:
         if self._at == (x, y):
             return
         if self._at is None or self._at[1] > y or self._at[1] + 1 < y or (self._at[1] < y and x):
-            self.pieces.append(f"\x1b[{y + 1};{x + 1}H" if x else f"\x1b[{y + 1}H")
+            self.pieces.append(f"\x1b[{y + 1};{x + 1}H" if x or not y else f"\x1b[{y + 1}H")
         elif self._at[1] < y:
             self.pieces.append("\r\n")
         elif self._at[0] < x:
