@@ -24,9 +24,9 @@ from tests.bench.ratios import Sampled
 from tests.bench.tui_history import LAST_WORDS, RECORDS_A_TURN, write_session
 from tests.bench.tui_keys import bare_keys, typed_keys
 from tests.bench.tui_long import work_through, worked, write_files
-from tests.bench.tui_pty import AppInPty, markdown
+from tests.bench.tui_pty import AppInPty, markdown, paced_reply
 from tests.bench.tui_start import BARE_APP, start_app
-from tests.bench.tui_stream import DELTA_SIZE, THE_END, escaped, streamed
+from tests.bench.tui_stream import DELTA_SECONDS, DELTA_SIZE, THE_END, escaped, streamed
 from tests.support.scripts import call, reply, say
 
 PYTHON, TEXTUAL, CLIENT = "bare Python", "bare Textual app", "least client"
@@ -180,9 +180,18 @@ def streaming(runs: int) -> list[Sampled]:
         place.talk_to(server.url)
         for _run in range(runs):
             server.play(reply(say(text, chunk=DELTA_SIZE)))
-            found.add("ours", streamed(place, server)[1])
+            run = streamed(place, server)
+            found.add("ours", run.cpu)
             found.add("count", count())
-    return [found.line("streaming: 20,000 characters, processor", "ours", "count", COUNTING)]
+            found.add("flat bytes", run.written)
+            server.play(paced_reply(text, DELTA_SECONDS, DELTA_SIZE))
+            found.add("paced bytes", streamed(place, server).written)
+            found.add("characters", float(len(text)))
+    return [
+        found.line("streaming: 20,000 characters, processor", "ours", "count", COUNTING),
+        found.line("streaming: to the terminal", "flat bytes", "characters", "the text itself", "bytes"),
+        found.line("streaming: to the terminal, 5 ms a delta", "paced bytes", "characters", "the text itself", "bytes"),
+    ]
 
 
 def interrupt(runs: int) -> list[Sampled]:

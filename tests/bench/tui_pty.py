@@ -11,6 +11,7 @@ import subprocess
 import sys
 import termios
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +19,7 @@ from typing import Self
 
 from tests.bench.program import AGENTCLI, Workshop
 from tests.bench.tui_markdown import reply as markdown_text
+from tests.support.emulator import Emulator, QuickStream
 from tests.support.fork_server import ForkedProcess
 from tests.support.scripts import Json, event, pause, reply
 
@@ -46,6 +48,11 @@ class AppInPty:
         self.terminal, slave = os.openpty()
         fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         self.output = bytearray()
+        self._emulator = Emulator(COLUMNS, ROWS)
+        self._stream = QuickStream(self._emulator)
+        self._came: deque[tuple[int, float]] = deque()
+        """What is not on the emulated screen yet: how much output there was, and when."""
+        self._emulated = 0
         variables = {**place.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", **(environ or {})}
         self.process = self._start([*command, *arguments], place.project, variables, slave)
         os.close(slave)
@@ -101,6 +108,7 @@ class AppInPty:
             raise RuntimeError(f"the app ended by itself: {self._last_output()}") from error
         at = time.monotonic()
         self.output += data
+        self._came.append((len(self.output), at))
         return at
 
     def read_for(self, seconds: float) -> None:
@@ -109,18 +117,31 @@ class AppInPty:
             self.read(left)
 
     def seen(self, text: str, since: int = 0) -> float:
-        """When this text has been written in one piece, at the latest; `since`: where in the output to begin."""
-        wanted, looked = text.encode(), since
-        at = time.monotonic()
-        deadline = at + PATIENCE_SECONDS
+        """When this text is on the screen, or was written in one piece, at the latest. `since`: where in the output to
+        begin; what is on the screen there does not count."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self._came and self._came[0][0] <= since:
+            self._emulate()
+        before = self._count(text) if since else 0
+        if not since and (self._count(text) or text.encode() in self.output):
+            return time.monotonic()
         while True:
-            if self.output.find(wanted, max(since, looked - len(wanted))) >= 0:
-                return at
-            looked = len(self.output)
-            came = self.read(deadline - time.monotonic())
-            if came is None:
+            while self._came:
+                start, at = max(since, self._emulated - len(text.encode())), self._emulate()
+                if self.output.find(text.encode(), start, self._emulated) >= 0 or self._count(text) > before:
+                    return at
+            if self.read(deadline - time.monotonic()) is None:
                 raise RuntimeError(f"{text!r} was not seen within {PATIENCE_SECONDS:g} s: {self._last_output()}")
-            at = came
+
+    def _emulate(self) -> float:
+        """Put the next piece of output on the screen; when it came."""
+        end, at = self._came.popleft()
+        self._stream.feed(bytes(self.output[self._emulated : end]))
+        self._emulated = end
+        return at
+
+    def _count(self, text: str) -> int:
+        return sum(row.count(text) for row in self._emulator.display)
 
     def _last_output(self) -> str:
         return bytes(self.output[-700:]).decode(errors="replace")

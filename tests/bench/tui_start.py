@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tests.bench.measure import Measure, Report
 from tests.bench.program import AGENTCLI, workshop
+from tests.support.emulator import Emulator, QuickStream
 
 COLUMNS, ROWS = 100, 30
 KEY_SECONDS = 0.015
@@ -136,6 +137,8 @@ class _Typist:
         self._terminal = terminal
         self._began = began
         self._output = bytearray()
+        self._emulator = Emulator(COLUMNS, ROWS)
+        self._stream = QuickStream(self._emulator)
         self._pressed: list[float] = []
         self._seen: list[float] = []
         self._first_bytes: float | None = None
@@ -170,7 +173,9 @@ class _Typist:
         now = time.monotonic()
         self._first_bytes = self._first_bytes or now
         self._output += data
-        while len(self._seen) < len(self._pressed) and TYPED[: len(self._seen) + 1].encode() in self._output[-50_000:]:
+        self._stream.feed(data)
+        screen = "".join(row.strip() for row in self._emulator.display)
+        while len(self._seen) < len(self._pressed) and TYPED[: len(self._seen) + 1] in screen:
             self._seen.append(now)
         if self._complete is None:
             taken = self._output.find(_KITTY)

@@ -82,8 +82,8 @@ class FrameWriter:
         if None not in characters:
             self._at = None
             self._move(0, y)
-            last = self._pens.space(looks[-1])  # type: ignore[arg-type]
-            self._look(last, is_space=True)
+            erased = next((look for look in reversed(looks) if look and look.is_erased), self._pens.plain)
+            self._look(erased, is_space=True)
             self.pieces.append("\x1b[K")
         start = 0
         for x, character in enumerate(characters):
@@ -162,7 +162,7 @@ class FrameWriter:
         if self._at == (x, y):
             return
         if self._at is None or self._at[1] > y or self._at[1] + 1 < y or (self._at[1] < y and x):
-            self.pieces.append(f"\x1b[{y + 1};{x + 1}H" if x else f"\x1b[{y + 1}H")
+            self.pieces.append(f"\x1b[{y + 1};{x + 1}H" if x or not y else f"\x1b[{y + 1}H")
         elif self._at[1] < y:
             self.pieces.append("\r\n")
         elif self._at[0] < x:
