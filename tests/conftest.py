@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -104,24 +105,29 @@ def _send_event(send: Callable[..., None], name: str, **values: Any) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """In a new checkout the second worker compiles the second half of the test modules while the first worker compiles
-    the first half."""
+    """In a new checkout every worker compiles its share of the test modules first, and finds the others compiled."""
     if settings().max_examples <= _FEW_EXAMPLES:
         # Hypothesis also tries constants of the code, and parses all of it to find them: 4.5 s of CPU in every worker.
         # Among few examples hardly any is one of these 5,700.
         hypothesis_providers._get_local_constants = lambda: hypothesis_providers._local_constants
-    if os.environ.get("PYTEST_XDIST_WORKER") != "gw1" or session.config.args_source.name != "TESTPATHS":
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    if not worker or session.config.args_source.name != "TESTPATHS":
         return
     root = session.config.rootpath
-    paths = sorted((root / "tests").rglob("test_*.py"), reverse=True)
-    half = sum(path.stat().st_size for path in paths) / 2
-    for path in paths:
-        half -= path.stat().st_size
-        if half < 0:
-            break
+    paths = sorted((root / "tests").rglob("test_*.py"))
+    for path in _share(paths, int(worker.removeprefix("gw")), int(os.environ["PYTEST_XDIST_WORKER_COUNT"])):
         # Collecting the module reports why it cannot be imported.
         with contextlib.suppress(Exception, pytest.skip.Exception):
             importlib.import_module(".".join(path.relative_to(root).with_suffix("").parts))
+
+
+def _share(paths: list[Path], number: int, count: int) -> Iterator[Path]:
+    """The files of worker `number`, of about the same size together as those of each other worker."""
+    sizes = [path.stat().st_size for path in paths]
+    share = sum(sizes) / count
+    for path, before in zip(paths, accumulate(sizes, initial=0), strict=False):
+        if number <= before / share < number + 1:
+            yield path
 
 
 def pytest_collection_finish() -> None:
