@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis.internal.conjecture import providers as hypothesis_providers
 
-from tests.support.examples import EXAMPLES
+from tests.support.examples import EXAMPLES, UNHURRIED
 from tests.support.fork_server import server_pid
 
 # Who starts the tests in the background (nohup, `&`) has some signals ignored, and programs under test inherit that.
@@ -36,8 +36,7 @@ for _number, _usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.
         signal.signal(_number, _usual)
 
 _FEW_EXAMPLES = 30
-_UNHURRIED = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
-settings.register_profile("here", max_examples=EXAMPLES, deadline=None, suppress_health_check=_UNHURRIED)
+settings.register_profile("here", max_examples=EXAMPLES, deadline=None, suppress_health_check=UNHURRIED)
 settings.register_profile("thorough", settings.get_profile("here"), max_examples=1000)
 # On CI the same examples every time: a run that passed is a run that passes. New ones are looked for everywhere else,
 # and many more with --hypothesis-profile=thorough.
