@@ -15,6 +15,7 @@ import inspect
 import os
 import signal
 import socket
+import stat
 import sys
 import tempfile
 import time
@@ -43,7 +44,7 @@ settings.register_profile("thorough", settings.get_profile("here"), max_examples
 settings.register_profile("ci", settings.get_profile("here"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
-# ruff: noqa: PTH115, PTH123, PTH208 -- /proc is read before and after each of 11,000 tests, and pathlib is slow
+# ruff: noqa: PTH123, PTH208 -- /proc is read before and after each of 11,000 tests, and pathlib is slow
 
 
 def _check_descriptor(descriptor: Any) -> None:
@@ -143,7 +144,6 @@ def pytest_collection_finish() -> None:
         from tests.support import sandbox_probe
 
         sandbox_probe.install()
-    gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 50)
     gc.enable()
@@ -212,11 +212,11 @@ def _sockets() -> dict[str, int]:
     """File descriptors of sockets by the socket's name."""
     found: dict[str, int] = {}
     with contextlib.suppress(OSError):
-        for number in os.listdir("/proc/self/fd"):
+        for number in map(int, os.listdir("/proc/self/fd")):
             with contextlib.suppress(OSError):
-                name = os.readlink(f"/proc/self/fd/{number}")
-                if name.startswith("socket:"):
-                    found[name] = int(number)
+                status = os.fstat(number)
+                if stat.S_ISSOCK(status.st_mode):
+                    found[f"socket {status.st_ino}"] = number
     return found
 
 
