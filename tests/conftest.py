@@ -15,18 +15,20 @@ import inspect
 import os
 import signal
 import socket
+import stat
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis.internal.conjecture import providers as hypothesis_providers
 
-from tests.support.examples import EXAMPLES
+from tests.support.examples import EXAMPLES, UNHURRIED
 
 # Who starts the tests in the background (nohup, `&`) has some signals ignored, and programs under test inherit that.
 for _number, _usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
@@ -34,15 +36,14 @@ for _number, _usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.
         signal.signal(_number, _usual)
 
 _FEW_EXAMPLES = 30
-_UNHURRIED = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
-settings.register_profile("here", max_examples=EXAMPLES, deadline=None, suppress_health_check=_UNHURRIED)
+settings.register_profile("here", max_examples=EXAMPLES, deadline=None, suppress_health_check=UNHURRIED)
 settings.register_profile("thorough", settings.get_profile("here"), max_examples=1000)
 # On CI the same examples every time: a run that passed is a run that passes. New ones are looked for everywhere else,
 # and many more with --hypothesis-profile=thorough.
 settings.register_profile("ci", settings.get_profile("here"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
-# ruff: noqa: PTH115, PTH123, PTH208 -- /proc is read before and after each of 11,000 tests, and pathlib is slow
+# ruff: noqa: PTH123, PTH208 -- /proc is read before and after each of 11,000 tests, and pathlib is slow
 
 
 def _check_descriptor(descriptor: Any) -> None:
@@ -103,24 +104,29 @@ def _send_event(send: Callable[..., None], name: str, **values: Any) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """In a new checkout the second worker compiles the second half of the test modules while the first worker compiles
-    the first half."""
+    """In a new checkout every worker compiles its share of the test modules first, and finds the others compiled."""
     if settings().max_examples <= _FEW_EXAMPLES:
         # Hypothesis also tries constants of the code, and parses all of it to find them: 4.5 s of CPU in every worker.
         # Among few examples hardly any is one of these 5,700.
         hypothesis_providers._get_local_constants = lambda: hypothesis_providers._local_constants
-    if os.environ.get("PYTEST_XDIST_WORKER") != "gw1" or session.config.args_source.name != "TESTPATHS":
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    if not worker or session.config.args_source.name != "TESTPATHS":
         return
     root = session.config.rootpath
-    paths = sorted((root / "tests").rglob("test_*.py"), reverse=True)
-    half = sum(path.stat().st_size for path in paths) / 2
-    for path in paths:
-        half -= path.stat().st_size
-        if half < 0:
-            break
+    paths = sorted((root / "tests").rglob("test_*.py"))
+    for path in _share(paths, int(worker.removeprefix("gw")), int(os.environ["PYTEST_XDIST_WORKER_COUNT"])):
         # Collecting the module reports why it cannot be imported.
         with contextlib.suppress(Exception, pytest.skip.Exception):
             importlib.import_module(".".join(path.relative_to(root).with_suffix("").parts))
+
+
+def _share(paths: list[Path], number: int, count: int) -> Iterator[Path]:
+    """The files of worker `number`, of about the same size together as those of each other worker."""
+    sizes = [path.stat().st_size for path in paths]
+    share = sum(sizes) / count
+    for path, before in zip(paths, accumulate(sizes, initial=0), strict=False):
+        if number <= before / share < number + 1:
+            yield path
 
 
 def pytest_collection_finish() -> None:
@@ -137,7 +143,6 @@ def pytest_collection_finish() -> None:
         from tests.support import sandbox_probe
 
         sandbox_probe.install()
-    gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 50)
     gc.enable()
@@ -206,11 +211,11 @@ def _sockets() -> dict[str, int]:
     """File descriptors of sockets by the socket's name."""
     found: dict[str, int] = {}
     with contextlib.suppress(OSError):
-        for number in os.listdir("/proc/self/fd"):
+        for number in map(int, os.listdir("/proc/self/fd")):
             with contextlib.suppress(OSError):
-                name = os.readlink(f"/proc/self/fd/{number}")
-                if name.startswith("socket:"):
-                    found[name] = int(number)
+                status = os.fstat(number)
+                if stat.S_ISSOCK(status.st_mode):
+                    found[f"socket {status.st_ino}"] = number
     return found
 
 

@@ -14,12 +14,13 @@ import pytest
 
 import agentcli
 from agentcli.core.events import EVENT_TYPES
+from tests.support.tables import each_row
 
 ROOT = Path(__file__).parent.parent
 _CLASS_NAME = re.compile(r"`([A-Z][a-z]+[A-Za-z]*)`")
 
 
-@pytest.mark.parametrize("name", sorted(agentcli.__all__))
+@each_row("name", sorted(agentcli.__all__))
 def test_every_public_name_can_be_imported(name: str) -> None:
     assert getattr(agentcli, name) is not None
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from tests.support.tables import each_row
 
 PACKAGE = Path(__file__).parent.parent / "agentcli"
 THE_ONE = "core/own_programs.py"
@@ -63,7 +63,7 @@ def test_no_other_module_starts_a_process() -> None:
     assert set(found) == {THE_ONE}, "start programs with agentcli.core.own_programs"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         "import subprocess",

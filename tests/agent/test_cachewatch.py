@@ -23,6 +23,7 @@ from tests.support.cacheserver import PromptCache, caching_transport
 from tests.support.examples import EXAMPLES
 from tests.support.fakes import Bench, FakeTool, bench, only
 from tests.support.scripts import call, fails, reply
+from tests.support.tables import each_row
 from tests.support.validate import first_problem
 from tests.support.virtual import run_virtual
 
@@ -148,7 +149,7 @@ CHANGES: list[tuple[str, Request, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "request_", "block", "reason"), CHANGES, ids=[row[0] for row in CHANGES])
+@each_row(("name", "request_", "block", "reason"), CHANGES)
 def test_a_break_names_the_block_and_the_reason(name: str, request_: Request, block: str, reason: str) -> None:
     watch = watched()
     found = watch.look(request_, 2.0)

@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentcli.agent.loop_state import LoopState
@@ -26,6 +26,7 @@ from agentcli.tools.files.edit import Edit
 from agentcli.tools.files.read_cache import CommandRun
 from agentcli.tools.files.write import Write
 from agentcli.tools.shell.bash import Bash
+from tests.support.examples import UNHURRIED_IN_ONE_FOLDER
 from tests.support.fakes import bench
 from tests.support.scripts import call, reply
 
@@ -271,7 +272,7 @@ async def test_an_abort_in_the_middle_loses_nothing(desk: Desk) -> None:
     assert "+two" in await desk.told()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=UNHURRIED_IN_ONE_FOLDER)
 @given(st.lists(st.sampled_from(["other", "edit", "told", "lost", "read", "gone"]), max_size=12), st.integers(0, 9))
 async def test_the_model_never_edits_content_it_has_not_seen(tmp_path: Path, acts: list[str], seed: int) -> None:
     """In any order of events an edit works only on content that the model has seen or written."""

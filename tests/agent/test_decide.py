@@ -28,6 +28,7 @@ from agentcli.core.abort import AbortReason
 from agentcli.core.messages import ToolUseBlock
 from agentcli.providers.base import Failure, FailureKind
 from agentcli.tools.base import ToolContext
+from tests.support.tables import each_row
 
 STATE = LoopState((), ToolContext(Path("/w"), (Path("/w"),)))
 LIMITS = Limits()
@@ -278,7 +279,7 @@ def test_the_budget_stop_has_the_text_of_the_limits() -> None:
     )
 
 
-@pytest.mark.parametrize(("said", "produced", "state", "limits", "expected"), ROWS, ids=[row[0] for row in ROWS])
+@each_row(("said", "produced", "state", "limits", "expected"), ROWS)
 def test_each_row_of_the_table_is_decided(
     said: str,
     produced: TurnOutcome,

@@ -25,6 +25,7 @@ from agentcli.session.load import load_session
 from tests.support.cacheserver import PromptCache, caching_transport
 from tests.support.fakes import collect, only, result_of
 from tests.support.scripts import provider_on
+from tests.support.tables import each_row
 
 TOOLS: tuple[Json, ...] = ({"name": "Read", "description": "r" * 400}, {"name": "Grep", "description": "g" * 400})
 REQUEST = Request("model-a", (), ("You are good. " * 100, "Where you are. " * 100), TOOLS, effort="high")
@@ -40,7 +41,7 @@ GREP_CHANGED = replace(REQUEST, tools=(TOOLS[0], {**TOOLS[1], "description": "fi
 PART_CHANGED = replace(REQUEST, system=(REQUEST.system[0], "Elsewhere."))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("request_now", "block", "reason"),
     [
         (replace(REQUEST, effort=None), "the effort", "it was changed from high to auto"),

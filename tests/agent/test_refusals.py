@@ -15,6 +15,7 @@ from agentcli.agent.toolcalls.refusals import refused_again, unattended_refusal
 from agentcli.cli.main import main
 from agentcli.core.permission import Decision, Need
 from agentcli.permissions.policy import Policy
+from tests.support.tables import each_row
 
 NAME = "a),Bash,Edit(b"
 
@@ -40,7 +41,7 @@ def test_a_refusal_names_the_call_and_the_reason_in_one_sentence(decision: Decis
     assert text.endswith("""The user can allow such calls with --allowedTools 'Bash(it'"'"'s *)'.""")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "advice"),
     [
         ("cat <<'E'\nx\nE", "Write the text to a file"),

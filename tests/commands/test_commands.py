@@ -21,6 +21,7 @@ from agentcli.workspace.diff.head_diff import NO_REPOSITORY
 from tests.support import assembled
 from tests.support.fakes import collect, only, result_of
 from tests.support.scripts import call, reply
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -211,7 +212,7 @@ async def test_a_command_alone_creates_no_session(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.jsonl"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "parsed"),
     [
         ("/undo", ("undo", "")),
@@ -296,7 +297,7 @@ async def test_a_shell_line_runs_directly_and_is_reported_with_the_next_prompt(t
 # ------------------------------------------------------------------------------------------------------ help and doctor
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda one: one.name)
+@each_row("command", COMMANDS)
 def test_the_examples_of_a_page_are_lines_of_that_command(command: Command) -> None:
     for typed, text in command.manual.examples:
         line = parse_line(typed)

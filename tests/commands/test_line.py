@@ -6,11 +6,10 @@ import pytest
 
 from agentcli.commands.line import CommandLine, PromptLine, ShellLine, parse_line
 from agentcli.commands.registry import find
+from tests.support.tables import each_row
 
 
-@pytest.mark.parametrize(
-    "text", ["fix it", "", "/", "/usr is full", "/usr/bin/env", "a\n/model", "and /model", "#12 fails", "# A\nb"]
-)
+@each_row("text", ["fix it", "", "/", "/usr is full", "/usr/bin/env", "a\n/model", "and /model", "#12 fails", "# A\nb"])
 def test_prompts(text: str) -> None:
     assert parse_line(text) == PromptLine(text)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentcli.config.paths import Paths, project_folder
@@ -19,7 +19,7 @@ from agentcli.config.settings import Layer, Settings, SettingsRequest, load_sett
 from agentcli.config.values import parse_value
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import PermissionMode
-from tests.support.examples import EXAMPLES
+from tests.support.examples import EXAMPLES, UNHURRIED_IN_ONE_FOLDER
 
 
 class World:
@@ -341,7 +341,7 @@ names = st.sampled_from([key.name.partition(".")[0] for key in KEYS] + ["other",
 inside = st.dictionaries(st.sampled_from(["allow", "ask", "deny", "defaultMode", "x"]), json_values)
 
 
-@settings(max_examples=2 * EXAMPLES, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=2 * EXAMPLES, derandomize=True, suppress_health_check=UNHURRIED_IN_ONE_FOLDER)
 @given(content=st.dictionaries(names, json_values | inside, max_size=6), trusted=st.booleans())
 def test_any_file_content_loads_with_values_of_the_right_type(
     tmp_path_factory: pytest.TempPathFactory, content: dict[str, Any], trusted: bool

@@ -27,6 +27,7 @@ from agentcli.context.view import ContextView
 from agentcli.core.messages import ImageBlock, Message, Origin, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentcli.core.usage import Usage
 from tests.context.logs import talks
+from tests.support.tables import each_row
 
 PAIRS = json.loads((Path(__file__).parent.parent / "data" / "token_counts.json").read_text())["pairs"]
 
@@ -106,8 +107,8 @@ def turn(number: int, text: str, usage: Usage) -> list[Message]:
     ]
 
 
-@pytest.mark.parametrize("letters", [4, 5, 6])
-@pytest.mark.parametrize("density", [0.7, 0.9, 1.0, 1.2, 1.5])
+@each_row("letters", [4, 5, 6])
+@each_row("density", [0.7, 0.9, 1.0, 1.2, 1.5])
 def test_after_two_reported_usages_an_addition_is_estimated_within_a_tenth(letters: int, density: float) -> None:
     first, second = mixed(1), mixed(2)
     log = [

@@ -7,12 +7,11 @@ import json
 import random
 from collections.abc import Callable
 
-import pytest
-
 from agentcli.context.estimate import Estimator
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message
 from agentcli.core.usage import Usage
+from tests.support.tables import each_row
 
 CALIBRATED_AFTER = 6
 """Replies; each kind of text has been seen once by then."""
@@ -109,8 +108,8 @@ def conversation(count: Count, seed: int) -> list[Turn]:
     return turns
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("rule", RULES)
+@each_row("seed", range(4))
+@each_row("rule", RULES)
 def test_a_mixed_conversation_is_estimated_within_a_tenth_after_learning(rule: str, seed: int) -> None:
     turns = conversation(RULES[rule], seed)[CALIBRATED_AFTER:]
     assert max(turn.error for turn in turns) <= 0.10

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from agentcli.core.addresses import (
     is_private_host,
     parse_web_address,
 )
+from tests.support.tables import each_row
 
 PRIVATE = [
     *("127.0.0.1", "127.1", "2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "017700000001", "127.0.0.1."),
@@ -52,12 +52,12 @@ PUBLIC = [
 ]
 
 
-@pytest.mark.parametrize("host", PRIVATE)
+@each_row("host", PRIVATE)
 def test_private_and_reserved_addresses_are_recognised(host: str) -> None:
     assert is_private_host(host)
 
 
-@pytest.mark.parametrize("host", PUBLIC)
+@each_row("host", PUBLIC)
 def test_public_addresses_are_recognised(host: str) -> None:
     assert not is_private_host(host)
 
@@ -83,7 +83,7 @@ def test_every_spelling_of_an_address_is_the_same_address(value: int) -> None:
     assert is_private_address(mapped) == is_private_address(address)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given_text", "canonical"),
     [
         ("http://example.com", "http://example.com/"),
@@ -103,7 +103,7 @@ def test_a_url_has_one_form(given_text: str, canonical: str) -> None:
     assert parse_web_address(address.text) == address
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         *("", " ", "ftp://example.com", "file:///etc/passwd", "javascript:alert(1)", "data:text/html,x", "/etc/passwd"),

@@ -8,14 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.core.bounded_json import DEEPEST, JsonLimitError, is_too_deep, parse_json
+from tests.support.tables import each_row
 
 
 def _nested(levels: int, opening: str = "[", closing: str = "]") -> str:
     return opening * levels + closing * levels
 
 
-@pytest.mark.parametrize("levels", [DEEPEST + 1, 600, 100_000])
-@pytest.mark.parametrize("inside", ["lists", "objects", "both"])
+@each_row("levels", [DEEPEST + 1, 600, 100_000])
+@each_row("inside", ["lists", "objects", "both"])
 def test_json_beyond_the_limit_of_depth_is_refused(levels: int, inside: str) -> None:
     match inside:
         case "lists":

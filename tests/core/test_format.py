@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.core.format import about_money, ago, byte_size, duration, elapsed, money, percent, token_count
+from tests.support.tables import each_row
 
 UNITS = {
     "k": 1e3, "M": 1e6, "B": 1, "KB": 1024, "MB": 1024**2, "GB": 1024**3, "s": 1, "min": 60, "h": 3600, "": 1, "%": 1
@@ -21,7 +22,7 @@ def value_of(text: str) -> float:
     return sum(float(number.replace(",", "")) * UNITS[unit] for number, unit in found)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         (money(0), "$0.00"),

@@ -6,9 +6,8 @@ import random
 import re
 from itertools import combinations
 
-import pytest
-
 from agentcli.core.fuzzy import FuzzyMatch, folded, fuzzy_match
+from tests.support.tables import each_row
 
 LETTERS = "ab/_.Ab1"
 
@@ -37,7 +36,7 @@ def every_alignment(query: str, text: str) -> int | None:
     return max(scores, default=None)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_row("seed", range(20))
 def test_it_finds_the_best_of_all_alignments(seed: int) -> None:
     source = random.Random(seed)
     for _round in range(100):
@@ -51,7 +50,7 @@ def test_it_finds_the_best_of_all_alignments(seed: int) -> None:
             assert list(found.positions) == sorted(set(found.positions))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "better", "worse"),
     [
         ("engine", "agent/engine.py", "agent/engine_room.py"),

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from agentcli.core.globs import LONGEST_PATTERN, escape_glob, glob_regex, is_within_limits
 from tests.core import backtracking_globs
 from tests.support.examples import EXAMPLES
+from tests.support.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "path", "matches"),
     [
         ("*.py", "a.py", True),

@@ -16,6 +16,7 @@ from agentcli.core.plaintext import (
     terminal_text,
     visible_text,
 )
+from tests.support.tables import each_row
 
 CASES = {
     "\x1b[31mred\x1b[0m": "red",
@@ -33,7 +34,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("given_text", "expected"), CASES.items())
+@each_row(("given_text", "expected"), CASES.items())
 def test_control_sequences_are_removed(given_text: str, expected: str) -> None:
     assert plain_text(given_text) == expected
 
@@ -79,7 +80,7 @@ HIDDEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("code", HIDDEN, ids=hex)
+@each_row("code", HIDDEN)
 def test_invisible_characters_are_spelled_out_for_a_terminal(code: int) -> None:
     assert terminal_text(f"a{chr(code)}b") == f"a<U+{code:04X}>b"
     assert terminal_line(f"a{chr(code)}b") == f"a<U+{code:04X}>b"

@@ -9,9 +9,10 @@ import pytest
 from agentcli.definitions.expansion import ShellPart, expand, fill_arguments, split_arguments
 from agentcli.definitions.files import DefinitionOrigin, parse_command
 from agentcli.definitions.frontmatter import parse_document
+from tests.support.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "arguments", "filled"),
     [
         ("Fix $ARGUMENTS now", "a b", "Fix a b now"),

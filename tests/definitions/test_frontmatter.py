@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.definitions.frontmatter import parse_document, split_list
+from tests.support.tables import each_row
 
 
 def header(text: str) -> dict[str, object]:
     return dict(parse_document(f"---\n{text}\n---\nbody").fields)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "value"),
     [
         ("a: plain text", "plain text"),

@@ -12,6 +12,7 @@ from agentcli.core.errors import UsageError
 from agentcli.core.messages import ImageBlock, TextBlock, UnknownBlock
 from agentcli.headless import input as reading
 from agentcli.headless.input import BadLine, ControlLine, UserLine, chunks, lines, parse_line, piped_text
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -107,7 +108,7 @@ def test_empty_lines_and_unknown_types_are_ignored(line: bytes) -> None:
     assert parse_line(line) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         None,

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from agentcli.core import events
 from agentcli.core.events import (
     BackgroundChanged,
@@ -40,6 +38,7 @@ from agentcli.core.usage import Usage
 from agentcli.headless.result_frame import result_frame
 from agentcli.headless.stream_json import Frames
 from tests.headless.fake_engine import SESSION, failed, result, started
+from tests.support.tables import each_row
 
 
 def frames(*given: events.Event, replay: bool = False) -> list[dict[str, Any]]:
@@ -275,7 +274,7 @@ def held_before(event: events.Event) -> tuple[list[str], int]:
     return [frame["type"] for frame in found], found[0]["message"]["usage"]["output_tokens"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("event", "frame"),
     [
         (events.BlockStarted(message_id="m1", index=1, kind="text"), ""),
@@ -287,7 +286,6 @@ def held_before(event: events.Event) -> tuple[list[str], int]:
         (events.NoticeRaised(text="x"), "system"),
         (RawStreamed(data={"type": "ping"}), "stream_event"),
     ],
-    ids=lambda value: type(value).__name__ if isinstance(value, events.Event) else None,
 )
 def test_a_held_frame_goes_out_before_whatever_comes_next(event: events.Event, frame: str) -> None:
     assert held_before(event) == (["assistant", "stream_event", *filter(None, [frame])], 1)
@@ -322,7 +320,7 @@ SILENT = {
 """Events without a frame: partial text is in `stream_event`, the rest is the loop's own or belongs to a later part."""
 
 
-@pytest.mark.parametrize("name", sorted(events.EVENT_TYPES))
+@each_row("name", sorted(events.EVENT_TYPES))
 def test_an_event_is_either_mapped_or_known_to_be_silent(name: str) -> None:
     import inspect
 

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from agentcli.hooks.rules import HookRule, matching, parse_hooks, problem_of
+from tests.support.tables import each_row
 
 MATCHES = [
     ("", "Bash", True),
@@ -27,7 +26,7 @@ MATCHES = [
 ]
 
 
-@pytest.mark.parametrize(("matcher", "subject", "expected"), MATCHES)
+@each_row(("matcher", "subject", "expected"), MATCHES)
 def test_a_matcher_is_a_name_names_or_a_regular_expression(matcher: str, subject: str, expected: bool) -> None:
     assert HookRule("PreToolUse", matcher, "true").matches(subject) is expected
 
@@ -47,7 +46,7 @@ def test_rules_are_read_with_their_source_and_timeout() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "problem"),
     [
         ({"PreTool": [{"hooks": [{"command": "x"}]}]}, "unknown hook event 'PreTool'"),

@@ -11,6 +11,7 @@ from agentcli.core import events as ev
 from agentcli.core.messages import MCP_SERVERS, NOTE, SUMMARY, Message, Origin, user_message
 from agentcli.core.usage import Usage
 from agentcli.interactive import wording
+from tests.support.tables import each_row
 
 EVENTS: list[ev.Event] = [
     ev.NoticeRaised(text="The session is not saved: the disk is full.", level="warning"),
@@ -133,7 +134,7 @@ def test_every_event_has_a_line_or_is_listed_without_one() -> None:
     assert worded | NO_LINE == set(ev.EVENT_TYPES.values())
 
 
-@pytest.mark.parametrize("kind", sorted(NO_LINE, key=lambda kind: kind.__name__), ids=lambda kind: kind.__name__)
+@each_row("kind", sorted(NO_LINE, key=lambda kind: kind.__name__))
 def test_an_event_without_a_line_is_not_worded(kind: type[ev.Event]) -> None:
     with pytest.raises(ValueError, match=f"no wording for {kind.__name__}"):
         wording.event_line(made(kind))

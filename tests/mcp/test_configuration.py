@@ -8,6 +8,7 @@ import pytest
 
 from agentcli.mcp.configuration import MOST_SERVERS, ParsedServers, name_problem, parse_servers
 from agentcli.mcp.server_config import OAuthConfig, ServerConfig
+from tests.support.tables import each_row
 
 ENVIRON = {"KEY": "k1", "EMPTY": "", "HOST": "h.example"}
 
@@ -100,7 +101,7 @@ def test_a_filled_in_value_is_not_expanded_again() -> None:
     assert found.configs[0].command == "${B}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("entry", "said"),
     [
         ({}, "'command' or 'url' is missing"),
@@ -161,7 +162,7 @@ def test_servers_of_other_programs_are_reported_as_not_supported() -> None:
     assert "'calc'" in found.problems[0].text
 
 
-@pytest.mark.parametrize("name", ["", "a b", "a.b", "ä", "a" * 65, "a__b", "a_", "\x1b[31m", "agentcli", "a\n"])
+@each_row("name", ["", "a b", "a.b", "ä", "a" * 65, "a__b", "a_", "\x1b[31m", "agentcli", "a\n"])
 def test_names_that_no_server_can_have(name: str) -> None:
     assert name_problem(name)
     found = parse_servers({name: {"command": "a"}}, "user", "f", {})

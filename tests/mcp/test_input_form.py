@@ -17,6 +17,7 @@ from agentcli.mcp.input_form import (
     ValueRefused,
     parse_form,
 )
+from tests.support.tables import each_row
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=1, max_size=8)
 
@@ -56,7 +57,7 @@ def test_a_field_that_may_be_null_is_optional() -> None:
     assert one({"anyOf": [{"type": "integer", "minimum": 3}, {"type": "null"}], "title": "Age"}).at_least == 3
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "why"),
     [
         ({}, "no object"),
@@ -84,7 +85,7 @@ def test_anything_but_a_flat_form_is_refused_with_a_reason(schema: dict[str, Any
         parse_form(schema)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "text", "value"),
     [
         ({"type": "string"}, " as it is\n", " as it is\n"),
@@ -105,7 +106,7 @@ def test_typed_text_becomes_a_value(schema: dict[str, Any], text: str, value: ob
     assert one(schema).parse(text) == value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "text", "problem"),
     [
         ({"type": "string", "minLength": 3}, "ab", "At least 3 characters."),

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.mcp.large_json import parse_large_json, take_apart
+from tests.support.tables import each_row
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -31,7 +32,7 @@ def test_long_strings_are_read_in_pieces(unit: str, is_ascii: bool) -> None:
         assert parse_large_json(data) == {"text": text, "more": [text[:10]]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         b'{"a": "' + b"x" * 100_000,

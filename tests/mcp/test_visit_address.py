@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentcli.mcp.visit_address import AddressRefused, parse_address
+from tests.support.tables import each_row
 
 
 @pytest.mark.parametrize(
@@ -24,7 +25,7 @@ def test_the_host_is_found_in_the_address(text: str, host: str) -> None:
     assert address.text == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",

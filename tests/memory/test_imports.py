@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.memory.imports import MOST_IMPORTS, imported, is_meant
+from tests.support.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "paths"),
     [
         ("@AGENTS.md", [("AGENTS.md",)]),
@@ -59,7 +60,7 @@ def test_any_text_can_be_searched_for_imports(text: str) -> None:
         assert all(character in rest for character in path)
 
 
-@pytest.mark.parametrize("piece", ["`", "``` ", "<!--", "` `` ", "@a ", "- - ", "> > ", "\n\n`", "\\ @"])
+@each_row("piece", ["`", "``` ", "<!--", "` `` ", "@a ", "- - ", "> > ", "\n\n`", "\\ @"])
 def test_hostile_texts_take_no_longer_than_long_ones(piece: str) -> None:
     began = time.process_time()
     imported(piece * (40_000 // len(piece)))

@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentcli.memory.instruction_text import LARGEST_READ, LONGEST_TOLD, read_instructions, text_of
@@ -19,6 +19,7 @@ from agentcli.memory.instructions import (
     Instructions,
 )
 from agentcli.tools.files.read_cache import digest_of
+from tests.support.examples import UNHURRIED_IN_ONE_FOLDER
 
 
 @pytest.fixture
@@ -364,7 +365,7 @@ def test_any_bytes_give_sendable_text_or_a_reason(data: bytes) -> None:
     assert reading.digest
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=UNHURRIED_IN_ONE_FOLDER)
 @given(st.lists(st.sampled_from(["a.md", "d/b.md", "../c.md", "~/x", "/etc/passwd", "AGENTS.md", "`@no`"]), max_size=6))
 def test_no_import_reads_a_file_from_outside(tmp_path: Path, paths: list[str]) -> None:
     root = tmp_path / "r"

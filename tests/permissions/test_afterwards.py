@@ -9,6 +9,7 @@ import pytest
 from agentcli.core.permission import Need, PermissionMode
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules.rule import parse_rules
+from tests.support.tables import each_row
 
 
 def behavior(command: str, project: Path, allow: str = "", mode: PermissionMode = PermissionMode.ACCEPT_EDITS) -> str:
@@ -27,7 +28,7 @@ def project(tree: Path) -> Path:
     return tree
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "mkdir -p e/objects e/refs && echo x > e/HEAD && git -C e status",
@@ -65,7 +66,7 @@ def test_a_part_that_depends_on_earlier_changes_asks(command: str, project: Path
     assert behavior(command, project) == "ask"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "mkdir -p new/deep && touch new/deep/a",

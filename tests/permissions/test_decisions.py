@@ -9,6 +9,7 @@ import pytest
 from agentcli.core.permission import Decision, Need, PermissionMode
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules.rule import parse_rules
+from tests.support.tables import each_row
 
 HOME = Path("/home/somebody")
 
@@ -45,7 +46,7 @@ def test_a_question_can_be_denied_by_a_rule(tree: Path) -> None:
 # ----------------------------------------------------------------------------------------------------------- hosts
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "url", "behavior"),
     [
         ("WebFetch(domain:example.com)", "https://example.com/a", "allow"),
@@ -76,7 +77,7 @@ def test_a_denied_domain_is_denied_with_all_below_it(tree: Path) -> None:
     assert need(rules, "WebFetch", "fetch", "https://example.org/", tree).behavior == "allow"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "tool", "target", "behavior"),
     [
         ("mcp__files", "mcp__files__read", "x", "allow"),
@@ -99,7 +100,7 @@ def test_rules_match_names_of_servers_agents_and_skills(
 # ---------------------------------------------------------------------------------------------------- redirections
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "mode", "behavior"),
     [
         ("echo x > out.txt", "default", "ask"),
@@ -237,7 +238,7 @@ def test_a_copy_over_a_restricted_file_is_no_accepted_edit(tree: Path) -> None:
 # --------------------------------------------------------------------------------------------- wrappers and patterns
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "behavior"),
     [
         ("npm test", "allow"),

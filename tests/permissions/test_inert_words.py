@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from agentcli.core.permission import Need, PermissionMode
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules.rule import parse_rules
+from tests.support.tables import each_row
 
 INERT = [
     "echo .idea/ >> .gitignore",
@@ -98,13 +97,13 @@ def asks_for_a_protected_path(command: str, project: Path, mode: str) -> bool:
     return "protected path" in decision.reason
 
 
-@pytest.mark.parametrize("mode", ["default", "acceptEdits"])
-@pytest.mark.parametrize("command", INERT)
+@each_row("mode", ["default", "acceptEdits"])
+@each_row("command", INERT)
 def test_a_protected_path_that_cannot_be_changed_does_not_count(command: str, mode: str, tree: Path) -> None:
     assert not asks_for_a_protected_path(command, tree, mode)
 
 
-@pytest.mark.parametrize("mode", ["default", "acceptEdits"])
-@pytest.mark.parametrize("command", TOUCHING)
+@each_row("mode", ["default", "acceptEdits"])
+@each_row("command", TOUCHING)
 def test_a_protected_path_that_could_be_changed_counts(command: str, mode: str, tree: Path) -> None:
     assert asks_for_a_protected_path(command, tree, mode)

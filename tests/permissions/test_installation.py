@@ -12,6 +12,7 @@ from agentcli.permissions.rules.rule import parse_rules
 from agentcli.permissions.sandbox.plan import SandboxRules
 from agentcli.permissions.sandbox.planted.protected import protection
 from agentcli.permissions.sandbox.seatbelt import profile
+from tests.support.tables import each_row
 
 
 @pytest.fixture
@@ -30,8 +31,8 @@ def decide(project: Path, mode: PermissionMode, need: Need, tool: str = "Write")
     return policy(project, mode).decide(tool, {}, [need], project, [project])
 
 
-@pytest.mark.parametrize("mode", [mode for mode in PermissionMode if mode is not PermissionMode.PLAN])
-@pytest.mark.parametrize("name", [".venv/lib/zz.pth", ".venv/bin/agentcli", ".venv", "link/zz.pth", ".VENV/lib/x.py"])
+@each_row("mode", [mode for mode in PermissionMode if mode is not PermissionMode.PLAN])
+@each_row("name", [".venv/lib/zz.pth", ".venv/bin/agentcli", ".venv", "link/zz.pth", ".VENV/lib/x.py"])
 def test_a_write_asks_in_every_mode_despite_any_rule(project: Path, mode: PermissionMode, name: str) -> None:
     need = Need("write", str(project / name))
     found = decide(project, mode, need)

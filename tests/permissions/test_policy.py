@@ -7,6 +7,7 @@ import pytest
 from agentcli.core.permission import Decision, Need, PermissionMode
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules.rule import parse_rules
+from tests.support.tables import each_row
 
 MODES = list(PermissionMode)
 HOME = Path("/home/somebody")
@@ -63,11 +64,11 @@ def test_writing_outside_by_mode(mode: str, behavior: str, project: Path) -> Non
     assert write(policy(PermissionMode(mode)), project.parent / "outside.txt", project).behavior == behavior
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mode", "behavior"),
     [("default", "ask"), ("acceptEdits", "ask"), ("plan", "deny"), ("dontAsk", "deny"), ("bypassPermissions", "allow")],
 )
-@pytest.mark.parametrize("command", ["npm test", "ls > ../x", "echo $(touch x)", "cd / && ls"])
+@each_row("command", ["npm test", "ls > ../x", "echo $(touch x)", "cd / && ls"])
 def test_commands_that_are_not_read_only_by_mode(mode: str, behavior: str, command: str, project: Path) -> None:
     assert bash(policy(PermissionMode(mode)), command, project).behavior == behavior
 
@@ -136,7 +137,7 @@ def test_each_part_of_a_command_must_be_allowed_on_its_own(project: Path) -> Non
     assert bash(rules, "npm test | sh", project).behavior == "ask"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "npm test $(rm x)",
@@ -160,8 +161,8 @@ def test_control_characters_in_a_command_are_refused(mode: PermissionMode, proje
     assert bash(policy(mode, allow="Bash"), "ls \x1b[2K", project).behavior == "deny"
 
 
-@pytest.mark.parametrize("mode", [PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS, PermissionMode.BYPASS])
-@pytest.mark.parametrize(
+@each_row("mode", [PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS, PermissionMode.BYPASS])
+@each_row(
     "command",
     [
         "rm -rf /",
@@ -219,7 +220,7 @@ def test_removing_everything_asks_even_in_bypass_mode(mode: PermissionMode, comm
     assert bash(policy(mode, allow="Bash"), command, project).behavior == "ask"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "rm -rf build",
@@ -247,7 +248,7 @@ def test_removing_the_project_from_a_folder_in_it_asks(project: Path) -> None:
     assert bash(policy(PermissionMode.BYPASS), f"rm -rf {project}", project, cwd=project / "sub").behavior == "ask"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "/bin/r? x",
@@ -272,7 +273,7 @@ def test_with_deny_rules_an_unknown_program_name_needs_approval(command: str, pr
     assert bash(policy(PermissionMode.PLAN, deny="Bash(rm *)"), command, project).behavior == "deny"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "ls $HOME",
@@ -349,10 +350,8 @@ def test_stored_results_are_readable_without_asking(project: Path) -> None:
     assert write(allowed, results / "bash-1.txt", project).behavior == "ask"
 
 
-@pytest.mark.parametrize("mode", [PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS])
-@pytest.mark.parametrize(
-    "name", [".git/config", ".agentcli/settings.json", ".mcp.json", ".vscode/tasks.json", ".envrc"]
-)
+@each_row("mode", [PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS])
+@each_row("name", [".git/config", ".agentcli/settings.json", ".mcp.json", ".vscode/tasks.json", ".envrc"])
 def test_protected_paths_ask_also_when_a_rule_allows(mode: PermissionMode, name: str, project: Path) -> None:
     assert write(policy(mode, allow="Edit"), project / name, project).behavior == "ask"
     assert bash(policy(mode, allow="Bash"), f"cp a.py {name}", project).behavior == "ask"
@@ -408,7 +407,7 @@ def suggested(policy: Policy, command: str, project: Path) -> list[str]:
     return policy.suggest("Bash", [Need("execute", command)], project, [project]).exact()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "expected"),
     [
         ("npm run build", ["Bash(npm run build)"]),
@@ -433,7 +432,7 @@ def test_one_narrow_rule_is_suggested_for_each_part(command: str, expected: list
     assert suggested(policy(), command, project) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("asked", "wider"),
     [
         ("git fetch", "git fetch --upload-pack=./evil origin"),
@@ -470,7 +469,7 @@ def test_nothing_is_suggested_for_parts_that_are_allowed_already(project: Path) 
     assert suggested(policy(allow="Bash(npm test *)"), "npm test && npm publish", project) == ["Bash(npm publish)"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "npm run build",

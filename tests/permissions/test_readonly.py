@@ -15,6 +15,7 @@ from agentcli.permissions.commands.read_only import objection
 from agentcli.permissions.shell.strict_parser import NotPlain
 from tests.permissions.compound_lines import COMPOUND_NOT_PROVEN, COMPOUND_READ_ONLY
 from tests.permissions.shell_lines import NOT_PROVEN, READ_ONLY
+from tests.support.tables import each_row
 
 
 def why_asked(command: str, project: Path, hides: bool = False) -> str:
@@ -52,7 +53,7 @@ def test_the_tables_are_large_enough_to_mean_something() -> None:
     assert not {*READ_ONLY, *COMPOUND_READ_ONLY} & {*NOT_PROVEN, *COMPOUND_NOT_PROVEN}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "reason"),
     [
         ("git log --output=x", "`--output` of git log writes a file"),
@@ -92,9 +93,7 @@ def test_read_only_commands_may_run_in_parallel(command: str) -> None:
     assert runs_beside_others(command)
 
 
-@pytest.mark.parametrize(
-    "command", ["cd src", "cd src && ls", "ls > x", "ls *.py", "A=1 ls", "rm x", "ls 'x", "uniq a*"]
-)
+@each_row("command", ["cd src", "cd src && ls", "ls > x", "ls *.py", "A=1 ls", "rm x", "ls 'x", "uniq a*"])
 def test_commands_that_may_change_something_run_alone(command: str) -> None:
     assert not runs_beside_others(command)
 
@@ -140,9 +139,7 @@ def test_a_pattern_in_a_very_large_folder_is_not_expanded(tree: Path) -> None:
     assert why_asked("ls src", tree) == ""
 
 
-@pytest.mark.parametrize(
-    "program", ["python", "python3", "node", "ruby", "bash", "make", "cargo", "docker", "npx", "java"]
-)
+@each_row("program", ["python", "python3", "node", "ruby", "bash", "make", "cargo", "docker", "npx", "java"])
 def test_an_interpreter_without_arguments_is_never_proven(program: str) -> None:
     assert objection((program,)) is not None
 

@@ -7,6 +7,7 @@ import pytest
 from agentcli.core.errors import UsageError
 from agentcli.permissions.paths import PathPattern, is_protected
 from agentcli.permissions.rules.rule import parse_rule
+from tests.support.tables import each_row
 
 
 @pytest.mark.parametrize("text", ["", "Bash(", "Bash(x", "two words(x)", "Bash)x("])
@@ -25,7 +26,7 @@ def test_an_empty_or_starred_spec_is_the_whole_tool(text: str) -> None:
     assert parse_rule(text).spec is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "tool", "matches"),
     [
         ("Bash", "Bash", True),
@@ -54,7 +55,7 @@ def test_a_rule_for_an_mcp_tool_takes_no_argument() -> None:
     assert parse_rule("mcp__files__read(*)").spec is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("spec", "command", "matches"),
     [
         ("npm run test *", "npm run test", True),
@@ -75,7 +76,7 @@ def test_command_prefixes_end_at_a_word(spec: str, command: str, matches: bool) 
     assert parse_rule(f"Bash({spec})").matches_command(" ".join(command.split())) is matches
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "rm -rf x",
@@ -105,7 +106,7 @@ def test_a_hostile_command_does_not_take_long_to_match() -> None:
     assert not parse_rule("Bash(rm *)").matches_somewhere(command)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("spec", "path", "matches"),
     [
         (".env", "/p/.env", True),
@@ -160,7 +161,7 @@ def test_deny_patterns_ignore_case_and_allow_patterns_do_not() -> None:
     assert not pattern.matches("/p/.ENV", strict=True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "protected"),
     [
         ("/p/.git/config", True),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from agentcli.core.shell import has_control_characters
 from agentcli.permissions.rules.rule import parse_rule
 from agentcli.permissions.shell.loose_parser import loose_segments, loose_words
 from agentcli.permissions.shell.strict_parser import NotPlain, SimpleCommand, plain_commands
+from tests.support.tables import each_row
 
 
 def parts_of(command: str) -> tuple[SimpleCommand, ...]:
@@ -25,7 +24,7 @@ def test_parts_keep_their_words_and_their_text() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "words"),
     [
         ("echo 'a b'", ("echo", "a b")),
@@ -73,7 +72,7 @@ def test_patterns_are_marked() -> None:
     assert part.globs == {2, 3}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "rm x",
@@ -143,7 +142,7 @@ def test_a_deny_rule_matches_a_command_in_any_wrapper(command: str) -> None:
     assert parse_rule("Bash(rm *)").matches_somewhere(command)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "git commit -m 'rm x was wrong'",

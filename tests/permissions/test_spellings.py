@@ -9,6 +9,7 @@ import pytest
 from agentcli.core.permission import Need, PermissionMode
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules.rule import parse_rules
+from tests.support.tables import each_row
 
 RULES = ("Bash(.venv/bin/python -m pytest *)", "Bash(pytest *)", "Bash(./run.sh)", "Bash(ruff *)")
 
@@ -27,7 +28,7 @@ def behavior(command: str, project: Path) -> str:
     return policy.decide("Bash", {}, [Need("execute", command)], project, [project]).behavior
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         ".venv/bin/python -m pytest",
@@ -49,7 +50,7 @@ def test_another_spelling_of_the_same_program_is_covered(command: str, project: 
     assert behavior(command.format(project=project), project) == "allow"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "./.venv/bin/python x.py",

@@ -10,6 +10,7 @@ from agentcli.core.permission import Need
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules.rule import parse_rules
 from agentcli.permissions.shell.interpreters import runs_input
+from tests.support.tables import each_row
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def behavior(policy: Policy, command: str, project: Path) -> str:
     return policy.decide("Bash", {}, [Need("execute", command)], project, [project]).behavior
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "exact", "prefix"),
     [
         ("npm test", "npm test", "npm test *"),
@@ -58,7 +59,7 @@ def test_a_known_program_is_offered_exactly_and_with_any_arguments(
         assert behavior(Policy().with_allowed(rules, "answer"), command, project) == "allow"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "python x.py",
@@ -134,7 +135,7 @@ def test_an_interpreter_that_runs_its_input_has_no_exact_rule(command: str, proj
         assert behavior(Policy(allow=parse_rules([wild])), command, project) == "allow"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         *("python3 x.py", "bash run.sh", "sh -c ls", "python3 -m pytest", "node -e 1", "ssh host ls", "make test"),

@@ -9,6 +9,7 @@ import pytest
 from agentcli.core.permission import Need, PermissionMode
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules.rule import parse_rule, parse_rules
+from tests.support.tables import each_row
 
 
 def behavior(command: str, project: Path, allow: str, mode: PermissionMode = PermissionMode.DEFAULT) -> str:
@@ -18,7 +19,7 @@ def behavior(command: str, project: Path, allow: str, mode: PermissionMode = Per
     return policy.decide("Bash", {}, [Need("execute", command)], project, [project]).behavior
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "command"),
     [
         ("Bash(git *)", "git commit -m \"$(cat <<'EOF'\nFix: it's done\n\n$(not run)\nEOF\n)\""),
@@ -48,7 +49,7 @@ def test_a_rule_covers_commands_as_models_write_them(rule: str, command: str, tr
     assert behavior(command, tree, rule) == "allow"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "command"),
     [
         ("Bash(git *)", 'git commit -m "$(touch x)"'),
@@ -102,7 +103,7 @@ def test_accepted_edits_know_every_value_of_a_name(command: str, asks: str, tree
     assert behavior(command, tree, "Bash(none)", PermissionMode.ACCEPT_EDITS) == asks
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "ls # rm -rf build",
@@ -123,7 +124,7 @@ def test_text_is_not_mistaken_for_a_command(command: str) -> None:
     assert not parse_rule("Bash(rm:*)").matches_somewhere(command)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "cat <<EOF\n$(rm x)\nEOF",

@@ -8,11 +8,12 @@ import pytest
 
 from agentcli.plain.front_end_choice import may_choose_plain
 from agentcli.plain.terminal import wants_vi
+from tests.support.tables import each_row
 
 TERMINAL = {"TERM": "xterm"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("argv", "environ", "wanted"),
     [
         ((), {}, True),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.plain.markdown import LARGEST_BLOCK, MarkdownCutter, MarkdownPart
+from tests.support.tables import each_row
 
 
 def cut(*pieces: str) -> list[MarkdownPart]:
@@ -43,7 +43,7 @@ def test_a_paragraph_is_available_up_to_its_last_complete_word() -> None:
     assert paragraph_of("A paragraph\nof two lines that goes on") == "A paragraph\nof two lines that goes"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "too short to",

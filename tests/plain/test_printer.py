@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -27,6 +26,7 @@ from agentcli.plain.writer import BareWriter, ColourWriter
 from agentcli.session.history import history_of
 from tests.headless.fake_engine import failed, result
 from tests.support.agent_events import agent_end, agent_start, agent_work, task_call, task_end
+from tests.support.tables import each_row
 
 
 class Printed:
@@ -108,7 +108,7 @@ SILENT: tuple[type[ev.Event], ...] = (
 )
 
 
-@pytest.mark.parametrize("name", sorted(ev.EVENT_TYPES))
+@each_row("name", sorted(ev.EVENT_TYPES))
 def test_every_event_is_printed_or_listed_as_silent(name: str) -> None:
     kind = ev.EVENT_TYPES[name]
     dispatcher = Printer.__dict__["_show"].dispatcher
@@ -241,7 +241,7 @@ def test_the_task_list_is_printed_whole() -> None:
     assert "  [x] one\n  [>] two\n  [ ] three\n" in Printed().show(call(name="TodoWrite"), finished(display=display))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "display",
     [
         {"kind": 3},

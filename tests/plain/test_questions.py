@@ -15,6 +15,7 @@ from agentcli.core.errors import AgentError
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.plain.questions import answer_to, may_go_on
 from tests.plain.asked import ESC, Paper
+from tests.support.tables import each_row
 
 
 def requested(**changes: Any) -> ev.PermissionRequested:
@@ -40,7 +41,7 @@ def answered(event: Any, *answers: str, **rest: Any) -> tuple[Answer | None, str
 # ---------------------------------------------------------------------------------------------------------- permissions
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("typed", "answer"),
     [
         ("y", Answer("allow")),

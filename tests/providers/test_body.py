@@ -8,6 +8,7 @@ import pytest
 from agentcli.providers.base import Request, Thinking
 from agentcli.providers.body import Feature, blamed_feature, build_body
 from agentcli.providers.catalog import Catalog
+from tests.support.tables import each_row
 from tests.support.validate import problems
 
 CATALOG = Catalog()
@@ -71,7 +72,7 @@ def test_empty_system_parts_are_left_out() -> None:
     assert "system" not in build(system=("", "  "))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "thinking", "sent"),
     [
         ("claude-opus-5-5", Thinking(), {"type": "adaptive", "display": "summarized"}),

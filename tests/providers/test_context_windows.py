@@ -18,6 +18,7 @@ from agentcli.providers.context_windows import ContextWindows, Listed, limits_in
 from agentcli.providers.credentials import Credentials
 from tests.support.fakes import collect, result_of
 from tests.support.server import LoopbackServer
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -62,7 +63,7 @@ async def listing(lister: Lister) -> AsyncGenerator[Lister, None]:
 ONE = "/v1/models/local%2Ftiny-7b"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("entry", "found"),
     [
         ({"max_input_tokens": 64_000, "max_tokens": 4_096}, Listed(64_000, 4_096)),

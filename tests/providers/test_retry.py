@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.providers.retry import RetryPolicy, retry_after_seconds
+from tests.support.tables import each_row
 
 NOW = "2026-11-16T12:00:00.000Z"
 chances = st.floats(0, 1, exclude_max=True)
@@ -32,7 +32,7 @@ def test_a_wait_of_more_than_a_minute_is_refused() -> None:
     assert RetryPolicy().wait(1, 61, 0.5) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("headers", "seconds"),
     [
         ({}, None),

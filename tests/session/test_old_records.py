@@ -17,6 +17,7 @@ from agentcli.core.messages import (
     user_message,
 )
 from agentcli.session import old_records
+from tests.support.tables import each_row
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,7 @@ def test_the_outcome_of_a_call() -> None:
     assert old_records.accepted_hunks(block) == [1, 3]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "text", "data"),
     [
         ("Read", "1\ta\n2\tPartial: b", None),

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentcli.core.events import MessageAppended
@@ -24,8 +24,9 @@ from tests.session.conversations import (
     conversation,
     workplace,
 )
+from tests.support.examples import UNHURRIED_IN_ONE_FOLDER
 
-GENERATED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
+GENERATED = settings(suppress_health_check=UNHURRIED_IN_ONE_FOLDER, derandomize=True)
 
 
 def write(folder: Path, made: Conversation) -> Path:

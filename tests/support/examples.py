@@ -6,7 +6,13 @@ from __future__ import annotations
 import os
 import random
 
+from hypothesis import HealthCheck
+
 EXAMPLES = int(os.environ.get("PROPERTY_EXAMPLES", "30" if os.environ.get("CI") else "10"))
+UNHURRIED = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
+"""Checks that depend on how busy the machine is, or fail a test that is merely slow."""
+UNHURRIED_IN_ONE_FOLDER = (*UNHURRIED, HealthCheck.function_scoped_fixture)
+"""For tests whose examples may share the folder of a fixture; `settings` replaces what the profile suppresses."""
 _random = random.Random(1 if os.environ.get("CI") else None)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agentcli.tools.documents import pdf, pdf_worker
 from agentcli.tools.web import html_worker, page
 
 
@@ -19,3 +20,13 @@ def html_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
         return html_worker.work(data, *arguments)
 
     monkeypatch.setattr(page, "run_worker", work)
+
+
+@pytest.fixture
+def pdf_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read PDFs without a worker process, which takes half a second to load its library."""
+
+    async def work(_module: Path, data: bytes, *arguments: str, **_limits: Any) -> dict[str, Any]:
+        return pdf_worker.work(data, *arguments)
+
+    monkeypatch.setattr(pdf, "run_worker", work)

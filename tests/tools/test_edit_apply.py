@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from agentcli.tools.files.edit_apply import Applied, EditProblem, Replacement, apply
 from agentcli.tools.files.encoding import Decoded, decode
+from tests.support.tables import each_row
 
 
 def edited(text: str, old: str, new: str, *, every: bool = False) -> Applied:
@@ -22,7 +23,7 @@ def refused(text: str, old: str, new: str = "?", *, every: bool = False) -> str:
     return problem.text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "old", "new", "after"),
     [
         ("a\r\nb\nc\r\nd\r\n", "a\nb", "x\ny", "x\r\ny\nc\r\nd\r\n"),
@@ -120,7 +121,7 @@ def test_a_line_too_many_or_too_few_is_named() -> None:
     assert "[-5-]" in refused("a = 1\nc = 3\nd = 4\n", "a = 1\nc = 3\nd = 5")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "old", "new", "expected"),
     [
         ("x = 2\n", "x = 1", "x = 2", "new_string is already there, at line 1"),

@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.tools.files.encoding import decode
+from tests.support.tables import each_row
 
 JAPANESE = "これは日本語のテキストです。カタカナとひらがながあります。\n"
 CHINESE = "这是一个用来测试编码识别的中文文件，里面有很多常用的汉字。我们希望它能够正确显示。\n"
 KOREAN = "이것은 인코딩을 확인하기 위한 한국어 파일입니다. 많은 글자가 들어 있습니다.\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "encoding"),
     [
         (b"plain\n", "utf-8"),
@@ -43,7 +44,7 @@ def test_the_encoding_is_detected(data: bytes, encoding: str) -> None:
     assert decoded.encode(decoded.text) == data
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         b"a\x81\x00b",

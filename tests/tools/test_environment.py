@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from agentcli.tools.shell.environment import PassedVariables, child_environment
+from tests.support.tables import each_row
 
 TOKEN = "ghp_" + "a1B2" * 9
 
@@ -22,7 +23,7 @@ LEFT_OUT = """
 """
 
 
-@pytest.mark.parametrize("name", LEFT_OUT.split())
+@each_row("name", LEFT_OUT.split())
 def test_a_variable_that_is_not_known_to_be_harmless_is_left_out(name: str) -> None:
     assert name not in child_environment({name: "x"})
 
@@ -35,12 +36,12 @@ HARMLESS = """
 """
 
 
-@pytest.mark.parametrize("name", HARMLESS.split())
+@each_row("name", HARMLESS.split())
 def test_variables_needed_by_builds_and_tools_are_passed(name: str) -> None:
     assert child_environment({name: "x"})[name] == "x"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         TOKEN,
@@ -68,7 +69,7 @@ def test_a_value_that_looks_like_a_secret_never_passes_under_a_harmless_name(val
     assert "MYAPP_MODE" not in environ
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value", "passed"),
     [
         ("HTTPS_PROXY", "http://user:pass@proxy.example:3128", "http://proxy.example:3128"),

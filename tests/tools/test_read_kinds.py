@@ -183,6 +183,7 @@ def pdf_of(*texts: str) -> bytes:
     return out.encode("latin-1")
 
 
+@pytest.mark.usefixtures("pdf_in_process")
 async def test_a_pdf_is_read_page_by_page(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(pdf_of(*(f"Text of page {number}" for number in range(1, 26))))
     output = await run(Read(), context, file_path="a.pdf", pages="2-3")
@@ -210,6 +211,7 @@ async def test_a_page_without_text_is_shown_as_its_picture(context: ToolContext,
     assert "no text" in text_of(await run(Read(), context, file_path="empty.pdf"))
 
 
+@pytest.mark.usefixtures("pdf_in_process")
 @pytest.mark.parametrize("data", [b"%PDF-1.7\n", b"%PDF-1.4\n" + bytes(range(256)) * 40, pdf_of("x")[:200]])
 async def test_a_damaged_pdf_is_an_error(data: bytes, context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(data)
@@ -233,6 +235,7 @@ async def test_an_abort_ends_the_reading_of_a_pdf(context: ToolContext, tmp_path
     assert output.summary == "interrupted"
 
 
+@pytest.mark.usefixtures("pdf_in_process")
 async def test_a_text_that_mentions_pdf_is_still_text(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text('MAGIC = b"%PDF-"\n')
     assert text_of(await run(Read(), context, file_path="a.py")) == '1\tMAGIC = b"%PDF-"'

@@ -7,6 +7,7 @@ import pytest
 
 from agentcli.tools.registry import builtin_tools
 from agentcli.tools.schema import checked, coerce, problems
+from tests.support.tables import each_row
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -30,7 +31,7 @@ def test_schemas_that_are_true_or_false_check_nothing() -> None:
     assert checked(schema, {"a": 1, "b": None, "c": "x"}) == ({"a": 1, "b": None, "c": "x"}, [])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "expected"),
     [
         ({"file_path": "a"}, []),

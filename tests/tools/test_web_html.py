@@ -13,6 +13,7 @@ from agentcli.core.abort import AbortController, Aborted, AbortReason
 from agentcli.tools.web import page as web_page
 from agentcli.tools.web.html_worker import to_markdown
 from agentcli.tools.web.page import MOST_CHARACTERS, Binary, PageText, Unreadable
+from tests.support.tables import each_row
 
 BASE = "https://example.com/docs/page.html"
 
@@ -21,7 +22,7 @@ def markdown(source: str) -> str:
     return to_markdown(source, BASE)["markdown"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "expected"),
     [
         ("<h1>Big <em>deal</em></h1><p>Text", "# Big *deal*\n\nText"),

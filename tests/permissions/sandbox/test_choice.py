@@ -17,6 +17,7 @@ from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher
 from agentcli.permissions.sandbox.linux.probe import Ability, probe
 from agentcli.permissions.sandbox.plan import SandboxRules
 from agentcli.permissions.sandbox.seatbelt import SeatbeltLauncher, profile
+from tests.support.tables import each_row
 
 GOOD = Ability("/usr/bin/bwrap", ("--cap-drop", "ALL"), network=True, seccomp=True)
 
@@ -150,7 +151,7 @@ def test_a_failed_probe_is_not_cached(tmp_path: Path) -> None:
 # -------------------------------------------------------------------------------------------------------- excluded
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "bare"),
     [
         ("docker ps", True),

@@ -15,6 +15,7 @@ from agentcli.permissions.sandbox.filtered import (
     filtered_xml,
 )
 from tests.permissions.sandbox.box import SECRET, Box
+from tests.support.tables import each_row
 
 NPMRC = f"""registry=https://npm.example/
 //npm.example/:_authToken={SECRET.replace(" ", "")}
@@ -38,7 +39,7 @@ def test_npm_keeps_its_registry_and_loses_its_tokens() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "kept"),
     [
         ("[global]\nindex-url = https://u:p@x.example/simple\n", "[global]\nindex-url = https://x.example/simple\n"),

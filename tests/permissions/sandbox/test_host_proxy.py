@@ -18,6 +18,7 @@ from agentcli.permissions.sandbox.network.forwarder import PORT, forwarded, prox
 from agentcli.permissions.sandbox.network.host_proxy import HostProxy, host_matches
 from agentcli.permissions.sandbox.network.upstream import Upstream
 from tests.permissions.sandbox.box import ability_or_skip
+from tests.support.tables import each_row
 
 _FETCH = "import sys,urllib.request as u; print(u.urlopen(sys.argv[1], timeout=20).read().decode())"
 
@@ -62,7 +63,7 @@ def talk(path: Path, request: bytes) -> bytes:
     return answer
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("host", "patterns", "expected"),
     [
         ("registry.npmjs.org", ["registry.npmjs.org"], True),

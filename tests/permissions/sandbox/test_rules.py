@@ -15,6 +15,7 @@ from agentcli.permissions.paths import is_protected
 from agentcli.permissions.sandbox.explain import Refusals, explain, explain_missing, worth_explaining
 from agentcli.permissions.sandbox.plan import SandboxRules, find_masks
 from agentcli.permissions.sandbox.planted.protected import FILES, FOLDERS, protection, uses_git
+from tests.support.tables import each_row
 
 # --------------------------------------------------------------------------------------------------------- secrets
 
@@ -66,12 +67,12 @@ def test_a_link_is_covered_where_it_leads(home: Path) -> None:
 # ------------------------------------------------------------------------------------------------------- protected
 
 
-@pytest.mark.parametrize("name", [*FOLDERS, *FILES])
+@each_row("name", [*FOLDERS, *FILES])
 def test_the_sandbox_protects_the_paths_that_permissions_ask_about(name: str) -> None:
     assert is_protected(name)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "expected"),
     [
         ("git commit -m x", True),
@@ -189,7 +190,7 @@ REFUSALS = Refusals(
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("output", "expected"),
     [
         ("touch: cannot touch '/etc/x': Read-only file system", "/etc/x is outside"),
@@ -238,7 +239,7 @@ def test_other_failures_are_not_blamed_on_the_sandbox(output: str) -> None:
     assert explain(output, REFUSALS) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("output", "expected"),
     [
         ("mkdir: cannot create directory '/opt/d': Read-only file system", True),

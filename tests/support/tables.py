@@ -1,0 +1,53 @@
+"""One test for all rows of a table, for rows that take microseconds: as a test each, setup and report take longer.
+
+Use it where no row changes what a fixture made. Rows that need a folder or a process of their own stay tests of their
+own (`pytest.mark.parametrize`).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import pytest
+from _pytest.mark import ParameterSet
+
+
+def each_row(names: str | Sequence[str], rows: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Like `pytest.mark.parametrize`, in one test, which names every row that fails and why."""
+    arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    table = [row if len(arguments) > 1 else (row,) for row in rows]
+    assert table, "a table without rows tests nothing"
+    assert not any(isinstance(row, ParameterSet) for row in (*table, *(row[0] for row in table))), "ids are not needed"
+    assert all(len(row) == len(arguments) for row in table), "a row has too many or too few values"
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        assert not inspect.iscoroutinefunction(test), "rows of an asynchronous test would share an event loop"
+
+        @functools.wraps(test)
+        def every_row(**fixtures: Any) -> None:
+            failed = [
+                found for row in table if (found := _failure(test, dict(zip(arguments, row, strict=True)), fixtures))
+            ]
+            if failed:
+                pytest.fail(f"{len(failed)} of {len(table)} rows failed\n\n" + "\n\n".join(failed), pytrace=False)
+
+        signature = inspect.signature(test)
+        fixtures = [parameter for name, parameter in signature.parameters.items() if name not in arguments]
+        every_row.__signature__ = signature.replace(parameters=fixtures)  # type: ignore[attr-defined]
+        return every_row
+
+    return decorate
+
+
+def _failure(test: Callable[..., None], row: dict[str, Any], fixtures: dict[str, Any]) -> str | None:
+    try:
+        test(**row, **fixtures)
+    except (Exception, pytest.fail.Exception) as error:
+        shown = ", ".join(f"{name}={value!r}" for name, value in row.items())
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        return f"{shown}\n{frame.filename}:{frame.lineno}: {type(error).__name__}: {error}"
+    return None
