@@ -29,7 +29,7 @@ from typing import Any, Self
 from agentcli.core.messages import Json
 from agentcli.tui.sheets.typing_guard import PAUSE
 from tests.support.emulator import Emulator, QuickStream
-from tests.support.fork_server import TERMINAL_BACKGROUND, ForkedProcess, can_fork, forked
+from tests.support.fork_server import TERMINAL_BACKGROUND, TYPING_PAUSE, ForkedProcess, can_fork, forked
 from tests.support.server import LoopbackServer
 
 REPOSITORY = Path(__file__).parents[2]
@@ -308,7 +308,7 @@ class TerminalProgram:
 
     async def answer(self, *keys: str) -> None:
         """Press keys in a dialog that has just come up: after the pause in which keys still belong to the prompt."""
-        await asyncio.sleep(2 * PAUSE)
+        await asyncio.sleep(2 * (TYPING_PAUSE if isinstance(self.process, ForkedProcess) else PAUSE))
         await self.press(*keys)
 
     def resize(self, columns: int, rows: int) -> None:
