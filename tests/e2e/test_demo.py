@@ -39,7 +39,8 @@ async def ended(app: TerminalProgram) -> int:
 
 @pytest.mark.anyio
 async def test_played_in_a_terminal_the_whole_tour_ends_well_and_leaves_nothing(tmp_path: Path) -> None:
-    async with demo(tmp_path, "--auto", "--speed", "100") as app:
+    # Faster, some of it would be replaced before it is painted.
+    async with demo(tmp_path, "--auto", "--speed", "20") as app:
         assert await ended(app) == 0, app.text
         assert "the test of the temporary project passes" in app.text
         assert app._emulator.is_as_before
