@@ -17,6 +17,8 @@ from tests.support.fork_server import PipedProcess, can_fork, forked_with_pipes
 
 REPOSITORY = Path(__file__).parents[2]
 _LONGEST_LINE = 4 * 1024 * 1024
+_PATIENCE_SECONDS = 90.0
+"""Only ever waited for when a test fails."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Running:
         self.process.send_signal(number)
 
     async def finish(self) -> Ended:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(_PATIENCE_SECONDS):
             out, err = await self.process.communicate()
         code = self.process.returncode
         assert code is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -166,11 +165,11 @@ async def test_five_pasted_megabytes_are_one_chip_and_are_sent_completely(tmp_pa
     pasted = "".join(f"{number:07d}\n" for number in range(5 * 1024 * 1024 // 8))
     async with app_with(tmp_path, reply("seen")) as (app, server):
         await app.ready()
-        began = asyncio.get_running_loop().time()
+        before = app.processor_seconds
         await app.paste(pasted)
         await app.type("what is it?")
         await app.wait_for("what is it?")
-        assert asyncio.get_running_loop().time() - began < 10, "seconds on a machine that has other things to do"
+        assert app.processor_seconds - before < 5
         assert len(app.box) < 100
         await app.press("enter")
         await requests(app, server, 1)

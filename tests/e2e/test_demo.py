@@ -39,6 +39,7 @@ async def ended(app: TerminalProgram) -> int:
 
 @pytest.mark.anyio
 async def test_played_in_a_terminal_the_whole_tour_ends_well_and_leaves_nothing(tmp_path: Path) -> None:
+    # Faster, some of it would be replaced before it is painted.
     async with demo(tmp_path, "--auto", "--speed", "20") as app:
         assert await ended(app) == 0, app.text
         assert "the test of the temporary project passes" in app.text
@@ -51,7 +52,7 @@ async def test_played_in_a_terminal_the_whole_tour_ends_well_and_leaves_nothing(
 
 @pytest.mark.anyio
 async def test_a_played_tour_with_a_denied_edit_exits_with_1_and_the_reason(tmp_path: Path) -> None:
-    async with demo(tmp_path, "--auto", "--speed", "20", "--permission-mode", "dontAsk") as app:
+    async with demo(tmp_path, "--auto", "--speed", "100", "--permission-mode", "dontAsk") as app:
         assert await ended(app) == 1, app.text
         text = " ".join(app.text.split())
         assert "the edit of tab/money.py was not made" in text
@@ -61,7 +62,7 @@ async def test_a_played_tour_with_a_denied_edit_exits_with_1_and_the_reason(tmp_
 
 @pytest.mark.anyio
 async def test_pressing_enter_and_approving_leads_to_a_passing_test(tmp_path: Path) -> None:
-    async with demo(tmp_path, "--speed", "20", "--keep") as app:
+    async with demo(tmp_path, "--speed", "100", "--keep") as app:
         await app.wait_for(lambda: "scripted demo" in app.text and words.FIX in app.text)
         await app.press("enter")
         for question in ("Run this command?", "Make this change?", "Run this command?"):
@@ -99,12 +100,13 @@ async def test_esc_in_the_long_answer_accepts_any_prompt_next(tmp_path: Path) ->
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("flags", [(), ("--speed", "20")])
+@pytest.mark.parametrize("flags", [(), ("--speed", "100")])
 async def test_enter_during_startup_begins_the_tour(tmp_path: Path, flags: tuple[str, ...]) -> None:
     async with demo(tmp_path, *flags) as app:
         await app.press("enter")
-        await app.wait_for("Run this command?", LONG)
-        assert f"❯ {words.FIX}\n" in app.text
+        await app.wait_for(lambda: f"❯ {words.FIX}\n" in app.text, LONG)
+        # As soon as the scripted reply begins; the whole of it takes five seconds at the usual speed.
+        await app.wait_for("the code, its test and the README", LONG)
 
 
 @pytest.mark.anyio
@@ -116,7 +118,7 @@ async def test_text_typed_during_startup_is_sent_instead(tmp_path: Path) -> None
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("flags", [(), ("--speed", "20")])
+@pytest.mark.parametrize("flags", [(), ("--speed", "100")])
 async def test_quitting_during_startup_leaves_nothing(tmp_path: Path, flags: tuple[str, ...]) -> None:
     async with demo(tmp_path, *flags) as app:
         await app.wait_for(f"{words.FIX}  ↵")
@@ -128,7 +130,7 @@ async def test_quitting_during_startup_leaves_nothing(tmp_path: Path, flags: tup
 
 @pytest.mark.anyio
 async def test_a_signal_during_the_tour_leaves_nothing(tmp_path: Path) -> None:
-    async with demo(tmp_path, "--speed", "20") as app:
+    async with demo(tmp_path, "--speed", "100") as app:
         await app.wait_for(words.FIX)
         await app.press("enter")
         await app.wait_for("Run this command?", LONG)
@@ -158,7 +160,7 @@ async def told(program: Program, *arguments: str) -> Ended:
 
 @pytest.mark.anyio
 async def test_without_a_terminal_the_tour_is_printed_as_text(offline: Program) -> None:
-    done = await told(offline, "--auto", "--speed", "50")
+    done = await told(offline, "--auto", "--speed", "100")
     assert done.code == 0, done.out + done.err
     assert done.err == ""
     for sight in ("A scripted demo", "+    share, rest = divmod", "429", "You stopped me", "/undo", "passes"):
@@ -168,7 +170,7 @@ async def test_without_a_terminal_the_tour_is_printed_as_text(offline: Program) 
 
 @pytest.mark.anyio
 async def test_without_a_terminal_a_tour_without_the_edit_fails_with_a_message(offline: Program) -> None:
-    done = await told(offline, "--auto", "--speed", "50", "--permission-mode", "plan")
+    done = await told(offline, "--auto", "--speed", "100", "--permission-mode", "plan")
     assert done.code == 1
     assert "was not made, so the test of the temporary project fails: FAILED (failures=1)" in done.err
 

@@ -2,7 +2,11 @@
 
 Loading textual, anthropic, agentcli and the rest takes half a second of CPU or more, and several hundred tests start
 the program. A test of the start itself, or of what is imported from where, asks for a fresh interpreter
-(`TerminalProgram(..., fresh=True)`, `Program.is_fresh`).
+(`TerminalProgram(..., fresh=True)`, `Program.is_fresh`). Code that replaces a part of a module (`-c`) has to replace it
+in every module that has imported it by name.
+
+The pauses that keep a key typed by chance from answering a question are short here: a test that answers one waits for
+them.
 
     python -m tests.support.fork_server FD    (started by `forked`; FD is the socket that it listens on)
 
@@ -74,6 +78,8 @@ _THREADS_SECONDS = 5.0
 _CONNECT_SECONDS = 10.0
 _MOST_WORKERS = 64
 _BASE = {"PYTHONPATH": str(_REPOSITORY), "LANG": "C.UTF-8"}
+TYPING_PAUSE = 0.1
+"""Seconds without a key before a forked program takes a key as an answer."""
 TERMINAL_BACKGROUND = (0x1E, 0x1E, 0x1E)
 """Colour that the emulated terminal reports: stylesheets depend on it."""
 _DECIDED_AT_START = ("PYTHON", "TEXTUAL", "LC_", "LANG")
@@ -402,6 +408,14 @@ async def _use_app_once() -> None:
     tempfile.tempdir = None
 
 
+def _shorten_pauses() -> None:
+    """Before other modules import them."""
+    from agentcli.plain import reader
+    from agentcli.tui.sheets import typing_guard
+
+    typing_guard.PAUSE = reader._PAUSE_SECONDS = TYPING_PAUSE
+
+
 def _try_sandbox_once() -> None:
     from agentcli.permissions.sandbox.linux.probe import probe
     from tests.support import sandbox_probe
@@ -421,6 +435,7 @@ def main() -> None:
         os._exit(0)
     for name in _LIBRARIES:
         importlib.import_module(name)
+    _shorten_pauses()
     package = importlib.import_module(_PACKAGE)
     for module in pkgutil.walk_packages(package.__path__, f"{_PACKAGE}."):
         if not module.name.endswith("__main__"):
@@ -441,9 +456,6 @@ def main() -> None:
         if option == "-m":
             runpy.run_module(what, run_name="__main__", alter_sys=True)
         else:
-            # Code that replaces parts of a module does so before other modules import them from it.
-            for name in [name for name in sys.modules if name.partition(".")[0] == _PACKAGE]:
-                del sys.modules[name]
             exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})
 
 

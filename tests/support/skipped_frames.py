@@ -1,22 +1,33 @@
-"""Draw a frame of an app without a terminal only when a test waits for the app to be idle.
+"""Draw a frame of an app without a terminal only when a test waits for the app to be idle, and has not drawn it itself.
 
 Textual renders every frame also where there is no terminal to show it, a third or more of the time of a test of the
 app. What a test looks at it renders itself. The frame that is due when the app is idle is still drawn, so that a test
-fails when a widget cannot be drawn.
+fails when a widget cannot be drawn: a screen's first frame at once, any other before the test does something more with
+the app, and when it ends.
 """
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import functools
-from collections.abc import Awaitable, Callable
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+from textual._compositor import Compositor
+from textual.app import App
 from textual.pilot import Pilot
 from textual.screen import Screen
 
 _refresh = Screen._compositor_refresh
+_render_strips = Compositor.render_strips
+_run_test = App.run_test
+_changed: set[Screen[Any]] = set()
 _due: set[Screen[Any]] = set()
+"""Changed when the app was last idle, and not looked at since."""
+_drawn: weakref.WeakSet[Screen[Any]] = weakref.WeakSet()
+"""Have had their first frame."""
 
 
 def _put_off(self: Screen[Any]) -> None:
@@ -24,9 +35,15 @@ def _put_off(self: Screen[Any]) -> None:
     if not app.is_headless or app.is_inline or self is not app.screen:
         _refresh(self)
         return
-    _due.add(self)
+    _changed.add(self)
     self._dirty_widgets.clear()
     app._update_mouse_over(self)
+
+
+def _look(self: Compositor, size: Any = None) -> Any:
+    strips = _render_strips(self, size)
+    _due.difference_update([screen for screen in _due if screen._compositor is self])
+    return strips
 
 
 def _draw_due() -> None:
@@ -34,19 +51,33 @@ def _draw_due() -> None:
     _due.clear()
     for screen in due:
         if screen.is_running and screen is screen.app.screen:
+            _drawn.add(screen)
             contextvars.copy_context().run(_refresh, screen)
 
 
-def _then_draw(wait: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+def _draw_around(wait: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
     @functools.wraps(wait)
     async def waited(*arguments: Any, **options: Any) -> None:
-        await wait(*arguments, **options)
         _draw_due()
+        await wait(*arguments, **options)
+        _due.update(_changed)
+        _changed.clear()
+        if not _drawn.issuperset(_due):
+            _draw_due()
 
     return waited
 
 
+@contextlib.asynccontextmanager
+async def _run_and_draw(self: App[Any], **options: Any) -> AsyncIterator[Pilot[Any]]:
+    async with _run_test(self, **options) as pilot:
+        yield pilot
+        _draw_due()
+
+
 def install() -> None:
     Screen._compositor_refresh = _put_off  # type: ignore[method-assign]
-    Pilot.pause = _then_draw(Pilot.pause)  # type: ignore[method-assign, assignment]
-    Pilot.press = _then_draw(Pilot.press)  # type: ignore[method-assign, assignment]
+    Compositor.render_strips = _look  # type: ignore[method-assign]
+    App.run_test = _run_and_draw  # type: ignore[method-assign, assignment]
+    Pilot.pause = _draw_around(Pilot.pause)  # type: ignore[method-assign, assignment]
+    Pilot.press = _draw_around(Pilot.press)  # type: ignore[method-assign, assignment]

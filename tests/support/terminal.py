@@ -29,11 +29,11 @@ from typing import Any, Self
 from agentcli.core.messages import Json
 from agentcli.tui.sheets.typing_guard import PAUSE
 from tests.support.emulator import Emulator, QuickStream
-from tests.support.fork_server import TERMINAL_BACKGROUND, ForkedProcess, can_fork, forked
+from tests.support.fork_server import TERMINAL_BACKGROUND, TYPING_PAUSE, ForkedProcess, can_fork, forked
 from tests.support.server import LoopbackServer
 
 REPOSITORY = Path(__file__).parents[2]
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 """Only ever waited for when a test fails."""
 ENDED_SECONDS = 3.0
 """The same, once the program has ended: only its children and files can still change."""
@@ -183,6 +183,12 @@ class TerminalProgram:
     def is_stopped(self) -> bool:
         return _state_of(self.process.pid) == "T"
 
+    @property
+    def processor_seconds(self) -> float:
+        """What the program has used so far, without its children: does not depend on what else the machine does."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     # ------------------------------------------------------------------------------------------------- what is seen
 
     @property
@@ -308,7 +314,7 @@ class TerminalProgram:
 
     async def answer(self, *keys: str) -> None:
         """Press keys in a dialog that has just come up: after the pause in which keys still belong to the prompt."""
-        await asyncio.sleep(2 * PAUSE)
+        await asyncio.sleep(2 * (TYPING_PAUSE if isinstance(self.process, ForkedProcess) else PAUSE))
         await self.press(*keys)
 
     def resize(self, columns: int, rows: int) -> None:

@@ -99,7 +99,11 @@ def uses_in_module(module: ModuleType) -> Iterator[str]:
     """Private names that a module imports from Textual or takes from objects of it."""
     nodes = list(ast.walk(tree_of(module.__name__)))
     own = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
-    own |= {node.attr for node in nodes if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self"}
+    own |= {
+        node.attr
+        for node in nodes
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    }
     foreign = all_private_names() - own
     for node in nodes:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("textual"):
