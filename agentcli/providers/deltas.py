@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from agentcli.core.messages import Json
 
 _TEXT_FIELDS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
+MOST_JOINED = 12_000
+"""Characters after which a joined delta ends: what a front end can show at once without a pause that is felt."""
 _EVENT_KEYS = {"type", "index", "delta"}
 
 
@@ -16,15 +18,17 @@ def merge_deltas(events: Sequence[Json]) -> list[Json]:
     merged: list[Json] = []
     field = ""
     pieces: list[str] = []
+    size = 0
     for event in events:
         next_field = _text_field(event)
-        if next_field and field == next_field and merged[-1]["index"] == event["index"]:
-            pieces.append(event["delta"][field])
+        text = event["delta"][next_field] if next_field else ""
+        size += len(text)
+        if next_field and field == next_field and merged[-1]["index"] == event["index"] and size <= MOST_JOINED:
+            pieces.append(text)
             continue
         _join(merged, field, pieces)
         merged.append(event)
-        field = next_field
-        pieces = [event["delta"][field]] if field else []
+        field, pieces, size = next_field, [text], len(text)
     _join(merged, field, pieces)
     return merged
 
