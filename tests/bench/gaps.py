@@ -11,12 +11,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agentcli.core.messages import Json
 from agentcli.permissions.sandbox.linux.probe import probe
 from tests.bench.loopback import Loopback
 from tests.bench.measure import Measure, Report
 from tests.bench.program import AGENTCLI, LEAST_CLIENT, Workshop, workshop
 from tests.bench.tui_pty import AppInPty
-from tests.support.scripts import Json, call, pause, reply, say
+from tests.support.scripts import call, pause, reply, say
 
 CALLS = 30
 TOGETHER = 50
@@ -24,7 +25,8 @@ TOGETHER = 50
 MODEL_SECONDS = 0.04
 WARM_UP = 3
 """Iterations that import what is used for the first time."""
-OUTSIDE_TEMP = "/var/tmp"  # noqa: S108 - in /tmp a command sees what lies beside its project, with a mount for each
+OUTSIDE_TEMP = "/var/tmp"
+"""In /tmp a command sees what lies beside its project, with a mount for each."""
 _THE_END = "All of that is done."
 _BARE_SANDBOX = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid", "--die-with-parent")
 

@@ -70,9 +70,10 @@ def cache_mounts(rules: SandboxRules, cache: Path | None) -> list[str]:
     os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
     made = ["--bind", folder, str(own)]
     for name in _NEEDED:
+        if not os.path.isdir(f"{own}/{name}"):  # noqa: PTH112 - before every command
+            continue
         # Bubblewrap would follow a link that a command left there, and create what it leads to.
-        planted = os.path.realpath(f"{folder}/{name}") != f"{folder}/{name}"
-        if os.path.isdir(f"{own}/{name}") and not planted:  # noqa: PTH112 - before every command
+        if os.path.realpath(f"{folder}/{name}") == f"{folder}/{name}":
             made += ["--ro-bind", f"{own}/{name}", f"{own}/{name}"]
     return made
 
