@@ -140,8 +140,8 @@ def find_masks(rules: SandboxRules) -> Masks:
 
 def _present(home: Path, names: Iterable[str]) -> list[Path]:
     """The paths below the home folder that exist and are not links to nothing. Most are missing: `Path` objects would
-    cost a millisecond, exceptions half of one. What lies in a missing folder is not looked for: a third of the names
-    are in `.config`."""
+    cost a millisecond, exceptions half of one. What lies in a missing folder is not looked for, which is a third of the
+    names where there is no `.config`."""
     folders: dict[str, bool] = {}
     found: list[Path] = []
     for name in names:
