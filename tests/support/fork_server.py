@@ -427,7 +427,6 @@ def _try_sandbox_once() -> None:
 def main() -> None:
     import importlib
     import pkgutil
-    import runpy
 
     listener = socket.socket(fileno=int(sys.argv[1]))
     if os.fork():
@@ -452,11 +451,30 @@ def main() -> None:
     request = _serve(listener)
     if request is not None:
         _become_program(request)
-        option, what, *_ = request["command"]
+        _run(*request["command"][:2])
+
+
+def _run(option: str, what: str) -> None:
+    """Run it and end the process as Python does, except that modules are not taken down: that touches, and so copies,
+    all of the memory that is shared with the server."""
+    import runpy
+
+    code = 0
+    try:
         if option == "-m":
             runpy.run_module(what, run_name="__main__", alter_sys=True)
         else:
             exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})
+    except SystemExit as end:
+        if not isinstance(end.code, int | None):
+            raise
+        code = end.code or 0
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code & 0xFF)
 
 
 if __name__ == "__main__":
