@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from agentcli import __version__
 from agentcli.agent.cache.fingerprint import Front, front_from
@@ -36,10 +35,8 @@ from agentcli.definitions.library import Library
 from agentcli.memory.notes import mechanics
 from agentcli.session.base import SessionContext, Store
 from agentcli.workspace.base import Workspace
+from agentcli.workspace.git_status import GitStatus, read_git_status
 from agentcli.workspace.lazy_history import LazyHistory
-
-if TYPE_CHECKING:
-    from agentcli.workspace.git_status import GitStatus
 
 
 @frozen
@@ -247,8 +244,6 @@ class GitStatusReader:
         return self._found.lines() if not self._thread.is_alive() and self._found is not None else []
 
     def _gather(self) -> None:
-        from agentcli.workspace.git_status import read_git_status
-
         env = self._env
         if not env.is_trusted():
             return

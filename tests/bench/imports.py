@@ -19,6 +19,18 @@ sys.stdout.write(str(sum(name.startswith(tuple(f"{top}." for top in tops)) or na
 _HEADLESS = "import os; from agentcli.cli.main import main; main(['-p', 'hi', '--output-format', 'json'], os.environ)"
 
 
+OWN_MODULES = 350
+"""How many modules of agentcli may be imported before the request of a headless run is sent."""
+BEFORE_REQUEST = """import os, sys
+from agentcli.providers.encode import BodyEncoder
+from agentcli.cli.main import main
+encode, before = BodyEncoder.encode, []
+def counting(self, body):
+    before.extend(name for name in sys.modules if name.partition(".")[0] == "agentcli")
+    return encode(self, body)
+BodyEncoder.encode = counting
+"""
+
 _IMPORTED = ("agentcli", "agentcli.core.events", "agentcli.agent.loop.run_loop", "agentcli.assemble", "httpx2")
 
 
@@ -28,7 +40,7 @@ def imports(runs: int, imported: Sequence[str] = _IMPORTED) -> Report:
     notes: list[str] = []
     with workshop() as place, Loopback() as server:
         place.talk_to(server.url)
-        server.play(*[reply(say("Hello."))] * (runs + 2))
+        server.play(*[reply(say("Hello."))] * (runs + 3))
         # Counting comes first: it also compiles what has not been compiled yet.
         for name, line in {"python -c pass": "pass", **code, "a headless run": _HEADLESS}.items():
             notes.append(f"{name}: {_modules(place, line)} modules")
@@ -38,6 +50,8 @@ def imports(runs: int, imported: Sequence[str] = _IMPORTED) -> Report:
             measures.append(_measure(place, name, (sys.executable, "-c", line), runs))
         measures.append(_measure(place, "a headless run", (*AGENTCLI, "-p", "hi"), runs))
         loaded = _modules(place, _HEADLESS, _COUNT_MCP)
+        own = _modules(place, f"{BEFORE_REQUEST}main(['-p', 'hi'], os.environ)", "sys.stdout.write(str(len(before)))")
+        measures.append(Measure("agentcli's own before the request", (float(own),), unit="modules", budget=OWN_MODULES))
         measures.append(Measure("MCP without a server", (float(loaded),), unit="modules", budget=0))
     return Report("imports: processor time of whole processes", tuple(measures), tuple(notes))
 

@@ -30,7 +30,7 @@ def start(runs: int, warm_ups: int = 1) -> Report:
             Measure(
                 f"{name}: start to request",
                 tuple((run.asked - run.began) * 1000 for run in results),
-                budget=400 if ours else None,
+                budget=300 if ours else None,
                 baseline="least client: start to request" if ours else bare,
             ),
             Measure(f"{name}: processor time", tuple(run.cpu_ms for run in results)),

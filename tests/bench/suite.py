@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from tests.bench.hook import hook_times
+from tests.bench.idle_start import idle_start
 from tests.bench.iteration import rounds_of
 from tests.bench.loopback import Loopback
 from tests.bench.mcp_calls import SCRIPT
@@ -284,6 +285,7 @@ def hooks(runs: int) -> list[Sampled]:
 PROBES: Mapping[str, tuple[Probe, int]] = {
     "start": (headless_start, 15),
     "app-start": (app_start, 8),
+    "app-idle": (idle_start, 4),
     "plugins": (plugins, 8),
     "mcp": (servers, 8),
     "keys": (keys, 3),
