@@ -98,6 +98,7 @@ class _Active:
     log: Growing[Message]
     in_force: Growing[Message]
     shown: Growing[Message]
+    uncollapsed: Growing[Message]
 
 
 class Edits:
@@ -166,6 +167,10 @@ class Edits:
         """The same, as they are shown."""
         return self._activate(log).shown
 
+    def uncollapsed(self, log: Sequence[Message]) -> Growing[Message]:
+        """Those that are shown one by one, as they are in the log."""
+        return self._activate(log).uncollapsed
+
     def _activate(self, log: Sequence[Message]) -> _Active:
         log, known = growing(log), self._active
         if known is None or not known.log.begins(log):
@@ -177,7 +182,8 @@ class Edits:
             return self._search(log)
         in_force = log if known.in_force is known.log else known.in_force.adding(*new)
         shown = in_force if known.shown is known.in_force else known.shown.adding(*self.one_by_one(new))
-        self._active = _Active(log, in_force, shown)
+        single = in_force if known.uncollapsed is known.in_force else known.uncollapsed.adding(*new)
+        self._active = _Active(log, in_force, shown, single)
         return self._active
 
     def _search(self, log: Growing[Message]) -> _Active:
@@ -191,7 +197,12 @@ class Edits:
                     break
                 torn.update(map(str, whole[index].meta[WRITTEN]))
         made = growing(_without(in_force, torn) if torn else in_force)
-        active = _Active(log, made, growing(self.shown(made)))
+        shown = growing(self.shown(made))
+        single = made
+        if self._collapses:
+            ids = {message.id for message in shown}
+            single = Growing(message for message in made if message.id in ids)
+        active = _Active(log, made, shown, single)
         # A boundary that is not whole may become so with the next message.
         self._active = None if torn else active
         return active

@@ -14,7 +14,6 @@ from agentcli.context.estimate import block_tokens
 from agentcli.context.steps import ContextState, ContextStep, StepPlan, still_cached, worth_it
 from agentcli.context.view import ContextView
 from agentcli.core.events import ContextEdited
-from agentcli.core.growing import Growing
 from agentcli.core.messages import Message, Origin
 
 
@@ -126,12 +125,7 @@ class _Run:
 
     def _look(self) -> None:
         """The messages that the next request shows one by one, as they are in the log."""
-        edits = self._view.edits
-        in_force = edits.in_force(self._log)
-        if edits.has_collapses:
-            ids = {message.id for message in edits.active(self._log)}
-            in_force = Growing(message for message in in_force if message.id in ids)
-        self._messages = in_force
+        in_force = self._messages = self._view.edits.uncollapsed(self._log)
         reply = Origin.REPLY
         self._last_reply = next((i for i in range(len(in_force) - 1, -1, -1) if in_force[i].origin is reply), -1)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 DEEPEST = 100
@@ -32,25 +33,38 @@ def parse_json(
     object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None,
 ) -> Any:
     """Raises `json.JSONDecodeError` for invalid JSON, another `ValueError` beyond a limit."""
-
-    def integer(digits: str) -> int:
-        if len(digits) > most_digits:
-            raise JsonLimitError(f"has a number of {len(digits):,} digits")
-        return int(digits)
-
+    if isinstance(text, bytes):
+        text = text.decode(json.detect_encoding(text), "surrogatepass")
+    if text.startswith("\ufeff"):
+        raise json.JSONDecodeError("Unexpected byte order mark", text, 0)
+    decoder = _decoder(most_digits) if object_pairs_hook is None else _new_decoder(most_digits, object_pairs_hook)
     try:
-        value = json.loads(
-            text,
-            object_pairs_hook=object_pairs_hook,
-            parse_int=integer,
-            parse_float=_number,
-            parse_constant=_refuse_constant,
-        )
+        value = decoder.decode(text)
     except RecursionError:
         raise JsonLimitError(f"is nested more than {deepest} levels deep") from None
     if is_too_deep(value, text, deepest=deepest):
         raise JsonLimitError(f"is nested more than {deepest} levels deep")
     return value
+
+
+def _new_decoder(
+    most_digits: int, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None
+) -> json.JSONDecoder:
+    def integer(digits: str) -> int:
+        if len(digits) > most_digits:
+            raise JsonLimitError(f"has a number of {len(digits):,} digits")
+        return int(digits)
+
+    return json.JSONDecoder(
+        object_pairs_hook=object_pairs_hook,
+        parse_int=integer,
+        parse_float=_number,
+        parse_constant=_refuse_constant,
+    )
+
+
+_decoder = lru_cache(maxsize=4)(_new_decoder)
+"""Made once: session files are parsed line by line."""
 
 
 def is_too_deep(value: Any, text: str | bytes | None = None, *, deepest: int = DEEPEST) -> bool:

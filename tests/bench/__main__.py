@@ -22,6 +22,7 @@ from tests.bench.edits import edits_bench
 from tests.bench.gaps import gaps
 from tests.bench.growth import growth, growth_http
 from tests.bench.growth_prompts import growth_prompts
+from tests.bench.growth_resume import growth_resume
 from tests.bench.hook import hook
 from tests.bench.imports import imports
 from tests.bench.index import index
@@ -77,6 +78,7 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "growth": (growth, 1),
     "growth-http": (growth_http, 1),
     "growth-prompts": (growth_prompts, 1),
+    "growth-resume": (growth_resume, 1),
     "tui-start": (tui_start, 10),
     "tui-keys": (tui_keys, 3),
     "agents": (tui_agents, 3),

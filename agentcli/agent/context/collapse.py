@@ -142,12 +142,7 @@ class Collapsing(Collapser):
 
     def _one_by_one(self, log: Sequence[Message]) -> Sequence[Message]:
         """The messages that a request shows one by one, as they are in the log."""
-        edits = self._view.edits
-        in_force = edits.in_force(log)
-        if not edits.has_collapses:
-            return in_force
-        ids = {message.id for message in edits.shown(in_force)}
-        return [message for message in in_force if message.id in ids]
+        return self._view.edits.uncollapsed(log)
 
     async def _summarise(self, span: Span, staging: Staging, signal: AbortSignal) -> bool:
         """Ask, and stage what comes. Whether to go on with the next."""
