@@ -47,7 +47,7 @@ from agentcli.tui.terminal.freeing import Freed
 from agentcli.tui.terminal.lookkeeping import keep_look
 from agentcli.tui.terminal.surroundings import Surroundings
 from agentcli.tui.terminal.translation import BackgroundColour
-from agentcli.tui.textual_internals import driver_of, end_with, may_display, strips_of
+from agentcli.tui.textual_internals import driver_of, end_with, is_closing, may_display, strips_of
 from agentcli.tui.theme.dressing import Dressing
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.theme.themes import Given, ThemeError, apply_theme, begin_with_theme, theme_folders, watch_themes
@@ -107,7 +107,7 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
         self.welcoming = ModelConnection(self)
         self._watching: Worker[None] | None = None
         self._guide: Guide | None = None
-        self._own_context: Context | None = None
+        self._own_context = Context()
         self._interrupting = interrupting_keys(preferences.keymap or {})
         self._taken_over = asyncio.Event()
         self._opening = asyncio.Lock()
@@ -414,9 +414,15 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
 
     # ------------------------------------------------------------------------------------------------------ keys
 
+    @property
+    def _takes_keys_directly(self) -> bool:
+        """Whether nothing is in the queue that comes before a key, and keys are for the conversation."""
+        stack = self.screen_stack
+        return not self.has_work and self.app_focus and stack[-1:] == [self.chat] and not is_closing(self)
+
     def type_directly(self, event: events.Key) -> bool:
         """Put a character into the prompt, past all queues, if it would be the next thing there anyway."""
-        if self.has_work or not self.app_focus or self.screen is not self.chat:
+        if not self._takes_keys_directly:
             return False
         editor = self.chat.focused
         try:
@@ -427,9 +433,7 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
 
     def interrupt_directly(self, event: events.Key) -> bool:
         """What the binding of the screen does while something runs, without the way through the queue."""
-        if event.key not in self._interrupting or self.has_work or self.screen is not self.chat:
-            return False
-        if self._own_context is None or not self.chat.session.busy or not self.app_focus:
+        if event.key not in self._interrupting or not self._takes_keys_directly or not self.chat.session.busy:
             return False
         try:
             self._own_context.run(self.chat.action_interrupt_work)
