@@ -185,6 +185,7 @@ class AppInPty:
     def type_keys(self, first: str, text: str, gap: Callable[[], float]) -> list[float]:
         """Type `first`, which is nowhere else on the screen, and behind it one key after the other, `gap()` seconds
         apart. The seconds until the box was painted with each of them."""
+        text = text.replace(" ", "-")  # a space at the end of a row cannot be seen
         self.press(first)
         self.seen(first, len(self.output))
         latencies: list[float] = []

@@ -69,6 +69,21 @@ def test_only_output_that_begins_with_a_cursor_move_is_a_frame() -> None:
     assert not any(map(is_frame, ("\x1b[?1049h", "\x1b]52;c;x\x07", "\x07", "x\x1b[1;1H", SYNC_BEGIN)))
 
 
+def test_a_terminal_that_is_behind_takes_no_frames_until_it_has_caught_up(pipe: Pipe) -> None:
+    pipe.writer.start()
+    assert pipe.writer.takes_frames()
+    big = FRAME + "x" * 200_000  # more than a pipe holds
+    pipe.writer.write(big, droppable=False)
+    pipe.now = 1.0
+    assert not pipe.writer.takes_frames()
+    pipe.writer.write(FRAME, droppable=False)  # what was made of a frame before is never lost
+    assert pipe.take(len(big) + len(FRAME)).decode() == big + FRAME
+    assert pipe.repaints.acquire(timeout=5)
+    assert pipe.writer.takes_frames()
+    pipe.writer.silence()
+    assert not pipe.writer.takes_frames()
+
+
 def test_a_slow_terminal_misses_frames_and_is_repainted_when_it_is_ready(pipe: Pipe) -> None:
     pipe.writer.start()
     big = FRAME + "x" * 200_000  # more than a pipe holds

@@ -27,6 +27,8 @@ _WIDE = (
     (0x20000, 0x3FFFD),
 )
 """East Asian scripts: two cells in every terminal, unlike emoji."""
+_CERTAIN: set[str | None] = {None, "", *map(chr, range(32, 127))}
+"""Characters that were found to have the same width in all terminals."""
 
 
 class CellMaker:
@@ -102,7 +104,8 @@ def certain_width(character: str) -> int:
 
 def is_doubtful(characters: Sequence[str | None]) -> bool:
     """Whether terminals may disagree on how many cells some character of a row takes."""
-    text = "".join(filter(None, characters))
-    if text.isascii():
+    unsure = set(characters) - _CERTAIN
+    if all(certain_width(character) for character in unsure if character):
+        _CERTAIN.update(unsure)
         return False
-    return any(character and not character.isascii() and not certain_width(character) for character in set(characters))
+    return True

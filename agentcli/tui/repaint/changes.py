@@ -175,11 +175,15 @@ class FrameWriter:
 def _runs(before: Row, after: Row) -> Iterator[tuple[int, int]]:
     """The columns of cells that differ: first, and behind the last. Short gaps are written again."""
     characters, looks = after
+    width = len(characters)
+    if before[0].count(None) == width and None not in characters:
+        yield 0, width
+        return
     start = stop = -1
     for x, (old, new, old_look, look) in enumerate(zip(before[0], characters, before[1], looks, strict=True)):
-        if new is None or (old == new and old_look is look):
+        if (old == new and old_look is look) or new is None:
             continue
-        if start >= 0 and x - stop <= SHORT_GAP and _is_plain_gap(stop, x, after):
+        if x == stop or (start >= 0 and x - stop <= SHORT_GAP and _is_plain_gap(stop, x, after)):
             stop = x + 1
             continue
         if start >= 0:

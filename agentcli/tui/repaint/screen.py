@@ -34,6 +34,8 @@ class ScreenMemory:
         self._placed: set[int] = set()
         """Rows that may differ."""
         self._cursor: tuple[int, int] | None = None
+        self._texts: list[str | None] = []
+        """Of the rows that are shown; what moved is found by them."""
 
     def resize(self, width: int, height: int) -> None:
         """Nothing is known of a screen that changed its size, neither what it shows nor what it should show."""
@@ -46,6 +48,7 @@ class ScreenMemory:
         """Somebody else wrote to the terminal: whatever is wanted is written again."""
         width, height = self.size
         self._shown = [unknown_row(width) for _row in range(height)]
+        self._texts = [None] * height
         self._placed = set(range(height))
         self._cursor = None
 
@@ -79,18 +82,21 @@ class ScreenMemory:
             return ""
         self._cursor = cursor
         writer = FrameWriter(self._pens, self.size, erases_in_colour=self._erases_in_colour)
-        if len(changed) >= LEAST_MOVED and self._scroll(writer):
+        texts = self._texts[:]
+        for y in changed:
+            texts[y] = _text(wanted[y])
+        if len(changed) >= LEAST_MOVED and self._scroll(writer, texts):
             changed = [y for y in range(len(wanted)) if wanted[y] != shown[y]]
+        self._texts = texts
         for y in changed:
             writer.write_row(y, shown[y], wanted[y])
             characters, looks = wanted[y]
             shown[y] = characters[:], looks[:]
         return writer.finish(cursor)
 
-    def _scroll(self, writer: FrameWriter) -> bool:
-        """Let the terminal move rows; whether there were any."""
-        shown, after = self._shown, [_text(row) for row in self._wanted]
-        before = [_text(row) for row in shown]
+    def _scroll(self, writer: FrameWriter, after: list[str | None]) -> bool:
+        """Let the terminal move rows, by their texts in the new frame; whether there were any."""
+        shown, before = self._shown, self._texts
         for count in range(MOST_MOVES):
             move = find_move(before, after)
             if move is None:
