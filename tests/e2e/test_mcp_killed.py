@@ -44,6 +44,6 @@ async def test_a_server_ends_after_its_session_was_killed(tmp_path: Path) -> Non
         assert session.stderr is not None
         # The notice about the wait comes two seconds after the start of the server.
         assert b"Waiting up to 30 s" in session.stderr.readline()
+        assert runs(server)
         session.send_signal(signal.SIGKILL)
-    assert runs(server)
     await until(lambda: not runs(server))

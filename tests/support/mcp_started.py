@@ -44,7 +44,7 @@ async def started(
         await server.stop()
 
 
-async def until(holds: Callable[[], object], seconds: float = 20) -> None:
+async def until(holds: Callable[[], object], seconds: float = 60) -> None:
     """Wait for something that an event of the system brings about."""
     async with asyncio.timeout(seconds):
         while not holds():

@@ -44,6 +44,14 @@ def test_every_server_has_a_state_that_is_readable_without_colour() -> None:
     assert "not approved" in row_of(text, "? found")
 
 
+def test_a_server_that_connects_while_the_page_opens_is_shown_as_connected() -> None:
+    servers = servers_with(("notes", "connecting"))
+    page = McpPage(servers)
+    fake(servers, "notes").state = "connected"
+    servers._note_change()
+    assert "connected" in row_of(look(page, PAUSE), "✓ notes")
+
+
 def test_beside_the_list_a_wide_screen_shows_the_server() -> None:
     text = look(McpPage(some()), size=(140, 40))
     assert "Command: notes-server --fast" in text

@@ -41,6 +41,7 @@ class ServerSheet(ListSheet[T, None]):
 
     def __init__(self, title: str, servers: McpServers, palette: Palette | None) -> None:
         self.servers = servers
+        self._shown_version = servers.version
         super().__init__(title, self.current_rows(), palette, preview=self.preview_lines)
 
     def current_rows(self) -> list[Row[T]]:
@@ -58,10 +59,9 @@ class ServerSheet(ListSheet[T, None]):
         self.work(self._follow, "follow")
 
     async def _follow(self) -> None:
-        version = self.servers.version
         while True:
-            await self.servers.wait_for_change(version)
-            version = self.servers.version
+            await self.servers.wait_for_change(self._shown_version)
+            self._shown_version = self.servers.version
             if not self.is_open:
                 return
             said, good = self._said, self._is_good
