@@ -32,6 +32,8 @@ TURNS = 5_000
 WARM_UP = 10
 """Turns before those that count."""
 MOST_GROWTH = 1.2
+MOST_KILOBYTES = 20.0
+"""Of resident memory, for each turn."""
 TOKENS_A_MESSAGE = 150
 LARGE_WINDOW = {"contextWindow": 100_000_000}
 
@@ -55,16 +57,22 @@ def growth_http(runs: int, turns: int = TURNS) -> Report:
     """The body is sent whole in every turn, so what the socket takes grows; it is told apart from what is computed."""
     computed: list[list[float]] = []
     sending: list[list[float]] = []
+    memory: list[float] = []
     for _run in range(runs):
         with workshop() as place, Loopback() as server:
             place.talk_to(server.url)
             server.play(*(_reading(place, turn) for turn in range(turns + WARM_UP)), reply(say("Done.")))
-            all_of_it, in_socket = asyncio.run(_over_http(place))
+            all_of_it, in_socket, kilobytes = asyncio.run(_over_http(place))
+            memory.append(kilobytes)
             sending.append(in_socket)
             computed.append([whole - part for whole, part in zip(all_of_it, in_socket, strict=True)])
     return Report(
         f"growth-http: processor time of a turn, {turns:,} turns, model on the loopback interface",
-        (*tenths("computed", computed), *tenths("in the socket", sending, most=None)),
+        (
+            *tenths("computed", computed),
+            *tenths("in the socket", sending, most=None),
+            Measure("resident, each turn", tuple(memory), "KB", MOST_KILOBYTES),
+        ),
     )
 
 
@@ -96,8 +104,9 @@ async def _in_process(place: Workshop, turns: int, settings: Json) -> tuple[list
     return _between(stamps[WARM_UP - 1 :]), compactions
 
 
-async def _over_http(place: Workshop) -> tuple[list[float], list[float]]:
-    """Milliseconds of processor time of each turn: all of it, and what sending took."""
+async def _over_http(place: Workshop) -> tuple[list[float], list[float], float]:
+    """Milliseconds of processor time of each turn: all of it, and what sending took; kilobytes that a turn adds."""
+    resident: list[int] = []
     stamps: list[float] = []
     sent: list[float] = []
     engine = build_engine(options_for(place, LARGE_WINDOW))
@@ -107,7 +116,15 @@ async def _over_http(place: Workshop) -> tuple[list[float], list[float]]:
                 if isinstance(event, LoopContinued):
                     stamps.append(time.process_time())
                     sent.append(spent[0])
-    return _between(stamps[WARM_UP - 1 :]), _between(sent[WARM_UP - 1 :])
+                    if len(stamps) % WARM_UP == 0:
+                        resident.append(resident_kilobytes())
+    first = len(resident) // 10
+    added = (resident[-1] - resident[first]) / max(1, (len(resident) - 1 - first) * WARM_UP)
+    return _between(stamps[WARM_UP - 1 :]), _between(sent[WARM_UP - 1 :]), added
+
+
+def resident_kilobytes() -> int:
+    return int(Path("/proc/self/status").read_text().partition("VmRSS:")[2].split()[0])
 
 
 def options_for(

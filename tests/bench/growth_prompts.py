@@ -17,7 +17,7 @@ from agentcli.assemble import build_engine
 from agentcli.core.messages import Json
 from agentcli.providers.provider import MessagesProvider
 from agentcli.providers.transport import Transport
-from tests.bench.growth import model_reply, options_for, tenths, tokens_for
+from tests.bench.growth import MOST_KILOBYTES, model_reply, options_for, resident_kilobytes, tenths, tokens_for
 from tests.bench.measure import Measure, Report
 from tests.bench.program import workshop
 from tests.support.scripts import say
@@ -25,8 +25,6 @@ from tests.support.scripts import say
 PROMPTS = 10_000
 WARM_UP = 20
 """Prompts before those that count."""
-MOST_KILOBYTES = 20.0
-"""Of resident memory, for each prompt."""
 MOST_MORE = {"handles": 0, "tasks": 0, "threads": 8, "children": 0, "temp_files": 0}
 """Of each at the end than after the first tenth; threads are those of asyncio's pool, which has a limit of its own."""
 
@@ -95,10 +93,9 @@ def _own_temp_folder(home: Path) -> Iterator[None]:
 def _held() -> Held:
     gc.collect()
     me = Path("/proc/self")
-    resident = (me / "status").read_text().partition("VmRSS:")[2].split()[0]
     children = ((thread / "children").read_text().split() for thread in (me / "task").iterdir())
     return Held(
-        kilobytes=int(resident),
+        kilobytes=resident_kilobytes(),
         handles=len(list((me / "fd").iterdir())),
         tasks=len(asyncio.all_tasks()),
         threads=threading.active_count(),

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from agentcli.session.load import load_session
+from tests.bench.growth import resident_kilobytes
 from tests.bench.loopback import Loopback
 from tests.bench.measure import Measure, Report
 from tests.bench.program import Workshop, workshop
@@ -63,10 +64,10 @@ def _loaded(path: Path, runs: int) -> tuple[float, tuple[float, ...], float]:
         read_end, write_end = os.pipe()
         child = os.fork()
         if not child:
-            before, began = _resident(), time.process_time()
+            before, began = resident_kilobytes(), time.process_time()
             session = load_session(path)
             spent = (time.process_time() - began) * 1000
-            os.write(write_end, f"{spent} {_resident() - before} {len(session.messages)}".encode())
+            os.write(write_end, f"{spent} {resident_kilobytes() - before} {len(session.messages)}".encode())
             os._exit(0)
         os.waitpid(child, 0)
         os.close(write_end)
@@ -75,10 +76,6 @@ def _loaded(path: Path, runs: int) -> tuple[float, tuple[float, ...], float]:
         times.append(float(spent_text) / size)
         memory = int(kilobytes) / 1024 / size
     return size, tuple(times), memory
-
-
-def _resident() -> int:
-    return int(Path("/proc/self/status").read_text().partition("VmRSS:")[2].split()[0])
 
 
 def _resumed(
