@@ -20,7 +20,7 @@ from agentcli.core.aio import in_thread
 from agentcli.core.bounded_json import parse_json
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
-from agentcli.mcp.large_json import DEEPEST_MESSAGE, parse_large_json
+from agentcli.mcp.large_json import DEEPEST_MESSAGE, parse_large_json, take_apart
 from agentcli.mcp.limits import ServerLimits
 from agentcli.mcp.link import ServerLink
 from agentcli.mcp.offer_reading import read_prompts, read_resources, read_templates, read_tools
@@ -113,7 +113,9 @@ class AnswerReader:
         request, result = message.get("id"), message.get("result")
         asked = self._asked.get(request) if isinstance(request, int | str) else None
         if asked is not None and isinstance(result, dict) and _takes(asked.method, result):
-            return {"jsonrpc": "2.0", "id": request, "result": await self.take(request, result, is_large=True)}
+            taken = await self.take(request, result, is_large=True)
+            await in_thread(take_apart, message)
+            return {"jsonrpc": "2.0", "id": request, "result": taken}
         if len(data) > _LARGEST_OTHER:
             return error_answer(request, f"the answer has {len(data):,} bytes")
         return message
@@ -135,7 +137,7 @@ class AnswerReader:
         self._pages[ticket] = page
         kept = {name: value for name, value in result.items() if isinstance(value, bool | int | float | None)}
         kept |= {name: result[name] for name in ("resultType", "cacheScope") if isinstance(result.get(name), str)}
-        rest = _tool_stubs(page) if key == "tools" else []
+        rest = await in_thread(_tool_stubs, page) if key == "tools" else []
         return {**kept, key: rest, "_meta": {TICKET: ticket}}
 
     def admit(self, method: str, params: Any) -> bool:

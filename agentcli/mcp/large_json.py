@@ -18,6 +18,7 @@ from agentcli.core.bounded_json import JsonLimitError, is_too_deep
 DEEPEST_MESSAGE = 300
 _PIECE = 1024 * 1024
 _LONG = 64 * 1024
+_PART = 1_000
 _PIECES = re.compile(
     r'(?>(?>[^\\"]{1,4096}|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|\\u[0-9a-fA-F]{4}|\\[^u]){1,512})'
 )
@@ -36,6 +37,21 @@ def parse_large_json(data: bytes) -> Any:
     if is_too_deep(value, deepest=DEEPEST_MESSAGE):
         raise JsonLimitError(f"is nested more than {DEEPEST_MESSAGE} levels deep")
     return value
+
+
+def take_apart(value: Any) -> None:
+    """Free a large value piece by piece: freeing all of it at once would stop the other threads."""
+    waiting = [value]
+    while waiting:
+        container = waiting.pop()
+        if isinstance(container, dict):
+            waiting += [each for each in container.values() if isinstance(each, dict | list)]
+            container.clear()
+        elif isinstance(container, list):
+            while container:
+                part = container[-_PART:]
+                del container[-_PART:]
+                waiting += [each for each in part if isinstance(each, dict | list)]
 
 
 class _Decoder(json.JSONDecoder):

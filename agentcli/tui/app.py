@@ -249,8 +249,7 @@ class AgentApp(App[int], inherit_bindings=False):
             self.set_interval(garbage_collection.AWAY_SECONDS, self._collect_while_away)
 
     def _collect_while_away(self) -> None:
-        is_away = monotonic() - self.chat.prompt.last_typed > garbage_collection.AWAY_SECONDS
-        if is_away and not self.chat.session.busy:
+        if monotonic() - self.chat.prompt.last_typed > garbage_collection.AWAY_SECONDS:
             garbage_collection.look_through_all()
 
     async def open_session(self, resume: str | None = None) -> None:

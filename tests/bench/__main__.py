@@ -24,6 +24,7 @@ from tests.bench.imports import imports
 from tests.bench.index import index
 from tests.bench.iteration import iteration, memory
 from tests.bench.mcp_calls import mcp_calls
+from tests.bench.mcp_large import mcp_large
 from tests.bench.measure import Report
 from tests.bench.output import output
 from tests.bench.permissions import permissions
@@ -55,6 +56,7 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "tools": (tools, 15),
     "hook": (hook, 60),
     "mcp-calls": (mcp_calls, 200),
+    "mcp-large": (mcp_large, 2),
     "abort": (abort, 10),
     "imports": (imports, 9),
     "session": (session, 3),

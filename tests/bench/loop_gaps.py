@@ -13,7 +13,10 @@ _PAGE_MEGABYTES = 4096 / 1024 / 1024
 
 
 class LoopGaps:
-    """Milliseconds between two turns of the loop beyond the time that it was told to sleep."""
+    """Milliseconds between two turns of the loop beyond the time that it was told to sleep.
+
+    Only time in which this process was running counts: what other processes take is not its fault.
+    """
 
     def __init__(self) -> None:
         self.values: list[float] = []
@@ -36,12 +39,12 @@ class LoopGaps:
         await asyncio.wait({self._task})
 
     async def _beat(self) -> None:
-        last = time.perf_counter()
+        last, worked = time.perf_counter(), time.process_time()
         while True:
             await asyncio.sleep(BEAT)
-            now = time.perf_counter()
-            self.values.append(max(0.0, now - last - BEAT) * 1000)
-            last = now
+            last_before, worked_before = last, worked
+            last, worked = time.perf_counter(), time.process_time()
+            self.values.append(max(0.0, min(last - last_before, worked - worked_before) - BEAT) * 1000)
 
 
 def resident_megabytes() -> float:

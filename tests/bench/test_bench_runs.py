@@ -19,6 +19,7 @@ from tests.bench.imports import imports
 from tests.bench.index import index
 from tests.bench.iteration import iteration, memory
 from tests.bench.mcp_calls import mcp_calls
+from tests.bench.mcp_large import mcp_large
 from tests.bench.measure import Measure, Report, quantile
 from tests.bench.output import output
 from tests.bench.permissions import permissions
@@ -48,6 +49,7 @@ SMALL: dict[str, Callable[[int], Report]] = {
     "abort": partial(abort, stubborn_runs=0),
     "hook": hook,
     "mcp-calls": mcp_calls,
+    "mcp-large": partial(mcp_large, sizes=(0.01, 0.02)),
     "imports": partial(imports, imported=("agentcli",)),
     "session": partial(session, records=40),
     "definitions": partial(definitions, warm_ups=0),

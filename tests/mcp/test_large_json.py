@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.mcp.large_json import parse_large_json
+from agentcli.mcp.large_json import parse_large_json, take_apart
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -47,3 +47,13 @@ def test_long_strings_are_read_in_pieces(unit: str, is_ascii: bool) -> None:
 def test_what_is_not_json_or_beyond_a_limit_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError):
         parse_large_json(data)
+
+
+def test_a_value_is_taken_apart_down_to_its_leaves() -> None:
+    deep: list[object] = [{"a": [1, 2, {"b": []}]}] * 3
+    inner = [deep, {"x": deep}]
+    rows = [{"n": number, "of": [number]} for number in range(2_500)]
+    first_row, value = rows[0], {"inner": inner, "rows": rows, "text": "words"}
+    take_apart(value)
+    assert value == {}
+    assert (inner, rows, deep, first_row) == ([], [], [], {})

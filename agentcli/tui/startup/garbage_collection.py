@@ -13,8 +13,8 @@ from collections.abc import Mapping
 
 YOUNG = 8_000
 """Objects that are looked through at a time: about 2 ms."""
-STEPS = (2, 2)
-"""Before the middle and the oldest generation are looked through: at most some 70,000 objects, about 40 ms."""
+STEPS = (2, 1)
+"""Before the middle and the oldest generation are looked through: at most some 50,000 objects, about 30 ms."""
 AWAY_SECONDS = 60.0
 """Without a key for so long, the user is away."""
 _GROWTH = 1.5
