@@ -11,7 +11,7 @@ import pytest
 from agentcli.commands.base import Command
 from agentcli.interactive.completion import Target, argument_menu, command_menu, file_menu, mention_of, target_at
 from agentcli.interactive.editor import NotWritten, editor_command
-from agentcli.interactive.sources import FileHit, FoundFiles, IndexedFiles, registered_commands
+from agentcli.interactive.sources import FileHit, FoundFiles, IndexedFiles, all_files, registered_commands
 from agentcli.tools.search.file_index import FileIndex, FoundPaths
 from agentcli.tools.search.path_index import PathIndex
 from agentcli.tui.prompt.popup import shown
@@ -161,6 +161,23 @@ def test_the_first_search_waits_for_the_listing_and_later_ones_rarely_list_again
         assert index.listings == 2
         await source.aclose()
         assert index.closed
+
+    asyncio.run(main())
+
+
+def test_a_huge_tree_is_answered_for_while_it_is_listed_and_its_end_is_reported() -> None:
+    async def main() -> None:
+        index = Index()
+        source = IndexedFiles(lambda: cast(FileIndex, index))
+        first = await source.files("app", 10)
+        assert first == FoundFiles([], False, "listing, 0 so far"), "a listing that takes long is not waited for"
+        assert not (await all_files(source, "app", 10, seconds=0.01)).is_complete
+        asyncio.get_running_loop().call_soon(index.may_list.set)
+        index.is_cut = True
+        found = await all_files(source, "app", 10, seconds=60)
+        assert [hit.path for hit in found.hits] == ["src/app.py"]
+        assert found.note == "only the first 3 are searched"
+        await source.aclose()
 
     asyncio.run(main())
 

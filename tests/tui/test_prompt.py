@@ -10,6 +10,7 @@ from textual.pilot import Pilot
 
 from agentcli.interactive.draft import Draft
 from agentcli.interactive.history import History
+from agentcli.interactive.sources import FileHit, FoundFiles
 from agentcli.tui.prompt.keys import PROMPT_KEYS, key_table
 from tests.tui.prompt_host import Files, Host, paste, play, press, write
 
@@ -363,6 +364,68 @@ def test_typing_never_waits_for_files_and_late_answers_are_dropped() -> None:
         assert not host.box._popup.is_open
         assert host.text == "plain words"
         assert files.asked == ["a"], "one search at a time, and none for what nobody wants any more"
+
+    play(script, files=files)
+
+
+class FilesBeingListed:
+    """Gives the answers that a test puts into it, one a question."""
+
+    def __init__(self) -> None:
+        self.answers: asyncio.Queue[FoundFiles] = asyncio.Queue()
+        self.asked: list[str] = []
+
+    def begin(self) -> None:
+        pass
+
+    async def files(self, query: str, limit: int) -> FoundFiles:
+        self.asked.append(query)
+        return await self.answers.get()
+
+    def answer(self, *paths: str, note: str = "") -> None:
+        self.answers.put_nowait(FoundFiles([FileHit(path) for path in paths], not note, note))
+
+
+async def shown(pilot: Pilot[None], host: Host, text: str) -> None:
+    async with asyncio.timeout(10):
+        while not any(text in row for row in host.rows):
+            await pilot.pause(0.005)
+
+
+def test_the_menu_grows_while_files_are_listed_and_keeps_what_was_chosen() -> None:
+    files = FilesBeingListed()
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "@")
+        files.answer(note="listing, 0 so far")
+        await shown(pilot, host, "  listing, 0 so far")
+        files.answer("beta", "gamma", note="listing, 2 so far")
+        await shown(pilot, host, "files · listing, 2 so far")
+        await press(pilot, "down")
+        files.answer("alpha", "beta", "gamma")
+        await shown(pilot, host, "alpha")
+        assert any(row.startswith("❯ gamma") for row in host.rows)
+        assert not any("so far" in row for row in host.rows)
+        await press(pilot, "enter")
+        assert host.text == "@gamma "
+        assert files.asked == ["", "", ""], "nothing is asked again once the answer is complete"
+
+    play(script, files=files)
+
+
+def test_a_key_does_not_wait_for_the_answers_to_an_older_query() -> None:
+    files = FilesBeingListed()
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, "@a")
+        files.answer("alpha", note="listing, 1 so far")
+        await shown(pilot, host, "alpha")
+        await write(pilot, "b")
+        # The first one may still be for the older query.
+        files.answer("abba", note="listing, 2 so far")
+        files.answer("abba")
+        await shown(pilot, host, "abba")
+        assert files.asked[-1] == "ab"
 
     play(script, files=files)
 
