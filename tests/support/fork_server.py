@@ -5,8 +5,9 @@ the program. A test of the start itself, or of what is imported from where, asks
 (`TerminalProgram(..., fresh=True)`, `Program.is_fresh`). Code that replaces a part of a module (`-c`) has to replace it
 in every module that has imported it by name.
 
-The pauses that keep a key typed by chance from answering a question are short here: a test that answers one waits for
-them.
+The pause that keeps a key typed by chance from answering a dialog of the app is short here: a test that answers one
+waits for it. Tests of the dialogs check it with a clock of their own. Plain mode keeps its pause: only
+`tests/e2e/test_plain.py` checks that.
 
     python -m tests.support.fork_server FD    (started by `forked`; FD is the socket that it listens on)
 
@@ -79,7 +80,7 @@ _CONNECT_SECONDS = 10.0
 _MOST_WORKERS = 64
 _BASE = {"PYTHONPATH": str(_REPOSITORY), "LANG": "C.UTF-8"}
 TYPING_PAUSE = 0.1
-"""Seconds without a key before a forked program takes a key as an answer."""
+"""Seconds without a key before a dialog of a forked app takes a key as an answer."""
 TERMINAL_BACKGROUND = (0x1E, 0x1E, 0x1E)
 """Colour that the emulated terminal reports: stylesheets depend on it."""
 _DECIDED_AT_START = ("PYTHON", "TEXTUAL", "LC_", "LANG")
@@ -408,12 +409,11 @@ async def _use_app_once() -> None:
     tempfile.tempdir = None
 
 
-def _shorten_pauses() -> None:
-    """Before other modules import them."""
-    from agentcli.plain import reader
+def _shorten_pause() -> None:
+    """Before other modules import it."""
     from agentcli.tui.sheets import typing_guard
 
-    typing_guard.PAUSE = reader._PAUSE_SECONDS = TYPING_PAUSE
+    typing_guard.PAUSE = TYPING_PAUSE
 
 
 def _try_sandbox_once() -> None:
@@ -434,7 +434,7 @@ def main() -> None:
         os._exit(0)
     for name in _LIBRARIES:
         importlib.import_module(name)
-    _shorten_pauses()
+    _shorten_pause()
     package = importlib.import_module(_PACKAGE)
     for module in pkgutil.walk_packages(package.__path__, f"{_PACKAGE}."):
         if not module.name.endswith("__main__"):
