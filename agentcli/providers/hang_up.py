@@ -9,7 +9,13 @@ import contextlib
 import socket
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
+
+
+@runtime_checkable
+class ClosesAtOnce(Protocol):
+    def abort(self) -> None:
+        """Close the connection now, whoever reads from it."""
 
 
 class Line:
@@ -40,7 +46,7 @@ line_of_reader: ContextVar[Line | None] = ContextVar("line_of_reader", default=N
 
 @contextlib.contextmanager
 def can_hang_up(response: Any) -> Iterator[None]:
-    """For a transport, while it reads the body of a response of httpx."""
+    """For a transport, while it reads the body of a response: one of httpx, or of `http11.py`."""
     line = line_of_reader.get()
     if line is None:
         yield
@@ -51,6 +57,8 @@ def can_hang_up(response: Any) -> Iterator[None]:
 
 def _closing(response: Any) -> Callable[[], object] | None:
     """None where the connection is not known, or not of this reply alone."""
+    if isinstance(response, ClosesAtOnce):
+        return response.abort
     stream = response.extensions.get("network_stream")
     if stream is None or not response.http_version.startswith("HTTP/1"):
         return None

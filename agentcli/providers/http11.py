@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import ssl
 import sys
 import zlib
@@ -160,6 +161,11 @@ class HttpResponse:
             else:
                 yield chunk if decoder is None else _decompressed(decoder, chunk)
 
+    def abort(self) -> None:
+        """Close the connection before this returns; whoever reads the body finds it broken."""
+        if self._connection is not None:
+            self._connection.shut_down()
+
     async def aclose(self) -> None:
         """Close the connection unless the body was read to its end."""
         connection, self._connection = self._connection, None
@@ -236,6 +242,12 @@ class _Connection:
         # What a server sends without being asked is its farewell, not the next response.
         is_open = not self._writer.is_closing() and not self._reader.has_news
         return is_open and now - self._unused_since < KEEP_SECONDS
+
+    def shut_down(self) -> None:
+        """Tell the server now. `abort` does that in the next turn of the event loop."""
+        with suppress(OSError):
+            self._writer.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+        self.abort()
 
     def abort(self) -> None:
         """Close at once, without waiting for unsent data or the farewell of TLS."""

@@ -19,16 +19,16 @@ sys.stdout.write(str(sum(name.startswith(tuple(f"{top}." for top in tops)) or na
 _HEADLESS = "import os; from agentcli.cli.main import main; main(['-p', 'hi', '--output-format', 'json'], os.environ)"
 
 
-OWN_MODULES = 350
+OWN_MODULES = 355
 """How many modules of agentcli may be imported before the request of a headless run is sent."""
 BEFORE_REQUEST = """import os, sys
 from agentcli.providers.encode import BodyEncoder
 from agentcli.cli.main import main
-encode, before = BodyEncoder.encode, []
+pieces, before = BodyEncoder.pieces, []
 def counting(self, body):
     before.extend(name for name in sys.modules if name.partition(".")[0] == "agentcli")
-    return encode(self, body)
-BodyEncoder.encode = counting
+    return pieces(self, body)
+BodyEncoder.pieces = counting
 """
 
 _IMPORTED = ("agentcli", "agentcli.core.events", "agentcli.agent.loop.run_loop", "agentcli.assemble", "httpx2")

@@ -14,7 +14,7 @@ from tests.support.scripts import reply, say
 from tests.support.server import LoopbackServer
 
 HEAVY = {"anthropic", "typer", "rich", "textual", "pydantic", "prompt_toolkit", "jsonschema", "mcp", "watchfiles"}
-HEAVY |= {"httpx2", "httpcore2", "h11", "anyio"}
+HEAVY |= {"httpx2", "httpcore2", "anyio"}
 
 
 def modules_after(code: str) -> set[str]:
