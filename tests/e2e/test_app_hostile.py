@@ -33,7 +33,7 @@ BIDI = "\u202egnp.\u202c\u2066x\u2069"
 EVIL = f"<<{''.join(ORDERS)}{BIDI}>>"
 
 _OWN = re.compile(
-    rb"\x1b\[[0-9;]*[mHKJ]"  # colours, places, erasing
+    rb"\x1b\[[0-9;]*[mHKJGCMLXr]"  # colours, places, erasing, scrolling
     rb"|\x1b\[\?[0-9;]+[hl]|\x1b\[\?[0-9]+\$p"  # modes, and asking for them
     rb"|\x1b\[[<>][0-9;]*u|\x1b\[[0-9] q"  # keyboard, cursor shape
     rb"|\x1b\]11;\?\x07|\x1b\]2[0-9]*;[^\x00-\x1f\x7f]*(?:\x07|\x1b\\)|\x1b\]0;[^\x00-\x1f\x7f]*(?:\x07|\x1b\\)"

@@ -157,8 +157,19 @@ class Tmux:
         QuickStream(emulator).feed(self._run("capture-pane", "-p", "-e").rstrip("\n").replace("\n", "\r\n").encode())
         return look_of(emulator)
 
+    def settled(self) -> Look:
+        """The look once it is the same for five looks in a row: a status or a scroll may still be on its way."""
+        looks = [self.look()]
+
+        def is_settled(_screen: str) -> bool:
+            looks.append(self.look())
+            return len(looks) > 5 and all(look == looks[-1] for look in looks[-5:])
+
+        self.until(is_settled)
+        return looks[-1]
+
     def until(self, holds: Callable[[str], bool]) -> str:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not holds(screen := self.screen()):
             assert time.monotonic() < deadline, screen
             time.sleep(0.02)
@@ -197,7 +208,7 @@ async def test_tmux_shows_the_same_after_a_redraw(tmp_path: Path) -> None:
                 tmux.until(lambda screen: ("↓ end" in screen) == is_above)  # noqa: B023 -- called at once
                 tmux.keys("1")
                 tmux.until(lambda screen: "❯ 1" in screen)
-                before = tmux.look()
+                before = tmux.settled()
                 # Behind the redraw something is typed, whose echo says that it is done.
                 tmux.keys("C-l", "2")
                 tmux.until(lambda screen: "❯ 12" in screen)
