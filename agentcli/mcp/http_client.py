@@ -18,6 +18,7 @@ import httpx2
 from agentcli.mcp.answers import AnswerReader
 from agentcli.mcp.limits import ServerLimits
 from agentcli.mcp.link import ServerLink
+from agentcli.mcp.oauth.bearer import NoToken
 
 _CONNECT_SECONDS = 10.0
 _WRITE_SECONDS = 30.0
@@ -178,6 +179,8 @@ async def _reduced(data: bytes, reader: AnswerReader) -> bytes:
 
 
 def _no_connection(host: str, error: BaseException) -> str:
+    if isinstance(error, NoToken):
+        return str(error)
     causes: list[BaseException] = []
     cause: BaseException | None = error
     while cause is not None and cause not in causes:

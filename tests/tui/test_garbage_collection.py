@@ -1,10 +1,15 @@
-"""Pauses for garbage stay short as a conversation grows, and garbage is found all the same."""
+"""Pauses for garbage stay short as a conversation grows, and garbage is found all the same.
+
+Each check runs in a Python of its own: a test run has millions of objects, and each look through them takes seconds.
+"""
 
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import weakref
-from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,20 +21,7 @@ class Link:
         self.itself: Link | None = self
 
 
-@pytest.fixture
-def settled() -> Iterator[None]:
-    before, callbacks = gc.get_threshold(), list(gc.callbacks)
-    gc.collect()
-    garbage_collection.settle()
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        gc.callbacks[:] = callbacks
-        gc.unfreeze()
-
-
-def test_what_a_look_through_all_objects_has_left_is_not_looked_at_again(settled: None) -> None:
+def keep_what_is_left_out_of_the_next_look() -> None:
     kept = [Link() for _each in range(1_000)]
     frozen = gc.get_freeze_count()
     gc.collect()
@@ -37,7 +29,7 @@ def test_what_a_look_through_all_objects_has_left_is_not_looked_at_again(settled
     assert not any(isinstance(each, Link) for each in gc.get_objects())
 
 
-def test_frozen_garbage_is_found_once_a_session_was_left(settled: None) -> None:
+def find_frozen_garbage_once_a_session_was_left() -> None:
     link: Link | None = Link()
     gone = weakref.ref(link)
     gc.collect()
@@ -51,9 +43,24 @@ def test_frozen_garbage_is_found_once_a_session_was_left(settled: None) -> None:
     assert not garbage_collection.look_through_all()
 
 
-def test_all_objects_are_looked_through_again_when_they_have_become_many(
-    settled: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(garbage_collection, "_looked_through", gc.get_freeze_count() // 2)
+def look_through_all_when_they_have_become_many() -> None:
+    garbage_collection._looked_through = gc.get_freeze_count() // 2
     assert garbage_collection.look_through_all()
     assert not garbage_collection.look_through_all()
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        keep_what_is_left_out_of_the_next_look,
+        find_frozen_garbage_once_a_session_was_left,
+        look_through_all_when_they_have_become_many,
+    ],
+)
+def test_garbage(check: object) -> None:
+    name = getattr(check, "__name__", "")
+    code = f"import gc, {__name__} as checks; gc.collect(); checks.garbage_collection.settle(); checks.{name}()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

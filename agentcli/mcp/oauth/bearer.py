@@ -42,9 +42,13 @@ class BearerAuth(httpx2.Auth):
             self._authorization.note_missing_scope(challenge)
 
 
+class NoToken(httpx2.TransportError):
+    """The authorization server is not reached; its text says why."""
+
+
 async def _reached(token: Awaitable[str], request: httpx2.Request) -> str:
     """An authorization server that is down is like the server being down: connecting again may help."""
     try:
         return await token
     except UnreachableFailure as failure:
-        raise httpx2.ConnectError(str(failure), request=request) from None
+        raise NoToken(str(failure), request=request) from None
