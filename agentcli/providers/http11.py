@@ -31,8 +31,6 @@ _CHUNK = 64 * 1024
 _ADDRESS_DELAY = 0.25
 """Until the next address of a host is tried besides the first one (RFC 8305)."""
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
-
-
 _PATH = re.compile(r"[A-Za-z0-9/._~%:@!$&'()*+,;=-]*")
 
 
@@ -86,10 +84,17 @@ def make_context() -> ssl.SSLContext:
 def _authorities() -> tuple[str | None, str | None]:
     """The file and the folder with certificate authorities, as far as they exist."""
     paths = ssl.get_default_verify_paths()
-    folder = paths.capath if paths.capath and any(Path(paths.capath).iterdir()) else None
+    folder = paths.capath if paths.capath and _has_files(paths.capath) else None
     if os.environ.get(paths.openssl_cafile_env):
         return paths.cafile, None
     return (None, folder) if os.environ.get(paths.openssl_capath_env) else (paths.cafile, folder)
+
+
+def _has_files(folder: str) -> bool:
+    try:
+        return any(Path(folder).iterdir())
+    except OSError:
+        return False
 
 
 class HttpClient:

@@ -17,6 +17,7 @@ import pytest
 from agentcli.core.aio import cancel_and_wait
 from agentcli.providers import http11
 from agentcli.providers.base import FailureKind
+from agentcli.providers.credentials import Credentials
 from agentcli.providers.failures import Endpoint, from_exception
 from agentcli.providers.http11 import (
     BrokenResponse,
@@ -26,6 +27,8 @@ from agentcli.providers.http11 import (
     UnsendableRequest,
     reaches,
 )
+from agentcli.providers.transport import TransportFailure
+from agentcli.providers.wire import WireTransport
 
 pytestmark = pytest.mark.anyio
 
@@ -316,3 +319,27 @@ async def test_only_servers_of_a_known_authority_are_trusted(
     monkeypatch.setenv("SSL_CERT_FILE", str(cert))
     async with serving(plain(b"one"), tls=tls) as (_server, client):
         assert await posted(client) == b"one"
+
+
+async def test_broken_certificate_authorities_fail_the_request_but_not_the_warm_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cert.pem").write_text("no certificate")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+    transport = WireTransport(Credentials("https://127.0.0.1:9", api_key="k"))
+    await transport.warm()
+    with pytest.raises(TransportFailure):
+        await anext(transport.events({"model": "m", "messages": []}, ()))
+    await transport.aclose()
+
+
+def test_a_folder_of_certificate_authorities_that_cannot_be_listed_counts_as_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_folder: Path) -> None:
+        raise PermissionError
+
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    assert http11._authorities() == (None, None)
