@@ -7,7 +7,10 @@ request. What it does not do is left to httpx2: proxies, redirects, user names i
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import re
+import select
 import socket
 import ssl
 import sys
@@ -28,10 +31,19 @@ _CHUNK = 64 * 1024
 _ADDRESS_DELAY = 0.25
 """Until the next address of a host is tried besides the first one (RFC 8305)."""
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+_PATH = re.compile(r"[A-Za-z0-9/._~%:@!$&'()*+,;=-]*")
 
 
 class ConnectTimeout(OSError):
     """No connection within the time limit."""
+
+
+class ConnectError(OSError):
+    """No connection; the cause says why."""
+
+
+class UnsendableRequest(OSError):
+    """A header has characters that HTTP does not allow. They are not in the message: it could be the key."""
 
 
 class BrokenResponse(OSError):
@@ -41,7 +53,9 @@ class BrokenResponse(OSError):
 def reaches(base_url: str, *, is_local: bool, environ: Mapping[str, str] | None = None) -> bool:
     """Whether this client can be used for an address. `is_local`: no proxy is used for it."""
     parts = urlsplit(base_url)
-    if not parts.hostname or not base_url.isascii() or "@" in parts.netloc:
+    if parts.scheme not in ("http", "https") or not parts.hostname or not base_url.isascii() or "@" in parts.netloc:
+        return False
+    if parts.query or parts.fragment or not _PATH.fullmatch(parts.path) or not _has_valid_port(base_url):
         return False
     if parts.scheme == "https" and not any(_authorities()):
         return False
@@ -50,6 +64,13 @@ def reaches(base_url: str, *, is_local: bool, environ: Mapping[str, str] | None 
     # Other systems have proxy settings besides the environment.
     variables = os.environ if environ is None else environ
     return sys.platform == "linux" and not any(value for name, value in variables.items() if name.lower() in _PROXIES)
+
+
+def _has_valid_port(base_url: str) -> bool:
+    try:
+        return urlsplit(base_url).port != 0
+    except ValueError:
+        return False
 
 
 def make_context() -> ssl.SSLContext:
@@ -63,10 +84,17 @@ def make_context() -> ssl.SSLContext:
 def _authorities() -> tuple[str | None, str | None]:
     """The file and the folder with certificate authorities, as far as they exist."""
     paths = ssl.get_default_verify_paths()
-    folder = paths.capath if paths.capath and any(Path(paths.capath).iterdir()) else None
+    folder = paths.capath if paths.capath and _has_files(paths.capath) else None
     if os.environ.get(paths.openssl_cafile_env):
         return paths.cafile, None
     return (None, folder) if os.environ.get(paths.openssl_capath_env) else (paths.cafile, folder)
+
+
+def _has_files(folder: str) -> bool:
+    try:
+        return any(Path(folder).iterdir())
+    except OSError:
+        return False
 
 
 class HttpClient:
@@ -76,8 +104,9 @@ class HttpClient:
         parts = urlsplit(base_url)
         self._host = parts.hostname or ""
         self._is_secure = parts.scheme == "https"
-        self._port = parts.port or (443 if self._is_secure else 80)
-        self._host_header = parts.netloc if parts.port not in (80, 443) else _without_port(parts.netloc)
+        usual_port = 443 if self._is_secure else 80
+        self._port = parts.port or usual_port
+        self._host_header = parts.netloc if self._port != usual_port else _without_port(parts.netloc)
         self._prefix = parts.path
         self._connect_seconds = connect_seconds
         self._write_seconds = write_seconds
@@ -91,12 +120,15 @@ class HttpClient:
 
     async def post(self, path: str, headers: Mapping[str, str], pieces: Sequence[bytes]) -> HttpResponse:
         """Send a body in pieces. The response once its headers are there. The caller reads its body and closes it."""
+        try:
+            request = h11.Request(
+                method="POST",
+                target=f"{self._prefix}{path}",
+                headers=[("host", self._host_header), *headers.items(), ("content-length", str(sum(map(len, pieces))))],
+            )
+        except (h11.LocalProtocolError, UnicodeError):
+            raise UnsendableRequest("A header has characters that cannot be sent") from None
         connection = self._kept() or await self._connect()
-        request = h11.Request(
-            method="POST",
-            target=f"{self._prefix}{path}",
-            headers=[("host", self._host_header), *headers.items(), ("content-length", str(sum(map(len, pieces))))],
-        )
         try:
             await connection.send(request, pieces, self._write_seconds)
             return HttpResponse(self, connection, await connection.response())
@@ -138,6 +170,12 @@ class HttpClient:
                 )
         except TimeoutError as error:
             raise ConnectTimeout(f"No connection within {self._connect_seconds:g} s") from error
+        except OSError as error:
+            # With several addresses there is only a text that joins their errors.
+            is_refused = error.errno is None and f"[Errno {errno.ECONNREFUSED}]" in str(error)
+            raise (ConnectionRefusedError if is_refused else ConnectError)(str(error)) from error
+        except ValueError as error:  # a name that no host can have
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known") from error
         return _Connection(reader, asyncio.StreamWriter(transport, streams, reader, loop))
 
 
@@ -240,8 +278,12 @@ class _Connection:
 
     def is_usable(self, now: float) -> bool:
         # What a server sends without being asked is its farewell, not the next response.
-        is_open = not self._writer.is_closing() and not self._reader.has_news
-        return is_open and now - self._unused_since < KEEP_SECONDS
+        if self._writer.is_closing() or self._reader.has_news or now - self._unused_since >= KEEP_SECONDS:
+            return False
+        # The event loop may not have seen it yet.
+        arrived = select.poll()
+        arrived.register(self._writer.get_extra_info("socket").fileno(), select.POLLIN)
+        return not arrived.poll(0)
 
     def shut_down(self) -> None:
         """Tell the server now. `abort` does that in the next turn of the event loop."""

@@ -89,7 +89,9 @@ class WireTransport:
         return await self._credentials.renew()
 
     async def warm(self) -> None:
-        await asyncio.to_thread(self._warm)
+        # A failure here, such as a broken file of SSL_CERT_FILE, happens again in the first request, which reports it.
+        with suppress(*network_errors()):
+            await asyncio.to_thread(self._warm)
 
     def _warm(self) -> None:
         self._ready_client().prepare()

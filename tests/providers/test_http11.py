@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import socket
 import ssl
 import subprocess
 import sys
@@ -16,8 +17,18 @@ import pytest
 from agentcli.core.aio import cancel_and_wait
 from agentcli.providers import http11
 from agentcli.providers.base import FailureKind
+from agentcli.providers.credentials import Credentials
 from agentcli.providers.failures import Endpoint, from_exception
-from agentcli.providers.http11 import BrokenResponse, ConnectTimeout, HttpClient, HttpResponse, reaches
+from agentcli.providers.http11 import (
+    BrokenResponse,
+    ConnectTimeout,
+    HttpClient,
+    HttpResponse,
+    UnsendableRequest,
+    reaches,
+)
+from agentcli.providers.transport import TransportFailure
+from agentcli.providers.wire import WireTransport
 
 pytestmark = pytest.mark.anyio
 
@@ -122,6 +133,27 @@ async def test_a_connection_that_the_server_closed_meanwhile_is_not_used_again(f
         assert (await posted(client), server.connections) == (b"two", 2)
 
 
+async def test_a_farewell_that_the_event_loop_has_not_seen_yet_counts() -> None:
+    loop = asyncio.get_running_loop()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        client = HttpClient(f"http://127.0.0.1:{listener.getsockname()[1]}", connect_seconds=5, write_seconds=5)
+
+        async def answer(body: bytes) -> socket.socket:
+            connection, _address = await loop.sock_accept(listener)
+            await loop.sock_recv(connection, 65536)
+            await loop.sock_sendall(connection, plain(body))
+            return connection
+
+        first = asyncio.create_task(answer(b"one"))
+        assert await posted(client) == b"one"
+        (await first).close()
+        second = asyncio.create_task(answer(b"two"))
+        assert await posted(client) == b"two"
+        (await second).close()
+        await client.aclose()
+
+
 async def test_a_connection_that_was_unused_for_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http11, "KEEP_SECONDS", 0)
     async with serving(plain(b"one"), plain(b"two")) as (server, client):
@@ -187,6 +219,36 @@ async def test_a_connection_that_takes_too_long_is_reported(monkeypatch: pytest.
     assert from_exception(raised.value, Endpoint("here")).message == "No connection to here. Check the network."
 
 
+async def test_a_host_that_refuses_at_all_its_addresses_is_reported_as_refusing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+        addresses = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, port)) for host in ("127.0.0.1", "127.0.0.2")]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_rest: addresses)
+        with pytest.raises(OSError) as raised:
+            await posted(HttpClient(f"http://two.example:{port}", connect_seconds=5, write_seconds=5))
+    assert "here refuses connections" in from_exception(raised.value, Endpoint("here")).message
+
+
+@pytest.mark.parametrize("host", ["a..example", f"{'a' * 80}.example"])
+async def test_a_name_that_no_host_can_have_is_not_found(host: str) -> None:
+    with pytest.raises(OSError) as raised:
+        await posted(HttpClient(f"http://{host}", connect_seconds=5, write_seconds=5))
+    assert "The host here was not found" in from_exception(raised.value, Endpoint("here")).message
+
+
+@pytest.mark.parametrize("text", ["two\nlines", " space ", "schlüssel"])
+async def test_a_header_that_cannot_be_sent_is_an_os_error_without_the_header(text: str) -> None:
+    async with serving(plain(b"one")) as (server, client):
+        with pytest.raises(UnsendableRequest) as raised:
+            await client.post("/", {"authorization": text}, [b"{}"])
+    assert text not in str(raised.value)
+    assert raised.value.__cause__ is None
+    assert server.connections == 0
+
+
 @pytest.mark.parametrize(
     ("url", "is_local", "environ", "expected"),
     [
@@ -197,6 +259,12 @@ async def test_a_connection_that_takes_too_long_is_reported(monkeypatch: pytest.
         ("https://api.example", False, {"ALL_PROXY": "http://proxy"}, False),
         ("https://name:word@api.example", False, {}, False),
         ("https://bücher.example", False, {}, False),
+        ("http://127.0.0.1:1/a/b%20c", True, {}, True),
+        ("http://127.0.0.1:1/a b", True, {}, False),
+        ("http://127.0.0.1:1/a?key=1", True, {}, False),
+        ("http://127.0.0.1:1/a#part", True, {}, False),
+        ("http://127.0.0.1:99999", True, {}, False),
+        ("ftp://api.example", False, {}, False),
     ],
 )
 def test_proxies_and_unusual_addresses_are_left_to_httpx2(
@@ -211,6 +279,7 @@ def test_proxies_and_unusual_addresses_are_left_to_httpx2(
     [
         ("https://api.example", b"api.example"),
         ("https://api.example:443", b"api.example"),
+        ("http://api.example:443", b"api.example:443"),
         ("https://[::1]", b"[::1]"),
         ("http://[::1]:8080", b"[::1]:8080"),
     ],
@@ -243,10 +312,34 @@ async def test_only_servers_of_a_known_authority_are_trusted(
     if not any(http11._authorities()):
         pytest.skip("no certificate authorities are installed here")
     async with serving(plain(b"one"), tls=tls) as (server, client):
-        with pytest.raises(ssl.SSLCertVerificationError) as raised:
+        with pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED") as raised:
             await posted(client)
         assert from_exception(raised.value, Endpoint("localhost")).kind is FailureKind.TLS
         assert server.requests == []
     monkeypatch.setenv("SSL_CERT_FILE", str(cert))
     async with serving(plain(b"one"), tls=tls) as (_server, client):
         assert await posted(client) == b"one"
+
+
+async def test_broken_certificate_authorities_fail_the_request_but_not_the_warm_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cert.pem").write_text("no certificate")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+    transport = WireTransport(Credentials("https://127.0.0.1:9", api_key="k"))
+    await transport.warm()
+    with pytest.raises(TransportFailure):
+        await anext(transport.events({"model": "m", "messages": []}, ()))
+    await transport.aclose()
+
+
+def test_a_folder_of_certificate_authorities_that_cannot_be_listed_counts_as_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_folder: Path) -> None:
+        raise PermissionError
+
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    assert http11._authorities() == (None, None)

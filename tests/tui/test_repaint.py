@@ -229,12 +229,21 @@ def test_a_forgotten_screen_is_written_whole() -> None:
     assert "two" in frame
 
 
+def test_margins_that_another_program_left_are_taken_back() -> None:
+    rows = [f"row {number}" for number in range(HEIGHT)]
+    terminal, memory = Terminal(garbage="x"), memory_with(*rows)
+    terminal.feed("\x1b[2;4r")
+    memory.forget()
+    terminal.feed(memory.changes((0, 0)))
+    assert_shows(terminal, strips_of([[(row, 0)] for row in rows], -1))
+
+
 def test_nothing_in_a_strip_can_become_a_control_sequence() -> None:
     memory = ScreenMemory()
     memory.resize(WIDTH, 1)
     memory.place([(0, 0, Strip([Segment("a\x1b]0;x\x07b\x9bc", BASE + Style(link="https://x.org/\x1b\\\x07"))]))])
     frame = memory.changes((0, 0))
-    assert re.sub(r"\x1b\[[\d;]*[mHKG]", "", frame) == "a]0;xbc"
+    assert re.sub(r"\x1b\[[\d;]*[mHKGr]", "", frame) == "a]0;xbc"
 
 
 @pytest.mark.parametrize(

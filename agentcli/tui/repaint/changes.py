@@ -49,6 +49,11 @@ class FrameWriter:
         self.pieces.append(f"\x1b[{first + 1};{last + 1}r\x1b[{first + 1}H{command}\x1b[r")
         self._at = None
 
+    def reset_margins(self) -> None:
+        """Let line feeds move through the whole screen: whoever had the terminal may have left it otherwise."""
+        self.pieces.append("\x1b[r")
+        self._at = None
+
     def write_row(self, y: int, before: Row, after: Row) -> None:
         """Write the cells of a row that differ."""
         if is_doubtful(after[0]) or is_doubtful(before[0]):

@@ -80,8 +80,10 @@ class ScreenMemory:
         self._placed.clear()
         if not changed and cursor == self._cursor:
             return ""
-        self._cursor = cursor
         writer = FrameWriter(self._pens, self.size, erases_in_colour=self._erases_in_colour)
+        if self._cursor is None:
+            writer.reset_margins()
+        self._cursor = cursor
         texts = self._texts[:]
         for y in changed:
             texts[y] = _text(wanted[y])

@@ -6,6 +6,7 @@ import asyncio
 import functools
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -140,6 +141,26 @@ def replaced(path: Path) -> None:
     new.replace(path)
 
 
+def written_again(path: Path) -> None:
+    """Many file systems give the new file the inode number of the one that was removed."""
+    path.unlink()
+    path.write_text(SECRET)
+
+
+def linked_again(path: Path) -> None:
+    other = path.with_name("other-name")
+    other.hardlink_to(path)
+    path.unlink()
+    path.hardlink_to(other)
+    other.unlink()
+
+
+def folder_made_again(path: Path) -> None:
+    shutil.rmtree(path)
+    path.mkdir()
+    (path / "id_ed25519").write_text(SECRET)
+
+
 def folder_replaced(path: Path) -> None:
     path.rename(path.with_name("old-one"))
     path.mkdir()
@@ -158,6 +179,21 @@ def secret_made(box: Box) -> None:
 
 CHANGES: dict[str, tuple[Callable[[Box], object], str, str]] = {
     "a denied file is replaced": (lambda box: replaced(box.project / "key.pem"), "cat key.pem", "ermission denied"),
+    "a denied file is written again": (
+        lambda box: written_again(box.project / "key.pem"),
+        "cat key.pem",
+        "ermission denied",
+    ),
+    "a denied file is linked again": (
+        lambda box: linked_again(box.project / "key.pem"),
+        "cat key.pem",
+        "ermission denied",
+    ),
+    "a masked folder is made again": (
+        lambda box: folder_made_again(box.home / ".ssh"),
+        "cat ~/.ssh/id_ed25519",
+        "",
+    ),
     "an emptied file is replaced": (lambda box: replaced(box.home / ".netrc"), "cat ~/.netrc", "(no output"),
     "a secret appears": (secret_made, "cat ~/.aws/credentials", ""),
     "the project is another folder": (lambda box: folder_replaced(box.project), "cat note", "of the new folder"),

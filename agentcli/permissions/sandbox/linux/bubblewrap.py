@@ -426,6 +426,7 @@ class _Ending:
         if self._filter >= 0:
             os.close(self._filter)
         self._filter, spare.is_adopted = spare.filter, True
+        spare.let_go()
 
     def first_process(self) -> int | None:
         return self._inside.first_process()

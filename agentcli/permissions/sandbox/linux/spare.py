@@ -4,19 +4,26 @@ Starting bubblewrap and its mounts takes longer than most commands. A spare is u
 arguments, computed when it comes, are the same, and only if every path in them is the very file or folder that it was:
 a mount stays on what it was made for, so a file that has been replaced since would not be covered. No other command may
 have run since the spare was started, because one could have put a link in place of a folder before it was mounted.
+
+A number of an inode says little by itself: it is free for the next file once a covered one is removed, and a file that
+is removed can come back from a second link of it, without the mount. Both change the time of a file's inode. That of a
+folder changes with every file in it, so covered folders are held open instead: their numbers stay taken.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from agentcli.permissions.sandbox.linux.processes import SandboxProcesses
 
 PathStamps = dict[str, tuple[int, ...]]
-"""Device, inode and kind of each path, without and with following a link; empty for a missing one."""
+"""Device, inode, kind and (but for folders) time of the last change of the inode, for each path; of a link, also those
+of what it leads to. Empty for a missing path."""
 
 
 def path_stamps(arguments: Iterable[str]) -> PathStamps:
@@ -28,11 +35,28 @@ def _stamp(path: str) -> tuple[int, ...]:
     try:
         found = os.lstat(path)
         if not stat.S_ISLNK(found.st_mode):
-            return (found.st_dev, found.st_ino, stat.S_IFMT(found.st_mode))
+            return _identity(found)
         target = os.stat(path)  # noqa: PTH116 - some hundred of them before a command
     except (OSError, ValueError):
         return ()
-    return (found.st_dev, found.st_ino, target.st_dev, target.st_ino, stat.S_IFMT(target.st_mode))
+    return (*_identity(found), *_identity(target))
+
+
+def _identity(found: os.stat_result) -> tuple[int, ...]:
+    changed = 0 if stat.S_ISDIR(found.st_mode) else found.st_ctime_ns
+    return (found.st_dev, found.st_ino, stat.S_IFMT(found.st_mode), changed)
+
+
+def hold_covered_folders(arguments: Sequence[str]) -> list[int]:
+    """Descriptors of the folders that bubblewrap covers by something else."""
+    binds = zip(arguments, arguments[1:], arguments[2:], strict=False)
+    covered = [target for option, source, target in binds if option == "--ro-bind" and source != target]
+    covered += [target for option, target in pairwise(arguments) if option == "--tmpfs"]
+    held: list[int] = []
+    for path in covered:
+        with contextlib.suppress(OSError, ValueError):
+            held.append(os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW))
+    return held
 
 
 @dataclass(slots=True)
@@ -45,18 +69,27 @@ class SpareSandbox:
     """The descriptor of the system call filter, -1 for none."""
     inside: SandboxProcesses = field(default_factory=SandboxProcesses)
     stamps: PathStamps = field(default_factory=dict)
+    held: list[int] = field(default_factory=list)
+    """Descriptors of covered folders."""
     is_adopted: bool = False
 
     def __post_init__(self) -> None:
         # Before the start: what is replaced while it starts is found out later.
+        self.held = hold_covered_folders(self.setup)
         self.stamps = path_stamps(self.setup)
 
     def fits(self, setup: tuple[str, ...], number: int) -> bool:
         """Whether the launch with this number, the first since, could have started it just now."""
         return self.setup == setup and self.after + 1 == number and self.stamps == path_stamps(setup)
 
+    def let_go(self) -> None:
+        """It is used or closed: nothing is compared any more."""
+        while self.held:
+            os.close(self.held.pop())
+
     def close(self) -> None:
         """Release its descriptors, unless a launch has adopted them."""
+        self.let_go()
         if not self.is_adopted:
             self.is_adopted = True
             self.inside.close()
