@@ -52,13 +52,21 @@ async def press(host: Host, pilot: Pilot[None], *keys: str) -> None:
     """All at once, as a fast typist or a slow line would: nothing may come out of order."""
     for name in keys:
         if name == PAUSE:
-            await pilot.pause()
+            await _settle(host, pilot)
             continue
         key = REPLACED_KEYS.get(name, name) if len(name) > 1 else _character_to_key(name)
         character = name if len(name) == 1 else _printed(key)
         assert host._driver is not None
         host._driver.send_message(events.Key(key, character))
     await pilot.pause()
+
+
+async def _settle(host: Host, pilot: Pilot[None]) -> None:
+    """Until what the sheet does beside its keys has ended too, apart from what follows something for good."""
+    await pilot.pause()
+    while working := [worker for worker in host.workers if not worker.is_finished and worker.group != "follow"]:
+        await host.workers.wait_for_complete(working)
+        await pilot.pause()
 
 
 def _printed(key: str) -> str | None:
