@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import select
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -89,12 +90,19 @@ class SpareShell:
                     return False
         except TimeoutError:
             return False
-        if not launch.adopt(self._launch):
+        if not self._is_waiting or not launch.adopt(self._launch):
             return False
         os.write(self._feed, text.encode() + b"\0")
         os.close(self._feed)
         self._feed = -1
         return True
+
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether it would still read a command: the event loop may not know yet that it died."""
+        errors = select.poll()
+        errors.register(self._feed, 0)
+        return not errors.poll(0)
 
     async def aclose(self) -> None:
         """End it. Safe during a cancellation."""

@@ -270,6 +270,30 @@ async def test_a_spare_that_died_is_not_used(session: Session) -> None:
 
 
 @ends_it
+async def test_a_spare_that_has_just_died_is_not_used(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = await session.spare()
+    read = waiting.folder.read
+
+    async def read_and_die() -> bytes:
+        ready = await read()
+        waiting.child.signal_group(signal.SIGKILL)
+        while not is_abandoned(waiting._feed):
+            pass
+        return ready
+
+    monkeypatch.setattr(waiting.folder, "read", read_and_die)
+    assert (await session.run("echo on")).content == "on"
+    assert session.fresh == 2
+
+
+def is_abandoned(pipe: int) -> bool:
+    """Whether nobody reads from it any more."""
+    errors = select.poll()
+    errors.register(pipe, 0)
+    return bool(errors.poll(0))
+
+
+@ends_it
 async def test_there_is_no_spare_beside_a_background_command(session: Session) -> None:
     command = await running_command.ShellCommand.start("sleep 100", session.context, _output())
     session.shells.add(command)
