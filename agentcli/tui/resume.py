@@ -75,12 +75,12 @@ def _apply(items: dict[str, Item], operations: Iterable[Operation]) -> None:
 
 
 def past_of(engine: Engine) -> list[Item]:
-    """What a conversation shows, to be opened with. For a thread: it also counts the tokens of all messages, which the
-    engine keeps, and loads the languages that will be in view."""
+    """What a conversation shows, to be opened with. For a thread: it also prepares the first request, which otherwise
+    holds up the screen, and loads the languages that will be in view."""
     from agentcli.tui.blocks.highlight import warm
 
     items = replayed(engine.take_history(), engine.title_of)
-    engine.context.outlook()
+    engine.context.prepare()
     warm({language for text in _answers(items) for language in _FENCE.findall(text)})
     return items
 

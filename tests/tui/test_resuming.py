@@ -6,10 +6,14 @@ import asyncio
 import random
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from textual.app import App, ComposeResult
 
+from agentcli.agent.costs import spending
+from agentcli.assemble import Options, build_engine
+from agentcli.context import normalise
 from agentcli.core.events import BlockFinished, Event, MessageAppended, ToolFinished
 from agentcli.core.ids import SequentialIds, SystemClock
 from agentcli.core.messages import Block, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
@@ -19,10 +23,12 @@ from agentcli.session.load import load_end_of_history, load_session
 from agentcli.session.store import SessionStore
 from agentcli.tui.blocks.make import make_block
 from agentcli.tui.model import Above, Add, AnswerItem, Clear, Item, NoticeItem, Remove, ToolItem
-from agentcli.tui.resume import end_of_session, replayed
+from agentcli.tui.resume import end_of_session, past_of, replayed
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.stack import Stack, place
 from agentcli.tui.transcript.widget import Transcript
+from tests.support.fakes import collect
+from tests.support.scripts import provider_on, transport_for
 from tests.tui.test_transcript import finish
 
 
@@ -186,3 +192,39 @@ def test_positions_increase_down_the_conversation_however_it_was_loaded() -> Non
         assert places == sorted(places)
         assert [stack.index(entry) for entry in stack] == list(range(len(stack)))
         assert stack.height == sum(entry.rows + entry.space for entry in stack)
+
+
+# ---------------------------------------------------------------------------------------------- the first request
+
+
+def count_calls(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str) -> list[None]:
+    """Grows by an entry with each call of a function."""
+    calls: list[None] = []
+    real = getattr(module, name)
+
+    def counted(*arguments: object) -> object:
+        calls.append(None)
+        return real(*arguments)
+
+    monkeypatch.setattr(module, name, counted)
+    return calls
+
+
+@pytest.mark.anyio
+async def test_the_first_request_finds_the_messages_of_a_resumed_session_prepared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / ".local/state/agentcli", 40)
+    transport = transport_for("Gone on.")
+    environ = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    options = Options(
+        cwd=path.parent, environ=environ, provider=provider_on(transport), sandbox="off", resume=path.stem
+    )
+    async with build_engine(options) as engine:
+        past_of(engine)
+        converted = count_calls(monkeypatch, normalise, "_clean")
+        measured = count_calls(monkeypatch, spending, "message_tokens")
+        await collect(engine.submit("go on"))
+    assert len(transport.requests[0]["messages"]) > 160
+    assert len(converted) < 10
+    assert len(measured) < 10

@@ -119,6 +119,13 @@ class ContextControl:
         price = self._settings.catalog.get(self._answering(self._settings.profile)).price
         return look_ahead(tokens, limits, price, self._cached(self._settings.profile))
 
+    def prepare(self) -> None:
+        """Measure and convert the messages of a resumed session ahead of its first request, which takes seconds for a
+        long one. For a thread, before the first submission."""
+        self.outlook()
+        self._base_view.wire(self._log.messages)
+        self._spending.carry_resumed()
+
     def price_of_change(self, profile: Profile) -> ChangePrice:
         """Price of the tokens that are billed again if the next request uses this profile instead of the active one."""
         price = self._settings.catalog.get(self._answering(profile)).price

@@ -89,8 +89,9 @@ class Spending:
         shown: Callable[[], Sequence[Message]] = tuple,
         density: Callable[[], float] = lambda: 1.0,
     ) -> None:
-        """`shown`: the messages that a resumed session begins with; read when the first event comes, because measuring
-        a long one would hold up the start. `density`: true tokens per estimated one, as learnt so far."""
+        """`shown`: the messages that a resumed session begins with; read by `carry_resumed`, at the latest when the
+        first event comes, because measuring a long one would hold up the start. `density`: true tokens per estimated
+        one, as learnt so far."""
         self._price = price
         self._density = density
         self._submissions: list[SubmissionSpending] = []
@@ -134,8 +135,8 @@ class Spending:
     # ---------------------------------------------------------------------------------------------- what comes along
 
     def take(self, event: ev.Event) -> None:
-        if self._shown is not None and isinstance(event, ev.MessageAppended | ev.UsageReported | ev.ContextEdited):
-            self._resume(self._shown())
+        if isinstance(event, ev.MessageAppended | ev.UsageReported | ev.ContextEdited):
+            self.carry_resumed()
         self.steps.take(event)
         if isinstance(event, ev.UsageReported):
             self._count(event)
@@ -152,8 +153,11 @@ class Spending:
                 for edit in edits:
                     self._edit(edit)
 
-    def _resume(self, messages: Sequence[Message]) -> None:
-        self._shown = None
+    def carry_resumed(self) -> None:
+        """Measure the messages that a resumed session begins with; does nothing the next time."""
+        if self._shown is None:
+            return
+        messages, self._shown = self._shown(), None
         for message in messages:
             self._carry(message, counted=False)
         self._fresh = 0
