@@ -194,7 +194,7 @@ def _of_flag(env: Environment, text: str, problems: list[str]) -> tuple[ServerCo
     parsed = _parsed(env, document.values["mcpServers"], "flag", origin, problems)
     invalid = [problem for problem in parsed.problems if problem.server and not problem.unsupported]
     if invalid:
-        raise UsageError(invalid[0].text.removesuffix(" The server is not used."))
+        raise UsageError(invalid[0].reason)
     return parsed.configs
 
 

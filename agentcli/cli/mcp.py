@@ -148,7 +148,7 @@ def _save(name: str, entry: Mapping[str, Any], scope: str | None) -> None:
     env = environment_here()
     parsed = parse_servers({name: entry}, "user", "mcp add", env.environ)
     if not parsed.configs:
-        raise UsageError(parsed.problems[0].text.replace("The server is not used.", "Nothing was saved."))
+        raise UsageError(f"{parsed.problems[0].reason} Nothing was saved.")
     for problem in parsed.problems:
         notice(problem.text)
     keeper, where = _keeper(env), _checked_scope(scope) or "local"

@@ -45,6 +45,8 @@ class ServerProblem:
     """Name of the server that is left out; "": none is."""
     unsupported: bool = False
     """Valid elsewhere, but not supported here."""
+    reason: str = ""
+    """Of a server that is left out: the sentence that says why, without the one that says so."""
 
 
 @frozen
@@ -115,8 +117,9 @@ class _Entry:
                 raise _Invalid("the entry must be an object")
             config = self._config(entry)
         except _Invalid as invalid:
-            text = f"{self._origin}: MCP server {short(self._name)}: {invalid}. The server is not used."
-            self.problems = [ServerProblem(text, self._name, invalid.unsupported)]
+            reason = f"{self._origin}: MCP server {short(self._name)}: {invalid}."
+            text = f"{reason} The server is not used."
+            self.problems = [ServerProblem(text, self._name, invalid.unsupported, reason)]
             return None
         if self._unset:
             names = ", ".join(f"${{{name}}}" for name in dict.fromkeys(self._unset))
