@@ -37,7 +37,7 @@ from agentcli.tui.sheets.dialog import Dialog
 from agentcli.tui.status.activity import ActivityLine
 from agentcli.tui.status.branch import branch_of
 from agentcli.tui.status.line import StatusLine
-from agentcli.tui.textual_internals import paint_now, use_compositor
+from agentcli.tui.textual_internals import end_with, paint_now, use_compositor
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.compositing import QuickCompositor
 from agentcli.tui.transcript.findbar import FindBar
@@ -84,6 +84,8 @@ class ChatScreen(Screen[None]):
         self._closed_dialog_at = -TWICE_SECONDS
         self._sent_at = 0.0
         self._working = self._ticks = False
+        self._label = ("", "")
+        """The label of the prompt and its style class."""
         self.tell_sent: Callable[[str], object] = lambda _text: None
 
     def compose(self) -> ComposeResult:
@@ -119,6 +121,16 @@ class ChatScreen(Screen[None]):
     def apply(self, operations: Iterable[Operation]) -> None:
         self.transcript.apply(operations)
 
+    def paint(self, operations: Iterable[Operation], activity: Activity) -> None:
+        if not self.is_attached:
+            return
+        try:
+            self.show_activity(activity)
+            self.transcript.show_now(operations)
+            paint_now(self, ())
+        except Exception as error:  # noqa: BLE001 -- what Textual does with an exception of a timer
+            end_with(self._host, error)
+
     def show_activity(self, activity: Activity) -> None:
         self.activity.show(activity)
         if (ticks := bool(activity.phase) or activity.agents > 0) != self._ticks:
@@ -137,7 +149,9 @@ class ChatScreen(Screen[None]):
         self.status.update(facts)
         words = MODE_WORDS.get(facts.mode)
         label = "" if facts.mode == PermissionMode.DEFAULT.value else words.label if words else facts.mode
-        self.prompt.set_label(label, facts.mode)
+        if self._label != (label, facts.mode):
+            self._label = label, facts.mode
+            self.prompt.set_label(*self._label)
 
     def show_queued(self, texts: list[str]) -> None:
         self.prompt.set_queued(texts)

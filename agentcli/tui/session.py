@@ -1,10 +1,12 @@
 """The app's session: the driver of the engine, with a view that shows its reports as operations on the transcript.
 
-No Textual here.
+Events of a submission are only noted when they arrive and shown with the next frame: the loop does not wait for that.
+All other reports are shown at once, after the events that came before them. No Textual here.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -15,6 +17,7 @@ from agentcli.core.messages import Json
 from agentcli.interactive.driver import SessionDriver
 from agentcli.interactive.submission import is_prompt
 from agentcli.interactive.view import Question, Sent
+from agentcli.tui.frame_clock import FrameClock
 from agentcli.tui.model import Above, Activity, Add, Clear, Facts, Item, Operation, Remove
 from agentcli.tui.presenter import Presenter
 from agentcli.tui.status.data import FactsFeed
@@ -37,10 +40,19 @@ _CHANGES_STATUS = (
 )
 _AGENT_CHANGES_STATUS = (ev.UsageReported,)
 """The same for events of a sub-agent."""
+_CHANGES_BRANCH = (ev.ToolFinished, ev.DirectoryChanged, ev.Result)
+_REQUEST_FOLLOWS = (ev.BlockFinished, ev.ToolFinished)
+"""Events after which the loop is likely to prepare the next request."""
+MOST_WAITING = 200
+"""Events that wait for a frame; more than that are shown without one, so that no frame takes long."""
 
 
 class SessionScreen(Protocol):
     def apply(self, operations: Iterable[Operation]) -> None: ...
+
+    def paint(self, operations: Iterable[Operation], activity: Activity) -> None:
+        """Apply operations, show the activity, and paint both in this turn of the event loop."""
+        ...
 
     def show_activity(self, activity: Activity) -> None: ...
 
@@ -78,7 +90,10 @@ class TranscriptView:
         self._engine: Engine | None = None
         self._previewed: list[str] = []
         self.presenter = Presenter(self._title_of)
-        self.facts = FactsFeed(screen.show_facts, read_branch)
+        self._frames = FrameClock(self._paint)
+        self._waiting: list[tuple[ev.Event, float]] = []
+        """Events that are not shown yet, each with the time at which it came."""
+        self.facts = FactsFeed(screen.show_facts, read_branch, self._frames.request)
         self.past: Sequence[Item] | None = None
 
     def _title_of(self, name: str, input: Json) -> str:
@@ -91,6 +106,7 @@ class TranscriptView:
         self._screen.give_back(drafts)
 
     def ask(self, event: Question, waiting: int) -> None:
+        self.catch_up()
         self._screen.ask(event, waiting)
 
     def show_waiting(self, count: int) -> None:
@@ -98,6 +114,36 @@ class TranscriptView:
 
     def withdraw(self, request_id: str) -> None:
         self._screen.withdraw(request_id)
+
+    def catch_up(self) -> None:
+        """Show all events that wait for a frame."""
+        if self._waiting:
+            self._apply(self._operations())
+
+    def _paint(self) -> None:
+        operations = self._operations()
+        self.facts.refresh_late()
+        self._screen.paint(operations, self.presenter.activity)
+
+    def _operations(self) -> list[Operation]:
+        """What the events that wait change in the transcript; the status line is updated with them."""
+        waiting, self._waiting = self._waiting, []
+        operations: list[Operation] = []
+        changes_status = changes_branch = False
+        for event, at in waiting:
+            try:
+                operations += self.presenter.show(event, at)
+            except Exception:
+                logging.getLogger("agentcli").exception("an event cannot be shown: %s", type(event).__name__)
+            changing = _AGENT_CHANGES_STATUS if ev.is_of_subagent(event) else _CHANGES_STATUS
+            changes_status |= isinstance(event, changing)
+            changes_branch |= isinstance(event, _CHANGES_BRANCH)
+        self._show_agents()
+        if changes_status:
+            self.facts.refresh()
+        if changes_branch:
+            self.facts.look_at_branch()
+        return operations
 
     def _apply(self, operations: Sequence[Operation]) -> None:
         if operations:
@@ -112,6 +158,7 @@ class TranscriptView:
     def show_opened(self, engine: Engine) -> None:
         from agentcli.tui.resume import replayed
 
+        self.catch_up()
         self._engine = engine
         past, self.past = self.past, None
         if past is None:
@@ -122,45 +169,56 @@ class TranscriptView:
         self.facts.follow(engine)
 
     def clear(self) -> None:
+        self.catch_up()
         self.presenter = Presenter(self._title_of)
         self._show_agents()
         self._previewed = []
         self._screen.apply([Clear()])
 
     def show_sent(self, draft: Draft) -> str:
+        self.catch_up()
         item = self.presenter.sent(draft.text, self._now(), draft.images, not is_prompt(draft, self._engine))
         self._apply([Add(item)])
         return item.id
 
     def remove_sent(self, sent: Sequence[Sent]) -> None:
+        self.catch_up()
         self._apply([Remove(one.id) for one in sent])
         self.presenter.forget_sent(sum(is_prompt(one.draft, self._engine) for one in sent))
 
     def show_started(self) -> None:
+        self.catch_up()
         self.presenter.begin(self._now())
         self._apply([])
 
     def show(self, event: ev.Event) -> None:
-        self._apply(self.presenter.show(event, self._now()))
+        self._waiting.append((event, self._now()))
         if isinstance(event, ev.Result):
+            self.catch_up()
             self._screen.finished(event)
-        self._show_agents()
-        if isinstance(event, _AGENT_CHANGES_STATUS if ev.is_of_subagent(event) else _CHANGES_STATUS):
-            self.facts.refresh()
-        if isinstance(event, ev.ToolFinished | ev.DirectoryChanged | ev.Result):
-            self.facts.look_at_branch()
+        elif len(self._waiting) >= MOST_WAITING:
+            self.catch_up()
+        if isinstance(event, _REQUEST_FOLLOWS):
+            self._frames.hold()
+        elif isinstance(event, ev.RequestStarted):
+            self._frames.release()
+        self._frames.request()
 
     def show_beside(self, event: ev.Event) -> None:
+        self.catch_up()
         self._apply(self.presenter.show_beside(event, self._now()))
 
     def note(self, text: str, level: str) -> None:
+        self.catch_up()
         self._apply(self.presenter.note(text, level))
 
     def show_interrupted(self, steering: bool) -> None:
+        self.catch_up()
         self._apply(self.presenter.interrupted(self._now(), steering))
         self._show_agents()
 
     def show_settled(self) -> None:
+        self.catch_up()
         self._apply(self.presenter.settled(self._now()))
         self._show_agents()
 
@@ -179,6 +237,11 @@ class TranscriptView:
     def refresh_status(self) -> None:
         self.facts.refresh()
 
+    def stop_frames(self) -> None:
+        """Show what waits and paint nothing until the next event."""
+        self.catch_up()
+        self._frames.stop()
+
 
 class TuiSession(SessionDriver):
     def __init__(
@@ -192,6 +255,8 @@ class TuiSession(SessionDriver):
 
     @property
     def presenter(self) -> Presenter:
+        """The presenter, which has seen all events so far."""
+        self._transcript.catch_up()
         return self._transcript.presenter
 
     def preview(self, items: Sequence[Item]) -> None:
@@ -212,3 +277,4 @@ class TuiSession(SessionDriver):
     async def close(self, reason: str = "exit") -> None:
         await self._transcript.facts.aclose()
         await super().close(reason)
+        self._transcript.stop_frames()

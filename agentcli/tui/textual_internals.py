@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from textual import events
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.app import App
+from textual.geometry import Region
 from textual.keys import _character_to_key
 from textual.message_pump import MessagePump
 from textual.screen import Screen
@@ -117,6 +118,17 @@ def paint_now(screen: Screen[Any], widgets: Iterable[Widget]) -> None:
     """Paint these widgets without waiting until they are idle."""
     screen._dirty_widgets |= set(widgets)
     screen._on_timer_update()
+
+
+def repaint_soon(widget: Widget, *regions: Region) -> None:
+    """Paint a widget, or regions of it, with the screen's next frame. `refresh` sends four messages for that; this is
+    for changes of the content only, not of styles or the size."""
+    if not widget.is_mounted or not widget.display or (screen := widget.screen) not in screen._compositor:
+        widget.refresh(*regions)
+        return
+    widget._set_dirty(*regions)
+    screen._dirty_widgets.add(widget)
+    screen._update_timer.resume()
 
 
 def paint_at_once(widget: Widget) -> bool:

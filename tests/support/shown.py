@@ -42,6 +42,7 @@ class Shown:
         self.withdrawn: list[str] = []
         self.given_back: list[Draft] = []
         self.results: list[ev.Result] = []
+        self.frames = 0
 
     def of(self, kind: type[Kind]) -> list[Kind]:
         return [item for item in self.items if isinstance(item, kind)]
@@ -55,6 +56,11 @@ class Shown:
     def apply(self, operations: Iterable[Operation]) -> None:
         for operation in operations:
             self._apply(operation)
+
+    def paint(self, operations: Iterable[Operation], activity: Activity) -> None:
+        self.apply(operations)
+        self.show_activity(activity)
+        self.frames += 1
 
     def _apply(self, operation: Operation) -> None:
         ids = [item.id for item in self.items]

@@ -23,6 +23,7 @@ from agentcli.core.shell import shown_command
 from agentcli.tui.blocks.rows import shortened
 from agentcli.tui.blocks.wrap import Run
 from agentcli.tui.model import Activity
+from agentcli.tui.textual_internals import repaint_soon
 from agentcli.tui.theme.palette import Palette
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -164,7 +165,7 @@ class ActivityLine(Widget):
     def _tick(self) -> None:
         if self._moving and self._activity.phase not in ("waiting", ""):
             self._frame = (self._frame + 1) % len(SPINNER)
-            self.refresh(Region(MARGIN, 0, 1, 1))
+            repaint_soon(self, Region(MARGIN, 0, 1, 1))
         self._retext(self._clock())
 
     def _retext(self, now: float) -> None:
@@ -172,7 +173,7 @@ class ActivityLine(Widget):
         row = activity_text(self._activity, now, width, self._palette, self._todo)
         if row != self._row:
             self._row = row
-            self.refresh()
+            repaint_soon(self)
 
     @property
     def _sign(self) -> str:

@@ -23,8 +23,15 @@ class FactsFeed:
     """Shows how things stand whenever that may have changed: at once, or with others that change within the same
     moment; and when the prompt cache runs out, which happens without anybody doing anything."""
 
-    def __init__(self, show: Callable[[Facts], None], read_branch: Callable[[Path], str] | None = None) -> None:
+    def __init__(
+        self,
+        show: Callable[[Facts], None],
+        read_branch: Callable[[Path], str] | None = None,
+        request_frame: Callable[[], None] | None = None,
+    ) -> None:
+        """`request_frame`: asks for a frame, with which `refresh_late` is called; without it, nothing waits for one."""
         self._show = show
+        self._request_frame = request_frame or self.refresh_late
         self._branch_watch = BranchWatch(self.set_branch, read_branch) if read_branch is not None else None
         self._engine: Engine | None = None
         self.agents = 0
@@ -64,10 +71,15 @@ class FactsFeed:
                 timer.cancel()
         self._due = self._cold = None
 
+    def refresh_late(self) -> None:
+        """Show changes that came too soon after others, now that their time has come."""
+        if self._stale and self._due is None:
+            self.refresh()
+
     def _again(self) -> None:
         self._due = None
         if self._stale:
-            self.refresh()
+            self._request_frame()
 
     def _now(self, engine: Engine) -> None:
         self._stale = False

@@ -26,6 +26,7 @@ from agentcli.tui.blocks.rows import shortened, size
 from agentcli.tui.blocks.wrap import Run
 from agentcli.tui.model import Facts
 from agentcli.tui.modes import MODE_WORDS
+from agentcli.tui.textual_internals import repaint_soon
 from agentcli.tui.theme.palette import Palette
 
 if TYPE_CHECKING:
@@ -294,7 +295,8 @@ class StatusLine(Widget):
 
     def set_palette(self, palette: Palette) -> None:
         self._palette = palette
-        self._changed()
+        self._made = None
+        self.refresh()
 
     def _take(self, ran: Ran) -> None:
         if ran.problem and ran.problem != self._problem:
@@ -306,7 +308,7 @@ class StatusLine(Widget):
 
     def _changed(self) -> None:
         self._made = None
-        self.refresh()
+        repaint_soon(self)
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width

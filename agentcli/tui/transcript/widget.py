@@ -32,7 +32,7 @@ from textual.widgets import Static
 from agentcli.tui.agent_progress import AgentItem, AgentProgress
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.model import Above, Clear, Item, Operation
-from agentcli.tui.textual_internals import extend_selection
+from agentcli.tui.textual_internals import extend_selection, repaint_soon
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.copying import select, selected_text, span, word_at
 from agentcli.tui.transcript.finding import Finder, parse_query
@@ -101,6 +101,18 @@ class Transcript(ScrollView):
 
     def apply(self, operations: Iterable[Operation]) -> None:
         """Apply operations cheaply: changes are laid out and painted with the next frame."""
+        self._change(operations)
+        self._request_frame()
+
+    def show_now(self, operations: Iterable[Operation]) -> None:
+        """Apply operations and lay them out; the caller paints the screen. Does nothing when nothing has changed."""
+        if operations := list(operations):
+            self._change(operations)
+            self._dirty = True
+        if self._dirty:
+            self.frame()
+
+    def _change(self, operations: Iterable[Operation]) -> None:
         operations = list(operations)
         for operation in operations:
             if isinstance(operation, Above | Clear):
@@ -112,7 +124,6 @@ class Transcript(ScrollView):
             self._view.follow()
             if self.is_attached and self.text_selection is not None:
                 self.screen.clear_selection()
-        self._request_frame()
 
     def _put_older(self, count: int) -> None:
         """Add the next earlier items above all blocks, the last ones first, and no child without its parent."""
@@ -291,7 +302,7 @@ class Transcript(ScrollView):
         # Include the scrollbar: stopping at its edge would cost the compositor an empty strip per row.
         width = self.outer_size.width - self.gutter.left
         if runs:
-            self.refresh(*(Region(0, start, width, count) for start, count in runs))
+            repaint_soon(self, *(Region(0, start, width, count) for start, count in runs))
 
     def _ground(self) -> Ground:
         if self._base is None:
@@ -310,7 +321,7 @@ class Transcript(ScrollView):
         thumb = (size, (height * 2 - size) * top // max(1, total - height))
         if thumb != self._thumb:
             self._thumb = thumb
-            bar.refresh()
+            repaint_soon(bar)
 
     # ------------------------------------------------------------------------------------------------- rendering
 

@@ -1,0 +1,63 @@
+"""What many tool calls cost the app besides their frames: no layout of the screen and no messages between widgets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.message import Message
+from textual.message_pump import MessagePump
+from textual.pilot import Pilot
+
+from agentcli.tui.app import AgentApp
+from agentcli.tui.model import ToolItem
+from tests.support.scripts import call, reply
+from tests.tui.test_app import Desk, idle, rows, sends, until
+
+CALLS = 50
+
+
+def test_many_reads_need_neither_a_layout_nor_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = [reply(call("Read", file_path="parser.py", limit=1_000 + number)) for number in range(CALLS)]
+    desk = Desk(tmp_path, "Hello.", *reads, "All was read.")
+    chat = desk.app.chat
+    messages: list[tuple[MessagePump, Message]] = []
+    layouts: list[object] = []
+    frames: list[object] = []
+
+    def watch() -> None:
+        post, lay_out, paint = MessagePump.post_message, chat._refresh_layout, chat.paint
+
+        def posted(pump: MessagePump, message: Message) -> bool:
+            if pump in (chat, chat.transcript, chat.activity, chat.status, chat.transcript.vertical_scrollbar):
+                messages.append((pump, message))
+            return post(pump, message)
+
+        def laid_out(*arguments: Any, **options: Any) -> None:
+            layouts.append(arguments)
+            lay_out(*arguments, **options)
+
+        def painted(*arguments: Any) -> None:
+            frames.append(arguments)
+            paint(*arguments)
+
+        monkeypatch.setattr(MessagePump, "post_message", posted)
+        monkeypatch.setattr(chat, "_refresh_layout", laid_out)
+        monkeypatch.setattr(chat, "paint", painted)
+
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await sends(pilot, app, "hello")
+        await idle(pilot, app)
+        watch()
+        await sends(pilot, app, "read it")
+        await until(pilot, lambda: not chat.session.busy)
+        monkeypatch.undo()
+        assert sum(isinstance(item, ToolItem) for item in chat.transcript.items()) == CALLS
+        assert len(layouts) <= 3, "when the prompt was sent and when all was done"
+        assert len(messages) < CALLS
+        assert frames
+        await idle(pilot, app)
+        assert "All was read." in "\n".join(rows(app))
+
+    desk.play(script)
