@@ -309,6 +309,7 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
     def _exit_text(self) -> str:
         from agentcli.tui.terminal.exit_text import exit_text
 
+        self.chat.session.catch_up()
         wanted, transcript = self.preferences.exit_transcript, self.chat.transcript
         blocks = transcript.blocks() if wanted == "all" else transcript.end_blocks(LAST_BLOCKS)
         try:

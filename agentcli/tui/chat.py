@@ -123,6 +123,7 @@ class ChatScreen(Screen[None]):
 
     def paint(self, operations: Iterable[Operation], activity: Activity) -> None:
         if not self.is_attached:
+            self.apply(operations)
             return
         try:
             self.show_activity(activity)

@@ -256,8 +256,12 @@ class TuiSession(SessionDriver):
     @property
     def presenter(self) -> Presenter:
         """The presenter, which has seen all events so far."""
-        self._transcript.catch_up()
+        self.catch_up()
         return self._transcript.presenter
+
+    def catch_up(self) -> None:
+        """Put all events so far into the transcript, also those that wait for a frame."""
+        self._transcript.catch_up()
 
     def preview(self, items: Sequence[Item]) -> None:
         """Show the end of the conversation that is about to be opened."""

@@ -11,7 +11,7 @@ from textual.message_pump import MessagePump
 from textual.pilot import Pilot
 
 from agentcli.tui.app import AgentApp
-from agentcli.tui.model import ToolItem
+from agentcli.tui.model import Activity, Add, NoticeItem, ToolItem
 from tests.support.scripts import call, reply
 from tests.tui.test_app import Desk, idle, rows, sends, until
 
@@ -61,3 +61,20 @@ def test_many_reads_need_neither_a_layout_nor_messages(tmp_path: Path, monkeypat
         assert "All was read." in "\n".join(rows(app))
 
     desk.play(script)
+
+
+def test_what_comes_before_the_screen_is_there_is_kept(tmp_path: Path) -> None:
+    chat = Desk(tmp_path).app.chat
+    early = NoticeItem(id="early", text="early")
+    chat.paint([Add(early)], Activity())
+    assert chat.transcript.items() == [early]
+
+
+def test_a_frame_that_cannot_be_painted_ends_the_app_in_order(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, "Hello.")
+
+    async def script(_pilot: Pilot[int], app: AgentApp) -> None:
+        app.chat.paint([None], Activity(phase="no such phase"))  # type: ignore[list-item, arg-type]
+
+    with pytest.raises(KeyError, match="no such phase"):
+        desk.play(script)
