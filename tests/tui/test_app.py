@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual._context import visible_screen_stack
 from textual.pilot import Pilot
 
 from agentcli.assemble import Options
@@ -86,6 +87,7 @@ async def sends(pilot: Pilot[int], app: AgentApp, text: str) -> None:
 def rows(app: Any) -> list[str]:
     """The screen as a person reads it."""
     size = app.size
+    visible_screen_stack.set(app._background_screens)  # Textual does so before each frame: what is behind a dialog
     strips = app.screen._compositor.render_strips(size)
     return ["".join(segment.text for segment in strip).rstrip() for strip in strips]
 
