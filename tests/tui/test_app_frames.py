@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual import events
 from textual.message import Message
 from textual.message_pump import MessagePump
 from textual.pilot import Pilot
 
+from agentcli.core import events as ev
+from agentcli.core.messages import TextBlock
 from agentcli.tui.app import AgentApp
 from agentcli.tui.model import Activity, Add, NoticeItem, ToolItem
 from tests.support.scripts import call, reply
@@ -54,13 +57,31 @@ def test_many_reads_need_neither_a_layout_nor_messages(tmp_path: Path, monkeypat
         await until(pilot, lambda: not chat.session.busy)
         monkeypatch.undo()
         assert sum(isinstance(item, ToolItem) for item in chat.transcript.items()) == CALLS
-        assert len(layouts) <= 3, "when the prompt was sent and when all was done"
-        assert len(messages) < CALLS
+        assert not layouts
+        assert not [message for pump, message in messages if pump is not chat]
+        assert len(messages) < CALLS, "of the prompt and its box"
         assert frames
         await idle(pilot, app)
         assert "All was read." in "\n".join(rows(app))
 
     desk.play(script)
+
+
+def test_a_key_is_painted_at_once_while_the_frame_of_events_waits_for_a_request(tmp_path: Path) -> None:
+    block = TextBlock(text="The answer.")
+    finished = ev.BlockFinished(message_id="m", api_id="a", model="claude-sonnet-5-5", index=0, block=block)
+
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        painted: list[frozenset[object]] = []
+        update = app.chat._compositor.update_widgets
+        app.chat._compositor.update_widgets = lambda widgets: painted.append(frozenset(widgets)) or update(widgets)  # type: ignore[func-returns-value]
+        app.chat.session._view.show(finished)
+        assert app.type_directly(events.Key("x", "x"))
+        app.paint_typed()
+        assert painted == [{app.chat.focused}], "the key alone, in this turn"
+        await until(pilot, lambda: "The answer." in "\n".join(rows(app)))
+
+    Desk(tmp_path).play(script)
 
 
 def test_what_comes_before_the_screen_is_there_is_kept(tmp_path: Path) -> None:
