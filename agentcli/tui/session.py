@@ -43,6 +43,8 @@ _AGENT_CHANGES_STATUS = (ev.UsageReported,)
 _CHANGES_BRANCH = (ev.ToolFinished, ev.DirectoryChanged, ev.Result)
 _REQUEST_FOLLOWS = (ev.BlockFinished, ev.ToolFinished)
 """Events after which the loop is likely to prepare the next request."""
+_NOTHING_PREPARED = (ev.RequestStarted, ev.BlockStarted)
+"""Events after which it is not: the request is on its way, or the reply goes on."""
 MOST_WAITING = 200
 """Events that wait for a frame; more than that are shown without one, so that no frame takes long."""
 
@@ -200,7 +202,7 @@ class TranscriptView:
             self.catch_up()
         if isinstance(event, _REQUEST_FOLLOWS):
             self._frames.hold()
-        elif isinstance(event, ev.RequestStarted):
+        elif isinstance(event, _NOTHING_PREPARED):
             self._frames.release()
         self._frames.request()
 

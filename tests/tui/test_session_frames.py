@@ -8,11 +8,11 @@ from typing import Any
 
 from agentcli.core import events as ev
 from agentcli.interactive.draft import Draft
-from agentcli.tui.frame_clock import LONGEST_SECONDS
+from agentcli.tui.frame_clock import LONGEST_SECONDS, SETTLE_SECONDS
 from agentcli.tui.model import Activity, AnswerItem, EndItem, Operation, ToolItem
 from agentcli.tui.session import MOST_WAITING, TuiSession
 from tests.support.fakes import FakeTool, bench
-from tests.support.scripts import call, pause, reply, say
+from tests.support.scripts import call, event, pause, reply, say, think
 from tests.support.shown import Shown
 from tests.support.virtual import run_virtual
 
@@ -97,6 +97,18 @@ def test_a_long_call_is_on_the_screen_soon_after_it_starts() -> None:
     desk = played(reply(call("Slow")), "Done.", tools=[slow])
     (started,) = desk.times(ev.ToolStarted)
     assert any(started < at <= started + LONGEST_SECONDS for at in desk.shown.painted)
+
+
+def test_a_reply_that_goes_on_after_a_block_is_painted_without_delay() -> None:
+    goes_on = [
+        event({"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}}),
+        event({"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "Well"}}),
+        pause(1),
+        event({"type": "content_block_stop", "index": 1}),
+    ]
+    desk = played(reply(pause(1), think("hm"), *goes_on))
+    began = desk.times(ev.TextStreamed)[0]
+    assert any(began <= at <= began + 2 * SETTLE_SECONDS for at in desk.shown.painted)
 
 
 def test_requests_without_a_pause_are_painted_all_the_same_but_not_one_by_one() -> None:
