@@ -18,7 +18,7 @@ from agentcli.tui.model import Activity, Add, NoticeItem, ToolItem
 from tests.support.scripts import call, reply
 from tests.tui.test_app import Desk, idle, rows, sends, until
 
-CALLS = 50
+CALLS = 30
 
 
 def test_many_reads_need_neither_a_layout_nor_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

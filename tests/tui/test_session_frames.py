@@ -16,7 +16,7 @@ from tests.support.scripts import call, event, pause, reply, say, think
 from tests.support.shown import Shown
 from tests.support.virtual import run_virtual
 
-CALLS = 50
+CALLS = 20
 MODEL_SECONDS = 0.06
 TOOL_SECONDS = 0.01
 
@@ -60,8 +60,8 @@ class Desk:
 
     async def run(self) -> None:
         self.send()
-        while self.session.busy:
-            await asyncio.sleep(0.001)
+        assert self.session.submission is not None
+        await self.session.submission
         await asyncio.sleep(1)
 
     def times(self, kind: type[ev.Event]) -> list[float]:
@@ -113,12 +113,12 @@ def test_a_reply_that_goes_on_after_a_block_is_painted_without_delay() -> None:
 
 def test_requests_without_a_pause_are_painted_all_the_same_but_not_one_by_one() -> None:
     look = FakeTool("Look", seconds=0.002)
-    calls = [reply(call("Look", what=str(number))) for number in range(CALLS * 4)]
+    calls = [reply(call("Look", what=str(number))) for number in range(CALLS * 2)]
     desk = played(*calls, "Done.", tools=[look])
     began, over = desk.times(ev.RequestStarted)[0], desk.times(ev.Result)[0]
     painted = [at for at in desk.shown.painted if began <= at <= over]
     assert (over - began) / LONGEST_SECONDS - 2 <= len(painted) <= (over - began) * 31 + 1
-    assert len(desk.shown.of(ToolItem)) == CALLS * 4
+    assert len(desk.shown.of(ToolItem)) == CALLS * 2
 
 
 def test_what_came_before_an_interruption_is_shown_before_it() -> None:
