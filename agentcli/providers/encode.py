@@ -19,6 +19,7 @@ LARGE_PIECE = 256 * 1024
 
 _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class BodyMessages(list[Json]):
@@ -137,7 +138,7 @@ def request_content(pieces: Sequence[bytes]) -> tuple[bytes | AsyncIterator[byte
 
 def to_bytes(value: Any) -> bytes:
     """Compact JSON in UTF-8. NUL and lone surrogates, which the API refuses, become U+FFFD (S8)."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = _encode(value)
     if "\\u0000" in text:
         text = _NUL.sub("\\1\ufffd", text)
     try:
