@@ -7,13 +7,13 @@ once the prefix is broken at some place, later changes behind that place are fre
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 from agentcli.context.edits import COLLAPSED, edit_to_dict
 from agentcli.context.estimate import block_tokens
 from agentcli.context.steps import ContextState, ContextStep, StepPlan, still_cached, worth_it
 from agentcli.context.view import ContextView
 from agentcli.core.events import ContextEdited
+from agentcli.core.frozen import replace
 from agentcli.core.messages import Message, Origin
 
 

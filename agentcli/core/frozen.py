@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field
-from typing import Any, ClassVar, TypeVar, dataclass_transform, overload
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform, overload
 
 T = TypeVar("T")
 _UNCOMPILED = 4
@@ -185,6 +186,22 @@ class _Shared:
     def __setstate__(self, state: list[Any]) -> None:
         for name, item in zip(self.__frozen_fields__, state, strict=True):
             object.__setattr__(self, name, item)
+
+
+if TYPE_CHECKING:
+    from dataclasses import replace as replace
+else:
+    _getters: dict[type[Any], attrgetter[Any]] = {}
+
+    def replace(value, /, **changes):
+        """As `dataclasses.replace`, for the classes defined here, in a third of its time: a turn makes dozens."""
+        kind = type(value)
+        names = kind.__frozen_fields__
+        getter = _getters.get(kind)
+        if getter is None:
+            # With a single name it would return no tuple.
+            getter = _getters[kind] = attrgetter("__class__", *names)
+        return kind(**{**dict(zip(names, getter(value)[1:], strict=True)), **changes})
 
 
 def _values(instance: Any) -> list[Any]:

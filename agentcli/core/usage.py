@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, fields, replace
+from dataclasses import field, fields
 from typing import Any
 
-from agentcli.core.frozen import frozen
+from agentcli.core.frozen import frozen, replace
 
 TOKEN_LIMIT = 10**9
 """No response bills more; a larger number is a server error and is capped."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 
 from agentcli.agent.costs.account import budget_spent, budget_text
 from agentcli.agent.ports import PriceOf
@@ -19,7 +18,7 @@ from agentcli.context.edits import block_id
 from agentcli.context.estimate import block_tokens, message_tokens
 from agentcli.core import events as ev
 from agentcli.core.format import money
-from agentcli.core.frozen import frozen, slotted
+from agentcli.core.frozen import frozen, replace, slotted
 from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock
 from agentcli.core.plaintext import plain_line
 from agentcli.core.usage import CacheLosses, ModelTotals, Totals, Usage

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
-from dataclasses import replace
 
 from agentcli.agent.loop.decide import TurnOutcome
 from agentcli.agent.loop.dependencies import LoopDependencies
@@ -15,6 +14,7 @@ from agentcli.agent.loop.turn import Turn, TurnPlan
 from agentcli.agent.loop_state import LoopState
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
+from agentcli.core.frozen import replace
 from agentcli.providers.base import FailureKind
 
 ROOM_MARGIN = 1_000
