@@ -288,8 +288,11 @@ class Policy:
         if self.mode is PermissionMode.BYPASS:
             return None
         for need in call.needs:
-            is_note = self._is_note(need.target) and not call.is_protected(need.target)
-            if need.kind == "write" and not is_note and self.is_protected(need.target, call):
+            if (
+                need.kind == "write"
+                and self.is_protected(need.target, call)
+                and (call.is_protected(need.target) or not self._is_note(need.target))
+            ):
                 where = f"{need.target}, which leads to {need.real}," if need.real else need.target
                 return replace(_asked(f"{where} is a protected path that other programs run or obey"), protected=True)
             if need.kind == "execute" and not self._reads_only(need.target, call):
