@@ -122,10 +122,11 @@ class _Found:
 
 def _found_in_memory(wanted: Wanted, context: ToolContext) -> _Found | None:
     """A small text file whose content is in memory; None for every other file. To look up its path does not wait for a
-    disk: that was done just now, to decide about the call."""
+    disk: that was done just now, to decide about the call. What was decided about is read, or nothing."""
+    decided = _decided(context)
     try:
-        real = os.path.realpath(wanted.path)
-        data = load_from_memory(real, LARGEST_IN_MEMORY) if _is_decided(real, context) else None
+        real = decided[0] if len(decided) == 1 else os.path.realpath(wanted.path)
+        data = load_from_memory(real, LARGEST_IN_MEMORY)
     except (OSError, ValueError):
         return None
     if data is None or is_pdf(data) or image_kind(data) is not None:
@@ -133,10 +134,9 @@ def _found_in_memory(wanted: Wanted, context: ToolContext) -> _Found | None:
     return _Found(real, len(data), data, _present(data, wanted))
 
 
-def _is_decided(real: str, context: ToolContext) -> bool:
-    """Whether the permission for this call is for the file that its path leads to now."""
-    decided = [need.real or need.target for need in context.needs if need.kind == "read"]
-    return not decided or real in decided
+def _decided(context: ToolContext) -> list[str]:
+    """The files that the permission for this call is for, resolved."""
+    return [need.real or need.target for need in context.needs if need.kind == "read"]
 
 
 def _find(wanted: Wanted, context: ToolContext) -> _Found | Output:
@@ -146,7 +146,8 @@ def _find(wanted: Wanted, context: ToolContext) -> _Found | Output:
     except OSError as error:
         # A link that disappears while it is resolved.
         return os_failure(error, f"{wanted.shown} cannot be found")
-    if not _is_decided(real, context):
+    decided = _decided(context)
+    if decided and real not in decided:
         text = f"{wanted.shown} leads elsewhere now than when this was decided. Try again."
         return failure(text, summary="led elsewhere")
     found = inspect(real, wanted.shown)
