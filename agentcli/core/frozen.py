@@ -191,17 +191,27 @@ class _Shared:
 if TYPE_CHECKING:
     from dataclasses import replace as replace
 else:
-    _getters: dict[type[Any], attrgetter[Any]] = {}
+    _getters: dict[type[Any], tuple[attrgetter[Any], dict[str, int]]] = {}
+    """Of each class: what gets the values of its fields, and the place of each field among them."""
 
     def replace(value, /, **changes):
-        """As `dataclasses.replace`, for the classes defined here, in a third of its time: a turn makes dozens."""
+        """As `dataclasses.replace`, for the classes defined here, in a fraction of its time: a turn makes dozens."""
         kind = type(value)
-        names = kind.__frozen_fields__
-        getter = _getters.get(kind)
-        if getter is None:
+        known = _getters.get(kind)
+        if known is None:
+            names = kind.__frozen_fields__
             # With a single name it would return no tuple.
-            getter = _getters[kind] = attrgetter("__class__", *names)
-        return kind(**{**dict(zip(names, getter(value)[1:], strict=True)), **changes})
+            known = _getters[kind] = attrgetter(*names, "__class__"), {name: place for place, name in enumerate(names)}
+        get, places = known
+        values = list(get(value))
+        del values[-1]
+        if len(kind.__match_args__) < len(places):
+            return kind(**{**dict(zip(places, values, strict=True)), **changes})
+        for name, item in changes.items():
+            if name not in places:
+                raise TypeError(f"{kind.__name__} has no field {name!r}")
+            values[places[name]] = item
+        return kind(*values)
 
 
 def _values(instance: Any) -> list[Any]:
