@@ -441,10 +441,10 @@ class Policy:
 
     def grant(self, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path], *, approved: Approval) -> Grant:
         """What an allowed call may do beyond its sandbox's limits."""
-        call = PermissionCall.of("Bash", needs, cwd, working_dirs, self.home)
         command = next((need.target for need in needs if need.kind == "execute"), None)
         if command is None:
             return ORDINARY
+        call = PermissionCall.of("Bash", needs, cwd, working_dirs, self.home)
         verdicts = self.verdicts(command, call)
         parts = [verdict.part for verdict in verdicts if verdict.part is not None]
         only_reads = self._reads_only(command, call)
