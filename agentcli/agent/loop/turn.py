@@ -161,6 +161,9 @@ class Turn:
             else:
                 for event in self._model_event(item):
                     yield event
+                if isinstance(item, model.Closed) and isinstance(item.block, ToolUseBlock):
+                    # Its tool begins now: whatever has arrived with it is taken in while a command runs.
+                    await asyncio.sleep(0)
 
     async def _read_stream(self) -> None:
         async with aclosing(self._dependencies.provider.stream(self._plan.request, self._signal)) as stream:
