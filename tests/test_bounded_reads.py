@@ -16,7 +16,6 @@ ALLOWED = {
     "permissions/sandbox/linux/probe.py": "/proc/sys",
     "doctor/machine.py": "/proc/sys",
     "tools/shell/orphan_processes.py": "/proc of our own children, read in one piece",
-    "tools/files/disk.py": "uses the opener of core/link_free.py",
     "tools/files/replace.py": "opens a folder in order to sync it",
     "tools/search/grep.py": "uses the opener of core/link_free.py",
     "tools/files/numbered_lines.py": "uses the opener of core/link_free.py",

@@ -186,7 +186,7 @@ class ConversationState:
         own = self.conversation
         if own.agents is None or own.registry.get(TASK) is None:
             return ()
-        listed = AgentList(self.agents.defined, own.ids, own.view.messages)
+        listed = AgentList(self.agents.defined, own.ids, own.view.in_sight)
         # A sub-agent may have a copy of its parent's log; the parent's agents are not its own.
         lost = lost_agents(own.log) if own.link is None else ()
         return (listed, AgentReports(lambda: self.agents.background_runs, own.ids, lost))

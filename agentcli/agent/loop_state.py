@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
 from agentcli.context.estimate import message_tokens
-from agentcli.core.frozen import frozen
+from agentcli.core.frozen import frozen, replace
 from agentcli.core.growing import growing
 from agentcli.core.messages import Message, Origin
 from agentcli.tools.base import ToolContext

@@ -100,6 +100,12 @@ class Hooks:
     async def after_session(self, reason: str) -> None:
         """`reason`: clear, resume, exit or other. Takes a few seconds at most."""
 
+    @property
+    def watches_tools(self) -> bool:
+        """Whether `before_tool` or `after_tool` can have an effect."""
+        kind = type(self)
+        return kind.before_tool is not Hooks.before_tool or kind.after_tool is not Hooks.after_tool
+
     async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
         return PreToolVerdict()
 
@@ -154,7 +160,7 @@ class Hooks:
 
 
 class Attachments:
-    def lookup(self, state: LoopState) -> Callable[[], None] | None:
+    def lookup(self, state: LoopState) -> Callable[[], object] | None:
         """Blocking work for the next `collect` with this very state, to be run in a thread together with that of
         others. Optional: without it `collect` uses a thread of its own. None: there is nothing to look up."""
         return None

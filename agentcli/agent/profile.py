@@ -199,7 +199,7 @@ class ModelSettings:
         self._bounds = bounds
         self._tuning = tuning
 
-    def limits(self) -> Limits:
+    def limits(self, budget_text: str = "") -> Limits:
         model_cap = self.catalog.get(self.profile.model).max_output
         cap = min(self.profile.output_cap, model_cap)
         return Limits(
@@ -208,6 +208,7 @@ class ModelSettings:
             raised_output_cap=max(cap, min(self._tuning.raised_output_cap, model_cap)),
             reactive_compact=self._tuning.reactive_compact,
             token_target=self._bounds.token_target,
+            budget_text=budget_text,
         )
 
     def context_limits(self, overhead: int) -> ContextLimits:

@@ -6,6 +6,7 @@ could lose; the last event is always exactly one `Result`, whatever happened.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager, suppress
@@ -38,6 +39,8 @@ from agentcli.core.permission import PermissionMode
 from agentcli.providers.body import Feature
 from agentcli.providers.catalog import nearest_effort
 
+SYNC_SECONDS = 0.01
+"""From the end of a turn to the sync of its records: by then the next request has been sent, which it would delay."""
 PROMPT_BLOCKED = "prompt_blocked"
 """Terminal of a submission whose prompt a hook blocked."""
 
@@ -71,6 +74,7 @@ class Submission:
         """Why hooks blocked the prompt."""
         self._unchecked = False
         """Hooks have to check the prompt and have not answered."""
+        self._syncing: asyncio.TimerHandle | None = None
         self._prompt = task.prompt
         self._mentions = task.mentions
         """The text whose `@path` mentions are attached; None: the prompt's own."""
@@ -98,6 +102,7 @@ class Submission:
                 account.ended = ev.LoopEnded(terminal=EndReason.MODEL_ERROR.value, turns=0, text=text)
         finally:
             self._complete_log()
+            self._sync_soon()
             try:
                 await own.extensions.workspace.end(self._signal.reason is AbortReason.SHUTDOWN)
             finally:
@@ -439,8 +444,15 @@ class Submission:
                 state.todos = event.todos
             case ev.FeatureDropped(feature=Feature.DEFERRED_TOOLS.value):
                 state.loaded_tools.is_refused = True
-            case ev.LoopContinued():
-                self._own.store.sync_soon()
+            case ev.LoopContinued() if self._syncing is None:
+                self._syncing = asyncio.get_running_loop().call_later(SYNC_SECONDS, self._sync_soon)
+
+    def _sync_soon(self) -> None:
+        """Let the disk have what was written so far, without waiting for it."""
+        if self._syncing is not None:
+            self._syncing.cancel()
+            self._syncing = None
+            self._own.store.sync_soon()
 
     def _stop_at_budget(self, event: ev.Event) -> None:
         """In an interactive session the reply continues, and the user is asked before the next request."""

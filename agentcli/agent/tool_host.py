@@ -78,7 +78,7 @@ class SessionToolHost:
             elif isinstance(event, ev.PermissionRequested):
                 questions.answer(event.request_id, await _answer(event, client))
 
-        if runner.runs_beside(call):
+        if runner.is_safe(call) or runner.runs_beside(call):
             return await self._run_call(runner, call, controller, emit)
         async with self._changing:
             result = await self._run_call(runner, call, controller, emit)

@@ -42,6 +42,12 @@ class WrappedHooks(Hooks):
     async def after_session(self, reason: str) -> None:
         await self._inner.after_session(reason)
 
+    @property
+    def watches_tools(self) -> bool:
+        kind = type(self)
+        overrides = kind.before_tool is not WrappedHooks.before_tool or kind.after_tool is not WrappedHooks.after_tool
+        return overrides or self._inner.watches_tools
+
     async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
         return await self._inner.before_tool(call, input)
 

@@ -37,7 +37,7 @@ def skill_listing(
     unwanted = permissions.policy.refuses_always(SKILL) or (tools is not None and SKILL not in tools)
     if not has_tool and (unwanted or registry.get("Read") is None or env.settings.get("systemPrompt") == ""):
         return None
-    return SkillListing(library, permissions, env.options.ids, session.view.messages, has_tool)
+    return SkillListing(library, permissions, env.options.ids, session.view.in_sight, has_tool)
 
 
 class AttachmentsBuilder:
@@ -72,18 +72,18 @@ class AttachmentsBuilder:
         others: Attachments,
     ) -> Composite:
         """All attachments, in the order of SPEC 2.6."""
-        env, ids, shown = self._env, self._env.options.ids, self._session.view.messages
+        env, ids, view = self._env, self._env.options.ids, self._session.view
         folders = folder_lines(env.cwd, env.working_dirs, env.memory_dir)
         recorded = folders if self._session.system_context is None else self._session.folders
         parts: tuple[Attachments | None, ...] = (
-            Whereabouts(recorded if system else (), folders, ids, shown),
+            Whereabouts(recorded if system else (), folders, ids, view.in_sight),
             BackgroundReports(shells, ids),
             self.changed,
             self._instructing,
-            None if self.notes is None else Remembering(self.notes, ids, shown),
+            None if self.notes is None else Remembering(self.notes, ids, view.messages),
             skills,
-            PlanModeNotice(lambda: permissions.mode, ids, shown, env.can_ask),
-            TaskListReminder(ids, shown),
+            PlanModeNotice(lambda: permissions.mode, ids, view.in_sight, env.can_ask),
+            TaskListReminder(ids, view.messages),
             others,
         )
         return Composite(*(part for part in parts if part is not None))
@@ -91,13 +91,15 @@ class AttachmentsBuilder:
     def agent_attachments(self, permissions: LivePermissions, skills: Library | None) -> Composite:
         """Those of a sub-agent: nobody answers it, and background commands report to the session. `skills`: None if it
         cannot load any."""
-        ids, shown = self._env.options.ids, self._session.view.messages
+        ids, view = self._env.options.ids, self._session.view
         parts: tuple[Attachments | None, ...] = (
             self.changed,
             self._instructing,
-            None if skills is None else SkillListing(skills, permissions, ids, shown, has_tool=True, refreshes=False),
-            PlanModeNotice(lambda: permissions.mode, ids, shown, can_ask=False),
-            TaskListReminder(ids, shown),
+            None
+            if skills is None
+            else SkillListing(skills, permissions, ids, view.in_sight, has_tool=True, refreshes=False),
+            PlanModeNotice(lambda: permissions.mode, ids, view.in_sight, can_ask=False),
+            TaskListReminder(ids, view.messages),
         )
         return Composite(*(part for part in parts if part is not None))
 

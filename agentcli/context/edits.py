@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from typing import Any, Literal
 
-from agentcli.core.frozen import frozen
+from agentcli.core.frozen import frozen, replace
 from agentcli.core.growing import Growing, growing
 from agentcli.core.messages import Block, ImageBlock, Json, Message, Origin, TextBlock, ToolResultBlock
 
@@ -114,6 +113,8 @@ class Edits:
         self._made: dict[str, tuple[Message, tuple[ContextEdit, ...], Message]] = {}
         self._spans: dict[str, tuple[ContextEdit, Message]] = {}
         self._active: _Active | None = None
+        self._changed: set[str] = set()
+        """Ids of the messages that `_active` shows without the newest edits of their blocks."""
         self.version = 0
         """Counts the edits ever made, also those that take others back."""
 
@@ -126,8 +127,9 @@ class Edits:
         return other
 
     def add(self, edit: ContextEdit) -> None:
-        self._active = None
         self.version += 1
+        if edit.kind not in ("replace", "drop") or self._collapses:
+            self._active = None
         match edit.kind:
             case "collapse":
                 self._collapses[edit.target] = edit
@@ -140,6 +142,7 @@ class Edits:
                 message_id, _colon, number = edit.target.rpartition(":")
                 if number.isdigit():
                     self._blocks.setdefault(message_id, {})[int(number)] = edit
+                    self._changed.add(message_id)
 
     @property
     def has_collapses(self) -> bool:
@@ -175,6 +178,8 @@ class Edits:
         log, known = growing(log), self._active
         if known is None or not known.log.begins(log):
             return self._search(log)
+        if self._changed:
+            known = self._active = self._with_changes(known)
         new = log[len(known.log) :]
         if not new:
             return known
@@ -186,7 +191,17 @@ class Edits:
         self._active = _Active(log, in_force, shown, single)
         return self._active
 
+    def _with_changes(self, known: _Active) -> _Active:
+        """The same part with the newest edits. Without collapses each message has its place in what is shown."""
+        shown = list(known.shown)
+        for place, message in enumerate(known.in_force):
+            if message.id in self._changed:
+                shown[place] = self._shown_one(message)
+        self._changed.clear()
+        return replace(known, shown=Growing(shown))
+
     def _search(self, log: Growing[Message]) -> _Active:
+        self._changed.clear()
         whole: Sequence[Message] = _without_undone(log, self._undone) if self._undone else log
         in_force: Sequence[Message] = whole
         torn: set[str] = set()

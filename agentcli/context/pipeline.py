@@ -7,13 +7,13 @@ once the prefix is broken at some place, later changes behind that place are fre
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 from agentcli.context.edits import COLLAPSED, edit_to_dict
 from agentcli.context.estimate import block_tokens
 from agentcli.context.steps import ContextState, ContextStep, StepPlan, still_cached, worth_it
 from agentcli.context.view import ContextView
 from agentcli.core.events import ContextEdited
+from agentcli.core.frozen import replace
 from agentcli.core.messages import Message, Origin
 
 
@@ -81,6 +81,8 @@ class _Run:
         self._log = log
         self._situation = situation
         self._freed = 0
+        self._known: tuple[tuple[object, ...], ContextState] | None = None
+        """The last answer of `_now`, and what it depends on."""
         self.put_off: list[ContextStep] = []
         """Steps whose plans were not worth their cost."""
         self.broken = False
@@ -130,10 +132,16 @@ class _Run:
         self._last_reply = next((i for i in range(len(in_force) - 1, -1, -1) if in_force[i].origin is reply), -1)
 
     def _now(self) -> ContextState:
-        situation = self._situation(self._freed)
-        cached = situation.cached if self.intact[1] < 0 else min(situation.cached, self.intact[1])
         edits = self._view.edits
-        return replace(situation, cached=cached, edited=edits.edited, version=edits.version)
+        depends_on = (self._freed, self.intact, edits.version)
+        if self._known is None or self._known[0] != depends_on:
+            situation = self._situation(self._freed)
+            cached = situation.cached if self.intact[1] < 0 else min(situation.cached, self.intact[1])
+            self._known = (
+                depends_on,
+                replace(situation, cached=cached, edited=edits.edited, version=edits.version),
+            )
+        return self._known[1]
 
     def _allowed(self, plan: StepPlan, situation: ContextState) -> StepPlan:
         """The plan without pinned blocks, with tokens scaled to the model's tokenizer."""

@@ -59,8 +59,9 @@ class ContextView:
         self._checked: Growing[Json] = Growing()
         self._last_shown: _Shown | None = None
         self._places, self._active_places = _new_places(), _new_places()
-        self._sums: Gathered[Message, list[int]] = Gathered(lambda: [0], self._summed)
-        """Tokens of the shown messages before each place, and of all."""
+        self._summed: Growing[Message] = Growing()
+        self._sums = [0]
+        """Tokens of the messages in `_summed` before each place, and of all."""
         self._repaired: dict[tuple[int, str], tuple[Message, Message]] = {}
         self.edits = Edits()
         self.estimator = Estimator()
@@ -86,7 +87,7 @@ class ContextView:
         other = copy(self)
         other._memory, other._checked = NormaliseCache(), Growing()
         other._last_shown, other._places, other._active_places = None, _new_places(), _new_places()
-        other._sums = Gathered(lambda: [0], other._summed)
+        other._summed, other._sums = Growing(), [0]
         other.edits, other._freed = self.edits.copy(), list(self._freed)
         other.edit(edits, after)
         return other
@@ -154,12 +155,13 @@ class ContextView:
 
     def tokens_from(self, log: Sequence[Message], place: int) -> int:
         """Estimated tokens of the shown messages from this place on, without the user context and density."""
-        sums = self._sums.of(self.edits.active(log))
+        active, sums = self.edits.active(log), self._sums
+        same = self._summed.shared_with(active)
+        del sums[same + 1 :]
+        for message in active[same:]:
+            sums.append(sums[-1] + self.estimator.message(message))
+        self._summed = active
         return sums[-1] - sums[min(place, len(sums) - 1)]
-
-    def _summed(self, sums: list[int], message: Message) -> list[int]:
-        sums.append(sums[-1] + self.estimator.message(message))
-        return sums
 
     def repair(self, kind: str, through: str) -> None:
         """From now on apply a repair of `REPAIRS` to all messages up to the one with the id `through`."""
@@ -183,6 +185,11 @@ class ContextView:
             shown = known.messages.adding(*new)
         self._last_shown = _Shown(active, front, len(self._repairs), shown)
         return shown
+
+    def in_sight(self, log: Sequence[Message]) -> Growing[Message]:
+        """The messages that requests show one by one, as they are in the log: for what edits do not change, such as
+        their `meta`. Only compactions and collapses make another sequence of it."""
+        return self.edits.uncollapsed(log)
 
     def _ends_repair(self, messages: Sequence[Message]) -> bool:
         through = {id for _kind, id in self._repairs}

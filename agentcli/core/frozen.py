@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field
-from typing import Any, ClassVar, TypeVar, dataclass_transform, overload
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform, overload
 
 T = TypeVar("T")
 _UNCOMPILED = 4
@@ -185,6 +186,32 @@ class _Shared:
     def __setstate__(self, state: list[Any]) -> None:
         for name, item in zip(self.__frozen_fields__, state, strict=True):
             object.__setattr__(self, name, item)
+
+
+if TYPE_CHECKING:
+    from dataclasses import replace as replace
+else:
+    _getters: dict[type[Any], tuple[attrgetter[Any], dict[str, int]]] = {}
+    """Of each class: what gets the values of its fields, and the place of each field among them."""
+
+    def replace(value, /, **changes):
+        """As `dataclasses.replace`, for the classes defined here, in a fraction of its time: a turn makes dozens."""
+        kind = type(value)
+        known = _getters.get(kind)
+        if known is None:
+            names = kind.__frozen_fields__
+            # With a single name it would return no tuple.
+            known = _getters[kind] = attrgetter(*names, "__class__"), {name: place for place, name in enumerate(names)}
+        get, places = known
+        values = list(get(value))
+        del values[-1]
+        if len(kind.__match_args__) < len(places):
+            return kind(**{**dict(zip(places, values, strict=True)), **changes})
+        for name, item in changes.items():
+            if name not in places:
+                raise TypeError(f"{kind.__name__} has no field {name!r}")
+            values[places[name]] = item
+        return kind(*values)
 
 
 def _values(instance: Any) -> list[Any]:

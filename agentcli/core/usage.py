@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, fields, replace
+from dataclasses import field
 from typing import Any
 
-from agentcli.core.frozen import frozen
+from agentcli.core.frozen import frozen, replace
 
 TOKEN_LIMIT = 10**9
 """No response bills more; a larger number is a server error and is capped."""
@@ -44,10 +44,17 @@ class Usage:
         return self.prompt_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cache_read_input_tokens + other.cache_read_input_tokens,
+            self.cache_write_5m_tokens + other.cache_write_5m_tokens,
+            self.cache_write_1h_tokens + other.cache_write_1h_tokens,
+            self.web_search_requests + other.web_search_requests,
+        )
 
     def __bool__(self) -> bool:
-        return any(getattr(self, f.name) for f in fields(self))
+        return self != _NO_USAGE
 
     def updated(self, wire: object) -> Usage:
         """This usage, updated with the fields of a `message_start` or `message_delta`."""
@@ -82,6 +89,9 @@ class Usage:
             },
             "server_tool_use": {"web_search_requests": self.web_search_requests},
         }
+
+
+_NO_USAGE = Usage()
 
 
 @frozen

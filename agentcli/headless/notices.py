@@ -35,19 +35,24 @@ _IMPORTANCE: dict[type[Event], int] = {
 _STOPPABLE = (ev.RetryScheduled, ev.StreamWentQuiet)
 
 
-def notice(event: Event) -> tuple[int, str] | None:
-    """How important an event is, and its line; None for one without."""
+def importance(event: Event) -> int:
+    """How important an event is; 0 for one that has no line."""
     if isinstance(event, ev.NoticeRaised):
         # The output of a command is the answer itself.
-        important = VERBOSE if event.level == "info" else ALWAYS
-        return None if event.code == "command" else (important, _line(f"{whose(event)}{event.text}"))
+        return 0 if event.code == "command" else VERBOSE if event.level == "info" else ALWAYS
     if isinstance(event, ev.HookFinished):
-        return (ALWAYS, _line(event_line(event)[0])) if event.is_notable else None
-    importance = _IMPORTANCE.get(type(event))
-    if importance is None:
-        return None
+        return ALWAYS if event.is_notable else 0
+    return _IMPORTANCE.get(type(event), 0)
+
+
+def notice(event: Event) -> str:
+    """The line about an event that has one."""
+    if isinstance(event, ev.NoticeRaised):
+        return _line(f"{whose(event)}{event.text}")
+    if isinstance(event, ev.HookFinished):
+        return _line(event_line(event)[0])
     stop = ". Ctrl+C stops." if isinstance(event, _STOPPABLE) else ""
-    return importance, _line(f"{whose(event)}{event_line(event)[0]}{stop}")
+    return _line(f"{whose(event)}{event_line(event)[0]}{stop}")
 
 
 def refusal_summary(refused: Sequence[PermissionDenied]) -> str:

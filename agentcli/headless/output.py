@@ -14,7 +14,7 @@ from agentcli.core.ids import Ids
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line, terminal_line
 from agentcli.headless.encode import encode_line, encode_whole
-from agentcli.headless.notices import ALWAYS, VERBOSE, WATCHED, notice
+from agentcli.headless.notices import ALWAYS, VERBOSE, WATCHED, importance, notice
 from agentcli.headless.result_frame import failure_frame, result_frame
 from agentcli.headless.stream_json import Frames
 from agentcli.headless.streams import StreamWriter, complain, is_terminal
@@ -40,13 +40,9 @@ class Notices:
     verbose: bool = False
 
     def show(self, event: Event) -> None:
-        found = notice(event)
-        if found is None:
-            return
-        importance, line = found
-        threshold = VERBOSE if self.verbose else WATCHED if is_terminal(self.stderr) else ALWAYS
-        if importance >= threshold:
-            self.say(line)
+        important = importance(event)
+        if important and important >= (VERBOSE if self.verbose else WATCHED if is_terminal(self.stderr) else ALWAYS):
+            self.say(notice(event))
 
     def say(self, text: str) -> None:
         """One cleaned line: the text may come from a server."""

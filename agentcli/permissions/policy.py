@@ -288,8 +288,11 @@ class Policy:
         if self.mode is PermissionMode.BYPASS:
             return None
         for need in call.needs:
-            is_note = self._is_note(need.target) and not call.is_protected(need.target)
-            if need.kind == "write" and not is_note and self.is_protected(need.target, call):
+            if (
+                need.kind == "write"
+                and self.is_protected(need.target, call)
+                and (call.is_protected(need.target) or not self._is_note(need.target))
+            ):
                 where = f"{need.target}, which leads to {need.real}," if need.real else need.target
                 return replace(_asked(f"{where} is a protected path that other programs run or obey"), protected=True)
             if need.kind == "execute" and not self._reads_only(need.target, call):
@@ -438,10 +441,10 @@ class Policy:
 
     def grant(self, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path], *, approved: Approval) -> Grant:
         """What an allowed call may do beyond its sandbox's limits."""
-        call = PermissionCall.of("Bash", needs, cwd, working_dirs, self.home)
         command = next((need.target for need in needs if need.kind == "execute"), None)
         if command is None:
             return ORDINARY
+        call = PermissionCall.of("Bash", needs, cwd, working_dirs, self.home)
         verdicts = self.verdicts(command, call)
         parts = [verdict.part for verdict in verdicts if verdict.part is not None]
         only_reads = self._reads_only(command, call)

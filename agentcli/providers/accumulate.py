@@ -44,7 +44,7 @@ class _OpenBlock:
 
 
 class Accumulator:
-    """Collects one reply. `taken_ids` returns the tool_use ids of the conversation; called only when needed."""
+    """Collects one reply. `taken_ids` returns the tool_use ids of the conversation; called when the reply begins."""
 
     def __init__(self, model: str, ids: Ids, taken_ids: Callable[[], Collection[str]]) -> None:
         self.model = model
@@ -53,7 +53,7 @@ class Accumulator:
         self.finished = False
         self._ids = ids
         self._taken_ids = taken_ids
-        self._taken: Collection[str] | None = None
+        self._taken: Collection[str] = ()
         self._made: set[str] = set()
         """Ids of calls in this reply."""
         self._open: dict[int, _OpenBlock] = {}
@@ -100,6 +100,8 @@ class Accumulator:
         if self.started:
             return
         self.started = True
+        # Now and not with the first call, which comes when the reply is about to end: then something waits for it.
+        self._taken = self._taken_ids()
         self.model = str(message.get("model") or self.model)
         yield Started(api_id=str(message.get("id") or ""), model=self.model, usage=self.usage)
 
@@ -218,8 +220,6 @@ class Accumulator:
 
     def _fresh_id(self, data: Json) -> str:
         """The call's id, or a new one if it is already used in this conversation or the API would refuse it."""
-        if self._taken is None:
-            self._taken = self._taken_ids()
         own = data.get("id")
         taken = isinstance(own, str) and (own in self._taken or own in self._made)
         if not isinstance(own, str) or taken or not _TOOL_ID.fullmatch(own):

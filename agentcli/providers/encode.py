@@ -19,6 +19,7 @@ LARGE_PIECE = 256 * 1024
 
 _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class BodyMessages(list[Json]):
@@ -33,7 +34,11 @@ class BodyEncoder:
     reused. Of the system prompt, whose parts are made for each request, the last encoding is kept."""
 
     def __init__(self) -> None:
-        self._known: dict[str, dict[int, tuple[Json, bytes]]] = {"messages": {}, "tools": {}}
+        self._known: dict[int, tuple[Json, bytes]] = {}
+        """Messages by the identity of their dictionaries."""
+        self._tools: dict[int, tuple[Json, bytes]] = {}
+        """Those of the last request, in the same way."""
+        self._all_tools = b"[]"
         self._settled = _SettledMessages()
         self._system: tuple[list[Any], bytes] = ([], b"[]")
 
@@ -48,8 +53,10 @@ class BodyEncoder:
         parts: list[bytes] = []
         for key, value in body.items():
             parts += (b"," if parts else b"{", to_bytes(key), b":")
-            if key in self._known:
-                self._add_cached(key, value, parts)
+            if key == "messages":
+                self._add_messages(value, parts)
+            elif key == "tools":
+                parts.append(self._encoded_tools(value))
             elif key == "system":
                 parts.append(self._encoded_system(value))
             else:
@@ -63,8 +70,15 @@ class BodyEncoder:
             self._system = (items, to_bytes(system))
         return self._system[1]
 
-    def _add_cached(self, key: str, values: list[Json], parts: list[bytes]) -> None:
-        known, rest = self._known[key], values
+    def _encoded_tools(self, tools: list[Json]) -> bytes:
+        known = self._tools
+        if [*map(id, tools)] != [*known]:
+            self._tools = {id(tool): known.get(id(tool)) or (tool, to_bytes(tool)) for tool in tools}
+            self._all_tools = b"[%b]" % b",".join(self._tools[id(tool)][1] for tool in tools)
+        return self._all_tools
+
+    def _add_messages(self, values: list[Json], parts: list[bytes]) -> None:
+        known, rest = self._known, values
         parts.append(b"[")
         if isinstance(values, BodyMessages) and values.sequence is not None:
             settled = self._settled.take(values.sequence.first(values.stable))
@@ -78,7 +92,7 @@ class BodyEncoder:
             parts += (b",", entry[1]) if number else (entry[1],)
         parts.append(b"]")
         if len(known) > 2 * len(rest) + 64:
-            self._known[key] = {id(value): known[id(value)] for value in rest}
+            self._known = {id(value): known[id(value)] for value in rest}
 
 
 class _SettledMessages:
@@ -137,7 +151,7 @@ def request_content(pieces: Sequence[bytes]) -> tuple[bytes | AsyncIterator[byte
 
 def to_bytes(value: Any) -> bytes:
     """Compact JSON in UTF-8. NUL and lone surrogates, which the API refuses, become U+FFFD (S8)."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = _encode(value)
     if "\\u0000" in text:
         text = _NUL.sub("\\1\ufffd", text)
     try:

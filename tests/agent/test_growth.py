@@ -1,8 +1,10 @@
-"""A turn costs the same however long the conversation is. Calls are counted, so that no clock is needed."""
+"""What a turn costs, and that it costs the same however long the conversation is. Calls of functions and turns of the
+event loop are counted, so that no clock is needed."""
 
 from __future__ import annotations
 
 import asyncio
+import selectors
 import sys
 from contextlib import aclosing
 from pathlib import Path
@@ -20,6 +22,10 @@ TURNS = 12
 COUNTED_FROM = 4
 """The first turns after a resume read all of it once."""
 MOST_GROWTH = 1.05
+MOST_CALLS = 7_500
+"""Of functions of all kinds in a turn that reads a file, which takes 6,400."""
+MOST_LOOP_TURNS = 20
+"""In such a turn, which takes 11, and more when a thread is slow."""
 _PACKAGE = str(Path(build_engine.__code__.co_filename).parents[1])
 
 
@@ -38,6 +44,25 @@ class Calls:
             self.count += self._ours[code]
 
 
+class AllCalls(Calls):
+    """Counts calls of all functions, also of those that are not written in Python."""
+
+    def __call__(self, frame: FrameType, event: str, _argument: object) -> None:
+        self.count += event in ("call", "c_call")
+
+
+class CountingSelector(selectors.DefaultSelector):
+    """Counts turns of the event loop: each asks it once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turns = 0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self.turns += 1
+        return super().select(timeout)
+
+
 class CountedModel(ReadingModel):
     """Also encodes each body, as a transport would."""
 
@@ -49,10 +74,12 @@ class CountedModel(ReadingModel):
         self._encoder.pieces(body)
 
 
-def calls_of_turns(earlier_turns: int) -> int:
-    calls = Calls()
+def counts_of_turns(earlier_turns: int, calls: Calls) -> tuple[int, int]:
+    """Calls and event loop turns of `TURNS - COUNTED_FROM` turns."""
+    selector = CountingSelector()
 
-    async def main() -> None:
+    async def main() -> int:
+        loop_turns = 0
         with workshop() as place:
             session = write_session(place, earlier_turns) if earlier_turns else None
             model = CountedModel(place.project, TURNS)
@@ -61,17 +88,28 @@ def calls_of_turns(earlier_turns: int) -> int:
                 turn = 0
                 async for event in events:
                     turn += isinstance(event, LoopContinued)
+                    if isinstance(event, LoopContinued) and turn in (COUNTED_FROM, TURNS):
+                        loop_turns = selector.turns - loop_turns
                     sys.setprofile(calls if COUNTED_FROM <= turn < TURNS else None)
                 sys.setprofile(None)
             assert len(engine.messages) >= earlier_turns * MESSAGES_A_TURN + 2 * TURNS
+            return loop_turns
 
     try:
-        asyncio.run(main())
+        with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
+            loop_turns = runner.run(main())
     finally:
         sys.setprofile(None)
-    return calls.count
+    return calls.count, loop_turns
 
 
 def test_a_turn_takes_as_many_calls_after_two_thousand_messages_as_in_a_new_session() -> None:
-    short, long = calls_of_turns(2), calls_of_turns(500)
+    (short, _turns), (long, _more) = counts_of_turns(2, Calls()), counts_of_turns(500, Calls())
     assert long <= short * MOST_GROWTH, f"{long} calls instead of {short}"
+
+
+def test_a_turn_takes_few_calls_and_few_turns_of_the_event_loop() -> None:
+    calls, loop_turns = counts_of_turns(0, AllCalls())
+    counted = TURNS - COUNTED_FROM
+    assert calls / counted <= MOST_CALLS
+    assert loop_turns / counted <= MOST_LOOP_TURNS

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from agentcli.core.frozen import frozen, slotted
+from agentcli.core.frozen import replace as quick_replace
 
 
 @frozen
@@ -105,6 +106,15 @@ def test_dataclass_functions_accept_it() -> None:
     assert replace(Point(1), y=7) == Point(1, 7)
     assert is_dataclass(Point)
     assert inspect.signature(Point).parameters.keys() == inspect.signature(Standard).parameters.keys()
+
+
+def test_the_quick_replace_does_what_the_standard_one_does() -> None:
+    point = Point(1, tags=["a"])
+    assert quick_replace(point, y=5) == replace(point, y=5) == Point(1, 5, ["a"])
+    assert quick_replace(point).tags is point.tags
+    assert quick_replace(Base(), agent="b") == Base(agent="b")
+    with pytest.raises(TypeError):
+        quick_replace(point, z=1)  # type: ignore[call-arg]
 
 
 def test_it_matches_by_position_and_by_name() -> None:

@@ -32,11 +32,18 @@ def test_a_message_that_was_encoded_is_not_encoded_again() -> None:
     assert encoder.encode({"messages": [message]}) == first
 
 
+def test_tools_that_come_go_and_change_places_are_encoded_as_they_are() -> None:
+    one, two, three = ({"name": name} for name in ("one", "two", "three"))
+    encoder = BodyEncoder()
+    for tools in ([one, two], [one, two], [two, one], [one, two, three], [three], [], [one, one]):
+        assert encoder.encode({"tools": tools}) == to_bytes({"tools": tools})
+
+
 def test_memory_is_bounded_by_the_current_conversation() -> None:
     encoder = BodyEncoder()
     for number in range(1000):
         encoder.encode({"messages": [{"role": "user", "content": str(number)}]})
-    assert len(encoder._known["messages"]) <= 66
+    assert len(encoder._known) <= 66
 
 
 def _bodies(log: Growing[dict[str, object]], more: int) -> list[dict[str, object]]:

@@ -115,6 +115,8 @@ class CacheWatch:
         self._asked: _Sent | None = None
         self._asked_at = 0.0
         self._break: CacheBreak | None = None
+        self._known: tuple[_Sent, _Sent, int] | None = None
+        """A request, the one before it, and the characters of the first that the cache may know from the second."""
         self._reasons: list[str] = []
         self._refused: list[str] = []
         """What the endpoint does not take, and requests go without since the last response."""
@@ -234,6 +236,8 @@ class CacheWatch:
         self._break = None
         if before is not None and not self._compactions:
             self._break = self._found(before.request, request)
+        # For `answered`, after which the next request is waited for.
+        self._known = (self._asked, before, _known_size(self._asked, before)) if before is not None else None
         return self._break
 
     def answered(self, model: str, usage: Usage, now: float) -> list[ev.Event]:
@@ -264,7 +268,7 @@ class CacheWatch:
             return []
         if last is None:
             return self._first_findings(model, usage, front)
-        missing = _missing(asked, last, usage)
+        missing = self._missing(asked, last, usage)
         found = self._break
         much = missing >= max(_LEAST_MISSING, last.cached // 10)
         if found is None and not much:
@@ -315,6 +319,18 @@ class CacheWatch:
         changed = changed_front(before, front) if before is not None else None
         return None if changed is None else CacheBreak(*changed)
 
+    def _missing(self, asked: _Sent, last: _Answered, usage: Usage) -> int:
+        """Tokens that this request shares with the one before it, that were in the cache, and that were not read from
+        it.
+
+        What was left out of the request is not billed again, and neither is what is new in it: of the true size of the
+        prompt the share counts that is made of known blocks.
+        """
+        if self._known is None or self._known[0] is not asked or self._known[1] is not last.sent:
+            self._known = (asked, last.sent, _known_size(asked, last.sent))
+        shared = int(usage.prompt_tokens * self._known[2] / max(asked.size, 1))
+        return max(0, min(last.cached, shared) - usage.cache_read_input_tokens)
+
     def _lose(self, model: str, missing: int, usage: Usage, *, broken: bool) -> None:
         self.losses = self.losses.adding(
             model, missing, long_lived=self.long_lived, broken=broken, prompt=usage.prompt_tokens
@@ -359,17 +375,6 @@ def _cold(text: str) -> ev.NoticeRaised:
 
 
 # ------------------------------------------------------------------------------------------------- what it has cost
-
-
-def _missing(asked: _Sent, last: _Answered, usage: Usage) -> int:
-    """Tokens that this request shares with the one before it, that were in the cache, and that were not read from it.
-
-    What was left out of the request is not billed again, and neither is what is new in it: of the true size of the
-    prompt the share counts that is made of known blocks.
-    """
-    known = _known_size(asked, last.sent)
-    shared = int(usage.prompt_tokens * known / max(asked.size, 1))
-    return max(0, min(last.cached, shared) - usage.cache_read_input_tokens)
 
 
 def _known_size(asked: _Sent, before: _Sent) -> int:

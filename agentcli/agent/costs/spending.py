@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 
 from agentcli.agent.costs.account import budget_spent, budget_text
 from agentcli.agent.ports import PriceOf
@@ -19,7 +18,7 @@ from agentcli.context.edits import block_id
 from agentcli.context.estimate import block_tokens, message_tokens
 from agentcli.core import events as ev
 from agentcli.core.format import money
-from agentcli.core.frozen import frozen, slotted
+from agentcli.core.frozen import frozen, replace, slotted
 from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock
 from agentcli.core.plaintext import plain_line
 from agentcli.core.usage import CacheLosses, ModelTotals, Totals, Usage
@@ -82,6 +81,17 @@ class _Carried:
             self.new += sign * held.tokens
 
 
+_COUNTED = (
+    ev.SessionStarted,
+    ev.MessageAppended,
+    ev.ContextEdited,
+    ev.ContextCompacted,
+    ev.UsageReported,
+    ev.PrefixBroken,
+)
+"""The events that say something about costs."""
+
+
 class Spending:
     def __init__(
         self,
@@ -107,19 +117,38 @@ class Spending:
         self._put_away: dict[str, tuple[list[str], dict[str, _Held]]] = {}
         self._fresh = 0
         self._request = 1
-        self.by_agent = Totals()
-        self.by_purpose = Totals()
-        self.steps = StepSavings(price)
-        """Of the steps that make room in old content."""
+        self._by_agent = Totals()
+        self._by_purpose = Totals()
+        self._steps = StepSavings(price)
         self._shown: Callable[[], Sequence[Message]] | None = shown
+        self._waiting: list[tuple[ev.Event, float]] = []
+        """Events that are not counted yet, each with the density when it came."""
+
+    @property
+    def by_agent(self) -> Totals:
+        self._count_waiting()
+        return self._by_agent
+
+    @property
+    def by_purpose(self) -> Totals:
+        self._count_waiting()
+        return self._by_purpose
+
+    @property
+    def steps(self) -> StepSavings:
+        """Of the steps that make room in old content."""
+        self._count_waiting()
+        return self._steps
 
     @property
     def submissions(self) -> tuple[SubmissionSpending, ...]:
+        self._count_waiting()
         return tuple(self._submissions)
 
     @property
     def tools(self) -> Mapping[str, ToolSpending]:
         """Per tool, the dearest first."""
+        self._count_waiting()
         in_context = {tool: row.tokens for tool, row in self._added_up().items()}
         density = self._density()
         rows = {
@@ -135,11 +164,23 @@ class Spending:
     # ---------------------------------------------------------------------------------------------- what comes along
 
     def take(self, event: ev.Event) -> None:
+        """Count an event: when somebody asks, or when the next reply begins. Before that its request has to be sent."""
+        if isinstance(event, _COUNTED):
+            self._waiting.append((event, self._density()))
+        elif isinstance(event, ev.ReplyStarted):
+            self._count_waiting()
+
+    def _count_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for event, density in waiting:
+            self._take_in(event, density)
+
+    def _take_in(self, event: ev.Event, density: float) -> None:
         if isinstance(event, ev.MessageAppended | ev.UsageReported | ev.ContextEdited):
             self.carry_resumed()
-        self.steps.take(event)
+        self._steps.take(event)
         if isinstance(event, ev.UsageReported):
-            self._count(event)
+            self._count(event, density)
         elif event.agent:
             return  # What another agent carries is in its own context.
         match event:
@@ -168,16 +209,16 @@ class Spending:
         self._submissions.append(SubmissionSpending(title))
         self._open = True
 
-    def _count(self, event: ev.UsageReported) -> None:
+    def _count(self, event: ev.UsageReported, density: float) -> None:
         usage, cost = event.usage, event.cost_usd
-        self.by_agent = self.by_agent.adding(event.agent or _MAIN, usage, cost)
-        self.by_purpose = self.by_purpose.adding(event.purpose, usage, cost)
+        self._by_agent = self._by_agent.adding(event.agent or _MAIN, usage, cost)
+        self._by_purpose = self._by_purpose.adding(event.purpose, usage, cost)
         if not self._open:
             self._begin("(compaction)" if event.purpose == "compact" else "(between prompts)")
         last = self._submissions[-1]
         self._submissions[-1] = replace(last, spent=_added(last.spent, usage, cost))
         if event.purpose == "turn" and not event.agent and usage.prompt_tokens:
-            self._attribute(event.model, usage, priced=cost is not None)
+            self._attribute(event.model, usage, density, priced=cost is not None)
 
     # ------------------------------------------------------------------------------------------------ what is carried
 
@@ -246,11 +287,11 @@ class Spending:
 
     # ---------------------------------------------------------------------------------------------- what it has cost
 
-    def _attribute(self, model: str, usage: Usage, *, priced: bool) -> None:
+    def _attribute(self, model: str, usage: Usage, density: float, *, priced: bool) -> None:
         by_tool = self._added_up()
         carried = sum(row.tokens for row in by_tool.values())
         # Results are never more than the whole request, whatever their estimates come to.
-        density = min(self._density(), usage.prompt_tokens / carried) if carried else 1.0
+        density = min(density, usage.prompt_tokens / carried) if carried else 1.0
         new_rate, old_rate = self._rates(model, usage, density) if priced else (0.0, 0.0)
         for tool, results in by_tool.items():
             row = self._tools.get(tool, ToolSpending())

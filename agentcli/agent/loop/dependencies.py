@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from dataclasses import replace
 from typing import Any
 
 from agentcli.agent.cache.watch import CacheWatch
@@ -20,7 +19,7 @@ from agentcli.context.compact import pinned_now
 from agentcli.context.pipeline import Pipeline
 from agentcli.core.abort import AbortSignal
 from agentcli.core.events import Event
-from agentcli.core.frozen import frozen
+from agentcli.core.frozen import frozen, replace
 from agentcli.core.messages import Message
 from agentcli.core.usage import Price
 
@@ -60,7 +59,7 @@ class LoopDependencies:
 
     @property
     def limits(self) -> Limits:
-        return replace(self.settings.limits(), budget_text=self.budget_text())
+        return self.settings.limits(self.budget_text())
 
     @property
     def price(self) -> Price | None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
-from dataclasses import replace
 
 from agentcli.agent.loop.decide import TurnOutcome
 from agentcli.agent.loop.dependencies import LoopDependencies
@@ -15,7 +14,8 @@ from agentcli.agent.loop.turn import Turn, TurnPlan
 from agentcli.agent.loop_state import LoopState
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
-from agentcli.providers.base import FailureKind
+from agentcli.core.frozen import replace
+from agentcli.providers.base import FailureKind, Request
 
 ROOM_MARGIN = 1_000
 """Tokens kept free beside the estimate of a request when its output cap is raised."""
@@ -33,6 +33,8 @@ class Exchange:
         self._dependencies = dependencies
         self._estimate = estimate
         self._signal = signal
+        self._unseen: tuple[Request, float] | None = None
+        """The request that the cache watch has not looked at yet, and when it was made."""
         self._output_room = max(dependencies.context_limits.window - estimate - ROOM_MARGIN, 0)
         self.state = state
         self.outcome = TurnOutcome()
@@ -59,6 +61,10 @@ class Exchange:
 
     def _following(self, event: ev.Event) -> Iterator[ev.Event]:
         """Events that follow one of the turn: findings about the cache, and what background work has reported."""
+        # The watch looks at a request once it is answered: before, it would only be sent later.
+        if self._unseen is not None and isinstance(event, ev.ReplyStarted | ev.UsageReported) and not event.agent:
+            self._dependencies.watch.look(*self._unseen)
+            self._unseen = None
         if isinstance(event, ev.UsageReported) and event.purpose == "turn" and not event.agent:
             now = self._dependencies.turn.clock.monotonic()
             yield from self._dependencies.watch.answered(event.model, event.usage, now)
@@ -84,7 +90,7 @@ class Exchange:
             cap = min(state.max_output_override, limits.raised_cap(self._output_room))
         messages = compaction.view.wire(state.messages)
         request = compaction.requests.build(messages, cap, "turn", state.budget_spent)
-        dependencies.watch.look(request, dependencies.turn.clock.monotonic())
+        self._unseen = (request, dependencies.turn.clock.monotonic())
         may_escalate = state.raised_output_cap(limits, self._output_room) is not None
         plan = TurnPlan(request, state.turn_count, may_escalate, self._estimate)
         return Turn(dependencies.turn, plan, state.tool_context, self._signal)

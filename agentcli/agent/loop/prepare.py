@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 
 from agentcli.agent.context.compaction import Compaction
 from agentcli.agent.loop import wording as words
@@ -16,6 +15,7 @@ from agentcli.context.compact import pinned_now
 from agentcli.context.steps import MOST_TURNS, ContextState, expected_turns
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
+from agentcli.core.frozen import replace
 from agentcli.core.messages import Message, Origin
 
 

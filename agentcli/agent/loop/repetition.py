@@ -74,6 +74,8 @@ def repetition(messages: Sequence[Message], since: int = 0, *, advised: bool = T
     turns = _Turns(messages, since)
     for period in range(1, _LONGEST_CYCLE + 1):
         times = turns.times(period)
+        if times < REFUSALS:
+            continue
         refused = not advised and turns.refused(period)
         needed = REFUSALS if refused else max(REPEATS, turns.patience(period))
         if times >= needed:

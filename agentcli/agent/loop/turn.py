@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Protocol
 
 from agentcli.agent.loop.decide import TurnOutcome
@@ -25,7 +24,7 @@ from agentcli.agent.toolcalls.toolcall import CallResult, ToolRunner
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import Merge, cancel_and_wait
-from agentcli.core.frozen import frozen
+from agentcli.core.frozen import frozen, replace
 from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import RESULT_DATA, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
 from agentcli.core.usage import Usage
@@ -162,6 +161,9 @@ class Turn:
             else:
                 for event in self._model_event(item):
                     yield event
+                if isinstance(item, model.Closed) and isinstance(item.block, ToolUseBlock):
+                    # Its tool begins now: whatever has arrived with it is taken in while a command runs.
+                    await asyncio.sleep(0)
 
     async def _read_stream(self) -> None:
         async with aclosing(self._dependencies.provider.stream(self._plan.request, self._signal)) as stream:

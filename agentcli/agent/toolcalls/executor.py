@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import replace
 from typing import Any, ClassVar, Protocol
 
 from agentcli.agent.toolcalls.refusals import interrupted_call
@@ -16,7 +15,7 @@ from agentcli.agent.toolcalls.toolcall import CallResult, ToolRunner, failed
 from agentcli.core.abort import AbortController, AbortReason, AbortSignal
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.events import Event
-from agentcli.core.frozen import slotted
+from agentcli.core.frozen import replace, slotted
 from agentcli.core.messages import ToolUseBlock
 from agentcli.tools.base import ToolContext
 
@@ -74,7 +73,8 @@ class Executor:
         self._spawn, self._put = spawn, put
 
     def submit(self, call: ToolUseBlock) -> None:
-        self._entries.append(_Entry(call, self._runner.is_safe(call), self._runner.runs_beside(call)))
+        is_safe = self._runner.is_safe(call)
+        self._entries.append(_Entry(call, is_safe, is_safe or self._runner.runs_beside(call)))
         self._start_ready()
 
     def close(self) -> None:
@@ -153,37 +153,29 @@ class Executor:
 
     async def _work(self, entry: _Entry) -> None:
         assert self._put is not None
-
-        def begun() -> None:
-            entry.working = True
-
-        running = asyncio.get_running_loop().create_task(
-            self._runner.run(entry.call, self._given, self._controller.signal, self._put, begun)
-        )
-        try:
-            entry.result = await self._bounded(running, entry)
-        finally:
-            await cancel_and_wait([running])
+        entry.result = await self._bounded(entry, self._put)
         if entry.result.output.cancel_siblings:
             self._cancel_siblings(entry)
         self._start_ready()
         await self._put(None)
 
-    async def _bounded(self, running: asyncio.Task[CallResult], entry: _Entry) -> CallResult:
+    async def _bounded(self, entry: _Entry, put: Put) -> CallResult:
         """The call's result; after an abort only for as long as cleaning up may take."""
-        aborted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        signal, loop = self._controller.signal, asyncio.get_running_loop()
 
-        def end_waiting(_reason: AbortReason) -> None:
-            aborted.set_result(None)
+        def begun() -> None:
+            entry.working = True
 
-        unhook = self._controller.signal.on_abort(end_waiting)
+        unhook: Callable[[], None] | None = None
         try:
-            await asyncio.wait((running, aborted), return_when=asyncio.FIRST_COMPLETED)
-            if not running.done():
-                await asyncio.wait((running,), timeout=ABORT_GRACE_SECONDS)
+            async with asyncio.timeout(None) as limit:
+                unhook = signal.on_abort(lambda _reason: limit.reschedule(loop.time() + ABORT_GRACE_SECONDS))
+                return await self._runner.run(entry.call, self._given, signal, put, begun)
+        except TimeoutError:
+            return self._interrupted(entry)
         finally:
-            unhook()
-        return running.result() if running.done() else self._interrupted(entry)
+            if unhook is not None:
+                unhook()
 
     def _cancel_siblings(self, failed_entry: _Entry) -> None:
         for entry in self._entries:

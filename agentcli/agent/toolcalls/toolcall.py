@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
-from dataclasses import field, replace
+from dataclasses import field
 from functools import partial
 from typing import Any, Literal, cast
 
@@ -38,7 +38,7 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, Aborted, AbortSignal
 from agentcli.core.aio import in_thread
 from agentcli.core.bounded_json import DEEPEST_INPUT
-from agentcli.core.frozen import frozen
+from agentcli.core.frozen import frozen, replace
 from agentcli.core.grant import Approval
 from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import Json, TextBlock, ToolResultBlock, ToolUseBlock, clean_text
@@ -154,10 +154,9 @@ class ToolRunner:
             return False
 
     def runs_beside(self, call: ToolUseBlock) -> bool:
-        """Whether a call may run beside others, also one that cannot be thrown away."""
-        tool = self.registry().get(call.name)
-        beside = getattr(tool, "runs_beside", None)
-        return self.is_safe(call) or (beside is not None and bool(beside(call.input)))
+        """Whether a call that cannot be thrown away may still run beside others."""
+        beside = getattr(self.registry().get(call.name), "runs_beside", None)
+        return beside is not None and bool(beside(call.input))
 
     async def run(
         self,
@@ -169,9 +168,8 @@ class ToolRunner:
     ) -> CallResult:
         """Never raises but for cancellation. `on_start` is called right before the tool itself begins to work."""
         began = self.clock.monotonic()
-        context = replace(context, mode=self.permissions.mode, call_id=call.id)
-        if self.agents is not None:
-            context = replace(context, agents=self.agents(emit))
+        agents = context.agents if self.agents is None else self.agents(emit)
+        context = replace(context, mode=self.permissions.mode, call_id=call.id, agents=agents)
         may_write = begun = False
         only: tuple[str, ...] | None = None
         try:
@@ -183,14 +181,8 @@ class ToolRunner:
                 may_write = True
             begun = True
             on_start()
-            await emit(
-                ev.ToolStarted(
-                    tool_use_id=call.id,
-                    name=call.name,
-                    input=approved.input,
-                    title=title_of(approved.tool, approved.input, context.working_dirs[0]),
-                )
-            )
+            title = title_of(approved.tool, approved.input, context.working_dirs[0])
+            await emit(ev.ToolStarted(tool_use_id=call.id, name=call.name, input=approved.input, title=title))
             began = self.clock.monotonic()
             result = await self._run_tool(call, approved, context, signal, emit)
         except _Refused as refusal:
@@ -226,7 +218,11 @@ class ToolRunner:
     ) -> _Approved:
         tool = self._find(call)
         input = self._parse(tool, call.input, context)
-        verdict = await signal.run(self.hooks.reporting_to(emit).before_tool(call, input))
+        verdict = PreToolVerdict()
+        if self.hooks.watches_tools:
+            verdict = await signal.run(self.hooks.reporting_to(emit).before_tool(call, input))
+        elif signal.reason is not None:
+            raise Aborted(signal.reason)
         if verdict.decision == "deny":
             text = verdict.reason or "A hook denied this call."
             title = plain_line(self.title(call.name, input))
@@ -517,12 +513,11 @@ class ToolRunner:
         self, call: ToolUseBlock, approved: _Approved, context: ToolContext, signal: AbortSignal, emit: EmitEvent
     ) -> CallResult:
         grant = self.permissions.grant(approved.needs, context, approved=approved.by)
-        context = replace(context, needs=approved.needs, call_id=call.id, grant=grant)
+        small_model = context.small_model if self.small_model is None else self.small_model(emit)
+        context = replace(context, needs=approved.needs, grant=grant, small_model=small_model)
         for need in approved.needs:
             if need.kind == "write":
                 context.launcher.permit(need.target)
-        if self.small_model is not None:
-            context = replace(context, small_model=self.small_model(emit))
         work = _Work(signal, emit)
         output = await self._output(call, approved, context, work)
         if output is None:
@@ -537,13 +532,15 @@ class ToolRunner:
             block = replace(block, content=(*block.content, note))
         await self._apply(output, emit)
         aborted = signal.aborted
-        after = self.hooks.reporting_to(emit).after_tool(call, approved.input, block)
-        post = await self._after(after, signal, emit)
+        post = PostToolVerdict()
+        if self.hooks.watches_tools:
+            after = self.hooks.reporting_to(emit).after_tool(call, approved.input, block)
+            post = await self._after(after, signal, emit)
         context_added = (*approved.context, *post.context)
         result = CallResult(call, block, output, post.stop, context_added, post.by, said=said)
         if block.is_error:
             result = replace(result, outcome="interrupted" if aborted else "failed")
-        return replace(result, accepted_hunks=answer.accepted_hunks) if answer is not None else result
+        return result if answer is None else replace(result, accepted_hunks=answer.accepted_hunks)
 
 
 def _fitted(tool: Tool, given: Json, *, answered: bool = False) -> tuple[Json, list[str]]:

@@ -13,14 +13,14 @@ import re
 import stat
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Attachments
 from agentcli.agent.updates.command_changes import names_file, names_file_or_folder, runs_during
 from agentcli.agent.updates.seen_files import SEEN, Record, Remember, Stamp, recall, recalled, to_json
 from agentcli.core.aio import in_thread
-from agentcli.core.frozen import frozen, slotted
+from agentcli.core.frozen import frozen, replace, slotted
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Json, Message, Origin, user_message
 from agentcli.core.plaintext import plain_line

@@ -127,7 +127,7 @@ class Instructing(Attachments):
         return always, self._files.near(folders, always), gone
 
     def _told(self, state: LoopState) -> dict[str, str]:
-        return {**self._front(state).sources, **self._in_sight.of(self._view.messages(state.messages))}
+        return {**self._front(state).sources, **self._in_sight.of(self._view.in_sight(state.messages))}
 
     def _front(self, state: LoopState) -> UserContext:
         return self._fronts[self._view.front_boundary(state.messages)]
@@ -203,7 +203,7 @@ def _touched(messages: Sequence[Message], place: int, context: ToolContext) -> l
         if use.id not in done:
             continue
         if isinstance(path := use.input.get(PATH_ARGUMENTS.get(use.name, "")), str):
-            found.append(str(Path(absolute_path(path, context)).parent))
+            found.append(absolute_path(path, context).rpartition("/")[0] or "/")
         elif isinstance(path := use.input.get(_FOLDER_ARGUMENTS.get(use.name, "")), str):
             found.append(absolute_path(path, context))
     return found

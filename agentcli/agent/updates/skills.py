@@ -16,6 +16,7 @@ from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Attachments
 from agentcli.agent.prompt_expansion import skill_text
+from agentcli.core.aio import briefly_in_thread
 from agentcli.core.growing import Gathered
 from agentcli.core.ids import Ids
 from agentcli.core.messages import EXPANDED, RESULT_DATA, SKILLS, Message, Origin, user_message
@@ -92,20 +93,27 @@ class SkillListing(Attachments):
         self._reading: asyncio.Future[bool] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
+    def lookup(self, state: LoopState) -> Callable[[], object] | None:
+        if self._timer is None or self._reading is not None:
+            return None
+        # The reply was faster than the timer.
+        self._timer.cancel()
+        self._timer = None
+        return self._library.refresh
+
     async def collect(self, state: LoopState) -> Sequence[Message]:
-        if self._timer is not None:
-            # It has run beside the reply, unless that was faster than the timer.
-            self._timer.cancel()
-            await asyncio.shield(self._reading or self._read_again())
+        if (look_up := self.lookup(state)) is not None:
+            await briefly_in_thread(look_up)
+        if self._reading is not None and not self._reading.done():
+            await asyncio.shield(self._reading)
         message = self._news(self._shown(state.messages))
         if self._refreshes:
             self._reading = None
             self._timer = asyncio.get_running_loop().call_later(READ_AGAIN_SECONDS, self._read_again)
         return () if message is None else (message,)
 
-    def _read_again(self) -> asyncio.Future[bool]:
+    def _read_again(self) -> None:
         self._reading = asyncio.get_running_loop().run_in_executor(None, self._library.refresh)
-        return self._reading
 
     def _news(self, shown: Sequence[Message]) -> Message | None:
         told, used = self._told.of(shown)

@@ -25,6 +25,7 @@ from agentcli.tools.files.disk import (
     folder_names,
     inspect,
     load,
+    load_from_memory,
     load_now,
     near_names,
     quoted_name,
@@ -36,6 +37,8 @@ from agentcli.tools.files.read_cache import Seen, digest_of
 
 LARGEST_AT_ONCE = 1024 * 1024
 """Bytes of a file that one thread finds, reads and presents."""
+LARGEST_IN_MEMORY = 64 * 1024
+"""Bytes of a file that is read and presented without a thread: being woken by one costs more."""
 _MOST_NAMES = 50
 
 
@@ -83,7 +86,9 @@ class Read(BuiltinTool):
         offset = max(1, int(input.get("offset") or 1))
         limit = min(MOST_LINES, int(input.get("limit") or MOST_LINES))
         wanted = Wanted(path, shown_path(path, context), offset, limit)
-        found = await in_thread(_find, wanted, context)
+        found: _Found | Output | None = _found_in_memory(wanted, context)
+        if found is None:
+            found = await in_thread(_find, wanted, context)
         if isinstance(found, Output):
             yield found
             return
@@ -115,6 +120,25 @@ class _Found:
     presented: tuple[Output, Seen | None] | None = None
 
 
+def _found_in_memory(wanted: Wanted, context: ToolContext) -> _Found | None:
+    """A small text file whose content is in memory; None for every other file. To look up its path does not wait for a
+    disk: that was done just now, to decide about the call. What was decided about is read, or nothing."""
+    decided = _decided(context)
+    try:
+        real = decided[0] if len(decided) == 1 else os.path.realpath(wanted.path)
+        data = load_from_memory(real, LARGEST_IN_MEMORY)
+    except (OSError, ValueError):
+        return None
+    if data is None or is_pdf(data) or image_kind(data) is not None:
+        return None
+    return _Found(real, len(data), data, _present(data, wanted))
+
+
+def _decided(context: ToolContext) -> list[str]:
+    """The files that the permission for this call is for, resolved."""
+    return [need.real or need.target for need in context.needs if need.kind == "read"]
+
+
 def _find(wanted: Wanted, context: ToolContext) -> _Found | Output:
     """Find the file, and read and present a small one: a second thread would take longer than reading it. Blocking."""
     try:
@@ -122,7 +146,7 @@ def _find(wanted: Wanted, context: ToolContext) -> _Found | Output:
     except OSError as error:
         # A link that disappears while it is resolved.
         return os_failure(error, f"{wanted.shown} cannot be found")
-    decided = [need.real or need.target for need in context.needs if need.kind == "read"]
+    decided = _decided(context)
     if decided and real not in decided:
         text = f"{wanted.shown} leads elsewhere now than when this was decided. Try again."
         return failure(text, summary="led elsewhere")

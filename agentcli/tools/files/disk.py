@@ -22,6 +22,7 @@ LARGEST_LOADED = 32 * 1024 * 1024
 
 Hides = Callable[[str], bool] | None
 _MOST_NAMES = 5_000
+_PIECE = 64 * 1024
 
 
 @frozen
@@ -64,8 +65,36 @@ async def load(path: str) -> bytes:
 
 def load_now(path: str) -> bytes:
     """The whole file, for work that already runs in a thread. Raises OSError. Blocking."""
-    with open(path, "rb", opener=open_without_links) as file:
-        return file.read(LARGEST_LOADED + 1)
+    descriptor = open_without_links(path, os.O_RDONLY)
+    try:
+        pieces: list[bytes] = []
+        room = LARGEST_LOADED + 1
+        # Not as much as is allowed: memory of that size is mapped and unmapped again, also for a small file.
+        likely = os.fstat(descriptor).st_size + 1
+        while room > 0 and (piece := os.read(descriptor, min(room, max(likely, _PIECE)))):
+            pieces.append(piece)
+            room -= len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    finally:
+        os.close(descriptor)
+
+
+def load_from_memory(path: str, most: int) -> bytes | None:
+    """The whole file if the system has it in memory and it has at most `most` bytes, else None. Never waits for a disk
+    or a server, beyond what looking up the path takes. Raises OSError."""
+    without_waiting = getattr(os, "RWF_NOWAIT", None)
+    if without_waiting is None or is_kernel_file(path):
+        return None
+    descriptor = open_without_links(path, os.O_RDONLY)
+    try:
+        size = os.fstat(descriptor).st_size
+        if not 0 < size <= most:
+            return None
+        data = bytearray(size + 1)
+        # Network file systems refuse the flag, and so does a file that is not in memory.
+        return bytes(data[:size]) if os.preadv(descriptor, [data], 0, without_waiting) == size else None
+    finally:
+        os.close(descriptor)
 
 
 def folder_names(folder: str, hides: Hides) -> list[str]:

@@ -56,6 +56,8 @@ class LineRange:
 
 def legible(text: str) -> str:
     """Safe for terminals and for the API, character by character."""
+    if text.isascii() and text.isprintable():
+        return text
     return clean_text(visible_text(text))
 
 
