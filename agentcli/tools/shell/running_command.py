@@ -97,6 +97,9 @@ class ShellCommand:
         except BaseException:
             folder.close()
             if launch is not None:
+                if launch.terminate is None:
+                    # It may have run for a while before the cancellation: only its group is gone.
+                    kill_marked(mark)
                 await in_thread(launch.close)
             raise
         child.terminate = launch.terminate
