@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
+from contextvars import copy_context
+from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -21,8 +23,8 @@ async def cancel_and_wait(tasks: Iterable[asyncio.Task[Any]]) -> None:
     await wait_uncancelled(pending)
 
 
-async def wait_uncancelled(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Wait until the tasks have ended, also when the caller is cancelled meanwhile; then the cancellation goes on."""
+async def wait_uncancelled(tasks: Iterable[asyncio.Future[Any]]) -> None:
+    """Wait until the tasks or futures have ended, also when the caller is cancelled meanwhile; then the cancellation goes on."""
     pending = [task for task in tasks if not task.done()]
     cancelled: asyncio.CancelledError | None = None
     while pending:
@@ -37,13 +39,15 @@ async def wait_uncancelled(tasks: Iterable[asyncio.Task[Any]]) -> None:
 
 async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run blocking work in a thread. When cancelled, still waits for it: nothing goes on behind the caller's back."""
-    task = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
+    # `asyncio.to_thread` in a task would begin one turn of the event loop later.
+    in_context = partial(copy_context().run, work, *args, **kwargs)
+    result = asyncio.get_running_loop().run_in_executor(None, in_context)
     try:
-        return await asyncio.shield(task)
+        return await asyncio.shield(result)
     except asyncio.CancelledError:
-        await asyncio.wait({task})
-        if not task.cancelled():
-            task.exception()
+        await asyncio.wait({result})
+        if not result.cancelled():
+            result.exception()
         raise
 
 

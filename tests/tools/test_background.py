@@ -366,24 +366,24 @@ async def test_a_daemon_ends_when_its_command_is_stopped(way: str, tmp_path: Pat
 async def test_a_daemon_ends_when_its_command_is_cancelled_during_its_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class SlowStart(Child):
+    written = tmp_path / "pid"
+    os.mkfifo(written)
+
+    class CancelledStart(Child):
         @classmethod
-        async def start(cls, *arguments: Any, **rest: Any) -> Child:
-            child = await Child.start(*arguments, **rest)
-            try:
-                await asyncio.Event().wait()
-            finally:
-                await child.aclose()
+        def start(cls, *arguments: Any, **rest: Any) -> Child:
+            child = Child.start(*arguments, **rest)
+            pids.append(int(written.read_text()))
+            task.cancel()
             return child
 
-    monkeypatch.setattr(running_command, "Child", SlowStart)
-    command = f'setsid bash -c "{STUBBORN.format(tmp_path / "pid")}" & sleep 100'.replace("$$", "\\$\\$")
+    pids: list[int] = []
+    monkeypatch.setattr(running_command, "Child", CancelledStart)
+    command = f'setsid bash -c "{STUBBORN.format(written)}" & sleep 100'.replace("$$", "\\$\\$")
     task = asyncio.ensure_future(run(Bash(), context_in(tmp_path), command=command))
-    pid = await pid_in(tmp_path / "pid")
-    task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await until(lambda: not alive(pid))
+    await until(lambda: not alive(pids[0]))
 
 
 @ON_LINUX

@@ -65,9 +65,7 @@ class SpareShell:
             launch = finished.spare(setup.words(writing, waiting_script(text_reading, writing)))
             if launch is not None:
                 passed = (writing, text_reading, *launch.pass_descriptors)
-                child = await Child.start(
-                    launch.arguments, cwd=setup.cwd, environ=launch.environ, pass_descriptors=passed
-                )
+                child = Child.start(launch.arguments, cwd=setup.cwd, environ=launch.environ, pass_descriptors=passed)
         finally:
             os.close(writing)
             os.close(text_reading)
@@ -84,18 +82,22 @@ class SpareShell:
             return False
         if (setup.shell, setup.cwd, setup.environ) != (self._setup.shell, self._setup.cwd, self._setup.environ):
             return False
-        try:
-            async with asyncio.timeout(READY_SECONDS):
-                if not await self.folder.read():
-                    return False
-        except TimeoutError:
-            return False
-        if not self._is_waiting or not launch.adopt(self._launch):
+        if not await self._is_ready() or not self._is_waiting or not launch.adopt(self._launch):
             return False
         os.write(self._feed, text.encode() + b"\0")
         os.close(self._feed)
         self._feed = -1
         return True
+
+    async def _is_ready(self) -> bool:
+        """Wait until it has reported that it is ready; False if that does not happen."""
+        if self.folder.read_now():
+            return True
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                return bool(await self.folder.read())
+        except TimeoutError:
+            return False
 
     @property
     def _is_waiting(self) -> bool:

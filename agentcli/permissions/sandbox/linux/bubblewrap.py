@@ -149,7 +149,6 @@ class BubblewrapLauncher:
                 os.close(filter)
             raise
         ending = _Ending(self, inside, guard, protected, (filter, connection, granted))
-        self._limits.add(ending, ending.first_process)
         self._walk_once(began)
         with self._making:
             self._launches += 1
@@ -161,6 +160,7 @@ class BubblewrapLauncher:
             variables,
             ending.close,
             pass_descriptors=(inside.descriptor, *((filter,) if filter >= 0 else ())),
+            watch_limits=lambda: self._limits.add(ending, ending.first_process),
             stopped_for=ending.stopped_for,
             terminate=ending.terminate,
             watch=guard.descriptor,
