@@ -23,7 +23,7 @@ from agentcli.core.grant import ORDINARY, Grant
 from agentcli.core.launch import Launch, SandboxFinding, SpareLaunch
 from agentcli.permissions.git.config import git_program, read_regular
 from agentcli.permissions.sandbox import temp_folder
-from agentcli.permissions.sandbox.caches import cache_environment, cache_folder
+from agentcli.permissions.sandbox.caches import CacheFolders
 from agentcli.permissions.sandbox.limits import CPU_SIGNAL, LimitWatch, ResourceLimits, with_kernel_limits
 from agentcli.permissions.sandbox.linux.mounts import Mounts, SessionFiles
 from agentcli.permissions.sandbox.linux.probe import Ability
@@ -119,15 +119,15 @@ class BubblewrapLauncher:
         connection = ProxyConnection()
         # New files in /tmp go to the session's own folder.
         written = (path for path in grant.write if self.outside(str(path)) == str(path))
-        masks, cache = find_masks(rules), cache_folder(rules)
+        masks, caches = find_masks(rules), CacheFolders.find(rules)
         never_opened = (*rules.working_dirs, *rules.own_folders, *rules.installation, *masks.all)
         granted = WritablePaths(written, never_opened, rules.home)
         try:
             if self._offers_hosts(grant):
                 connection = ProxyConnection.through_proxy(grant.hosts, session, rules.upstream)
             protected = replace(protected, writable=self._steady(protected.writable))
-            mounts = Mounts(rules, masks, files, environ.get("PATH", ""), cache, is_git=uses_git(arguments))
-            variables = connection.variables(self._variables(files.temp, environ, cache))
+            mounts = Mounts(rules, masks, files, environ.get("PATH", ""), caches, is_git=uses_git(arguments))
+            variables = connection.variables(self._variables(files.temp, environ, caches))
             network = self.shares_network(grant)
             filter = self._system_call_filter(network)
             setup = (
@@ -361,13 +361,11 @@ class BubblewrapLauncher:
             *(ability.lockdown if rules.strict else ()),
         )
 
-    def _variables(self, temp: Path, environ: Mapping[str, str], cache: Path | None) -> dict[str, str]:
+    def _variables(self, temp: Path, environ: Mapping[str, str], caches: CacheFolders) -> dict[str, str]:
         kept = {name: value for name, value in environ.items() if name not in VARIABLES}
         own = str(temp)
         kept |= {"TMPDIR": own, "TMP": own, "TEMP": own, "AGENTCLI_SANDBOXED": self.name}
-        if cache is not None:
-            kept |= cache_environment(cache, environ, self.rules)
-        return kept
+        return kept | caches.environment(environ)
 
     # --------------------------------------------------------------------------------------------------- folders
 
