@@ -263,17 +263,15 @@ def _setup(context: ToolContext) -> ShellSetup:
 
 def _script(descriptor: int, *, sandboxed: bool) -> str:
     """Runs its first argument and reports its final directory."""
+    # In its own pid namespace a shell sees, besides itself and the first process, only what it left running.
+    usual = f"${{{USUAL_PROCESSES}:-2}}"
+    look = f"set -- /proc/[0-9]*; [ $# -le {usual} ] || echo {_OTHERS}; " if sandboxed else ""
+    # Through /dev/fd because some shells support only descriptors below ten. A second call does nothing.
+    tell = f"_agentcli_tell() {{ _agentcli_tell() {{ :; }}; {{ {look}pwd -P; }} >/dev/fd/{descriptor}; }}"
     # The final directory is reported at the end, and by a trap in case the end is not reached: a command may `exit` or
-    # set its own trap. Through /dev/fd because some shells support only descriptors below ten.
-    tell = f"pwd -P >/dev/fd/{descriptor}"
-    look = ""
-    if sandboxed:
-        # In its own pid namespace a shell sees, besides itself and the first process, only what it left running.
-        usual = f"${{{USUAL_PROCESSES}:-2}}"
-        look = f"_agentcli_look() {{ [ $# -le {usual} ] || echo {_OTHERS} >/dev/fd/{descriptor}; }}; "
-        tell = f"_agentcli_look /proc/[0-9]*; {tell}"
-    # Everything before the command is on one line, so that the shell's messages count the command's own lines.
-    return f'{look}trap "{tell}" EXIT; eval "$1"\nset -- $?\n{tell}\nexit "$1"'
+    # set its own trap. Everything before the command is on one line, so that the shell's messages count the command's
+    # own lines.
+    return f'{tell}; trap _agentcli_tell EXIT; eval "$1"\nset -- $?\n_agentcli_tell\nexit "$1"'
 
 
 def _launch(text: str, setup: ShellSetup, context: ToolContext, mark: str, descriptor: int) -> Launch:

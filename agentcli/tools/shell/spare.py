@@ -18,8 +18,9 @@ from agentcli.core.frozen import frozen
 from agentcli.core.launch import Launch, SpareLaunch
 from agentcli.tools.process import Child, Pipe
 
-START_SECONDS = 0.005
-"""After the end of a command: by then the next request is on its way, which the start would hold up."""
+START_SECONDS = 0.02
+"""After the end of a command: by then the next request is on its way, also from the app on a busy machine. The start
+would hold it up, and no model answers within the rest of the time that the start takes."""
 IDLE_SECONDS = 60.0
 READY_SECONDS = 1.0
 """A sandbox that is still starting is ready before another one would be."""
