@@ -48,6 +48,9 @@ class Launch:
     close: Callable[[], tuple[SandboxFinding, ...]] = lambda: ()
     """Call once after the process has ended: removes temporary files of the launch and checks what the command left.
     May be slow, so not on the event loop. A second call returns the same."""
+    close_at_once: Callable[[], bool] = lambda: False
+    """On the event loop: do the work of `close` if there is next to nothing to do, as after most commands. False: it
+    takes longer."""
     watch: int = -1
     """A descriptor that is readable when `look` has work; -1: none."""
     look: Callable[[], bool] = lambda: False

@@ -10,6 +10,7 @@ quarantine another program may obey it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import threading
@@ -31,7 +32,7 @@ from agentcli.permissions.sandbox.linux.processes import SandboxProcesses
 from agentcli.permissions.sandbox.linux.seccomp import seccomp_filter
 from agentcli.permissions.sandbox.linux.spare import SpareSandbox
 from agentcli.permissions.sandbox.plan import SandboxRules, TrialFolders, find_masks
-from agentcli.permissions.sandbox.planted.guard import MOST_FINDINGS, Guard, Watched, inner_folders
+from agentcli.permissions.sandbox.planted.guard import MOST_FINDINGS, Guard, TakesLonger, Watched, inner_folders
 from agentcli.permissions.sandbox.planted.inventory import Inventory, change_time
 from agentcli.permissions.sandbox.planted.late_search import MOST_SECONDS, LateSearch
 from agentcli.permissions.sandbox.planted.notify import NoticePool
@@ -159,6 +160,8 @@ class BubblewrapLauncher:
             command,
             variables,
             ending.close,
+            # What a grant opened may have to be removed.
+            close_at_once=lambda: repeatable and ending.close_at_once(),
             pass_descriptors=(inside.descriptor, *((filter,) if filter >= 0 else ())),
             watch_limits=lambda: self._limits.add(ending, ending.first_process),
             stopped_for=ending.stopped_for,
@@ -318,10 +321,8 @@ class BubblewrapLauncher:
     def ended(self, protected: Protection, guard: Guard) -> tuple[SandboxFinding, ...]:
         if self._first_walk is not None:
             self._first_walk.join()
-        with self._making:
-            # Otherwise a file planted by a parallel command would count as already existing.
-            guard.widen(min(other.began for other in self._guards))
         try:
+            self._widen(guard)
             findings = guard.finish()
             if guard.is_cut:
                 self._late_search.add(guard)
@@ -330,9 +331,26 @@ class BubblewrapLauncher:
                     findings += tuple(iter(self._late_search.take_finding, None))
             return findings
         finally:
-            with self._making:
-                self._running.remove(protected)
-                self._guards.remove(guard)
+            self._forget(protected, guard)
+
+    def ended_at_once(self, protected: Protection, guard: Guard) -> tuple[SandboxFinding, ...]:
+        """As `ended`, on the event loop. Raises `TakesLonger`: nothing was done."""
+        if self._first_walk is None or self._first_walk.is_alive():
+            raise TakesLonger
+        self._widen(guard)
+        findings = guard.finish(at_once=True)
+        self._forget(protected, guard)
+        return findings
+
+    def _widen(self, guard: Guard) -> None:
+        with self._making:
+            # Otherwise a file planted by a parallel command would count as already existing.
+            guard.widen(min(other.began for other in self._guards))
+
+    def _forget(self, protected: Protection, guard: Guard) -> None:
+        with self._making:
+            self._running.remove(protected)
+            self._guards.remove(guard)
 
     def take_notice(self) -> str | None:
         finding = self._late_search.take_finding()
@@ -435,15 +453,30 @@ class _Ending:
     def close(self) -> tuple[SandboxFinding, ...]:
         if self._findings is None:
             self._findings = ()
-            self._stopped_for = self._launcher.unwatch(self)
+            self._unwatch()
             self._inside.wait_until_gone()
-            self._inside.close()
-            if self._filter >= 0:
-                os.close(self._filter)
-            self._connection.close()
-            self._granted.close()
+            self._release()
             self._findings = self._launcher.ended(self._protected, self._guard)
         return self._findings
+
+    def close_at_once(self) -> bool:
+        self._unwatch()
+        if self._findings is None and self._inside.is_gone():
+            with contextlib.suppress(TakesLonger):
+                self._findings = self._launcher.ended_at_once(self._protected, self._guard)
+                self._release()
+        return self._findings is not None
+
+    def _unwatch(self) -> None:
+        """Before the first process is gone: its number may belong to another one then."""
+        self._stopped_for = self._launcher.unwatch(self) or self._stopped_for
+
+    def _release(self) -> None:
+        self._inside.close()
+        if self._filter >= 0:
+            os.close(self._filter)
+        self._connection.close()
+        self._granted.close()
 
     def stopped_for(self) -> str:
         return self._stopped_for
