@@ -288,7 +288,7 @@ class Policy:
         if self.mode is PermissionMode.BYPASS:
             return None
         for need in call.needs:
-            is_note = self._is_note(need.target) and not call.is_protected(need.target)
+            is_note = need.kind == "write" and self._is_note(need.target) and not call.is_protected(need.target)
             if need.kind == "write" and not is_note and self.is_protected(need.target, call):
                 where = f"{need.target}, which leads to {need.real}," if need.real else need.target
                 return replace(_asked(f"{where} is a protected path that other programs run or obey"), protected=True)

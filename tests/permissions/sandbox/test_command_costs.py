@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import tempfile
 import threading
 from collections import Counter
@@ -14,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from agentcli.core import own_programs
 from agentcli.permissions.sandbox.limits import ResourceLimits
 from agentcli.permissions.sandbox.linux import processes
 from agentcli.permissions.sandbox.planted import guard
@@ -33,6 +33,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     monkeypatch.setattr(processes, "_MOMENT", FOREVER)
     monkeypatch.setattr(running_command, "LIMITS_FROM_SECONDS", FOREVER)
     monkeypatch.setattr(spare, "START_SECONDS", 0.0)
+    monkeypatch.setattr(spare, "READY_SECONDS", FOREVER)
     with tempfile.TemporaryDirectory(dir="/var/tmp") as root:
         box = Box.make(Path(root).resolve(), ability_or_skip())
         limited = box.with_rules(limits=ResourceLimits(memory=8 << 30, processes=4_096, cpu_seconds=43_200))
@@ -59,7 +60,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
         patch.setattr(spare, "START_SECONDS", FOREVER)
         counts(threading.Thread, "start", "threads")
         counts(ThreadPoolExecutor, "submit", "work in threads")
-        counts(own_programs.subprocess, "Popen", "programs")
+        counts(subprocess, "Popen", "programs")
         for name in ("listdir", "scandir"):
             counts(os, name, "listed folders")
         for name in ("stat", "lstat"):
