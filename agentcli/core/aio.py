@@ -31,8 +31,8 @@ async def cancel_and_wait(tasks: Iterable[asyncio.Task[Any]]) -> None:
     await wait_uncancelled(pending)
 
 
-async def wait_uncancelled(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Wait until the tasks have ended, also when the caller is cancelled meanwhile; then the cancellation goes on."""
+async def wait_uncancelled(tasks: Iterable[asyncio.Future[Any]]) -> None:
+    """Wait until the tasks or futures have ended, also when the caller is cancelled meanwhile; then it goes on."""
     pending = [task for task in tasks if not task.done()]
     cancelled: asyncio.CancelledError | None = None
     while pending:

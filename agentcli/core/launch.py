@@ -13,6 +13,9 @@ from typing import Protocol
 from agentcli.core.frozen import frozen
 from agentcli.core.grant import ORDINARY, Grant
 
+LIMITS_FROM_SECONDS = 0.02
+"""Most commands have ended by then, and watching one costs a thread."""
+
 
 @frozen
 class SandboxFinding:
@@ -45,11 +48,16 @@ class Launch:
     close: Callable[[], tuple[SandboxFinding, ...]] = lambda: ()
     """Call once after the process has ended: removes temporary files of the launch and checks what the command left.
     May be slow, so not on the event loop. A second call returns the same."""
+    close_at_once: Callable[[], bool] = lambda: False
+    """On the event loop: do the work of `close` if there is next to nothing to do, as after most commands. False: it
+    takes longer."""
     watch: int = -1
     """A descriptor that is readable when `look` has work; -1: none."""
     look: Callable[[], bool] = lambda: False
     """Handle what was noticed on `watch`. True: the command must be stopped."""
     pass_descriptors: tuple[int, ...] = ()
+    watch_limits: Callable[[], None] = lambda: None
+    """Call when the process has run for `LIMITS_FROM_SECONDS`: from then on it is stopped if it uses too much."""
     stopped_for: Callable[[], str] = lambda: ""
     """After `close`: a message with the limit for which the sandbox stopped the process; empty for none."""
     terminate: Callable[[], bool] | None = None

@@ -15,17 +15,22 @@ def find_program(name: str, search_path: str | None, working_dirs: Iterable[Path
     Relative entries depend on the current folder, so they are skipped too.
     """
     writable = _resolved(working_dirs)
-    for entry in _safe_entries(search_path, writable):
+    for entry in _absolute_entries(search_path):
+        # Most entries have no such program: only where there is one, links are resolved.
+        if not os.access(os.path.join(entry, name), os.X_OK):  # noqa: PTH118
+            continue
         found = shutil.which(name, path=entry)
         # A link from outside into a project is like a program in it.
-        if found is not None and not _lies_in(found, writable):
+        if found is not None and not _lies_in(entry, writable) and not _lies_in(found, writable):
             return found
     return None
 
 
 def clean_search_path(search_path: str | None, working_dirs: Iterable[Path]) -> str:
     """A PATH without the entries that `find_program` skips; the system's if none is left."""
-    return os.pathsep.join(_safe_entries(search_path, _resolved(working_dirs))) or os.defpath
+    writable = _resolved(working_dirs)
+    safe = (entry for entry in _absolute_entries(search_path) if not _lies_in(entry, writable))
+    return os.pathsep.join(safe) or os.defpath
 
 
 def folders_named(names: Iterable[str], cwd: Path, home: Path | None) -> tuple[Path, ...]:
@@ -39,15 +44,15 @@ def lies_in(path: str, working_dirs: Iterable[Path]) -> bool:
     return _lies_in(path, _resolved(working_dirs))
 
 
-def _resolved(folders: Iterable[Path]) -> list[Path]:
-    return [Path(os.path.realpath(folder)) for folder in folders]
+def _resolved(folders: Iterable[Path]) -> list[str]:
+    return [os.path.realpath(folder) for folder in folders]
 
 
-def _safe_entries(search_path: str | None, writable: list[Path]) -> Iterator[str]:
+def _absolute_entries(search_path: str | None) -> Iterator[str]:
     entries = (os.defpath if search_path is None else search_path).split(os.pathsep)
-    return (entry for entry in entries if entry.startswith("/") and not _lies_in(entry, writable))
+    return (entry for entry in entries if entry.startswith("/"))
 
 
-def _lies_in(path: str, folders: list[Path]) -> bool:
-    real = Path(os.path.realpath(path))
-    return any(real.is_relative_to(folder) for folder in folders)
+def _lies_in(path: str, folders: list[str]) -> bool:
+    real = os.path.realpath(path)
+    return any(real == folder or real.startswith(folder.rstrip("/") + "/") for folder in folders)

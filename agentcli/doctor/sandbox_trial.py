@@ -192,6 +192,7 @@ class _Trial:
     ) -> tuple[str, Launch]:
         """Standard output, empty for what took too long, and the launch, which is over."""
         launch = (launcher or self.launcher).launch(arguments, self.folders.project, self.environ, grant)
+        launch.watch_limits()
         try:
             done = run_program(
                 launch.arguments,

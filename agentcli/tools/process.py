@@ -1,6 +1,7 @@
 """A child process and its descendants: in a new session, and stopped as a process group.
 
 The output uses its own pipes, not asyncio's: with those `wait()` may wait for a grandchild that holds the pipe open.
+Its end is seen through a descriptor on the event loop, where asyncio would need a thread for each process.
 Always call `aclose` on a `Child`; after that nothing of the group runs and no descriptor is open. A process that
 created its own session escapes this; see `orphan_processes`.
 """
@@ -8,13 +9,15 @@ created its own session escapes this; see `orphan_processes`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from agentcli.core.aio import cancel_and_wait, wait_uncancelled
-from agentcli.core.own_programs import start_program_async
+from agentcli.core.aio import wait_uncancelled
+from agentcli.core.own_programs import StartedProgram, start_program
 
 CHUNK = 65_536
 GRACE = 2.0
@@ -64,16 +67,16 @@ class Pipe:
 
 
 class Child:
-    def __init__(self, process: asyncio.subprocess.Process, output: Pipe, errors: Pipe | None) -> None:
+    def __init__(self, process: StartedProgram, output: Pipe, errors: Pipe | None) -> None:
         self.terminate: Callable[[], bool] | None = None
         """`Launch.terminate`, if there is one."""
         self._process = process
         self.output = output
         self.errors = errors
-        self._exit = asyncio.get_running_loop().create_task(process.wait(), name=f"wait for {process.pid}")
+        self._exit = _exit_of(process)
 
     @classmethod
-    async def start(
+    def start(
         cls,
         arguments: Sequence[str],
         *,
@@ -82,11 +85,11 @@ class Child:
         separate_errors: bool = False,
         pass_descriptors: tuple[int, ...] = (),
     ) -> Child:
-        """Raises OSError if the program or the folder does not exist."""
+        """Call it on the event loop. Raises OSError if the program or the folder does not exist."""
         reading, writing = os.pipe()
         error_reading, error_writing = os.pipe() if separate_errors else (-1, writing)
         try:
-            process = await start_program_async(
+            process = start_program(
                 arguments,
                 cwd=cwd,
                 environ=environ,
@@ -157,14 +160,41 @@ class Child:
         """Kill the rest, reap, close. Safe during a cancellation."""
         self.signal_group(signal.SIGKILL)
         try:
-            if not self._exit.done():
-                # SIGKILL cannot be ignored, so this ends soon: wait even if cancelled.
-                await wait_uncancelled([self._exit])
+            # SIGKILL cannot be ignored, so this ends soon: wait even if cancelled.
+            await wait_uncancelled([self._exit])
         finally:
-            await cancel_and_wait([self._exit])
             self.output.close()
             if self.errors is not None:
                 self.errors.close()
+
+
+def _exit_of(process: StartedProgram) -> asyncio.Future[None]:
+    """Done when the process has ended and is reaped."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+
+    def reap() -> None:
+        process.wait()
+        ended.set_result(None)
+
+    def on_readable(descriptor: int) -> None:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
+        reap()
+
+    def wait_in_thread() -> None:
+        process.wait()
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(reap)
+
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except (AttributeError, OSError):
+        # Not Linux, or not allowed in this container.
+        threading.Thread(target=wait_in_thread, name=f"wait for {process.pid}", daemon=True).start()
+    else:
+        loop.add_reader(descriptor, on_readable, descriptor)
+    return ended
 
 
 def exit_text(code: int) -> str:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+import tree_sitter
+
 from agentcli.core.shell import has_control_characters
 from agentcli.permissions.rules.rule import parse_rule
+from agentcli.permissions.shell import syntax_tree
 from agentcli.permissions.shell.loose_parser import loose_segments, loose_words
 from agentcli.permissions.shell.strict_parser import NotPlain, SimpleCommand, plain_commands
 from tests.support.tables import each_row
@@ -175,3 +179,27 @@ def test_loose_words_see_redirected_attached_and_revision_paths() -> None:
 def test_tabs_and_line_feeds_are_no_control_characters() -> None:
     assert not has_control_characters("a\tb\nc")
     assert has_control_characters("a\x9bb")
+
+
+def test_all_readings_of_a_command_share_one_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    def counted(language: tree_sitter.Language) -> tree_sitter.Parser:
+        made.append(language)
+        return parser(language)
+
+    parser = tree_sitter.Parser
+    monkeypatch.setattr(tree_sitter, "Parser", counted)
+    command = "true read by three parsers"
+    assert plain_commands(command)
+    assert loose_words(command)
+    assert loose_segments(command)
+    assert len(made) == 1
+
+
+def test_a_command_that_took_too_long_to_parse_is_parsed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    command = "true parsed on a busy machine"
+    with monkeypatch.context() as busy:
+        busy.setattr(syntax_tree, "_CPU_SECONDS", -1.0)
+        assert syntax_tree.parse(command) == "it is too complex to check"
+    assert not isinstance(syntax_tree.parse(command), syntax_tree.Unparsable)

@@ -9,13 +9,16 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agentcli.core.abort import AbortController
 from agentcli.tools.base import ToolContext
+from agentcli.tools.process import Child
 from agentcli.tools.shell import background as shells_module
 from agentcli.tools.shell import output as output_module
+from agentcli.tools.shell import running_command
 from agentcli.tools.shell.background import Shells
 from agentcli.tools.shell.bash import Bash
 from agentcli.tools.shell.bashoutput import BashOutput
@@ -360,6 +363,30 @@ async def test_a_daemon_ends_when_its_command_is_stopped(way: str, tmp_path: Pat
 
 
 @ON_LINUX
+async def test_a_daemon_ends_when_its_command_is_cancelled_during_its_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = tmp_path / "pid"
+    os.mkfifo(written)
+
+    class CancelledStart(Child):
+        @classmethod
+        def start(cls, *arguments: Any, **rest: Any) -> Child:
+            child = Child.start(*arguments, **rest)
+            pids.append(int(written.read_text()))
+            task.cancel()
+            return child
+
+    pids: list[int] = []
+    monkeypatch.setattr(running_command, "Child", CancelledStart)
+    command = f'setsid bash -c "{STUBBORN.format(written)}" & sleep 100'.replace("$$", "\\$\\$")
+    task = asyncio.ensure_future(run(Bash(), context_in(tmp_path), command=command))
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await until(lambda: not alive(pids[0]))
+
+
+@ON_LINUX
 async def test_a_daemon_of_a_background_command_ends_with_the_session(tmp_path: Path) -> None:
     command = f"setsid bash -c 'echo $$ > {tmp_path}/pid; sleep 100' & sleep 100"
     async with session(tmp_path) as context:
@@ -371,6 +398,7 @@ async def test_a_daemon_of_a_background_command_ends_with_the_session(tmp_path: 
 PROGRAM = """
 import asyncio, sys
 from pathlib import Path
+from typing import Any
 from agentcli.core.abort import AbortController
 from agentcli.tools.base import ToolContext
 from agentcli.tools.shell.bash import Bash

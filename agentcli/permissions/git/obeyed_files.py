@@ -128,5 +128,10 @@ def _hooks_of(root: str, working_dirs: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _nearest(root: str) -> Path | None:
-    place = Path(root)
-    return next((p / ".git" for p in (place, *place.parents) if os.path.lexists(p / ".git")), None)
+    # As strings: this runs before every command, and `Path` objects for all folders above cost more than the looks.
+    place = str(Path(root))
+    while place:
+        if os.path.lexists(dot_git := os.path.join(place, ".git")):  # noqa: PTH118
+            return Path(dot_git)
+        place = "" if place == "/" else os.path.dirname(place)  # noqa: PTH120
+    return None

@@ -12,6 +12,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from agentcli.core.frozen import frozen
+from agentcli.permissions.paths import is_below
 from agentcli.permissions.sandbox.plan import SandboxRules
 from agentcli.permissions.sandbox.planted.protected import outermost, repositories
 
@@ -46,43 +48,66 @@ def cache_folder(rules: SandboxRules) -> Path | None:
     identity = outermost(around[0]) if around else first
     folder = rules.cache_dir / hashlib.sha256(os.fsencode(identity)).hexdigest()[:16]
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not os.path.isdir(folder):  # noqa: PTH112 - before every command
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError:
         return None
     return folder
 
 
-def cache_environment(cache: Path, environ: Mapping[str, str], rules: SandboxRules | None = None) -> dict[str, str]:
+def cache_environment(cache: Path, environ: Mapping[str, str]) -> dict[str, str]:
     """Variables that point tools to the folder, except those that the user has set."""
-    found = {name: str(cache / folder) for name, folder in _VARIABLES.items() if name not in environ}
-    if rules is not None and "XDG_CACHE_HOME" not in environ and _home_cache(rules) is None:
-        found["XDG_CACHE_HOME"] = str(cache / "home")
-    return found
+    return {name: f"{cache}/{folder}" for name, folder in _VARIABLES.items() if name not in environ}
 
 
-def cache_mounts(rules: SandboxRules, cache: Path | None) -> list[str]:
-    """Arguments that mount a writable folder over `~/.cache`, with the needed parts of the user's own."""
-    own = _home_cache(rules)
-    if cache is None or own is None:
-        return []
-    # Beside the cache, not in it: a command could replace anything in it by a link.
-    folder = os.path.realpath(cache.with_name(f"{cache.name}-home"))
-    os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
-    made = ["--bind", folder, str(own)]
-    for name in _NEEDED:
-        if not os.path.isdir(f"{own}/{name}"):  # noqa: PTH112 - before every command
-            continue
-        # Bubblewrap would follow a link that a command left there, and create what it leads to.
-        if os.path.realpath(f"{folder}/{name}") == f"{folder}/{name}":
-            made += ["--ro-bind", f"{own}/{name}", f"{own}/{name}"]
-    return made
+@frozen
+class CacheFolders:
+    """The caches of one command."""
+
+    own: Path | None
+    """The folder for this repository's caches, None if there is none."""
+    covered: str | None
+    """`~/.cache`, in whose place commands see a folder of their own; None: they see it as it is."""
+
+    @classmethod
+    def find(cls, rules: SandboxRules) -> CacheFolders:
+        return cls(cache_folder(rules), _home_cache(rules))
+
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Variables that point tools to the folder."""
+        if self.own is None:
+            return {}
+        found = cache_environment(self.own, environ)
+        if self.covered is None and "XDG_CACHE_HOME" not in environ:
+            found["XDG_CACHE_HOME"] = f"{self.own}/home"
+        return found
+
+    def mounts(self) -> list[str]:
+        """Arguments that mount a writable folder over `~/.cache`, with the needed parts of the user's own."""
+        if self.own is None or self.covered is None:
+            return []
+        # Beside the cache, not in it: a command could replace anything in it by a link.
+        folder = os.path.realpath(f"{self.own}-home")
+        if not os.path.isdir(folder):  # noqa: PTH112
+            os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
+        made = ["--bind", folder, self.covered]
+        for name in _NEEDED:
+            needed = f"{self.covered}/{name}"
+            # Most are missing, which `access` finds out faster than `isdir`.
+            if not os.access(needed, os.F_OK) or not os.path.isdir(needed):  # noqa: PTH112
+                continue
+            # Bubblewrap would follow a link that a command left there, and create what it leads to.
+            if os.path.realpath(f"{folder}/{name}") == f"{folder}/{name}":
+                made += ["--ro-bind", needed, needed]
+        return made
 
 
-def _home_cache(rules: SandboxRules) -> Path | None:
-    """`~/.cache`, if it is a folder that commands could not write to anyway."""
-    if rules.home is None or any(rules.home.is_relative_to(folder) for folder in rules.working_dirs):
+def _home_cache(rules: SandboxRules) -> str | None:
+    """`~/.cache`, resolved, if it is a folder that commands could not write to anyway."""
+    home = str(rules.home)
+    if rules.home is None or is_below(home, map(str, rules.working_dirs)):
         return None
-    own = Path(os.path.realpath(rules.home / ".cache"))
-    usable = own.is_dir() and own.is_relative_to(rules.home) and own != rules.home
-    inside = (*rules.working_dirs, *rules.allow_write, *rules.allow_read)
-    return own if usable and not any(path == own or own.is_relative_to(path) for path in inside) else None
+    own = os.path.realpath(rules.home / ".cache")
+    if own == home or not is_below(own, (home,)) or not os.path.isdir(own):  # noqa: PTH112 - before every command
+        return None
+    return None if is_below(own, map(str, (*rules.working_dirs, *rules.allow_write, *rules.allow_read))) else own

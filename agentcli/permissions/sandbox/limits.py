@@ -6,8 +6,8 @@ tree, which few machines have. So the processes of a sandbox, which its own /pro
 one that goes beyond a limit is killed as a whole. Processor time is left to RLIMIT_CPU, which is precise. For users
 other than root RLIMIT_NPROC is a second, wider limit on processes.
 
-It costs one thread for as long as commands run, at most 2 % of a processor. A command can be beyond its limit for some
-tenths of a second before that is seen.
+It costs one thread for as long as commands run, at most 2 % of a processor; commands that end at once have none
+(`Launch.watch_limits`). A command can be beyond its limit for some tenths of a second before that is seen.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from pathlib import Path
 
 from agentcli.core.frozen import frozen
 
-_FIRST_LOOK = 0.02
 _INTERVAL = 0.05
 _SHARE = 50
 """Minimum ratio of sleep time to the duration of a check."""
@@ -105,19 +104,20 @@ class LimitWatch:
             return self._struck.pop(key, "")
 
     def _run(self) -> None:
-        pause = _FIRST_LOOK
         while True:
             with self._guard:
-                if not self._watched:
-                    # The thread ends when idle, because most sessions rarely run commands.
-                    self._thread = None
-                    return
-                self._guard.wait(pause)
                 watched = list(self._watched.items())
             began = time.perf_counter()
             for key, first_process in watched:
                 self._look(key, first_process)
             pause = max(_INTERVAL, _SHARE * (time.perf_counter() - began))
+            with self._guard:
+                if self._watched:
+                    self._guard.wait(pause)
+                if not self._watched:
+                    # The thread ends when idle, because most sessions rarely run commands.
+                    self._thread = None
+                    return
 
     def _look(self, key: object, first_process: Callable[[], int | None]) -> None:
         first = first_process()

@@ -6,12 +6,14 @@ the file system, never changes it.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
+from agentcli.permissions.paths import Resolved, is_below
 from agentcli.permissions.sandbox.filtered import FILTERS, Filter
 from agentcli.permissions.sandbox.limits import ResourceLimits
 from agentcli.permissions.sandbox.network.upstream import Upstream
@@ -113,57 +115,65 @@ class Masks:
 
 
 def find_masks(rules: SandboxRules) -> Masks:
+    existing = _Existing()
     wanted = [*rules.own_folders, *rules.deny_read, *(Path(name) for name in SYSTEM if os.geteuid() == 0)]
     emptied: list[Path] = []
     if rules.home is not None:
         wanted += _present(rules.home, UNREADABLE)
         emptied += _present(rules.home, (*EMPTY, *FILTERED_ONLY))
     always = set(rules.deny_read)
-    refused = _maskable(wanted, rules, always)
-    denied = [path for path in map(_existing, rules.denied_files()) if path is not None]
+    refused = _maskable(wanted, rules, always, existing)
+    denied = [path for path in map(existing, rules.denied_files()) if path is not None]
     refused = _outermost((*refused, *denied))
     reopened = [
         path
-        for path in map(_existing, (*rules.readable, *rules.allow_read))
-        if path is not None and any(path.is_relative_to(mask) for mask in refused)
+        for path in map(existing, (*rules.readable, *rules.allow_read))
+        if path is not None and is_below(str(path), map(str, refused))
     ]
-    by_path = {real: path for path in emptied if (real := _existing(path)) is not None}
+    by_path = {real: path for path in emptied if (real := existing(path)) is not None}
     names = {path: str(original.relative_to(rules.home)) for path, original in by_path.items() if rules.home}
     return Masks(
         refused,
-        _outermost(_maskable(emptied, rules, set())),
+        _outermost(_maskable(emptied, rules, set(), existing)),
         tuple(dict.fromkeys(reopened)),
         {path: FILTERS[name] for path, name in names.items() if name in FILTERS},
         frozenset(path for path, name in names.items() if name in FILTERED_ONLY),
     )
 
 
-def _present(home: Path, names: Iterable[str]) -> list[Path]:
+def _present(home: Path, names: tuple[str, ...]) -> list[Path]:
     """The paths below the home folder that exist and are not links to nothing. Most are missing: `Path` objects would
     cost a millisecond, exceptions half of one. What lies in a missing folder is not looked for, which is a third of the
     names where there is no `.config`."""
-    folders: dict[str, bool] = {}
     found: list[Path] = []
-    for name in names:
-        folder, slash, _rest = name.partition("/")
-        if slash and folder not in folders:
-            folders[folder] = os.access(f"{home}/{folder}", os.F_OK)
-        if (not slash or folders[folder]) and os.access(path := f"{home}/{name}", os.F_OK):
-            found.append(Path(path))
+    for folder, paths in _by_folder(str(home), names).items():
+        if os.access(folder, os.F_OK):
+            found += [Path(path) for path in paths if os.access(path, os.F_OK)]
     return found
 
 
-def _maskable(paths: Iterable[Path], rules: SandboxRules, always: set[Path]) -> tuple[Path, ...]:
+@functools.lru_cache(maxsize=8)
+def _by_folder(home: str, names: tuple[str, ...]) -> dict[str, list[str]]:
+    """The paths of the names by the folder that they all lie in: the home folder, or the first folder below it."""
+    base = home.rstrip("/")
+    found: dict[str, list[str]] = {}
+    for name in names:
+        folder, slash, _rest = name.partition("/")
+        found.setdefault(f"{base}/{folder}" if slash else home, []).append(f"{base}/{name}")
+    return found
+
+
+def _maskable(paths: Iterable[Path], rules: SandboxRules, always: set[Path], existing: _Existing) -> tuple[Path, ...]:
     found: list[Path] = []
-    opened = [path for path in map(_existing, rules.allow_read) if path is not None]
+    opened = [str(path) for path in map(existing, rules.allow_read) if path is not None]
     for path in paths:
-        real = _existing(path)
+        real = existing(path)
         if real is None:
             continue
         # Masking would hide the working directory inside; the user chose to work there.
-        if any(folder.is_relative_to(real) for folder in rules.working_dirs):
+        if any(is_below(str(folder), (str(real),)) for folder in rules.working_dirs):
             continue
-        if path not in always and any(real.is_relative_to(folder) for folder in opened):
+        if path not in always and is_below(str(real), opened):
             continue
         found.append(real)
     return tuple(found)
@@ -172,17 +182,23 @@ def _maskable(paths: Iterable[Path], rules: SandboxRules, always: set[Path]) -> 
 def _outermost(paths: Iterable[Path]) -> tuple[Path, ...]:
     """The paths that are not inside another: a masked folder has no inner paths to mask."""
     kept: list[Path] = []
-    for path in sorted(set(paths)):
-        if not kept or not path.is_relative_to(kept[-1]):
+    for path in sorted(set(paths), key=lambda path: path.parts):
+        if not kept or not is_below(str(path), (str(kept[-1]),)):
             kept.append(path)
     return tuple(kept)
 
 
-def _existing(path: Path) -> Path | None:
-    # Most paths do not exist, and checking that is ten times faster than resolving links.
-    if not os.path.lexists(path):
-        return None
-    try:
-        return Path(os.path.realpath(path, strict=True))
-    except (OSError, ValueError):
-        return None
+class _Existing:
+    """Resolves links in the paths that exist, once for each folder on the way."""
+
+    def __init__(self) -> None:
+        self._resolved = Resolved()
+
+    def __call__(self, path: Path) -> Path | None:
+        """The resolved path; None for a missing one and for a link to nothing."""
+        # Most paths do not exist, and checking that is ten times faster than resolving links.
+        text = str(path)
+        if not os.path.exists(text):  # noqa: PTH110 - some dozens of them before a command
+            return None
+        real = self._resolved[text]
+        return path if real == text else Path(real)

@@ -43,16 +43,22 @@ def parse(command: str) -> Node | Unparsable:
         return Unparsable("it is too long to check")
     if source.count(b"|") > MOST_PIPES:
         return Unparsable("it is too complex to check")
-    root = _tree(source)
-    if root is None or root.descendant_count > MOST_NODES or _deeper(root, MOST_DEPTH):
+    try:
+        root = _tree(source)
+    except TimeoutError:
+        return Unparsable("it is too complex to check")
+    if root.descendant_count > MOST_NODES or _deeper(root, MOST_DEPTH):
         return Unparsable("it is too complex to check")
     if root.has_error:
         return Unparsable("it cannot be parsed")
     return root
 
 
-def _tree(source: bytes) -> Node | None:
-    """None if parsing took too long: error recovery is quadratic, half a minute for 20 kB of `@a`."""
+@functools.lru_cache(maxsize=4)
+def _tree(source: bytes) -> Node:
+    """Raises TimeoutError if parsing took too long: error recovery is quadratic, half a minute for 20 kB of `@a`.
+
+    Kept for a moment: each parser reads a command that is judged from its tree."""
     from tree_sitter import Parser
 
     until = time.thread_time() + _CPU_SECONDS
@@ -68,7 +74,9 @@ def _tree(source: bytes) -> Node | None:
     finished = in_time
     # Node texts are read through the same function later, which would loop forever if it returned nothing.
     in_time, until = True, float("inf")
-    return tree.root_node if finished else None
+    if not finished:
+        raise TimeoutError
+    return tree.root_node
 
 
 def text_of(node: Node) -> str:

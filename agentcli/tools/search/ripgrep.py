@@ -107,7 +107,7 @@ async def _run(
     if program is None:
         return RipgrepResult([], error=NOT_FOUND)
     try:
-        child = await Child.start(
+        child = Child.start(
             [program, *COMMON, *arguments],
             cwd=context.root,
             environ={"PATH": os.defpath},

@@ -31,6 +31,8 @@ from agentcli.tools.shell.running_command import CommandEnding, ShellCommand, pr
 DEFAULT_TIMEOUT_MS = 120_000
 LONGEST_TIMEOUT_MS = 600_000
 _PROGRESS_INTERVAL = 0.1
+_SHORT_OUTPUT = 4_000
+"""Characters."""
 
 
 class Bash(BuiltinTool):
@@ -146,7 +148,11 @@ async def _foreground(command: ShellCommand, context: ToolContext, signal: Abort
         await command.stop(SHUTDOWN_GRACE if signal.reason is AbortReason.SHUTDOWN else GRACE)
         await command.wait(0)
         reason = signal.reason or AbortReason.USER_CANCEL
-        yield await in_thread(_result, ending, command, context, seconds, reason)
+        if ending is CommandEnding.EXITED and command.code == 0 and command.output.characters <= _SHORT_OUTPUT:
+            # Explaining a failure, or searching a long text, takes milliseconds; this does not.
+            yield _result(ending, command, context, seconds, reason)
+        else:
+            yield await in_thread(_result, ending, command, context, seconds, reason)
     finally:
         unhook()
         if not given_away:

@@ -13,7 +13,7 @@ from enum import Enum
 from pathlib import Path
 
 from agentcli.core.aio import cancel_and_wait, in_thread
-from agentcli.core.launch import Launch, SandboxFinding
+from agentcli.core.launch import LIMITS_FROM_SECONDS, Launch, SandboxFinding
 from agentcli.core.plaintext import plain_line
 from agentcli.core.programs import find_program
 from agentcli.tools.base import ToolContext
@@ -48,7 +48,10 @@ class CommandEnding(Enum):
 
 
 class ShellCommand:
-    def __init__(self, text: str, child: Child, folder: Pipe, launch: Launch, output: CollectedOutput) -> None:
+    def __init__(
+        self, text: str, child: Child, folder: Pipe, launch: Launch, output: CollectedOutput, mark: str | None
+    ) -> None:
+        """`mark`: of its processes; None in a sandbox that contains them."""
         self.text = text
         self.output = output
         self.left_running = False
@@ -57,16 +60,18 @@ class ShellCommand:
         """The working directory at its end, as the command reported it."""
         self.stopped_for = ""
         """The message about the sandbox limit for which it was stopped."""
-        self.mark: str | None = None
+        self.mark = mark
         self.findings: tuple[SandboxFinding, ...] = ()
         """Files that the sandbox found and removed; complete when the command has ended."""
         self.stopped_by_sandbox = False
         self._child = child
         self._folder = folder
         self._launch = launch
+        loop = asyncio.get_running_loop()
         if launch.watch >= 0:
-            asyncio.get_running_loop().add_reader(launch.watch, self._look)
-        self._work = asyncio.get_running_loop().create_task(self._until_over(), name="shell command")
+            loop.add_reader(launch.watch, self._look)
+        self._limits = loop.call_later(LIMITS_FROM_SECONDS, launch.watch_limits)
+        self._work = loop.create_task(self._until_over(), name="shell command")
 
     @classmethod
     async def start(cls, text: str, context: ToolContext, output: CollectedOutput) -> ShellCommand:
@@ -83,7 +88,8 @@ class ShellCommand:
                     await context.shells.watch()
                 spare = await _spare_for(text, setup, launch, context)
                 if spare is None:
-                    child = await Child.start(
+                    # Nothing is awaited from here on: a cancellation would find processes that nobody owns yet.
+                    child = Child.start(
                         launch.arguments,
                         cwd=context.cwd,
                         environ=launch.environ,
@@ -100,10 +106,9 @@ class ShellCommand:
                 await in_thread(launch.close)
             raise
         child.terminate = launch.terminate
-        command = cls(text, child, folder, launch, output)
-        if launch.terminate is None:
-            command.mark = mark
-        elif (shells := context.shells) is not None:
+        is_bare = launch.terminate is None
+        command = cls(text, child, folder, launch, output, mark if is_bare else None)
+        if not is_bare and (shells := context.shells) is not None:
             finished = launch
             command.on_over(lambda: shells.spare.prepare(setup, finished))
         return command
@@ -159,14 +164,17 @@ class ShellCommand:
         ended = False
         try:
             await self._child.wait()
-            await asyncio.wait({pump}, timeout=_DRAIN)
-            # The remaining processes of a sandbox are the sandbox itself.
+            if not pump.done():
+                await asyncio.wait({pump}, timeout=_DRAIN)
+            # The remaining processes of a sandbox are the sandbox itself, which ends with its first process.
             self.left_running = self._launch.terminate is None and self._child.signal_group(0)
-            await self._child.end()
+            if self._launch.terminate is None or not pump.done():
+                await self._child.end()
             if self.mark is not None and await end_marked(self.mark):
                 self.left_running = True
             ended = True
-            await asyncio.wait({pump}, timeout=_DRAIN)
+            if not pump.done():
+                await asyncio.wait({pump}, timeout=_DRAIN)
         finally:
             try:
                 await cancel_and_wait([pump])
@@ -187,11 +195,12 @@ class ShellCommand:
                 self.left_running = True
             self.folder = next((line for line in reversed(said) if line not in ("", _OTHERS)), "")
             self._folder.close()
+            self._limits.cancel()
             if self._launch.watch >= 0:
                 asyncio.get_running_loop().remove_reader(self._launch.watch)
             # Without a sandbox there is nothing to check.
-            bare = self._launch.terminate is None
-            self.findings = self._launch.close() if bare else await in_thread(self._launch.close)
+            at_once = self._launch.terminate is None or self._launch.close_at_once()
+            self.findings = self._launch.close() if at_once else await in_thread(self._launch.close)
             self.stopped_for = self._launch.stopped_for()
 
     def _look(self) -> None:
@@ -254,17 +263,15 @@ def _setup(context: ToolContext) -> ShellSetup:
 
 def _script(descriptor: int, *, sandboxed: bool) -> str:
     """Runs its first argument and reports its final directory."""
+    # In its own pid namespace a shell sees, besides itself and the first process, only what it left running.
+    usual = f"${{{USUAL_PROCESSES}:-2}}"
+    look = f"set -- /proc/[0-9]*; [ $# -le {usual} ] || echo {_OTHERS}; " if sandboxed else ""
+    # Through /dev/fd because some shells support only descriptors below ten. A second call does nothing.
+    tell = f"_agentcli_tell() {{ _agentcli_tell() {{ :; }}; {{ {look}pwd -P; }} >/dev/fd/{descriptor}; }}"
     # The final directory is reported at the end, and by a trap in case the end is not reached: a command may `exit` or
-    # set its own trap. Through /dev/fd because some shells support only descriptors below ten.
-    tell = f"pwd -P >/dev/fd/{descriptor}"
-    look = ""
-    if sandboxed:
-        # In its own pid namespace a shell sees, besides itself and the first process, only what it left running.
-        usual = f"${{{USUAL_PROCESSES}:-2}}"
-        look = f"_agentcli_look() {{ [ $# -le {usual} ] || echo {_OTHERS} >/dev/fd/{descriptor}; }}; "
-        tell = f"_agentcli_look /proc/[0-9]*; {tell}"
-    # Everything before the command is on one line, so that the shell's messages count the command's own lines.
-    return f'{look}trap "{tell}" EXIT; eval "$1"\nset -- $?\n{tell}\nexit "$1"'
+    # set its own trap. Everything before the command is on one line, so that the shell's messages count the command's
+    # own lines.
+    return f'{tell}; trap _agentcli_tell EXIT; eval "$1"\nset -- $?\n_agentcli_tell\nexit "$1"'
 
 
 def _launch(text: str, setup: ShellSetup, context: ToolContext, mark: str, descriptor: int) -> Launch:

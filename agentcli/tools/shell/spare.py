@@ -18,8 +18,9 @@ from agentcli.core.frozen import frozen
 from agentcli.core.launch import Launch, SpareLaunch
 from agentcli.tools.process import Child, Pipe
 
-START_SECONDS = 0.005
-"""After the end of a command: by then the next request is on its way, which the start would hold up."""
+START_SECONDS = 0.02
+"""After the end of a command: by then the next request is on its way, also from the app on a busy machine. The start
+would hold it up, and no model answers within the rest of the time that the start takes."""
 IDLE_SECONDS = 60.0
 READY_SECONDS = 1.0
 """A sandbox that is still starting is ready before another one would be."""
@@ -65,9 +66,7 @@ class SpareShell:
             launch = finished.spare(setup.words(writing, waiting_script(text_reading, writing)))
             if launch is not None:
                 passed = (writing, text_reading, *launch.pass_descriptors)
-                child = await Child.start(
-                    launch.arguments, cwd=setup.cwd, environ=launch.environ, pass_descriptors=passed
-                )
+                child = Child.start(launch.arguments, cwd=setup.cwd, environ=launch.environ, pass_descriptors=passed)
         finally:
             os.close(writing)
             os.close(text_reading)
@@ -84,18 +83,22 @@ class SpareShell:
             return False
         if (setup.shell, setup.cwd, setup.environ) != (self._setup.shell, self._setup.cwd, self._setup.environ):
             return False
-        try:
-            async with asyncio.timeout(READY_SECONDS):
-                if not await self.folder.read():
-                    return False
-        except TimeoutError:
-            return False
-        if not self._is_waiting or not launch.adopt(self._launch):
+        if not await self._is_ready() or not self._is_waiting or not launch.adopt(self._launch):
             return False
         os.write(self._feed, text.encode() + b"\0")
         os.close(self._feed)
         self._feed = -1
         return True
+
+    async def _is_ready(self) -> bool:
+        """Wait until it has reported that it is ready; False if that does not happen."""
+        if self.folder.read_now():
+            return True
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                return bool(await self.folder.read())
+        except TimeoutError:
+            return False
 
     @property
     def _is_waiting(self) -> bool:

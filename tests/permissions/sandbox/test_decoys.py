@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher
-from agentcli.permissions.sandbox.planted import inventory, late_search
+from agentcli.permissions.sandbox.planted import guard, inventory, late_search
 from agentcli.permissions.sandbox.planted.late_search import LateSearch
 from agentcli.permissions.sandbox.planted.quarantine import Quarantine
 from tests.permissions.sandbox.box import Box
@@ -37,6 +37,7 @@ def notices(launcher: BubblewrapLauncher) -> str:
 @pytest.fixture(autouse=True)
 def few_folders(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inventory, "MOST_FOLDERS", 20)
+    monkeypatch.setattr(guard, "MOST_FOLDERS_AT_ONCE", 20)
     monkeypatch.setattr(inventory, "MOST_SECONDS", 20.0)
 
 

@@ -10,6 +10,7 @@ quarantine another program may obey it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import threading
@@ -23,7 +24,7 @@ from agentcli.core.grant import ORDINARY, Grant
 from agentcli.core.launch import Launch, SandboxFinding, SpareLaunch
 from agentcli.permissions.git.config import git_program, read_regular
 from agentcli.permissions.sandbox import temp_folder
-from agentcli.permissions.sandbox.caches import cache_environment, cache_folder
+from agentcli.permissions.sandbox.caches import CacheFolders
 from agentcli.permissions.sandbox.limits import CPU_SIGNAL, LimitWatch, ResourceLimits, with_kernel_limits
 from agentcli.permissions.sandbox.linux.mounts import Mounts, SessionFiles
 from agentcli.permissions.sandbox.linux.probe import Ability
@@ -31,7 +32,7 @@ from agentcli.permissions.sandbox.linux.processes import SandboxProcesses
 from agentcli.permissions.sandbox.linux.seccomp import seccomp_filter
 from agentcli.permissions.sandbox.linux.spare import SpareSandbox
 from agentcli.permissions.sandbox.plan import SandboxRules, TrialFolders, find_masks
-from agentcli.permissions.sandbox.planted.guard import MOST_FINDINGS, Guard, Watched, inner_folders
+from agentcli.permissions.sandbox.planted.guard import MOST_FINDINGS, Guard, TakesLonger, Watched, inner_folders
 from agentcli.permissions.sandbox.planted.inventory import Inventory, change_time
 from agentcli.permissions.sandbox.planted.late_search import MOST_SECONDS, LateSearch
 from agentcli.permissions.sandbox.planted.notify import NoticePool
@@ -119,15 +120,15 @@ class BubblewrapLauncher:
         connection = ProxyConnection()
         # New files in /tmp go to the session's own folder.
         written = (path for path in grant.write if self.outside(str(path)) == str(path))
-        masks, cache = find_masks(rules), cache_folder(rules)
+        masks, caches = find_masks(rules), CacheFolders.find(rules)
         never_opened = (*rules.working_dirs, *rules.own_folders, *rules.installation, *masks.all)
         granted = WritablePaths(written, never_opened, rules.home)
         try:
             if self._offers_hosts(grant):
                 connection = ProxyConnection.through_proxy(grant.hosts, session, rules.upstream)
             protected = replace(protected, writable=self._steady(protected.writable))
-            mounts = Mounts(rules, masks, files, environ.get("PATH", ""), cache, is_git=uses_git(arguments))
-            variables = connection.variables(self._variables(files.temp, environ, cache))
+            mounts = Mounts(rules, masks, files, environ.get("PATH", ""), caches, is_git=uses_git(arguments))
+            variables = connection.variables(self._variables(files.temp, environ, caches))
             network = self.shares_network(grant)
             filter = self._system_call_filter(network)
             setup = (
@@ -149,7 +150,6 @@ class BubblewrapLauncher:
                 os.close(filter)
             raise
         ending = _Ending(self, inside, guard, protected, (filter, connection, granted))
-        self._limits.add(ending, ending.first_process)
         self._walk_once(began)
         with self._making:
             self._launches += 1
@@ -160,7 +160,10 @@ class BubblewrapLauncher:
             command,
             variables,
             ending.close,
+            # What a grant opened may have to be removed.
+            close_at_once=lambda: repeatable and ending.close_at_once(),
             pass_descriptors=(inside.descriptor, *((filter,) if filter >= 0 else ())),
+            watch_limits=lambda: self._limits.add(ending, ending.first_process),
             stopped_for=ending.stopped_for,
             terminate=ending.terminate,
             watch=guard.descriptor,
@@ -318,10 +321,8 @@ class BubblewrapLauncher:
     def ended(self, protected: Protection, guard: Guard) -> tuple[SandboxFinding, ...]:
         if self._first_walk is not None:
             self._first_walk.join()
-        with self._making:
-            # Otherwise a file planted by a parallel command would count as already existing.
-            guard.widen(min(other.began for other in self._guards))
         try:
+            self._widen(guard)
             findings = guard.finish()
             if guard.is_cut:
                 self._late_search.add(guard)
@@ -330,9 +331,26 @@ class BubblewrapLauncher:
                     findings += tuple(iter(self._late_search.take_finding, None))
             return findings
         finally:
-            with self._making:
-                self._running.remove(protected)
-                self._guards.remove(guard)
+            self._forget(protected, guard)
+
+    def ended_at_once(self, protected: Protection, guard: Guard) -> tuple[SandboxFinding, ...]:
+        """As `ended`, on the event loop. Raises `TakesLonger`: nothing was done."""
+        if self._first_walk is None or self._first_walk.is_alive():
+            raise TakesLonger
+        self._widen(guard)
+        findings = guard.finish(at_once=True)
+        self._forget(protected, guard)
+        return findings
+
+    def _widen(self, guard: Guard) -> None:
+        with self._making:
+            # Otherwise a file planted by a parallel command would count as already existing.
+            guard.widen(min(other.began for other in self._guards))
+
+    def _forget(self, protected: Protection, guard: Guard) -> None:
+        with self._making:
+            self._running.remove(protected)
+            self._guards.remove(guard)
 
     def take_notice(self) -> str | None:
         finding = self._late_search.take_finding()
@@ -361,13 +379,11 @@ class BubblewrapLauncher:
             *(ability.lockdown if rules.strict else ()),
         )
 
-    def _variables(self, temp: Path, environ: Mapping[str, str], cache: Path | None) -> dict[str, str]:
+    def _variables(self, temp: Path, environ: Mapping[str, str], caches: CacheFolders) -> dict[str, str]:
         kept = {name: value for name, value in environ.items() if name not in VARIABLES}
         own = str(temp)
         kept |= {"TMPDIR": own, "TMP": own, "TEMP": own, "AGENTCLI_SANDBOXED": self.name}
-        if cache is not None:
-            kept |= cache_environment(cache, environ, self.rules)
-        return kept
+        return kept | caches.environment(environ)
 
     # --------------------------------------------------------------------------------------------------- folders
 
@@ -437,15 +453,30 @@ class _Ending:
     def close(self) -> tuple[SandboxFinding, ...]:
         if self._findings is None:
             self._findings = ()
-            self._stopped_for = self._launcher.unwatch(self)
+            self._unwatch()
             self._inside.wait_until_gone()
-            self._inside.close()
-            if self._filter >= 0:
-                os.close(self._filter)
-            self._connection.close()
-            self._granted.close()
+            self._release()
             self._findings = self._launcher.ended(self._protected, self._guard)
         return self._findings
+
+    def close_at_once(self) -> bool:
+        self._unwatch()
+        if self._findings is None and self._inside.is_gone():
+            with contextlib.suppress(TakesLonger):
+                self._findings = self._launcher.ended_at_once(self._protected, self._guard)
+                self._release()
+        return self._findings is not None
+
+    def _unwatch(self) -> None:
+        """Before the first process is gone: its number may belong to another one then."""
+        self._stopped_for = self._launcher.unwatch(self) or self._stopped_for
+
+    def _release(self) -> None:
+        self._inside.close()
+        if self._filter >= 0:
+            os.close(self._filter)
+        self._connection.close()
+        self._granted.close()
 
     def stopped_for(self) -> str:
         return self._stopped_for

@@ -11,8 +11,9 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from agentcli.permissions.paths import Resolved, is_below
 from agentcli.permissions.sandbox import temp_folder
-from agentcli.permissions.sandbox.caches import cache_mounts
+from agentcli.permissions.sandbox.caches import CacheFolders
 from agentcli.permissions.sandbox.filtered import FilteredCopies
 from agentcli.permissions.sandbox.plan import Masks, SandboxRules
 from agentcli.permissions.sandbox.planted.protected import Protection, folders_between
@@ -42,8 +43,7 @@ class SessionFiles:
 
 
 class Mounts:
-    """The mounts of one command. `cache`: the folder for caches of package tools. `is_git`: it runs git, which would
-    record what merely looks removed or changed."""
+    """The mounts of one command. `is_git`: it runs git, which would record what merely looks removed or changed."""
 
     def __init__(
         self,
@@ -51,14 +51,14 @@ class Mounts:
         masks: Masks,
         files: SessionFiles,
         search_path: str,
-        cache: Path | None,
+        caches: CacheFolders,
         *,
         is_git: bool,
     ) -> None:
         self._rules = rules
         self._masks = masks
         self._files = files
-        self._cache = cache
+        self._caches = caches
         self._is_git = is_git
         self._shown = _shown(rules.home, search_path)
         self._siblings = temp_folder.siblings(rules.working_dirs)
@@ -79,7 +79,7 @@ class Mounts:
         if os.geteuid() == 0:
             # The kernel's settings in there ask for root's number, not for a capability; core_pattern runs anything.
             made += ["--remount-ro", "/proc"]
-        for folder in (*_needed_in_run(), *(path for path in self._shown if path.is_relative_to("/run"))):
+        for folder in (*_needed_in_run(), *(path for path in self._shown if is_below(str(path), ("/run",)))):
             made += _bind(folder, writable=False)
         return [*made, "--remount-ro", "/run"]
 
@@ -90,9 +90,9 @@ class Mounts:
             made += ["--ro-bind-try", str(folder), str(folder)]
         made += _bind(self._files.temp, writable=True)
         for folder in self._shown:
-            if not folder.is_relative_to("/run"):
+            if not is_below(str(folder), ("/run",)):
                 made += _bind(folder, writable=False)
-        made += cache_mounts(self._rules, self._cache)
+        made += self._caches.mounts()
         for folder in _unmovable((*self._rules.working_dirs, *self._further_writable(), *granted)):
             made += _bind(folder, writable=True)
         for folder in protected.writable:
@@ -108,11 +108,11 @@ class Mounts:
             path
             for path in self._rules.installation
             if path not in protected.read_only
-            and any(path.is_relative_to(folder) or folder.is_relative_to(path) for folder in writable)
+            and any(is_below(str(path), (str(folder),)) or is_below(str(folder), (str(path),)) for folder in writable)
         ]
 
     def _is_worked_in(self, path: Path) -> bool:
-        return any(path.is_relative_to(folder) for folder in self._rules.working_dirs)
+        return is_below(str(path), map(str, self._rules.working_dirs))
 
     def _covers(self) -> list[str]:
         """Mounts that cover secrets; they come last, so that nothing covers them."""
@@ -120,12 +120,12 @@ class Mounts:
         visible = (*self._shown, *rules.working_dirs, *rules.allow_write, *self._siblings)
         made: list[str] = []
         # Files beside a reopened one look deleted, which git would record.
-        closed = [path for path in masks.refused if self._is_git and self._is_worked_in(path)]
-        reopened = [path for path in masks.reopened if not any(path.is_relative_to(folder) for folder in closed)]
+        closed = [str(path) for path in masks.refused if self._is_git and self._is_worked_in(path)]
+        reopened = [path for path in masks.reopened if not is_below(str(path), closed)]
         for path in masks.refused:
             if not _is_visible(path, visible):
                 continue
-            if any(opened.is_relative_to(path) for opened in reopened) and path.is_dir():
+            if any(is_below(str(opened), (str(path),)) for opened in reopened) and path.is_dir():
                 # Traversable but not listable, so that reopened paths inside can be reached.
                 made += ["--perms", "0111", "--tmpfs", str(path)]
             else:
@@ -154,8 +154,8 @@ class Mounts:
     def _further_writable(self) -> list[Path]:
         """Other writable folders, but none inside a working directory, where a command could replace it by a link."""
         found = [path for path in self._rules.allow_write if path.exists() and not self._is_worked_in(path)]
-        if self._cache is not None:
-            found.append(self._cache)
+        if self._caches.own is not None:
+            found.append(self._caches.own)
         return found
 
 
@@ -169,8 +169,8 @@ def _shown(home: Path | None, search_path: str) -> list[Path]:
             found.append(folder.parent if folder.name in ("bin", "sbin", "Scripts") else folder)
     shown = []
     for path in dict.fromkeys(found):
-        hidden = any(path != folder and path.is_relative_to(folder) for folder in _HIDDEN)
-        if hidden and path.is_dir() and not any(root.is_relative_to(path) for root in _HIDDEN):
+        hidden = str(path).startswith(_HIDDEN_PREFIXES)
+        if hidden and path.is_dir() and not any(is_below(str(root), (str(path),)) for root in _HIDDEN):
             shown.append(path)
     return sorted(shown)
 
@@ -183,20 +183,19 @@ def _unmovable(folders: Iterable[Path]) -> list[Path]:
     """Writable folders, outer ones first, with those between one and another inside it. As mounts of their own none of
     them can be renamed and replaced by a link, which the next command would get writable."""
     roots = tuple(dict.fromkeys(folders))
-    found = sorted({*roots, *folders_between(roots, roots)})
-    return [folder for folder in found if os.path.realpath(folder) == str(folder)]
+    found = sorted({*roots, *folders_between(roots, roots)}, key=lambda folder: folder.parts)
+    resolved = Resolved()
+    return [folder for folder in found if resolved[str(folder)] == str(folder)]
 
 
 def _is_visible(path: Path, visible: Iterable[Path]) -> bool:
-    if not any(path.is_relative_to(folder) for folder in _HIDDEN):
-        return True
-    return any(path.is_relative_to(folder) for folder in visible)
+    return not is_below(str(path), map(str, _HIDDEN)) or is_below(str(path), map(str, visible))
 
 
 def _needed_in_run() -> list[Path]:
     """Paths for name resolution, and for programs on some systems."""
-    found = [Path(name) for name in _NEEDED_IN_RUN]
-    resolver = Path(os.path.realpath("/etc/resolv.conf"))
-    if resolver.is_relative_to("/run") and not any(resolver.is_relative_to(path) for path in found):
+    found = list(_NEEDED_IN_RUN)
+    resolver = os.path.realpath("/etc/resolv.conf")
+    if is_below(resolver, ("/run",)) and not is_below(resolver, found):
         found.append(resolver)
-    return [path for path in found if path.exists()]
+    return [Path(path) for path in found if os.path.exists(path)]  # noqa: PTH110 - before every command

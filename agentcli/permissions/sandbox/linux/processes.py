@@ -15,6 +15,7 @@ import threading
 from pathlib import Path
 
 _LONGEST_WAIT = 1.0
+_MOMENT = 0.001
 _MOST_PROCESSES = 10_000
 
 
@@ -53,15 +54,23 @@ class SandboxProcesses:
 
     def wait_until_gone(self) -> None:
         """Call it after bubblewrap has ended: the rest is being killed, but could still write for a moment."""
+        self._wait(_LONGEST_WAIT)
+
+    def is_gone(self) -> bool:
+        """The same for the event loop, where almost no time can be spent waiting."""
+        return self.first_process() is not None and self._wait(_MOMENT)
+
+    def _wait(self, seconds: float) -> bool:
+        """Whether the first process was not running any more within that time."""
         first = self.first_process()
         if first is None:
-            return
+            return True
         try:
             descriptor = os.pidfd_open(first)
-        except (OSError, AttributeError):
-            return
+        except (OSError, AttributeError) as error:
+            return isinstance(error, ProcessLookupError)
         try:
-            select.select([descriptor], [], [], _LONGEST_WAIT)
+            return bool(select.select([descriptor], [], [], seconds)[0])
         finally:
             os.close(descriptor)
 

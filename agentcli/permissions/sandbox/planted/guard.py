@@ -38,6 +38,8 @@ from agentcli.permissions.sandbox.planted.quarantine import (
     replace_file,
 )
 
+MOST_FOLDERS_AT_ONCE = 200
+"""Number of folders that `finish` looks at within a millisecond."""
 MOST_FINDINGS = 20
 """Number of findings after which the command is stopped."""
 _TOO_LARGE = (
@@ -76,6 +78,10 @@ class Watched:
     """Git folders of the submodules and worktrees inside `own`, which exist."""
 
 
+class TakesLonger(Exception):
+    """Raised by `finish` on the event loop when something has to be looked at closely. Nothing was changed."""
+
+
 class Guard:
     """One per command. `look` and `finish` may be called from different threads."""
 
@@ -91,7 +97,7 @@ class Guard:
         self.began = watched.began
         self._findings: list[SandboxFinding] = []
         self._lock = threading.Lock()
-        self._quick = False
+        self._quick = self._at_once = False
         self._was_complete = False
         self.ended = 0
         """When `finish` was called, by the clock of change times, in ns."""
@@ -133,12 +139,15 @@ class Guard:
         """Check everything since then: a parallel command may have planted it."""
         self.began = min(self.began, began)
 
-    def finish(self) -> tuple[SandboxFinding, ...]:
-        """Check the working directories after the command has ended. Blocking."""
+    def finish(self, *, at_once: bool = False) -> tuple[SandboxFinding, ...]:
+        """Check the working directories after the command has ended. Blocking.
+
+        `at_once`: for the event loop. Raises `TakesLonger` as soon as it is not simply true that nothing has changed;
+        then call it again in a thread."""
         self.close()
         self.ended = change_time()
         with self._lock:
-            self._quick = False
+            self._quick, self._at_once = False, at_once
             for path in sorted(self._missing):
                 self._planted(path)
             for path, content in self._watched.contents.items():
@@ -146,9 +155,15 @@ class Guard:
             for folder in self._watched.own:
                 self._check_inside(folder)
             self._was_complete = self._inventory.complete
+            if not self._was_complete:
+                self._look_closely()
             walk = FolderWalk(self.began)
+            if at_once:
+                walk.may_go_on = _few_folders
             for repository in list(self._inventory.follow(walk)):
                 self._check(repository)
+            if walk.unread:
+                self._look_closely()
             self._findings += unread_findings(self._inventory, walk, self.began)
             self.is_cut, self.is_flooded = not walk.complete, walk.is_flooded
             if self.is_flooded:
@@ -164,11 +179,17 @@ class Guard:
             self._check(repository)
             return self._findings[before:]
 
+    def _look_closely(self) -> None:
+        """Call it before anything that may run git or move files."""
+        if self._at_once:
+            raise TakesLonger
+
     # ----------------------------------------------------------------------------------------------- single names
 
     def _planted(self, path: Path) -> None:
         if signature_of(path) is None:
             return
+        self._look_closely()
         if any(path.is_relative_to(folder) for folder in self._watched.own):
             if path.name == "hooks" and not active_hooks(path):
                 return
@@ -179,6 +200,7 @@ class Guard:
     def _changed(self, path: Path, old: bytes) -> None:
         found = signature_of(path)
         if found is None:
+            self._look_closely()
             # Removed with its folder, or a pointer or script without effective content.
             if path.name in (*CONTROLS,) and path.parent.is_dir():
                 self._put_back(path, old)
@@ -186,6 +208,7 @@ class Guard:
         new = read_regular(path) if stat.S_ISREG(found[1]) else None
         if new == old:
             return
+        self._look_closely()
         if new is None:
             self._take(path, "it replaced a protected file")
             self._put_back(path, old)
@@ -210,6 +233,7 @@ class Guard:
         for folder in inner:
             if folder in self._watched.inner:
                 continue
+            self._look_closely()
             if _is_worktree(folder, (git_dir, *inner)):
                 reason = _worktree_objection(folder, self._watched.inside)
             else:
@@ -223,6 +247,7 @@ class Guard:
         state, known = state_of(repository), self._inventory.known(repository.path)
         if known == state:
             return
+        self._look_closely()
         own, since = signature_of(repository.path), self._inventory.unseen_since(self.began)
         if known is not None:
             if state.newest >= since:
@@ -347,6 +372,12 @@ class Guard:
             return
         text = f"{shown} was {outcome}: {plain_line(reason, 200)}. To restore it: agentcli quarantine restore {item.id}"
         self._findings.append(SandboxFinding(text, str(path)))
+
+
+def _few_folders(count: int) -> bool:
+    if count > MOST_FOLDERS_AT_ONCE:
+        raise TakesLonger
+    return True
 
 
 def unread_findings(inventory: Inventory, walk: FolderWalk, began: int) -> list[SandboxFinding]:

@@ -6,6 +6,7 @@ Knows names and git's layout; does not mount or modify anything.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import stat
 from collections.abc import Iterable, Sequence
@@ -19,6 +20,7 @@ from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.permissions.git.config import git_program, list_settings, pointed_at, read_regular
 from agentcli.permissions.git.obeyed_files import hooks_folders
 from agentcli.permissions.git.subcommand import subcommand_index
+from agentcli.permissions.paths import is_below
 from agentcli.permissions.protected_names import FIXED_FILES, FIXED_FOLDERS, OBEYED_AT_THE_TOP
 
 FOLDERS = FIXED_FOLDERS
@@ -158,15 +160,15 @@ def protection(
     verbs = git_commands(arguments) if git else frozenset()
     making = not verbs.isdisjoint(_MAKING)
     for folder in working_dirs:
-        for name in (*FOLDERS, *FILES):
-            (read_only if os.path.lexists(folder / name) else missing).append(folder / name)
+        for text, path in _named(folder, (*FOLDERS, *FILES)):
+            (read_only if os.path.lexists(text) else missing).append(path)
         contents += _activate_scripts(folder)
-        read_only += (path for path in installation if path.is_relative_to(folder))
-        if home is not None and home.is_relative_to(folder):
-            for name in HOME_FILES:
-                (read_only if os.path.lexists(home / name) else missing).append(home / name)
-        dot_git = folder / ".git"
-        if not os.path.lexists(dot_git):
+        read_only += (path for path in installation if is_below(str(path), (str(folder),)))
+        if home is not None and is_below(str(home), (str(folder),)):
+            for text, path in _named(home, HOME_FILES):
+                (read_only if os.path.lexists(text) else missing).append(path)
+        [(text, dot_git)] = _named(folder, (".git",))
+        if not os.path.lexists(text):
             if not making:
                 missing.append(dot_git)
         elif not git or not dot_git.is_dir():
@@ -201,6 +203,12 @@ def protection(
     )
 
 
+@functools.lru_cache(maxsize=16)
+def _named(folder: Path, names: tuple[str, ...]) -> tuple[tuple[str, Path], ...]:
+    """Paths in a folder, as text and as `Path`, which takes longer to make than to look for."""
+    return tuple((str(path), path) for path in (folder / name for name in names))
+
+
 def folders_between(paths: Iterable[Path], roots: Sequence[Path]) -> list[Path]:
     """The folders between a writable one and these. A mount stays where it is, but the folder it lies in can be renamed
     and copied, and the copy is not mounted on: unless it is a mount too. Never a link, which would open what it leads
@@ -227,9 +235,8 @@ def _is_plain_folder(path: str) -> bool:
 
 
 def _activate_scripts(folder: Path) -> Iterable[Path]:
-    for name in _ENVIRONMENTS:
-        scripts = folder / name / "bin"
-        if scripts.is_dir() and not (folder / name).is_symlink():
+    for text, scripts in _named(folder, tuple(f"{name}/bin" for name in _ENVIRONMENTS)):
+        if os.access(text, os.F_OK) and scripts.is_dir() and not scripts.parent.is_symlink():
             yield from (scripts / script for script in _ACTIVATE if (scripts / script).is_file())
 
 
@@ -237,15 +244,22 @@ def repositories(working_dirs: Sequence[Path], home: Path | None) -> list[Path]:
     """The git folders that commands in these working directories use: their own, or that of the one around them."""
     found: list[Path] = []
     for folder in working_dirs:
-        for ancestor in (folder, *folder.parents):
-            dot_git = ancestor / ".git"
-            if dot_git.is_symlink() or not dot_git.exists():
+        for text, dot_git in _dot_gits(folder):
+            # Most folders have none.
+            if not os.path.lexists(text) or dot_git.is_symlink():
                 continue
+            ancestor = dot_git.parent
             if ancestor != folder and ancestor in (home, Path("/")):
                 break
             found += [dot_git] if dot_git.is_dir() else _linked(dot_git)
             break
     return found
+
+
+@functools.lru_cache(maxsize=16)
+def _dot_gits(folder: Path) -> tuple[tuple[str, Path], ...]:
+    """What would be the `.git` of a folder and of those around it, as text and as `Path`."""
+    return tuple((str(path), path) for path in (ancestor / ".git" for ancestor in (folder, *folder.parents)))
 
 
 def outermost(repository: Path) -> Path:
