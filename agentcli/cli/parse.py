@@ -5,7 +5,6 @@ typer would need 90 ms for the same; a headless start has 400 ms in total. Stand
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
@@ -13,8 +12,9 @@ from typing import Any
 from agentcli.cli.flags import BY_NAME, COMMANDS, Flag
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
+from agentcli.core.lazy_pattern import lazy_pattern
 
-_RULE_LIST = re.compile(r"(?:[A-Z]\w*|mcp__[\w*-]+)(?:\([^)]*\))?(?:,(?:[A-Z]\w*|mcp__[\w*-]+)(?:\([^)]*\))?)*")
+_RULE_LIST = lazy_pattern(r"(?:[A-Z]\w*|mcp__[\w*-]+)(?:\([^)]*\))?(?:,(?:[A-Z]\w*|mcp__[\w*-]+)(?:\([^)]*\))?)*")
 
 
 @frozen

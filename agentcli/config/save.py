@@ -21,8 +21,9 @@ from agentcli.config.trust import TrustStore, content_digest, trust_root
 from agentcli.config.values import InvalidValue, parse_value
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
+from agentcli.core.lazy_pattern import lazy_pattern
 
-_INDENT = re.compile(r"^\{\s*?\n([ \t]+)\"", re.MULTILINE)
+_INDENT = lazy_pattern(r"^\{\s*?\n([ \t]+)\"", re.MULTILINE)
 _IGNORED = "settings.local.json\n.gitignore\n"
 """What is written into a project for one user alone. Itself too, so that `git status` stays as it was; the shared
 `settings.json` can be committed like any file."""

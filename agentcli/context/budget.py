@@ -7,13 +7,13 @@ the file, so that the model can read the rest.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Sequence
 
 from agentcli.context.edits import ContextEdit, block_id
 from agentcli.context.estimate import block_tokens
 from agentcli.context.steps import ContextState, StepPlan
 from agentcli.core.frozen import frozen
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.messages import Message, TextBlock, ToolResultBlock
 
 Save = Callable[[str, str], str | None]
@@ -26,7 +26,7 @@ HEAD_WITHOUT_FILE = 15_000
 TAIL_WITHOUT_FILE = 5_000
 _STAND_IN = HEAD + 500
 """Approximate characters of a replacement; results that are not much larger stay."""
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_PLAIN_NAME = lazy_pattern(r"[A-Za-z0-9_-]{1,80}")
 
 
 @frozen

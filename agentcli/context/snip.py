@@ -8,7 +8,6 @@ the numbers that Read puts in front of them.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -18,6 +17,7 @@ from agentcli.context.results import AnsweredCall, NewResults, ResultReader, pat
 from agentcli.context.steps import ContextState, StepPlan, StepTotal, newest_exchange
 from agentcli.core.frozen import frozen
 from agentcli.core.growing import Growing
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.messages import Block, ImageBlock, Message, Origin, TextBlock, ToolResultBlock
 
 READ_AGAIN = "[Read again later: see below]"
@@ -30,8 +30,8 @@ LEAST_FREED = 25
 """Minimum tokens freed by replacing a result with a line."""
 _LEAST_CHARACTERS = 200
 _CHANGES = ("Write", "Edit", "MultiEdit", "NotebookEdit")
-_NUMBERED = re.compile(r"(\d{1,9})\t")
-_CHANGES_FOLDER = re.compile(r"\b(?:cd|pushd|popd)\b")
+_NUMBERED = lazy_pattern(r"(\d{1,9})\t")
+_CHANGES_FOLDER = lazy_pattern(r"\b(?:cd|pushd|popd)\b")
 
 
 @frozen

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import re
 
+from agentcli.core.lazy_pattern import lazy_pattern
+
 LONGEST_PATTERN = 4_096
 """Characters, as many as a path has at most; a longer pattern matches only itself."""
 _MOST_ALTERNATIVES = 256
 _MOST_EXPANDED = 16_384
 """Characters of all alternatives together; compiling costs some microseconds for each."""
-_BRACES = re.compile(r"(?<!\\)\{([^{}]*)(?<!\\)\}")
-_CLASS = re.compile(r"([!^]?)(\]?[^\]/]*)\]")
+_BRACES = lazy_pattern(r"(?<!\\)\{([^{}]*)(?<!\\)\}")
+_CLASS = lazy_pattern(r"([!^]?)(\]?[^\]/]*)\]")
 
 
 def glob_regex(pattern: str) -> str:

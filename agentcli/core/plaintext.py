@@ -46,16 +46,17 @@ _HIDDEN_CLASS = (
     "\ud800-\udfff\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb"
     "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_HIDDEN = lazy_pattern(
+_HIDDEN_TEXT = (
     f"[{_HIDDEN_CLASS}]"
     f"|(?<![{_PICTURE}{_JOINING}\ufe0f])[\u200c\u200d]|[\u200c\u200d](?![{_PICTURE}{_JOINING}])"
     f"|(?<![{_PICTURE}\u00a9\u00ae\u203c\u2049\u2122\u2139\u3030\u303d\u3297\u3299])\ufe0f(?!\u20e3)"
 )
+_HIDDEN = lazy_pattern(_HIDDEN_TEXT)
 """Direction controls, zero widths, fillers, line separators, tags, selectors, lone surrogates, stray joiners."""
 _JOINERS = "\u200c\u200d\ufe0f"
 _MAY_HIDE = lazy_pattern(f"[\u200c\u200d\ufe0f{_HIDDEN_CLASS}]")
 """Every character that the pattern above can match; much faster on text without any."""
-_UNSAFE_IN_JSON = lazy_pattern(f"[\x7f-\x9f]|{_HIDDEN.pattern}")
+_UNSAFE_IN_JSON = lazy_pattern(f"[\x7f-\x9f]|{_HIDDEN_TEXT}")
 _MAY_BE_UNSAFE_IN_JSON = lazy_pattern(f"[\x7f-\x9f\u200c\u200d\ufe0f{_HIDDEN_CLASS}]")
 
 _KEY = lazy_pattern(r"sk-ant-[A-Za-z0-9_-]{20,}")

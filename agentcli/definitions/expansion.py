@@ -12,9 +12,10 @@ import shlex
 from collections.abc import Sequence
 
 from agentcli.core.frozen import frozen
+from agentcli.core.lazy_pattern import lazy_pattern
 
-_SHELL = re.compile(r"(?<![\w`!\\])!`([^`\n]+)`")
-_ARGUMENT = re.compile(r"(\\?)\$(ARGUMENTS\b|[1-9](?!\d))")
+_SHELL = lazy_pattern(r"(?<![\w`!\\])!`([^`\n]+)`")
+_ARGUMENT = lazy_pattern(r"(\\?)\$(ARGUMENTS\b|[1-9](?!\d))")
 
 
 @frozen

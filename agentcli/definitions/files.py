@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from agentcli.core.frozen import frozen
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.plaintext import plain_line
 from agentcli.definitions.folders import Scope
 from agentcli.definitions.frontmatter import Document
 
 LONGEST_DESCRIPTION = 1_024
-_RULE = re.compile(r"[^\s(]+(?:\s*\([^)]*(?:\)|\Z))?")
+_RULE = lazy_pattern(r"[^\s(]+(?:\s*\([^)]*(?:\)|\Z))?")
 """A bracket that is not closed stays with its tool: without it the rule would allow every use of the tool."""
-_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*(?::[a-z0-9][a-z0-9_.-]*)*\Z")
+_NAME = lazy_pattern(r"[a-z0-9][a-z0-9_.-]*(?::[a-z0-9][a-z0-9_.-]*)*\Z")
 
 
 @frozen

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import stat
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.memory.instruction_text import cut, read_instructions
 from agentcli.memory.instructions import InstructionFile
 
@@ -27,7 +27,7 @@ MOST_AT_ONCE = 3
 """Notes that are attached for one prompt."""
 MOST_NOTES = 200
 _CUT = "\n[The rest of this note is left out. Read the file for all of it.]"
-_WORD = re.compile(r"[^\W_]{3,}")
+_WORD = lazy_pattern(r"[^\W_]{3,}")
 _COMMON = frozenset(
     """the and for with that this from into have has are was were will would can could should please what when where
     which who how why not but use using make made does did add new all any its our your you they them then than there

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
+from agentcli.core.lazy_pattern import lazy_pattern
 
 MOST_ENTRIES = 200_000
 MOST_FOUND = 400
@@ -22,7 +23,7 @@ KEPT_SECONDS = 5.0
 _MOST_KEPT = 64
 _SKIPPED = frozenset({".git"})
 """Has a great many entries, and none that rules name. Searched only if a rule does."""
-_WILD = re.compile(r"[*?\[{]")
+_WILD = lazy_pattern(r"[*?\[{]")
 _LEAST_DEPTH = 3
 """A rule such as ~/**/.env names no folder that could be searched in time; text analysis has to do there."""
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from agentcli.core.frozen import frozen
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.messages import Json
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -39,8 +40,8 @@ STYLES = (
     *("success", "warning", "error", "info", "added", "removed"),
 )
 """Styles of a rendered line, by meaning. The theme decides what they look like."""
-_COMMAND_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
-_THEME_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+_COMMAND_NAME = lazy_pattern(r"[a-z][a-z0-9_-]{0,39}")
+_THEME_NAME = lazy_pattern(r"[a-z0-9][a-z0-9-]{0,39}")
 
 
 @frozen

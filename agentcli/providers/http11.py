@@ -2,6 +2,8 @@
 
 Importing it takes a tenth of the 80 ms that httpx2 takes, which is a fifth of the time from a headless start to its
 request. What it does not do is left to httpx2: proxies, redirects, user names in addresses (see `reaches`).
+
+h11 reads responses, so it is imported when the first request has been sent. That request is written here.
 """
 
 from __future__ import annotations
@@ -17,11 +19,15 @@ import sys
 import zlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import h11
+from agentcli.core.frozen import frozen
+
+if TYPE_CHECKING:
+    import h11
 
 KEEP_SECONDS = 5.0
 """How long an unused connection is kept for the next request, as in httpx2."""
@@ -32,6 +38,7 @@ _ADDRESS_DELAY = 0.25
 """Until the next address of a host is tried besides the first one (RFC 8305)."""
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 _PATH = re.compile(r"[A-Za-z0-9/._~%:@!$&'()*+,;=-]*")
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 class ConnectTimeout(OSError):
@@ -120,14 +127,12 @@ class HttpClient:
 
     async def post(self, path: str, headers: Mapping[str, str], pieces: Sequence[bytes]) -> HttpResponse:
         """Send a body in pieces. The response once its headers are there. The caller reads its body and closes it."""
-        try:
-            request = h11.Request(
-                method="POST",
-                target=f"{self._prefix}{path}",
-                headers=[("host", self._host_header), *headers.items(), ("content-length", str(sum(map(len, pieces))))],
-            )
-        except (h11.LocalProtocolError, UnicodeError):
-            raise UnsendableRequest("A header has characters that cannot be sent") from None
+        size = str(sum(map(len, pieces)))
+        request = PostRequest(
+            f"{self._prefix}{path}", (("host", self._host_header), *headers.items(), ("content-length", size))
+        )
+        if not request.is_sendable:
+            raise UnsendableRequest("A header has characters that cannot be sent")
         connection = self._kept() or await self._connect()
         try:
             await connection.send(request, pieces, self._write_seconds)
@@ -179,6 +184,25 @@ class HttpClient:
         return _Connection(reader, asyncio.StreamWriter(transport, streams, reader, loop))
 
 
+@frozen
+class PostRequest:
+    target: str
+    headers: tuple[tuple[str, str], ...]
+
+    @property
+    def is_sendable(self) -> bool:
+        """Whether its lines end where they should: a break in one of them would begin another header."""
+        texts = (self.target, *(value for _name, value in self.headers))
+        return all(_HEADER_NAME.fullmatch(name) for name, _value in self.headers) and all(
+            text.isascii() and text.isprintable() and text == text.strip() for text in texts
+        )
+
+    @property
+    def head(self) -> bytes:
+        lines = (f"POST {self.target} HTTP/1.1", *(f"{name}: {value}" for name, value in self.headers))
+        return "\r\n".join((*lines, "", "")).encode("ascii")
+
+
 class HttpResponse:
     def __init__(self, client: HttpClient, connection: _Connection, head: h11.Response) -> None:
         self._client = client
@@ -228,14 +252,13 @@ class _Connection:
     def __init__(self, reader: _Reader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        self._protocol = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
+        self._protocol: h11.Connection | None = None
+        """None until the first request is sent."""
         self._unused_since = 0.0
 
-    async def send(self, request: h11.Request, pieces: Sequence[bytes], seconds: float) -> None:
-        head = self._protocol.send(request) or b""
-        first, *rest = (self._protocol.send(h11.Data(piece)) or b"" for piece in pieces)
-        self._protocol.send(h11.EndOfMessage())
-        self._writer.writelines((head, first))
+    async def send(self, request: PostRequest, pieces: Sequence[bytes], seconds: float) -> None:
+        first, *rest = pieces
+        self._writer.writelines((request.head, first))
         # A server may refuse a request before it has read all of it: then its response says why.
         with suppress(ConnectionError):
             async with asyncio.timeout(seconds):
@@ -243,8 +266,25 @@ class _Connection:
                     await self._writer.drain()
                     self._writer.write(piece)
                 await self._writer.drain()
+        if "h11" not in sys.modules:
+            await asyncio.to_thread(import_module, "h11")
+        self._expect_response(request, pieces)
+
+    def _expect_response(self, request: PostRequest, pieces: Sequence[bytes]) -> None:
+        """Record what was sent: what a response may be depends on it."""
+        import h11
+
+        protocol = self._protocol = self._protocol or h11.Connection(
+            h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES
+        )
+        protocol.send(h11.Request(method="POST", target=request.target, headers=list(request.headers)))
+        for piece in pieces:
+            protocol.send_with_data_passthrough(h11.Data(piece))
+        protocol.send(h11.EndOfMessage())
 
     async def response(self) -> h11.Response:
+        import h11
+
         while True:
             event = await self._next_event()
             if isinstance(event, h11.Response):
@@ -254,24 +294,33 @@ class _Connection:
 
     async def body(self) -> bytes | None:
         """The next piece of a body; None at its end."""
+        import h11
+
         event = await self._next_event()
         return bytes(event.data) if isinstance(event, h11.Data) else None
 
     async def _next_event(self) -> Any:
+        import h11
+
+        protocol = self._protocol
+        assert protocol is not None
         while True:
             try:
-                event = self._protocol.next_event()
+                event = protocol.next_event()
             except h11.RemoteProtocolError as error:
                 raise BrokenResponse(str(error)) from error
             if event is not h11.NEED_DATA:
                 return event
-            self._protocol.receive_data(await self._reader.read(_CHUNK))
+            protocol.receive_data(await self._reader.read(_CHUNK))
 
     def renew(self) -> bool:
         """Prepare for the next request. False if the server wants to close the connection."""
-        if self._protocol.our_state is not h11.DONE or self._protocol.their_state is not h11.DONE:
+        import h11
+
+        protocol = self._protocol
+        if protocol is None or protocol.our_state is not h11.DONE or protocol.their_state is not h11.DONE:
             return False
-        self._protocol.start_next_cycle()
+        protocol.start_next_cycle()
         self._reader.has_news = False
         self._unused_since = asyncio.get_running_loop().time()
         return True

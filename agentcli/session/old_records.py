@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.messages import NOTE, RESULT_DATA, SUMMARY, Json, Message, Origin, ToolResultBlock, ToolUseBlock
 
-_HUNKS = re.compile(r"accepted (\d+) of (\d+) hunks")
+_HUNKS = lazy_pattern(r"accepted (\d+) of (\d+) hunks")
 _CANCELLED = "Compaction was cancelled; the conversation is as it was."
 _NOTES = (
     ("[The user ran a command", "shell"),
@@ -19,8 +20,8 @@ _NOTES = (
     ("[The user took the undo back", "undo"),
     ("[Background commands that have ended:", "background"),
 )
-_ENDED_SHELL = re.compile(r"^(bash_\d+) \(", re.MULTILINE)
-_STARTED_SHELL = re.compile(r"in the background as (bash_\d+)\b")
+_ENDED_SHELL = lazy_pattern(r"^(bash_\d+) \(", re.MULTILINE)
+_STARTED_SHELL = lazy_pattern(r"in the background as (bash_\d+)\b")
 _SHELL_ENDS = ("It has ended: ", " was ended: ", " had ended")
 _FOLDERS = ("Working directory: ", "Further directory: ", "Memory folder: ")
 _SUMMARY_LEAD = "This conversation was shortened. A hand-over of what came before:\n\n"

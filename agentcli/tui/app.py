@@ -67,6 +67,8 @@ LAST_BLOCKS = 500
 """Blocks among which the last prompt is looked for when the app ends."""
 LONG_WORK_SECONDS = 10.0
 """Work that took longer calls when it is done and nobody looks."""
+ECHOED_SECONDS = 0.004
+"""From a character that the terminal shows already to the frame that has it."""
 
 
 class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
@@ -109,6 +111,8 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
         self._guide: Guide | None = None
         self._own_context = Context()
         self._interrupting = interrupting_keys(preferences.keymap or {})
+        self._is_echoed = False
+        """Whether the terminal shows what was typed directly and is not painted yet."""
         self._taken_over = asyncio.Event()
         self._opening = asyncio.Lock()
         self.options_ready = asyncio.Event()
@@ -358,10 +362,9 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
             self.pop_screen()
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
-        driver = driver_of(self)
+        driver = self._painting_driver()
         strips = renderable.strips if isinstance(renderable, QuickUpdate) else strips_of(renderable)
-        may_paint = self.preferences.repaint == "changes" and may_display(self)
-        if strips is None or not may_paint or not isinstance(driver, AgentDriver):
+        if strips is None or driver is None:
             super()._display(screen, renderable)
             return
         try:
@@ -371,6 +374,12 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
             self._handle_exception(error)
         finally:
             self.post_display_hook()
+
+    def _painting_driver(self) -> AgentDriver | None:
+        """The driver, if it gets cells now and not the bytes of frames."""
+        driver = driver_of(self)
+        may_paint = self.preferences.repaint == "changes" and may_display(self)
+        return driver if may_paint and isinstance(driver, AgentDriver) else None
 
     def on_resize(self, event: events.Resize) -> None:
         if isinstance(driver := driver_of(self), AgentDriver):
@@ -421,16 +430,20 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
         stack = self.screen_stack
         return not self.has_work and self.app_focus and stack[-1:] == [self.chat] and not is_closing(self)
 
-    def type_directly(self, event: events.Key) -> bool:
+    def type_directly(self, event: events.Key, *, alone: bool) -> bool:
         """Put a character into the prompt, past all queues, if it would be the next thing there anyway."""
         if not self._takes_keys_directly:
             return False
         editor = self.chat.focused
         try:
-            return isinstance(editor, PromptEditor) and editor.type_directly(event)
+            if not isinstance(editor, PromptEditor) or not editor.would_type(event):
+                return False
+            if alone and (driver := self._painting_driver()) is not None and (echo := editor.echo(event)) is not None:
+                self._is_echoed = driver.echo(*self.cursor_position, *echo)
+            editor.type_directly(event, is_echoed=self._is_echoed)
         except Exception as error:  # noqa: BLE001 -- what Textual does with an exception of a handler
             end_with(self, error)
-            return True
+        return True
 
     def interrupt_directly(self, event: events.Key) -> bool:
         """What the binding of the screen does while something runs, without the way through the queue."""
@@ -443,9 +456,24 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
         return True
 
     def paint_typed(self) -> None:
+        """Paint what was typed directly: in this turn, or soon if the terminal shows it already. A terminal takes what
+        was written sooner when nothing else is done right behind it."""
         editor = self.chat.focused
+        if not isinstance(editor, PromptEditor):
+            return
+        is_echoed, self._is_echoed = self._is_echoed, False
         try:
-            if isinstance(editor, PromptEditor):
+            if is_echoed:
+                asyncio.get_running_loop().call_later(ECHOED_SECONDS, self._paint_editor, editor)
+            else:
+                editor.paint_typed()
+            editor.tell_of_typed()
+        except Exception as error:  # noqa: BLE001 -- as above
+            end_with(self, error)
+
+    def _paint_editor(self, editor: PromptEditor) -> None:
+        try:
+            if editor.is_attached and not is_closing(editor):
                 editor.paint_typed()
         except Exception as error:  # noqa: BLE001 -- as above
             end_with(self, error)

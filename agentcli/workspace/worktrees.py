@@ -13,7 +13,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -22,12 +21,13 @@ from agentcli.core.bounded_json import parse_json
 from agentcli.core.bounded_read import read_bounded
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.frozen import frozen
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.own_programs import FinishedProgram, run_program, user_environment
 from agentcli.core.plaintext import plain_line
 from agentcli.core.programs import find_program
 
 BRANCHES = "agentcli/"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NAME = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SECONDS = 120.0
 _SETTINGS = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "protocol.allow=never", "submodule.recurse=false")
 

@@ -15,6 +15,7 @@ import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+import pytest
 from textual._compositor import Compositor
 from textual.app import App
 from textual.pilot import Pilot
@@ -73,6 +74,11 @@ async def _run_and_draw(self: App[Any], **options: Any) -> AsyncIterator[Pilot[A
     async with _run_test(self, **options) as pilot:
         yield pilot
         _draw_due()
+
+
+def draw_each_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a test of what is written to a terminal, and when."""
+    monkeypatch.setattr(Screen, "_compositor_refresh", _refresh)
 
 
 def install() -> None:

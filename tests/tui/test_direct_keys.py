@@ -9,16 +9,21 @@ from pathlib import Path
 
 import pytest
 from textual import events
+from textual.geometry import Size
 from textual.message import Message
 from textual.pilot import Pilot
+from textual.strip import Strip
 
 from agentcli.tui.app import AgentApp
 from agentcli.tui.keys import interrupting_keys
 from agentcli.tui.prompt.editor import PromptEditor
+from agentcli.tui.repaint.screen import ScreenMemory
 from agentcli.tui.terminal.pacing import MOST_AT_ONCE, KeyOrder
-from agentcli.tui.textual_internals import key_of
+from agentcli.tui.textual_internals import key_of, repaint
+from tests.support.emulator import Emulator, QuickStream
 from tests.support.examples import points
 from tests.support.scripts import fault, reply, say
+from tests.support.skipped_frames import draw_each_frame
 from tests.tui.test_app import Desk, rows, sends, until
 
 PASTE = "paste:"
@@ -55,11 +60,13 @@ async def settled(order: KeyOrder) -> None:
     await asyncio.wait_for(done.wait(), 10)
 
 
-def in_app(folder: Path, act: Callable[[AgentApp, KeyOrder, Pilot[int]], Awaitable[None]]) -> None:
+def in_app(
+    folder: Path, act: Callable[[AgentApp, KeyOrder, Pilot[int]], Awaitable[None]], size: tuple[int, int] = (80, 24)
+) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         await act(app, KeyOrder(app, asyncio.get_running_loop()), pilot)
 
-    Desk(folder).play(script)
+    Desk(folder).play(script, size)
 
 
 def editor_of(app: AgentApp) -> PromptEditor:
@@ -195,6 +202,97 @@ def test_escape_closes_an_open_menu_before_it_stops_the_work(tmp_path: Path) -> 
         await until(pilot, lambda: not app.chat.session.busy)
 
     Desk(tmp_path, reply(say("a beginning"), fault("stall"))).play(script)
+
+
+class EchoingDriver:
+    """What a driver does with cells, on an emulated terminal."""
+
+    def __init__(self, app: AgentApp, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.echoes: list[tuple[str, bool]] = []
+        """The text of the prompt when an echo was due, and whether there was one."""
+        self._app, self._memory, self.terminal = app, ScreenMemory(), Emulator(*app.size)
+        self._stream = QuickStream(self.terminal)
+        draw_each_frame(monkeypatch)
+        monkeypatch.setattr(app, "_painting_driver", lambda: self)
+        repaint(app)
+
+    def paint(self, strips: list[tuple[int, int, Strip]], size: Size, cursor: tuple[int, int], **_rest: object) -> None:
+        self._memory.resize(*size)
+        self._memory.place(strips)
+        self._stream.feed(self._memory.changes(cursor).encode())
+
+    def echo(self, x: int, y: int, before: Strip, after: Strip) -> bool:
+        data = self._memory.echo(x, y, before, after)
+        self.echoes.append((editor_of(self._app).text, bool(data)))
+        self._stream.feed(data.encode())
+        return bool(data)
+
+    def shown(self) -> tuple[str, tuple[int, int]]:
+        """The row of the cursor, and its place."""
+        cursor = self.terminal.cursor
+        return self.terminal.display[cursor.y], (cursor.x, cursor.y)
+
+    def paint_again(self) -> None:
+        self._memory.forget()
+        repaint(self._app)
+
+
+def test_a_character_at_the_end_of_the_prompt_is_on_the_terminal_before_it_is_inserted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def act(app: AgentApp, order: KeyOrder, _pilot: Pilot[int]) -> None:
+        driver = EchoingDriver(app, monkeypatch)
+        for character in "abc":
+            order.post(message_of(character))
+        assert driver.echoes == [("", False), ("a", True), ("ab", True)]
+        assert driver.shown()[0].startswith("❯ abc ")
+        order.post(*map(message_of, "de"))
+        assert len(driver.echoes) == 3, "what comes in one go is painted in one go"
+        assert driver.shown()[0].startswith("❯ abcde ")
+
+    in_app(tmp_path, act)
+
+
+def test_an_echo_is_what_a_frame_shows_and_leaves_the_editor_as_slow_typing_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def act(app: AgentApp, order: KeyOrder, _pilot: Pilot[int]) -> None:
+        driver, editor = EchoingDriver(app, monkeypatch), editor_of(app)
+        for number in points(100_000)[::3]:
+            steps, _sizes = some_script(number)
+            # Where up and down go to depends on whether the rows are laid out by then.
+            script = [*"some words "[: number % 12], *(step for step in steps if step not in ("up", "down"))]
+            expected = await typed_slowly(app, order, script)
+            begin_again(editor)
+            for step in script:
+                driver.echoes.clear()
+                repaint(app)
+                order.post(message_of(step))
+                if driver.echoes and driver.echoes[0][1]:
+                    shown = driver.shown()
+                    assert shown[1] == app.cursor_position == editor.cursor_screen_offset
+                    cursor = editor.wrapped_document.location_to_offset(editor.cursor_location)
+                    assert cursor.x == editor.navigator.last_x_offset
+                    driver.paint_again()
+                    assert shown == driver.shown(), number
+                await settled(order)
+            assert (editor.text, editor.selection) == expected, number
+
+    in_app(tmp_path, act, size=(20, 60))
+
+
+def test_undo_takes_back_what_was_echoed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(app: AgentApp, order: KeyOrder, _pilot: Pilot[int]) -> None:
+        driver, editor = EchoingDriver(app, monkeypatch), editor_of(app)
+        for character in "abc":
+            order.post(message_of(character))
+        editor.undo()
+        driver.paint_again()
+        assert (editor.text, editor.cursor_location) == ("", (0, 0))
+        editor.redo()
+        assert (editor.text, editor.cursor_location) == ("abc", (0, 3))
+
+    in_app(tmp_path, act)
 
 
 def test_a_keymap_moves_the_key_that_interrupts() -> None:

@@ -9,13 +9,16 @@ import zlib
 from pathlib import Path
 
 import pytest
-from textual.document._document import Selection
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.document._document import Document, Selection
 from textual.pilot import Pilot
 
 from agentcli.core.messages import ImageBlock, TextBlock
 from agentcli.interactive.draft import Draft, ImagePiece, PastedPiece
 from agentcli.tui.prompt.graphemes import boundary_after, boundary_before, boundary_near
 from agentcli.tui.prompt.paste import picture_paths, read_clipboard
+from agentcli.tui.prompt.wrapping import WrappedPrompt
 from tests.tui.prompt_host import Host, paste, play, press, write
 
 FAMILY = "👨‍👩‍👧"
@@ -116,6 +119,19 @@ def test_tab_widths_agree_with_the_cursor_even_where_a_line_wraps() -> None:
             assert (x, y) == host.editor._cursor_offset
 
     play(script, size=(30, 20))
+
+
+@given(st.text("ab c\té漢\u0301", max_size=40), st.integers(1, 12), st.text("x\n", max_size=3))
+def test_a_line_that_gets_longer_is_wrapped_as_if_it_had_come_in_one_piece(text: str, width: int, above: str) -> None:
+    document = Document(above)
+    grown = WrappedPrompt(document, width, tab_width=4)
+    for character in text:
+        end = document.end
+        grown.wrap_range(end, end, document.replace_range(end, end, character).end_location)
+        whole = WrappedPrompt(Document(document.text), width, tab_width=4)
+        assert grown._wrap_offsets == whole._wrap_offsets
+        assert grown._offset_to_line_info == whole._offset_to_line_info
+        assert grown.location_to_offset(document.end) == whole.location_to_offset(document.end)
 
 
 def test_rows_never_end_inside_of_a_character() -> None:

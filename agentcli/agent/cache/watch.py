@@ -14,7 +14,6 @@ what has changed before all messages. Never here: anything that changes a reques
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -24,6 +23,7 @@ from agentcli.core import events as ev
 from agentcli.core.format import elapsed, token_count
 from agentcli.core.frozen import frozen
 from agentcli.core.growing import Growing
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.messages import Message
 from agentcli.core.plaintext import plain_line
 from agentcli.core.usage import CacheLosses, Usage
@@ -38,7 +38,7 @@ _LEAST_MISSING = 1_024
 _REASON_LIMIT = 300
 _OF_NO_USE = "was not used: effort, tools or prompts have changed, or the server dropped it"
 _DROPPED = "The server no longer has the prompt cache of this session"
-_SNAPSHOT = re.compile(r"[@-]\d{8}$")
+_SNAPSHOT = lazy_pattern(r"[@-]\d{8}$")
 _REPAIRS = {
     "strip_thinking": "thinking that the API refused is left out",
     "drop_images": "pictures that the API refused are left out",

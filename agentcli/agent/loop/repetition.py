@@ -12,7 +12,6 @@ is counted from there.
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Literal
@@ -22,6 +21,7 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Ids
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.messages import Json, Message, Origin, ToolUseBlock
 from agentcli.core.permission import Answer
 from agentcli.core.plaintext import plain_line
@@ -36,7 +36,7 @@ _POLLING_REPEATS: Mapping[str, int] = {"BashOutput": 20, "TodoWrite": 6, "Struct
 """Repeats before these tools count as a loop: polling gives the same output until there is more, a task list may be
 written unchanged, and wrong structured output has its own limit and subtype in the result."""
 _WAITING_REPEATS = 10
-_WAITS = re.compile(r"\b(?:sleep|wait|timeout|inotifywait|tail\s+-f)\b")
+_WAITS = lazy_pattern(r"\b(?:sleep|wait|timeout|inotifywait|tail\s+-f)\b")
 _TITLE_LIMIT = 200
 
 TitleOf = Callable[[str, Json], str]

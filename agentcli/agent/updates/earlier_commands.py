@@ -5,13 +5,13 @@ The session file records each start and end.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.messages import NOTE, RESULT_DATA, Json, Message
 from agentcli.tools.shell.background import ENDED_WITH_SESSION, EarlierShell, Shells
 
-_NUMBER = re.compile(r"bash_(\d{1,9})")
+_NUMBER = lazy_pattern(r"bash_(\d{1,9})")
 
 
 def resumed_shells(log: Sequence[Message], recorded: Mapping[str, Json]) -> Shells:

@@ -10,21 +10,21 @@ only when certain. That is why every matcher takes `strict`. No decision is made
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import spell_hidden
 from agentcli.permissions.paths import PathPattern
 from agentcli.permissions.shell.loose_parser import loose_segments
 
-_QUOTED = re.compile(r"<U\+([0-9A-Fa-f]{4,6})>")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}\*?|\*|mcp__[A-Za-z0-9_-]{1,122}__[A-Za-z0-9_*-]{1,121}")
+_QUOTED = lazy_pattern(r"<U\+([0-9A-Fa-f]{4,6})>")
+_CONTROL = lazy_pattern(r"[\x00-\x1f\x7f-\x9f]")
+_NAME = lazy_pattern(r"[A-Za-z0-9_-]{1,128}\*?|\*|mcp__[A-Za-z0-9_-]{1,122}__[A-Za-z0-9_*-]{1,121}")
 _MCP = "mcp__"
 RuleScope = Literal["session", "local", "project", "user", "flags", "managed", "agentcli"]
 """Where a rule applies and can be edited."""

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from itertools import accumulate, islice
 
 from agentcli.core.frozen import frozen
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.tools.files.disk import LARGEST_LOADED
 
 _LONGEST_LOOSE = 20_000
@@ -26,7 +27,7 @@ _ALIKE = (
 )
 _CLASSES = {char: f"[{re.escape(chars)}]" for chars in _ALIKE for char in chars}
 _PLAIN = str.maketrans({char: chars[0] for chars in _ALIKE for char in chars[1:]})
-_TOKEN = re.compile(r"\w+|\W")
+_TOKEN = lazy_pattern(r"\w+|\W")
 
 TextSpan = tuple[int, int]
 

@@ -17,7 +17,6 @@ import re
 from collections.abc import Iterable, Mapping
 
 from agentcli.core.frozen import frozen
-from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.secret_text import (
     assigns_secret,
     holds_secret,
@@ -82,8 +81,8 @@ _LANGUAGES = """
     GOPATH GOROOT GOBIN GOCACHE GOMODCACHE GOFLAGS GOOS GOARCH GOARM GOAMD64 GOPROXY GONOPROXY GOSUMDB GONOSUMDB
     GOPRIVATE GOINSECURE GOTOOLCHAIN GOWORK GOENV GOEXPERIMENT GODEBUG GOMAXPROCS GOGC GOMEMLIMIT GO111MODULE GOTMPDIR
     CGO_ENABLED CGO_CFLAGS CGO_CXXFLAGS CGO_LDFLAGS
-    RUSTUP_HOME RUSTUP_TOOLCHAIN RUSTUP_DIST_SERVER RUSTFLAGS RUSTDOCFLAGS RUSTC RUSTC_WRAPPER RUST_BACKTRACE RUST_LOG
-    RUST_MIN_STACK RUST_TEST_THREADS
+    CARGO RUSTUP_HOME RUSTUP_TOOLCHAIN RUSTUP_DIST_SERVER RUSTFLAGS RUSTDOCFLAGS RUSTC RUSTC_WRAPPER RUST_BACKTRACE
+    RUST_LOG RUST_MIN_STACK RUST_TEST_THREADS
     JAVA_HOME JDK_HOME JRE_HOME JAVA_OPTS JDK_JAVA_OPTIONS CLASSPATH MAVEN_HOME M2_HOME MAVEN_OPTS MAVEN_ARGS ANT_HOME
     ANT_OPTS GRADLE_HOME GRADLE_USER_HOME GRADLE_OPTS KOTLIN_HOME SCALA_HOME SBT_OPTS SBT_HOME COURSIER_CACHE
     LEIN_HOME GROOVY_HOME SDKMAN_DIR
@@ -114,11 +113,11 @@ _SERVICES = """
 """
 _LISTED = _ESSENTIAL | frozenset(" ".join((_SYSTEM, _CONTINUOUS_INTEGRATION, _BUILDS, _LANGUAGES, _SERVICES)).split())
 _FAMILIES: tuple[str, ...] = (
-    *("LC_*", "AGENTCLI_*", "CONDA_*", "MAMBA_*", "PIP_*", "UV_*", "POETRY_*", "PDM_*", "HATCH_*", "PYTEST_*", "COV_*"),
-    *("COVERAGE_*", "MYPY_*", "RUFF_*", "BLACK_*", "npm_config_*", "NPM_CONFIG_*", "YARN_*", "PNPM_*", "VITE_*"),
-    *("JEST_*", "VITEST_*", "ESLINT_*", "CARGO_*", "CARGO", "MAVEN_*", "ORG_GRADLE_*", "NIX_CFLAGS_*", "NIX_LDFLAGS*"),
-    *("CMAKE_*", "NINJA_*", "RUSTUP_*", "CCACHE_*", "VCPKG_*", "ASDF_*", "MISE_*", "HOMEBREW_NO_*"),
-    *("TEST_*", "RSPEC_*", "PHPUNIT_*"),
+    *("LC_", "AGENTCLI_", "CONDA_", "MAMBA_", "PIP_", "UV_", "POETRY_", "PDM_", "HATCH_", "PYTEST_", "COV_"),
+    *("COVERAGE_", "MYPY_", "RUFF_", "BLACK_", "npm_config_", "NPM_CONFIG_", "YARN_", "PNPM_", "VITE_"),
+    *("JEST_", "VITEST_", "ESLINT_", "CARGO_", "MAVEN_", "ORG_GRADLE_", "NIX_CFLAGS_", "NIX_LDFLAGS"),
+    *("CMAKE_", "NINJA_", "RUSTUP_", "CCACHE_", "VCPKG_", "ASDF_", "MISE_", "HOMEBREW_NO_"),
+    *("TEST_", "RSPEC_", "PHPUNIT_"),
 )
 """Prefixes of single tools; secrets among them (`CARGO_REGISTRY_TOKEN`) are detected by name."""
 _PROXIES = frozenset(
@@ -127,12 +126,14 @@ _PROXIES = frozenset(
     for name in (base, base.upper())
 )
 
-_NEVER = lazy_pattern(
-    # Code that a shell runs automatically, or options that change how it parses the approved command.
-    r"BASH_ENV|ENV|BASH_FUNC_.*|SHELLOPTS|BASHOPTS|PROMPT_COMMAND|PS4|IFS|CDPATH|GLOBIGNORE|EXECIGNORE|POSIXLY_CORRECT"
-    r"|TAR_OPTIONS|RIPGREP_CONFIG_PATH|GREP_OPTIONS|LESSOPEN|LESSCLOSE|COLUMNS|LINES|LD_PRELOAD|LD_AUDIT"
-    r"|DYLD_INSERT_LIBRARIES"
+_NEVER = frozenset(
+    {"BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "PROMPT_COMMAND", "PS4", "IFS", "CDPATH", "GLOBIGNORE", "EXECIGNORE"}
+    | {"POSIXLY_CORRECT", "TAR_OPTIONS", "RIPGREP_CONFIG_PATH", "GREP_OPTIONS", "LESSOPEN", "LESSCLOSE", "COLUMNS"}
+    | {"LINES", "LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES"}
 )
+"""Code that a shell runs automatically, or options that change how it parses the approved command."""
+_FUNCTION = "BASH_FUNC_"
+"""Prefix of shell functions, which never pass either."""
 _SET = {
     "TERM": "dumb",
     "PAGER": "cat",
@@ -170,18 +171,17 @@ NO_FURTHER = PassedVariables()
 
 def child_environment(environ: Mapping[str, str], passed: PassedVariables = NO_FURTHER) -> dict[str, str]:
     """The part of `environ` that commands get. Idempotent."""
-    patterns = _expression((*_FAMILIES, *passed.patterns))
     kept: dict[str, str] = {}
     for name, value in environ.items():
         if name in _ESSENTIAL:
             kept[name] = value
-        elif _NEVER.fullmatch(name):
+        elif name in _NEVER or name.startswith(_FUNCTION):
             continue
         elif name in passed.names:
             kept[name] = value
         elif name in _PROXIES:
             kept[name] = proxy_without_credentials(value)
-        elif name not in _LISTED and (not patterns.fullmatch(name) or is_secret_name(name)):
+        elif name not in _LISTED and (not _is_of_family(name, passed.patterns) or is_secret_name(name)):
             continue
         elif (cleaned := _without_secrets(value)) is not None:
             kept[name] = cleaned
@@ -198,6 +198,10 @@ def _without_secrets(value: str) -> str | None:
     if cleaned is None or holds_secret(cleaned) or assigns_secret(cleaned) or is_random(cleaned):
         return None
     return cleaned
+
+
+def _is_of_family(name: str, patterns: tuple[str, ...]) -> bool:
+    return name.startswith(_FAMILIES) or (bool(patterns) and _expression(patterns).fullmatch(name) is not None)
 
 
 @functools.lru_cache(maxsize=8)

@@ -13,6 +13,7 @@ from collections import deque
 from pathlib import Path
 
 from agentcli.core.aio import in_thread
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.plaintext import ControlStripper
 from agentcli.core.plural import counted
 from agentcli.tools.files.encoding import looks_binary
@@ -33,7 +34,7 @@ _LONGEST_LINE = 8_192
 _PLAIN = bytes(range(0x20, 0x7F)) + bytes(range(0x80, 0x100)) + b"\t\n"
 """Bytes that are no control characters; the characters U+0080 to U+009F have a byte C2 in them."""
 _CONTINUED = bytes(range(0x80, 0xC0))
-_OVERWRITTEN = re.compile(r"^[^\n]*\r(?![\r\n]|\Z)", re.MULTILINE)
+_OVERWRITTEN = lazy_pattern(r"^[^\n]*\r(?![\r\n]|\Z)", re.MULTILINE)
 
 
 class HeadAndTail:

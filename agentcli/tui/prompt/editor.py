@@ -31,6 +31,7 @@ from agentcli.tui.prompt.keys import PromptKey
 from agentcli.tui.prompt.paste import is_large, without_controls
 from agentcli.tui.prompt.row_painting import StyledColumns, painted
 from agentcli.tui.prompt.wrapping import WrappedPrompt
+from agentcli.tui.repaint.cells import certain_width
 from agentcli.tui.textual_internals import end_screen_selection, paint_at_once
 
 if TYPE_CHECKING:
@@ -78,11 +79,13 @@ class PromptEditor(KnowsItsWork, TextArea, inherit_bindings=False):
         self._cut = ""
         self.edits = 0
         self._editing = False
-        self._typed_directly = False
+        self._typing_directly = self._is_echoed = False
         self._own_context: Context | None = None
         self._after_cut: tuple[int, Location] | None = None
         self._looks: dict[str, Style] = {}
         """Styles by name, as far as they were needed since they changed last."""
+        self._echoes: dict[str, tuple[Strip, Strip]] = {}
+        """What `echo` gave for each character since styles changed last."""
         self.pieces: dict[str, Piece] = {}
         """Also of chips that are not in the text any more: undo may bring them back."""
         super().__init__(
@@ -190,31 +193,62 @@ class PromptEditor(KnowsItsWork, TextArea, inherit_bindings=False):
     def on_mount(self) -> None:
         self._own_context = copy_context()
         # The colours behind the text are those of the screen, whose styles are not this widget's.
-        self.app.theme_changed_signal.subscribe(self, lambda _theme: self._looks.clear())
+        self.app.theme_changed_signal.subscribe(self, lambda _theme: self._forget_looks())
 
-    def type_directly(self, event: events.Key) -> bool:
-        """Insert a character in the caller's turn instead of the editor's own. False, and nothing done, if the key
-        means something else here, or if another one is to come before it."""
+    def would_type(self, event: events.Key) -> bool:
+        """Whether a key would only insert its character, and nothing is to come before it."""
         character = event.character
         if self._own_context is None or self.has_work or event.key in self._keys:
             return False
-        if character is None or not character.isprintable() or (character == "?" and self.is_empty):
-            return False
-        self._typed_directly = True
-        self._own_context.run(self._replace_via_keyboard, character, *self.selection)
-        return True
+        return character is not None and character.isprintable() and not (character == "?" and self.is_empty)
+
+    def echo(self, event: events.Key) -> tuple[Strip, Strip] | None:
+        """The cells from the cursor on, as they should be painted now and as they will be with the character of a key;
+        None unless that is added to the end of a line. They are known long before the edit is done and painted."""
+        character, (start, end) = event.character, self.selection
+        if not character or certain_width(character) != 1 or start != end or end[1] != len(self.document[end[0]]):
+            return None
+        found = self._echoes.get(character)
+        if found is None and self._own_context is not None:
+            found = self._echoes[character] = self._own_context.run(self._make_echo, character)
+        return found
+
+    def _make_echo(self, character: str) -> tuple[Strip, Strip]:
+        base, cursor = self._base, self._base + self._look("cursor")
+        # Behind the cursor there is room for one more: else the line could be wrapped.
+        before = Strip((Segment(" ", cursor), Segment("  ", base)), 3)
+        after = Strip((Segment(character, base), Segment(" ", cursor)), 2)
+        before, after = self._filtered([before, after])
+        return before, after
+
+    def type_directly(self, event: events.Key, *, is_echoed: bool) -> None:
+        """Insert the character of a key that would be typed, in the caller's turn instead of the editor's own."""
+        if self._own_context is not None and event.character is not None:
+            self._typing_directly, self._is_echoed = True, is_echoed
+            try:
+                self._own_context.run(self._replace_via_keyboard, event.character, *self.selection)
+            finally:
+                self._typing_directly = self._is_echoed = False
 
     def paint_typed(self) -> None:
-        """Paint what was typed directly, then tell the owner. What needs a layout first, or is beside the editor,
-        is painted as usual."""
-        if self._typed_directly and self._own_context is not None:
-            self._typed_directly = False
-            if not self._own_context.run(paint_at_once, self):
-                self.check_idle()
+        """Paint what was typed directly. What needs a layout first is painted as usual."""
+        if self._own_context is not None:
+            self._own_context.run(self._paint_typed)
+
+    def _paint_typed(self) -> None:
+        self._typing_directly = True
+        self.refresh()
+        self._typing_directly = False
+        if not paint_at_once(self):
+            self.check_idle()
+
+    def tell_of_typed(self) -> None:
+        """Let the owner keep up with what was typed directly."""
+        if self._own_context is not None:
             self._own_context.run(lambda: self._owner.changed(text=True))
 
     def check_idle(self) -> None:
-        if not self._typed_directly:  # a message to itself would be work, and the next character would have to wait
+        if not self._typing_directly:  # a message to itself would be work, and the next character would have to wait
             super().check_idle()
 
     async def _on_paste(self, event: events.Paste) -> None:
@@ -294,19 +328,32 @@ class PromptEditor(KnowsItsWork, TextArea, inherit_bindings=False):
         """What the text area does, without suggestions, line numbers and highlighting, which a prompt does not have."""
         self._editing = True
         try:
+            rows = len(self.wrapped_document._offset_to_line_info)
             result = edit.do(self)
             self.history.record(edit)
             self.wrapped_document.wrap_range(edit.top, edit.bottom, result.end_location)
-            edit.after(self)
+            if self._is_echoed and rows == len(self.wrapped_document._offset_to_line_info):
+                self._follow_echo(result.end_location)
+            else:
+                edit.after(self)
         finally:
             self._editing = False
         self._refresh_size()
         self._tell_of_edit()
         return result
 
+    def _follow_echo(self, location: Location) -> None:
+        """Put the cursor behind a character that the terminal shows already: in its row, and nothing has scrolled. As
+        setting the selection does, without all that this asks of widgets around the editor."""
+        self.set_reactive(TextArea.selection, Selection.cursor(location))
+        self._cursor_offset = self.wrapped_document.location_to_offset(location)
+        self.navigator.last_x_offset = self._cursor_offset[0]
+        end_screen_selection(self.screen)
+        self.app.cursor_position += (1, 0)
+
     def _tell_of_edit(self) -> None:
         self.edits += 1
-        if not self._typed_directly:  # else once it is painted
+        if not self._typing_directly:  # else once it is painted
             self._owner.changed(text=True)
 
     def post_message(self, message: Message) -> bool:
@@ -378,15 +425,23 @@ class PromptEditor(KnowsItsWork, TextArea, inherit_bindings=False):
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
+        self._forget_looks()
+
+    def _forget_looks(self) -> None:
         self._looks.clear()
+        self._echoes.clear()
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Without borders, padding, links and the cache of rows, which cost more than the one row that changes."""
         width = self.outer_size.width
         strips = [self.render_line(y).adjust_cell_length(width, self._base) for y in crop.line_range]
+        strips = self._filtered(strips)
+        return strips if crop.column_span == (0, width) else [strip.crop(*crop.column_span) for strip in strips]
+
+    def _filtered(self, strips: list[Strip]) -> list[Strip]:
         for line_filter in self.get_line_filters():
             strips = [strip.apply_filter(line_filter, self.background_colors[1]) for strip in strips]
-        return strips if crop.column_span == (0, width) else [strip.crop(*crop.column_span) for strip in strips]
+        return strips
 
     def render_line(self, y: int) -> Strip:
         width = self.scrollable_content_region.width

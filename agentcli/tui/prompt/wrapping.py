@@ -23,8 +23,18 @@ class WrappedPrompt(WrappedDocument):
         self._keep_characters_whole()
 
     def wrap_range(self, start: Location, old_end: Location, new_end: Location) -> None:
-        super().wrap_range(start, old_end, new_end)
-        self._keep_characters_whole()
+        if not self._has_grown_within_row(start, old_end, new_end):
+            super().wrap_range(start, old_end, new_end)
+            self._keep_characters_whole()
+
+    def _has_grown_within_row(self, start: Location, old_end: Location, new_end: Location) -> bool:
+        """Whether a line has only got longer at its end, where its last row has room: that moves nothing."""
+        line_index, column = new_end
+        if start != old_end or start[0] != line_index:
+            return False
+        line, offsets = self.document[line_index], self._wrap_offsets[line_index]
+        room = self._width - (column - offsets[-1] if offsets else column)
+        return column == len(line) and room > 0 and line.isascii() and "\t" not in line
 
     def _keep_characters_whole(self) -> None:
         """A row never ends inside a character. What was cut off is narrower than measured: the next row has room."""

@@ -66,13 +66,13 @@ class FrameWriter:
             self._edges.append((y, after))
         end, limit = 0, edge if has_edge else self._width
         for start, stop in _runs(before, after):
-            self._write_cells(y, max(start, end), min(stop, limit), after, limit, ends_free=is_due or not has_edge)
+            self.write_cells(y, max(start, end), min(stop, limit), after, limit, ends_free=is_due or not has_edge)
             end = stop
 
     def finish(self, cursor: tuple[int, int]) -> str:
         """Everything; the cursor stands at a column and a row, and what others write has no look of ours."""
         for y, row in self._edges:
-            self._write_cells(y, self._width - 1, self._width, row)
+            self.write_cells(y, self._width - 1, self._width, row)
         if self._pen is not None and self._pen is not self._pens.plain:
             self.pieces.append(("\x1b]8;;\x1b\\" if self._pen.link else "") + "\x1b[m")
         self._move(*cursor)
@@ -97,7 +97,7 @@ class FrameWriter:
                 start = x + 1
                 while start < self._width and characters[start] == "":
                     start += 1
-                self._write_cells(y, x, start, row)
+                self.write_cells(y, x, start, row)
                 self._at = None
         self._write_known(y, start, self._width, row)
 
@@ -106,12 +106,12 @@ class FrameWriter:
         for x in range(start, stop):
             if row[0][x] is None:
                 if start < x:
-                    self._write_cells(y, start, x, row)
+                    self.write_cells(y, start, x, row)
                 start = x + 1
         if start < stop:
-            self._write_cells(y, start, stop, row)
+            self.write_cells(y, start, stop, row)
 
-    def _write_cells(
+    def write_cells(
         self, y: int, start: int, stop: int, row: Row, limit: int | None = None, *, ends_free: bool = True
     ) -> None:
         """Write known cells, of which none is half of a wide character. `limit`: where the row ends, but for its last

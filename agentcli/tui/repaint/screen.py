@@ -96,6 +96,25 @@ class ScreenMemory:
             shown[y] = characters[:], looks[:]
         return writer.finish(cursor)
 
+    def echo(self, x: int, y: int, before: Strip, after: Strip) -> str:
+        """The bytes that put a strip, with the cursor in its last cell, in the place of another one, which is wider;
+        "" and no change, unless that is wanted and shown there. Costs less than `changes`, which compares all cells."""
+        if not 0 <= y < len(self._wanted):
+            return ""
+        was, now = self._maker.cells(before), self._maker.cells(after)
+        wanted, shown = self._wanted[y], self._shown[y]
+        known, stop = slice(x, x + len(was[0])), x + len(now[0])
+        for row in (wanted, shown):
+            if row[0][known] != was[0] or row[1][known] != was[1]:
+                return ""
+        for row in (wanted, shown):
+            row[0][x:stop], row[1][x:stop] = now
+        self._texts[y] = _text(shown)
+        self._cursor = stop - 1, y
+        writer = FrameWriter(self._pens, self.size, erases_in_colour=self._erases_in_colour)
+        writer.write_cells(y, x, stop, wanted)
+        return writer.finish(self._cursor)
+
     def _scroll(self, writer: FrameWriter, after: list[str | None]) -> bool:
         """Let the terminal move rows, by their texts in the new frame; whether there were any."""
         shown, before = self._shown, self._texts

@@ -142,6 +142,18 @@ class AgentDriver(LinuxDriver):
         elif self._writer is not None:
             self._open_gate_when_ready()
 
+    def echo(self, x: int, y: int, before: Strip, after: Strip) -> bool:
+        """Show a strip, with the cursor in its last cell, before there is a frame that has it; False, and nothing done,
+        unless the terminal shows `before` there. If that frame has something else, it is written then."""
+        writer, memory = self._writer, self._memory
+        if writer is None or memory is None or not self._gate_open or not writer.takes_frames():
+            return False
+        data = memory.echo(x, y, before, after)
+        if data:
+            self._cursor = (x + after.cell_length - 1, y)
+            writer.write(data, droppable=False)
+        return bool(data)
+
     def _write_changes(self) -> None:
         writer, memory = self._writer, self._memory
         if writer is None or memory is None or not writer.takes_frames():

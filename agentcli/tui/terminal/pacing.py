@@ -40,8 +40,9 @@ _URGENT = ("escape", "ctrl+c")
 class TypesDirectly(Protocol):
     """An app that can take text outside of its queues."""
 
-    def type_directly(self, event: events.Key) -> bool:
-        """Type a character now; False, and nothing done, unless it would be next and would only be inserted."""
+    def type_directly(self, event: events.Key, *, alone: bool) -> bool:
+        """Type a character now; False, and nothing done, unless it would be next and would only be inserted. `alone`:
+        no other one came with it."""
         ...
 
     def paint_typed(self) -> None:
@@ -89,7 +90,7 @@ class KeyOrder:
             if not isinstance(first, events.Key):
                 self._app.post_message(first)
             elif first.is_printable and not self._in_dialog():
-                if typed < MOST_AT_ONCE and self._type_directly(first):
+                if typed < MOST_AT_ONCE and self._type_directly(first, alone=not typed and not self._pending):
                     typed += 1
                     continue
                 self._text_at = time.monotonic()
@@ -106,11 +107,11 @@ class KeyOrder:
         if typed and self._direct is not None:
             self._direct.paint_typed()
 
-    def _type_directly(self, event: events.Key) -> bool:
+    def _type_directly(self, event: events.Key, *, alone: bool) -> bool:
         # While a key is stuck on its way, later ones that skip the queues could overtake those that did not.
-        return (
-            self._direct is not None and time.monotonic() >= self._stalled_until and self._direct.type_directly(event)
-        )
+        if self._direct is None or time.monotonic() < self._stalled_until:
+            return False
+        return self._direct.type_directly(event, alone=alone)
 
     def _wait(self) -> None:
         if time.monotonic() < self._stalled_until:
