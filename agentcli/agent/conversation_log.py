@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from agentcli.agent.old_content import OldContent
 from agentcli.agent.prompt_queue import PromptQueue
 from agentcli.core import events as ev
 from agentcli.core.growing import Growing
@@ -21,6 +22,7 @@ class ConversationLog:
         self._store = store
         self._queue = queue
         self._unrecorded = unrecorded
+        self._old_content = OldContent(messages)
 
     def keep(self, event: ev.Event) -> None:
         """Record an event in the session file; a message also becomes part of the conversation."""
@@ -31,6 +33,7 @@ class ConversationLog:
             if event.message.origin is Origin.QUEUED:
                 # In the same step: a prompt is never both queued and in the log, and never in neither.
                 self._queue.remove(event.message.id)
+        self._old_content.take(event, self.messages)
 
     def record_if_begun(self, event: ev.Event) -> None:
         """Record an event of between submissions. A session without a message has no file."""

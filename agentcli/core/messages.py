@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from agentcli.core.frozen import frozen
+from agentcli.core.packed import packable_field
 from agentcli.core.usage import Usage
 
 COPY_OF = "copy_of"
@@ -103,6 +104,20 @@ class UnknownBlock:
 
 
 Block = TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock | ImageBlock | UnknownBlock
+
+_PACKABLE = {
+    TextBlock: packable_field(TextBlock, "text"),
+    ThinkingBlock: packable_field(ThinkingBlock, "thinking"),
+    ToolUseBlock: packable_field(ToolUseBlock, "input"),
+}
+
+
+def pack_block(block: Block) -> int:
+    """Keep a block that is seldom read compressed; it stays equal to what it was. Returns the bytes compressed."""
+    if isinstance(block, ToolResultBlock):
+        return sum(map(pack_block, block.content))
+    field = _PACKABLE.get(type(block))
+    return field.pack(block) if field is not None else 0
 
 
 class Origin(StrEnum):

@@ -11,6 +11,7 @@ from typing import Literal
 
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
+from agentcli.core.packed import packable_field
 
 
 @frozen(kw_only=True)
@@ -110,6 +111,19 @@ class EndItem(Item):
     text: str
     level: Level = "info"
     errors: tuple[str, ...] = ()
+
+
+_TOOL_FIELDS = tuple(packable_field(ToolItem, name) for name in ("input", "output", "display"))
+_OUTPUT_TEXT = packable_field(OutputItem, "text")
+
+
+def pack_item(item: Item) -> None:
+    """Keep the long texts of an item compressed, which is far from what is looked at. It reads as before."""
+    if isinstance(item, ToolItem):
+        for packable in _TOOL_FIELDS:
+            packable.pack(item)
+    elif isinstance(item, OutputItem):
+        _OUTPUT_TEXT.pack(item)
 
 
 @frozen

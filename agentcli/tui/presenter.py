@@ -443,12 +443,14 @@ class Presenter:
     @_show.register
     def _(self, event: ev.ToolFinished, now: float) -> list[Operation]:
         self._agent_calls.discard(event.tool_use_id)
+        status, display = wording.tool_outcome(event), event.display or self._planned(event.tool_use_id)
         operations = self._tool(
             event.tool_use_id,
-            status=wording.tool_outcome(event),
+            status=status,
             summary=" · ".join(filter(None, (plain_line(event.summary), wording.accepted_hunks(event)))),
-            display=event.display or self._planned(event.tool_use_id),
-            output=plain_text(event.result.text[:RESULT_SHOWN]),
+            display=display,
+            # Where the display has the text, nothing shows the one for the model.
+            output="" if status == "done" and display.get("text") else plain_text(event.result.text[:RESULT_SHOWN]),
             duration_ms=event.duration_ms,
             background=bool(event.display.get("background")),
         )

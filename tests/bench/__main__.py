@@ -21,6 +21,7 @@ from tests.bench.definitions import definitions
 from tests.bench.edits import edits_bench
 from tests.bench.gaps import gaps
 from tests.bench.growth import growth, growth_http
+from tests.bench.growth_app import growth_app
 from tests.bench.growth_prompts import growth_prompts
 from tests.bench.growth_resume import growth_resume
 from tests.bench.hook import hook
@@ -77,6 +78,7 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "prepare": (prepare, 5),
     "growth": (growth, 1),
     "growth-http": (growth_http, 1),
+    "growth-app": (growth_app, 1),
     "growth-prompts": (growth_prompts, 1),
     "growth-resume": (growth_resume, 1),
     "tui-start": (tui_start, 10),

@@ -49,6 +49,10 @@ class Loopback:
         script = [segments(reply, number) for number, reply in enumerate(replies, 1)]
         self._ask("PUT", "/script", json.dumps(script))
 
+    def answer_aside(self, text: str, reply: Json) -> None:
+        """Requests that end with this text get this reply, until the next script."""
+        self._ask("PUT", "/aside", json.dumps([text, segments(reply, 1)]))
+
     def records(self) -> list[tuple[str, int, int, float]]:
         return [(kind, number, segment, at) for kind, number, segment, at in json.loads(self._ask("GET", "/records"))]
 

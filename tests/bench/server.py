@@ -4,7 +4,10 @@ Standard library only, and nothing is parsed but the request's length: what this
 counts as the program's time. Times are `time.monotonic()`, which on one machine is the same for all processes.
 
     PUT /script    [[[seconds to wait, text to send, event?], ...one list a reply...], ...]; forgets what was noted
+    PUT /aside     [text, reply]: requests that end with this text get this reply, none of the script
     GET /records   [[kind, number of the request, segment, time], ...]; kind is request, sent or closed
+
+Where a reply has `TOKENS`, a fourth of the request's bytes is sent.
 """
 
 from __future__ import annotations
@@ -18,6 +21,11 @@ from typing import Any
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 _BROKE = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"
 
+TOKENS = 424_242_424
+_TOKENS = b"%d" % TOKENS
+_LAST_BYTES = 8_000
+"""How far from the end of a request the text of an aside is looked for."""
+
 Record = tuple[str, int, int, float]
 
 
@@ -28,14 +36,20 @@ class Stage:
         self.replies: list[list[tuple[float, bytes]]] = []
         self.records: list[Record] = []
         self.requests = 0
+        self.aside: tuple[bytes, list[tuple[float, bytes]]] | None = None
 
     def load(self, script: list[list[list[Any]]]) -> None:
-        self.replies = [[(float(wait), str(text).encode()) for wait, text in reply] for reply in script]
+        self.replies = [_segments(reply) for reply in script]
         self.records.clear()
         self.requests = 0
+        self.aside = None
 
     def note(self, kind: str, number: int, segment: int = 0) -> None:
         self.records.append((kind, number, segment, time.monotonic()))
+
+
+def _segments(reply: list[list[Any]]) -> list[tuple[float, bytes]]:
+    return [(float(wait), str(text).encode()) for wait, text in reply]
 
 
 class Connection(asyncio.Protocol):
@@ -44,6 +58,7 @@ class Connection(asyncio.Protocol):
         self._buffer = bytearray()
         self._needed = 0
         self._playing = 0
+        self._tokens = b"0"
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -76,8 +91,15 @@ class Connection(asyncio.Protocol):
         if request.startswith(b"PUT /script"):
             stage.load(json.loads(request.partition(b"\r\n\r\n")[2]))
             self._send_json({})
+        elif request.startswith(b"PUT /aside"):
+            text, reply = json.loads(request.partition(b"\r\n\r\n")[2])
+            stage.aside = (str(text).encode(), _segments(reply))
+            self._send_json({})
         elif request.startswith(b"GET /records"):
             self._send_json(stage.records)
+        elif stage.aside is not None and stage.aside[0] in request[-_LAST_BYTES:]:
+            data = b"".join(text for _wait, text in stage.aside[1]).replace(_TOKENS, b"%d" % (len(request) // 4))
+            self._transport.write(_HEAD + b"%x\r\n%b\r\n0\r\n\r\n" % (len(data), data))
         else:
             stage.requests += 1
             stage.note("request", stage.requests)
@@ -85,6 +107,7 @@ class Connection(asyncio.Protocol):
                 self._transport.write(_BROKE)
                 return
             self._playing = stage.requests
+            self._tokens = b"%d" % (len(request) // 4)
             self._play(stage.requests, 0, _HEAD)
 
     def _play(self, number: int, segment: int, before: bytes = b"") -> None:
@@ -96,7 +119,7 @@ class Connection(asyncio.Protocol):
             before = b""
             self._timer = asyncio.get_running_loop().call_later(reply[0][0], self._play, number, 0)
             return
-        data = reply[segment][1]
+        data = reply[segment][1].replace(_TOKENS, self._tokens)
         last = segment == len(reply) - 1
         self._transport.write(before + b"%x\r\n%b\r\n" % (len(data), data) + (b"0\r\n\r\n" if last else b""))
         self._stage.note("sent", number, segment)

@@ -146,6 +146,12 @@ class AppInPty:
     def _last_output(self) -> str:
         return bytes(self.output[-700:]).decode(errors="replace")
 
+    def forget_output(self) -> None:
+        """Drop what was written so far, unseen: for hours of output that nobody looks for."""
+        self.output.clear()
+        self._came.clear()
+        self._emulated = 0
+
     # --------------------------------------------------------------------------------------------- what it costs
 
     @property

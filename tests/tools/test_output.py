@@ -91,3 +91,13 @@ async def test_the_newest_text_for_the_screen_is_whole_characters_without_contro
     await output.add(b"\xa4")
     assert output.fresh() == "ä"
     assert output.fresh() == ""
+
+
+@pytest.mark.parametrize("end", [b"", b"and no line end"])
+async def test_lines_that_are_left_out_are_counted(end: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output_module, "FILE_LIMIT", 100_000)
+    output = await collected([b"y\n" * 40_000] * 3 + [end], tmp_path)
+
+    assert output.is_cut
+    assert output.lines == 120_000 + bool(end)
+    assert not (await collected([b"y\n" * 100])).is_cut

@@ -202,6 +202,16 @@ def test_endless_output_uses_bounded_memory() -> None:
     assert "… 4,999,992 more lines above" in screen(block)
 
 
+def test_a_command_that_has_ended_says_how_many_lines_there_are_above_not_how_many_were_kept() -> None:
+    kept = "\n".join(["y"] * 7_500 + ["", "[… 137,000 characters left out …]", ""] + ["y"] * 7_500)
+    for status in ("done", "interrupted"):
+        display = {"kind": "text", "text": kept, "lines": 76_000}
+        item = ToolItem(id="t", name="Bash", title="Bash yes", status=status, display=display)  # type: ignore[arg-type]
+        assert "… 75,992 more lines above" in shown(item, 80)
+    whole = ToolItem(id="t", name="Bash", title="Bash yes", status="done", display={"kind": "text", "text": kept})
+    assert "… 14,995 more lines above" in shown(whole, 80)
+
+
 def test_an_interrupted_call_keeps_its_output() -> None:
     block = make_block(tool("Bash make", status="running"))
     block.grow("half\n")

@@ -266,6 +266,7 @@ def _swept(
 ) -> tuple[_Knowledge, list[FileUpdate]]:
     """Blocking; never raises because of files on disk."""
     cache, runs = context.read_cache, tuple(context.read_cache.runs)
+    cache.pack_some()
     after = _Knowledge(dict(known.stamps), dict(known.told), dict(known.found))
     deadline = time.monotonic() + _SECONDS
     hashed = 0

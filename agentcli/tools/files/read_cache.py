@@ -1,6 +1,7 @@
 """Which file contents the model has seen: used to refuse overwriting content it does not know.
 
-The content of small files is kept too, so that a refusal can show what has changed. That cache is bounded and optional.
+The content of small files is kept too, so that a refusal can show what has changed. That cache is bounded and optional;
+what was noted some time ago is compressed.
 """
 
 from __future__ import annotations
@@ -12,9 +13,13 @@ import weakref
 from collections import deque
 
 from agentcli.core.frozen import frozen
+from agentcli.core.packed import Packed, pack
 
 LARGEST_KEPT = 256 * 1024
 MOST_KEPT = 8 * 1024 * 1024
+"""Bytes of all contents, before compressing."""
+MOST_UNPACKED = 512 * 1024
+"""Bytes of the contents that are not compressed."""
 MOST_RUNS = 50
 """How many commands are remembered."""
 
@@ -42,7 +47,10 @@ class ReadCache:
     def __init__(self) -> None:
         self._seen: dict[str, Seen] = {}
         self._kept: dict[str, bytes] = {}
+        self._packed: dict[str, tuple[int, Packed | bytes]] = {}
+        """Older contents with their sizes; small ones are not compressed."""
         self._kept_size = 0
+        self._unpacked_size = 0
         self._news: set[str] = set()
         self.runs: deque[CommandRun] = deque(maxlen=MOST_RUNS)
         # Previews run in threads and record contents too.
@@ -67,7 +75,25 @@ class ReadCache:
 
     def content(self, path: str) -> bytes | None:
         """The content that the model last saw, if still cached."""
-        return self._kept.get(path)
+        with self._guard:
+            found: Packed | bytes | None = self._kept.get(path)
+            if found is None and path in self._packed:
+                _size, found = self._packed[path]
+        return found.value if isinstance(found, Packed) else found
+
+    def pack_some(self) -> None:
+        """Compress the oldest contents. Blocking, some milliseconds: for a thread."""
+        while (oldest := self._next_packed()) is not None:
+            path, data = oldest
+            packed = pack(data) or data
+            with self._guard:
+                if self._kept.get(path) is data:
+                    self._unpacked_size -= len(self._kept.pop(path))
+                    self._packed[path] = (len(data), packed)
+
+    def _next_packed(self) -> tuple[str, bytes] | None:
+        with self._guard:
+            return next(iter(self._kept.items())) if self._unpacked_size > MOST_UNPACKED else None
 
     def paths(self) -> list[str]:
         """All files of which the model has seen something, the latest last."""
@@ -94,13 +120,21 @@ class ReadCache:
         return lock
 
     def _keep(self, path: str, data: bytes | None) -> None:
-        self._kept_size -= len(self._kept.pop(path, b""))
+        self._drop(path)
         if data is None or len(data) > LARGEST_KEPT:
             return
         self._kept[path] = data
         self._kept_size += len(data)
+        self._unpacked_size += len(data)
         while self._kept_size > MOST_KEPT:
-            self._kept_size -= len(self._kept.pop(next(iter(self._kept))))
+            self._drop(next(iter(self._packed or self._kept)))
+
+    def _drop(self, path: str) -> None:
+        size, _packed = self._packed.pop(path, (0, b""))
+        self._kept_size -= size
+        if (data := self._kept.pop(path, None)) is not None:
+            self._kept_size -= len(data)
+            self._unpacked_size -= len(data)
 
 
 def digest_of(data: bytes) -> str:

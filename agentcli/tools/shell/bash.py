@@ -234,7 +234,7 @@ def _result(
         is_error=ending is not CommandEnding.EXITED or command.code != 0 or command.stopped_by_sandbox,
         is_exit_code=ending is CommandEnding.EXITED and not command.stopped_by_sandbox,
         summary=summary,
-        display={"kind": "text", "text": text},
+        display={"kind": "text", "text": text, **({"lines": output.lines} if output.is_cut else {})},
         structured={
             "output": text,
             "exit_code": command.code,

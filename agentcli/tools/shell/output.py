@@ -136,9 +136,13 @@ class CollectedOutput:
         self._binary: bool | None = None
         """Unknown until the sample is complete."""
         self.bytes = 0
+        self._line_ends = 0
+        self._ends_in_line = False
 
     async def add(self, data: bytes) -> None:
         self.bytes += len(data)
+        self._line_ends += data.count(b"\n")
+        self._ends_in_line = not data.endswith(b"\n") if data else self._ends_in_line
         if len(self._sample) < _SAMPLE:
             self._sample += data[: _SAMPLE - len(self._sample)]
         elif self._is_binary:
@@ -209,6 +213,16 @@ class CollectedOutput:
     @property
     def characters(self) -> int:
         return self._whole.characters + len(self._skipped)
+
+    @property
+    def lines(self) -> int:
+        """Lines of all output, also of what is left out."""
+        return self._line_ends + self._ends_in_line
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether `text` leaves something out."""
+        return self._whole.overflowed and not self._is_binary
 
     @property
     def unread(self) -> int:

@@ -78,14 +78,17 @@ def _entries(values: Mapping[str, Any], key: str) -> list[Json]:
     return [entry for entry in found[:_MOST_LISTED] if isinstance(entry, dict)] if isinstance(found, list) else []
 
 
-def text(value: str, view: DisplayView) -> Rows:
+def text(value: str, view: DisplayView, total: int = 0) -> Rows:
+    """`total`: lines of the text that this one is the beginning and the end of; 0: it is all of it."""
     if view.name in _SILENT and not view.expanded and not view.failed:
         return Rows(hidden=int(bool(value.strip())))
     if view.name in SHELLS and is_unified_diff(value):
         return _diff_output(value, view)
     if view.name in SHELLS and not view.expanded:
         rows = _FAILED_ROWS if view.failed else _SHELL_ROWS
-        return tail(value, view.width, rows, view.palette.muted, view.before)
+        found = tail(value, view.width, rows, view.palette.muted, view.before)
+        shown = value.rstrip("\n").count("\n") + 1 - found.hidden
+        return replace(found, hidden=total - shown) if found.hidden and total > shown else found
     return head(value.strip("\n"), view.width, view.rows(_TEXT_ROWS), view.palette.muted, view.before)
 
 
@@ -316,6 +319,6 @@ _KINDS: Mapping[str, Callable[[Json, DisplayView], Rows]] = {
     "plan": lambda display, view: markdown(_string(display, "plan"), view, view.rows(_PLAN_ROWS)),
     "questions": _questions,
     "search": _search,
-    "text": lambda display, view: text(_string(display, "text"), view),
+    "text": lambda display, view: text(_string(display, "text"), view, _number(display, "lines")),
     "todos": _todos,
 }

@@ -10,11 +10,14 @@ from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
 
 from agentcli.tui.blocks.base import Block
-from agentcli.tui.model import Add, Clear, Grow, Item, Operation, Remove, Replace
+from agentcli.tui.model import Add, Clear, Grow, Item, Operation, Remove, Replace, pack_item
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.finding import TranscriptSearch
 from agentcli.tui.transcript.layouts import BrokenBlock, Layouts
 from agentcli.tui.transcript.stack import Stack, StackEntry
+
+UNPACKED = 100
+"""So many items at the end keep their texts as they are. Those above are compressed, and read again when laid out."""
 
 
 class TranscriptItems:
@@ -53,6 +56,8 @@ class TranscriptItems:
             return
         self.stack.add(*self._made(item))
         self.unsure = True
+        if len(self.stack) > UNPACKED:
+            pack_item(self.stack.entries[-1 - UNPACKED].block.item)
 
     def _replace(self, item: Item) -> None:
         entry = self.stack.get(item.id)
@@ -66,6 +71,8 @@ class TranscriptItems:
 
     def put_above(self, items: Sequence[Item]) -> None:
         self.stack.put_above([self._made(item) for item in items])
+        for item in items:
+            pack_item(item)
         self.unsure = True
 
     def _made(self, item: Item) -> tuple[Block, int]:

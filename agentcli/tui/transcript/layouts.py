@@ -18,8 +18,8 @@ from agentcli.tui.model import Item
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.stack import Stack, StackEntry
 
-MOST_ROWS = 3000
-"""So many rows are kept, over all blocks that are not in view: some 75 screens, a few megabytes."""
+MOST_ROWS = 1000
+"""So many rows are kept, over all blocks that are not in view: some 25 screens. A row takes about 5 KB."""
 
 
 class BrokenBlock(Block):

@@ -1,0 +1,76 @@
+"""Values that are kept compressed read as before."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import pytest
+
+from agentcli.core.messages import (
+    Block,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    block_to_wire,
+    pack_block,
+)
+from agentcli.core.packed import Packed, pack
+from tests.support.tables import each_row
+
+LONG = "".join(f"line {number} of a result, with a lone surrogate \ud800 and ✓\n" for number in range(400))
+
+
+def _blocks() -> dict[str, Block]:
+    return {
+        "a text": TextBlock(LONG, ({"cited": 1},)),
+        "thinking": ThinkingBlock(LONG, "signature"),
+        "a call": ToolUseBlock("c1", "Write", {"file_path": "x", "content": LONG, "more": [1, 2.0, None, True]}),
+        "a result": ToolResultBlock("c1", (TextBlock(LONG), ImageBlock({"data": "abc"})), is_error=True),
+    }
+
+
+@each_row("name", list(_blocks()))
+def test_a_packed_block_equals_what_it_was(name: str) -> None:
+    block, as_it_was = _blocks()[name], _blocks()[name]
+
+    assert pack_block(block) > len(LONG)
+
+    assert block == as_it_was
+    assert as_it_was == block
+    assert repr(block) == repr(as_it_was)
+    assert block_to_wire(block) == block_to_wire(as_it_was)
+    assert replace(block) == as_it_was
+    assert pack_block(block) == 0, "packed twice"
+
+
+def test_a_packed_text_takes_a_fraction_of_its_memory() -> None:
+    packed = pack(LONG)
+
+    assert packed is not None
+    assert packed.size >= len(LONG)
+    assert sys.getsizeof(packed._data) < len(LONG) / 4
+
+
+@each_row("value", ["short", {"of": "kinds", "that": object()}, ["x" * 5_000, {1, 2}, lambda: 0]])
+def test_what_is_small_or_cannot_be_packed_stays(value: object) -> None:
+    assert pack(value) is None
+
+
+def test_short_blocks_stay_as_they_are() -> None:
+    block = TextBlock("short")
+
+    assert pack_block(block) == 0
+    assert not isinstance(TextBlock.__dict__["text"]._slot.__get__(block), Packed)
+
+
+@pytest.mark.parametrize("text", ["", "x" * 999_999])
+def test_matching_by_position_reads_a_packed_text(text: str) -> None:
+    block = TextBlock(text)
+    pack_block(block)
+
+    match block:
+        case TextBlock(found, citations):
+            assert (found, citations) == (text, ())

@@ -1,0 +1,67 @@
+"""What has scrolled away takes little memory, and is shown, searched and copied as before."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+from agentcli.tui.blocks.make import make_block
+from agentcli.tui.model import Add, Item, OutputItem, Replace, ToolItem
+from agentcli.tui.theme.palette import Palette
+from agentcli.tui.transcript.items import UNPACKED, TranscriptItems
+
+LINES = [f"    some_name_{number} = another_name(argument_{number % 7}, {number * 31})" for number in range(300)]
+COUNT = 300
+
+
+def _text(number: int) -> str:
+    return f"file {number}\n" + "\n".join(LINES)
+
+
+def _read(number: int) -> ToolItem:
+    display = {"kind": "code", "text": _text(number), "path": f"file-{number}.py", "start": 1}
+    return ToolItem(id=f"t{number}", name="Read", title=f"Read file-{number}.py", status="done", display=display)
+
+
+def _filled(count: int) -> TranscriptItems:
+    items = TranscriptItems(make_block, Palette())
+    items.set_width(100)
+    for number in range(count):
+        items.apply([Add(ToolItem(id=f"t{number}", name="Read", title="Read", status="running"))])
+        items.apply([Replace(_read(number))])
+    return items
+
+
+def test_items_above_take_a_third_of_their_text() -> None:
+    _filled(2 * UNPACKED)  # what is made once
+    tracemalloc.start()
+    items = _filled(UNPACKED + COUNT)
+    held = tracemalloc.get_traced_memory()[0] / 1024
+    tracemalloc.stop()
+
+    size = len(_text(0)) / 1024
+    assert len(items.stack) == UNPACKED + COUNT
+    assert held < UNPACKED * (size + 4) + COUNT * (size / 3 + 4), f"{held:,.0f} KB"
+
+
+def test_items_above_read_as_before() -> None:
+    items = _filled(UNPACKED + 20)
+
+    for number, entry in enumerate(items.stack):
+        assert entry.block.item == _read(number)
+        assert _text(number) in entry.block.source
+    oldest = items.stack.entries[0]
+    items.expand(oldest, True)
+    assert "some_name_299" in "".join(line.text for line in items.layouts.lines(oldest))
+
+
+def test_what_was_before_a_resumed_session_is_compressed_at_once() -> None:
+    items = TranscriptItems(make_block, Palette())
+    texts = [OutputItem(id=f"o{number}", text=_text(number)) for number in range(COUNT)]
+    older: list[Item] = [_read(number) for number in range(COUNT)]
+    tracemalloc.start()
+    items.put_above([*older, *texts])
+    grown = tracemalloc.get_traced_memory()[0] / 1024
+    tracemalloc.stop()
+
+    assert grown < COUNT * 2 * (len(_text(0)) / 1024 / 3 + 3)
+    assert [entry.block.item for entry in items.stack] == [*older, *texts]
