@@ -298,7 +298,7 @@ def _fork(
 # ----------------------------------------------------------------------------------------------------- in the server
 
 
-def _serve(listener: socket.socket) -> dict[str, Any] | None:
+def serve(listener: socket.socket) -> dict[str, Any] | None:
     """Fork a child for every request. Returns the request in the child, and None in the server when tests are over."""
     waking, wakes = os.pipe()
     os.set_blocking(wakes, False)
@@ -354,22 +354,27 @@ def _become_program(request: dict[str, Any]) -> None:
 
     if request["terminal"]:
         fcntl.ioctl(request["streams"][0], termios.TIOCSCTTY, 0)
-    for number, stream in enumerate(request["streams"]):
-        os.dup2(stream, number)
-    for stream in request["streams"]:
-        os.close(stream)
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environ"])
+    take_streams(request["streams"])
+    option, *rest = request["command"]
+    sys.argv = rest if option == "-m" else ["-c", *rest[1:]]
+    sys.path[0] = request["cwd"]
+
+
+def take_streams(streams: Sequence[int]) -> None:
+    """Make these file descriptors the standard streams of this process."""
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+    for stream in streams:
+        os.close(stream)
     for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
         errors = "backslashreplace" if name == "stderr" else "surrogateescape"
         buffering = 1 if name == "stderr" else -1
         stream = os.fdopen(number, mode, buffering, encoding="utf-8", errors=errors, closefd=False)
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
-    option, *rest = request["command"]
-    sys.argv = rest if option == "-m" else ["-c", *rest[1:]]
-    sys.path[0] = request["cwd"]
 
 
 async def _use_app_once() -> None:
@@ -424,6 +429,14 @@ def _try_sandbox_once() -> None:
     probe(os.environ, (), None)
 
 
+def end_threads() -> None:
+    for thread in threading.enumerate():
+        if thread is not threading.main_thread():
+            thread.join(_THREADS_SECONDS)
+    left = [thread.name for thread in threading.enumerate()]
+    assert len(left) == 1, f"a fork would lose the other threads: {left}"
+
+
 def main() -> None:
     import importlib
     import pkgutil
@@ -441,20 +454,16 @@ def main() -> None:
             importlib.import_module(module.name)
     asyncio.run(_use_app_once())
     _try_sandbox_once()
-    for thread in threading.enumerate():
-        if thread is not threading.main_thread():
-            thread.join(_THREADS_SECONDS)
-    left = [thread.name for thread in threading.enumerate()]
-    assert len(left) == 1, f"a fork would lose the other threads: {left}"
+    end_threads()
     gc.collect()
     gc.freeze()
-    request = _serve(listener)
+    request = serve(listener)
     if request is not None:
         _become_program(request)
-        _run(*request["command"][:2])
+        run(*request["command"][:2])
 
 
-def _run(option: str, what: str) -> None:
+def run(option: str, what: str) -> None:
     """Run it and end the process as Python does, except that modules are not taken down: that touches, and so copies,
     all of the memory that is shared with the server."""
     import runpy
