@@ -437,21 +437,26 @@ def end_threads() -> None:
     assert len(left) == 1, f"a fork would lose the other threads: {left}"
 
 
-def main() -> None:
+def load_modules() -> None:
+    """Import agentcli and the libraries that it and its tests use, also those that it imports late."""
     import importlib
     import pkgutil
 
-    listener = socket.socket(fileno=int(sys.argv[1]))
-    if os.fork():
-        # Workers come and go: the server is nobody's child.
-        os._exit(0)
     for name in _LIBRARIES:
         importlib.import_module(name)
-    _shorten_pause()
     package = importlib.import_module(_PACKAGE)
     for module in pkgutil.walk_packages(package.__path__, f"{_PACKAGE}."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
+
+
+def main() -> None:
+    listener = socket.socket(fileno=int(sys.argv[1]))
+    if os.fork():
+        # Workers come and go: the server is nobody's child.
+        os._exit(0)
+    _shorten_pause()
+    load_modules()
     asyncio.run(_use_app_once())
     _try_sandbox_once()
     end_threads()

@@ -8,6 +8,7 @@ is there already.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shlex
@@ -35,6 +36,8 @@ from {__name__} import collect
 collect()
 """
 _MOST_WORKERS = 64
+_FEW_TESTS = 1_000
+"""Tests that hardly use all of the modules that are imported late."""
 
 
 def start(config: pytest.Config, specs: Sequence[Any]) -> None:
@@ -84,6 +87,9 @@ class _Collector:
         capture: CaptureManager = plugins.getplugin("capturemanager")
         # A worker captures into files of its own.
         capture.stop_global_capturing()
+        if len(session.items) > _FEW_TESTS:
+            fork_server.load_modules()
+            gc.freeze()
         fork_server.end_threads()
         request = fork_server.serve(self._listener)
         if request is None:
