@@ -129,7 +129,7 @@ class ForkedProcess:
 
 class _Server:
     def __init__(self) -> None:
-        self._socket = _connect_or_start()
+        self._socket = connect_or_start(os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(os.getpid()))
         self._running: dict[int, ForkedProcess] = {}
 
     def start(
@@ -164,9 +164,9 @@ class _Server:
         self._socket.close()
 
 
-def _connect_or_start() -> socket.socket:
+def connect_or_start(run: str) -> socket.socket:
     """A connection to the server of this run of pytest. Whoever gets hold of the server's address starts it."""
-    address = f"\0agentcli-tests-{os.environ.get('PYTEST_XDIST_TESTRUNUID') or os.getpid()}"
+    address = f"\0agentcli-tests-{run}"
     deadline = time.monotonic() + _CONNECT_SECONDS
     while True:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:

@@ -44,6 +44,10 @@ def start(config: pytest.Config, specs: Sequence[Any]) -> None:
     """Have the workers that xdist is about to start on this machine forked."""
     if sys.platform != "linux" or not all(spec.popen and not (spec.python or spec.chdir) for spec in specs):
         return
+    if config.args_source.name == "TESTPATHS":
+        # Some of all tests start the program: its server gets ready on the processor that has nothing to do yet.
+        run = config.pluginmanager.getplugin("dsession").nodemanager.testrunuid
+        config.add_cleanup(fork_server.connect_or_start(run).close)
     address = f"agentcli-workers-{os.getpid()}"
     arguments = map(str, config.invocation_params.args)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
