@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import functools
 import gc
-import importlib
 import inspect
 import os
 import signal
@@ -19,8 +18,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from itertools import accumulate
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +26,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers as hypothesis_providers
 
+from tests.support import compiled_tests, forked_workers
 from tests.support.examples import EXAMPLES, UNHURRIED
 
 # Who starts the tests in the background (nohup, `&`) has some signals ignored, and programs under test inherit that.
@@ -84,16 +83,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 
-def pytest_sessionstart(session: pytest.Session) -> None:
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None:
+    if config.args_source.name == "TESTPATHS":
+        compiled_tests.compile_in_parallel(config.rootpath / "tests")
+    forked_workers.start(config, specs)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
     """Workers report what the controller shows: of a test that passed, neither that it begins nor its setup and
     teardown. Sending and reading these was half of the cost of a small test."""
     option = session.config.option
     if option.verbose > 0 or option.durations is not None or option.xmlpath is not None:
         return
-    for worker in session.config.pluginmanager.get_plugins():
-        # Its module is executed without being imported.
-        if type(worker).__name__ == "WorkerInteractor":
-            worker.sendevent = functools.partial(_send_event, worker.sendevent)
+    worker = forked_workers.find_interactor(session.config)
+    if worker is not None:
+        worker.sendevent = functools.partial(_send_event, worker.sendevent)
 
 
 def _send_event(send: Callable[..., None], name: str, **values: Any) -> None:
@@ -102,31 +108,11 @@ def _send_event(send: Callable[..., None], name: str, **values: Any) -> None:
         send(name, **values)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection(session: pytest.Session) -> None:
-    """In a new checkout every worker compiles its share of the test modules first, and finds the others compiled."""
+def pytest_collection() -> None:
     if settings().max_examples <= _FEW_EXAMPLES:
         # Hypothesis also tries constants of the code, and parses all of it to find them: 4.5 s of CPU in every worker.
         # Among few examples hardly any is one of these 5,700.
         hypothesis_providers._get_local_constants = lambda: hypothesis_providers._local_constants
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
-    if not worker or session.config.args_source.name != "TESTPATHS":
-        return
-    root = session.config.rootpath
-    paths = sorted((root / "tests").rglob("test_*.py"))
-    for path in _share(paths, int(worker.removeprefix("gw")), int(os.environ["PYTEST_XDIST_WORKER_COUNT"])):
-        # Collecting the module reports why it cannot be imported.
-        with contextlib.suppress(Exception, pytest.skip.Exception):
-            importlib.import_module(".".join(path.relative_to(root).with_suffix("").parts))
-
-
-def _share(paths: list[Path], number: int, count: int) -> Iterator[Path]:
-    """The files of worker `number`, of about the same size together as those of each other worker."""
-    sizes = [path.stat().st_size for path in paths]
-    share = sum(sizes) / count
-    for path, before in zip(paths, accumulate(sizes, initial=0), strict=False):
-        if number <= before / share < number + 1:
-            yield path
 
 
 def pytest_collection_finish() -> None:
@@ -198,7 +184,11 @@ def _until_gone(look: Callable[[], list[str]]) -> list[str]:
 def _children() -> set[int]:
     """Child processes of this one, also those that ended and were not waited for."""
     pids: set[int] = set()
+    if sys.platform != "linux":
+        return pids
     try:
+        # Usually there is none, and asking the system for that is much quicker than reading /proc.
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         for task in os.listdir("/proc/self/task"):
             with open(f"/proc/self/task/{task}/children", encoding="ascii") as file:
                 pids.update(map(int, file.read().split()))
@@ -210,12 +200,17 @@ def _children() -> set[int]:
 def _sockets() -> dict[str, int]:
     """File descriptors of sockets by the socket's name."""
     found: dict[str, int] = {}
-    with contextlib.suppress(OSError):
-        for number in map(int, os.listdir("/proc/self/fd")):
-            with contextlib.suppress(OSError):
-                status = os.fstat(number)
-                if stat.S_ISSOCK(status.st_mode):
-                    found[f"socket {status.st_ino}"] = number
+    try:
+        numbers = os.listdir("/proc/self/fd")
+    except OSError:
+        return found
+    for number in map(int, numbers):
+        try:
+            status = os.fstat(number)
+        except OSError:
+            continue  # the descriptor of the listing itself
+        if stat.S_ISSOCK(status.st_mode):
+            found[f"socket {status.st_ino}"] = number
     return found
 
 

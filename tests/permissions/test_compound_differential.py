@@ -17,6 +17,7 @@ from agentcli.permissions.shell.strict_parser import NotPlain, Variant
 from agentcli.permissions.shell.values import NAME, NOT_KNOWN, REVISION, SOME
 from agentcli.permissions.shell.word_values import resolved
 from tests.permissions.compound_lines import COMPOUND_NOT_PROVEN, COMPOUND_READ_ONLY, WRITTEN_READ_ONLY
+from tests.support.file_states import file_states
 
 BASH = shutil.which("bash") or ""
 pytestmark = pytest.mark.skipif(not BASH, reason="bash is not installed")
@@ -70,16 +71,12 @@ def recorded(record: Path) -> list[str]:
     return [path.read_text(encoding="utf-8", errors="replace").removesuffix("\x1e\0") for path in record.iterdir()]
 
 
-def snapshot(folder: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() if path.is_file() else b"" for path in folder.rglob("*") if path.exists()}
-
-
 @pytest.mark.parametrize("start", range(4))
 def test_only_judged_programs_run_with_judged_words_and_nothing_changes(
     start: int, tree: Path, logged: tuple[Path, Path]
 ) -> None:
     programs, record = logged
-    before = snapshot(tree)
+    before = file_states(tree)
     for line in LINES[start::4]:
         for path in record.iterdir():
             path.unlink()
@@ -98,7 +95,7 @@ def test_only_judged_programs_run_with_judged_words_and_nothing_changes(
             # What find and xargs start is judged with names that are added to it.
             fits = any(each.fullmatch(run) or each.pattern.find(re.escape(program) + "\0") > 0 for each in known)
             assert fits, f"{line!r} ran {run.split(chr(0))[:-1]}"
-        assert snapshot(tree) == before, line
+        assert file_states(tree) == before, line
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -108,7 +105,7 @@ def test_a_compound_line_changed_at_random_that_still_passes_runs_nothing_else(
     random, (programs, record) = Random(seed), logged
     pieces = [*" \"'$`(){};|&\n#!*=\\", "-o ", "$x", "rm x", "> x", "done", "do ", "; fi", "$(", "<<EOF\n", "\nEOF\n"]
     pieces += ["x=", "read x", "[[ ", " ]]", "$((", "))", ";;"]
-    before, tried = snapshot(tree), 0
+    before, tried = file_states(tree), 0
     for _ in range(1_500):
         line = random.choice(COMPOUND_READ_ONLY if random.random() < 0.7 else COMPOUND_NOT_PROVEN)
         for _ in range(random.randint(1, 3)):
@@ -136,5 +133,5 @@ def test_a_compound_line_changed_at_random_that_still_passes_runs_nothing_else(
         words = {word for part in parts for variant in part.command.variants for word in variant.words}
         assert started <= words, (line, started)
         assert b"CANARY" not in done.stdout + done.stderr, line
-        assert snapshot(tree) == before, line
+        assert file_states(tree) == before, line
     assert tried > 5

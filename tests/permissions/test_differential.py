@@ -15,6 +15,7 @@ from agentcli.permissions.commands.command_parts import analyse
 from agentcli.permissions.shell.strict_parser import NotPlain, plain_commands
 from tests.permissions.shell_lines import READ_ONLY
 from tests.support.examples import EXAMPLES
+from tests.support.file_states import file_states
 
 SLOW = ("npm ", "pip ", "sleep", "lsof", "java", "docker", "go version", "cargo", "rustc")
 
@@ -58,21 +59,12 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return project
 
 
-def snapshot(folder: Path) -> dict[str, tuple[int, int, bytes]]:
-    found = {}
-    for path in sorted(folder.rglob("*")):
-        info = path.lstat()
-        content = path.read_bytes() if path.is_file() else b""
-        found[str(path.relative_to(folder))] = (info.st_mode, info.st_mtime_ns if path.is_file() else 0, content)
-    return found
-
-
 BATCHES = [[line for line in READ_ONLY if not line.strip().startswith(SLOW)][start::8] for start in range(8)]
 
 
 @pytest.mark.parametrize("lines", BATCHES, ids=lambda lines: f"{len(lines)} lines from {lines[0]!r}")
 def test_no_line_that_is_allowed_changes_anything(lines: list[str], repository: Path) -> None:
-    before = snapshot(repository.parent)
+    before = file_states(repository.parent)
     place = CommandContext.of(repository, (repository,))
     for line in lines:
         parts = analyse(line, place)
@@ -87,7 +79,7 @@ def test_no_line_that_is_allowed_changes_anything(lines: list[str], repository: 
             timeout=30,
             check=False,
         )
-        assert snapshot(repository.parent) == before, line
+        assert file_states(repository.parent) == before, line
 
 
 WORDS = [line for line in READ_ONLY if "xargs" not in line]
@@ -186,7 +178,7 @@ def test_lines_changed_at_random_that_still_pass_change_and_leak_nothing(seed: i
     for name, target in (("link", outside), ("linked", repository.parent / "home")):
         if not (repository / name).is_symlink():
             (repository / name).symlink_to(target)
-    before = snapshot(repository.parent)
+    before = file_states(repository.parent)
     place = CommandContext.of(repository, (repository,))
     lines = [line for line in READ_ONLY if not line.strip().startswith(SLOW) and "seq" not in line]
     run = 0
@@ -209,4 +201,4 @@ def test_lines_changed_at_random_that_still_pass_change_and_leak_nothing(seed: i
             check=False,
         )
         assert b"CANARY" not in done.stdout + done.stderr, line
-        assert snapshot(repository.parent) == before, line
+        assert file_states(repository.parent) == before, line

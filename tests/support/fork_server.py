@@ -129,7 +129,7 @@ class ForkedProcess:
 
 class _Server:
     def __init__(self) -> None:
-        self._socket = _connect_or_start()
+        self._socket = connect_or_start(os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(os.getpid()))
         self._running: dict[int, ForkedProcess] = {}
 
     def start(
@@ -164,9 +164,9 @@ class _Server:
         self._socket.close()
 
 
-def _connect_or_start() -> socket.socket:
+def connect_or_start(run: str) -> socket.socket:
     """A connection to the server of this run of pytest. Whoever gets hold of the server's address starts it."""
-    address = f"\0agentcli-tests-{os.environ.get('PYTEST_XDIST_TESTRUNUID') or os.getpid()}"
+    address = f"\0agentcli-tests-{run}"
     deadline = time.monotonic() + _CONNECT_SECONDS
     while True:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
@@ -298,7 +298,7 @@ def _fork(
 # ----------------------------------------------------------------------------------------------------- in the server
 
 
-def _serve(listener: socket.socket) -> dict[str, Any] | None:
+def serve(listener: socket.socket) -> dict[str, Any] | None:
     """Fork a child for every request. Returns the request in the child, and None in the server when tests are over."""
     waking, wakes = os.pipe()
     os.set_blocking(wakes, False)
@@ -354,22 +354,27 @@ def _become_program(request: dict[str, Any]) -> None:
 
     if request["terminal"]:
         fcntl.ioctl(request["streams"][0], termios.TIOCSCTTY, 0)
-    for number, stream in enumerate(request["streams"]):
-        os.dup2(stream, number)
-    for stream in request["streams"]:
-        os.close(stream)
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environ"])
+    take_streams(request["streams"])
+    option, *rest = request["command"]
+    sys.argv = rest if option == "-m" else ["-c", *rest[1:]]
+    sys.path[0] = request["cwd"]
+
+
+def take_streams(streams: Sequence[int]) -> None:
+    """Make these file descriptors the standard streams of this process."""
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+    for stream in streams:
+        os.close(stream)
     for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
         errors = "backslashreplace" if name == "stderr" else "surrogateescape"
         buffering = 1 if name == "stderr" else -1
         stream = os.fdopen(number, mode, buffering, encoding="utf-8", errors=errors, closefd=False)
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
-    option, *rest = request["command"]
-    sys.argv = rest if option == "-m" else ["-c", *rest[1:]]
-    sys.path[0] = request["cwd"]
 
 
 async def _use_app_once() -> None:
@@ -424,37 +429,46 @@ def _try_sandbox_once() -> None:
     probe(os.environ, (), None)
 
 
-def main() -> None:
-    import importlib
-    import pkgutil
-
-    listener = socket.socket(fileno=int(sys.argv[1]))
-    if os.fork():
-        # Workers come and go: the server is nobody's child.
-        os._exit(0)
-    for name in _LIBRARIES:
-        importlib.import_module(name)
-    _shorten_pause()
-    package = importlib.import_module(_PACKAGE)
-    for module in pkgutil.walk_packages(package.__path__, f"{_PACKAGE}."):
-        if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
-    asyncio.run(_use_app_once())
-    _try_sandbox_once()
+def end_threads() -> None:
     for thread in threading.enumerate():
         if thread is not threading.main_thread():
             thread.join(_THREADS_SECONDS)
     left = [thread.name for thread in threading.enumerate()]
     assert len(left) == 1, f"a fork would lose the other threads: {left}"
+
+
+def load_modules() -> None:
+    """Import agentcli and the libraries that it and its tests use, also those that it imports late."""
+    import importlib
+    import pkgutil
+
+    for name in _LIBRARIES:
+        importlib.import_module(name)
+    package = importlib.import_module(_PACKAGE)
+    for module in pkgutil.walk_packages(package.__path__, f"{_PACKAGE}."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+
+
+def main() -> None:
+    listener = socket.socket(fileno=int(sys.argv[1]))
+    if os.fork():
+        # Workers come and go: the server is nobody's child.
+        os._exit(0)
+    _shorten_pause()
+    load_modules()
+    asyncio.run(_use_app_once())
+    _try_sandbox_once()
+    end_threads()
     gc.collect()
     gc.freeze()
-    request = _serve(listener)
+    request = serve(listener)
     if request is not None:
         _become_program(request)
-        _run(*request["command"][:2])
+        run(*request["command"][:2])
 
 
-def _run(option: str, what: str) -> None:
+def run(option: str, what: str) -> None:
     """Run it and end the process as Python does, except that modules are not taken down: that touches, and so copies,
     all of the memory that is shared with the server."""
     import runpy
