@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,7 @@ class BuiltinTool:
 
     @cached_property
     def description(self) -> str:
-        modules = (sys.modules[kind.__module__] for kind in type(self).__mro__ if issubclass(kind, BuiltinTool))
-        beside = (Path(str(module.__file__)).with_name(f"{self.name.lower()}.md") for module in modules)
-        return next(path for path in beside if path.is_file()).read_text(encoding="utf-8").strip()
+        return _description_beside(type(self), self.name)
 
     def title(self, input: Json) -> str:
         return plain_line(f"{self.name} {input.get(self.subject, '')}").strip()
@@ -39,6 +37,14 @@ class BuiltinTool:
 
     def check(self, input: Json, context: ToolContext) -> str | None:
         return path_problem(input.get(self.subject))
+
+
+@cache
+def _description_beside(kind: type[BuiltinTool], name: str) -> str:
+    """Read once per process: a session's sub-agents have tools of their own."""
+    modules = (sys.modules[base.__module__] for base in kind.__mro__ if issubclass(base, BuiltinTool))
+    beside = (Path(str(module.__file__)).with_name(f"{name.lower()}.md") for module in modules)
+    return next(path for path in beside if path.is_file()).read_text(encoding="utf-8").strip()
 
 
 class QuestionTool(BuiltinTool):

@@ -129,7 +129,7 @@ class ForkedProcess:
 
 class _Server:
     def __init__(self) -> None:
-        self._socket = connect_or_start(os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(os.getpid()))
+        self._socket = connect_or_start(_this_run())
         self._running: dict[int, ForkedProcess] = {}
 
     def start(
@@ -164,9 +164,17 @@ class _Server:
         self._socket.close()
 
 
+def _address(run: str) -> str:
+    return f"agentcli-tests-{run}"
+
+
+def _this_run() -> str:
+    return os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(os.getpid())
+
+
 def connect_or_start(run: str) -> socket.socket:
     """A connection to the server of this run of pytest. Whoever gets hold of the server's address starts it."""
-    address = f"\0agentcli-tests-{run}"
+    address = f"\0{_address(run)}"
     deadline = time.monotonic() + _CONNECT_SECONDS
     while True:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
@@ -216,6 +224,19 @@ def forked_with_streams(
 ) -> ForkedProcess:
     """The same without a terminal. `streams`: file descriptors for input, output and errors."""
     return _fork(command, cwd, environ, streams, terminal=False)
+
+
+def forking_command(*command: str) -> list[str]:
+    """What a shell or another program runs in place of `python COMMAND` to have it forked."""
+    _connected()
+    return [
+        sys.executable,
+        "-I",
+        "-S",
+        str(Path(__file__).with_name("fork_client.py")),
+        _address(_this_run()),
+        *command,
+    ]
 
 
 class PipedProcess:
@@ -278,19 +299,25 @@ async def forked_with_pipes(
     return process
 
 
+def _connected() -> _Server:
+    global _server
+    if _server is None:
+        _server = _Server()
+        atexit.register(_server.close)
+    return _server
+
+
 def _fork(
     command: Sequence[str], cwd: Path, environ: Mapping[str, str], streams: Sequence[int], *, terminal: bool
 ) -> ForkedProcess:
     global _server
     for _attempt in range(2):
-        if _server is None:
-            _server = _Server()
-            atexit.register(_server.close)
+        server = _connected()
         try:
-            return _server.start(command, cwd, environ, streams, terminal=terminal)
+            return server.start(command, cwd, environ, streams, terminal=terminal)
         except (ConnectionResetError, BrokenPipeError):
             # It ended with the last worker that used it, or by a signal.
-            _server.close()
+            server.close()
             _server = None
     raise RuntimeError("the server that starts programs for tests ends again and again")
 
