@@ -14,7 +14,7 @@ from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Attachments, Lookup
 from agentcli.agent.updates.undo_notes import UserActionNote
-from agentcli.core.aio import briefly_in_thread
+from agentcli.core.aio import in_thread
 from agentcli.core.growing import Gathered, latest
 from agentcli.core.ids import Ids
 from agentcli.core.messages import NOTE, Json, Message, Origin, user_message
@@ -78,7 +78,7 @@ class Composite(Attachments):
             if lookup.is_brief:
                 lookup.work()
             else:
-                await briefly_in_thread(lookup.work)
+                await in_thread(lookup.work)
         return [message for part in self._parts for message in await part.collect(state)]
 
 

@@ -16,7 +16,7 @@ from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Attachments, Lookup
 from agentcli.agent.prompt_expansion import skill_text
-from agentcli.core.aio import briefly_in_thread
+from agentcli.core.aio import in_thread
 from agentcli.core.growing import Gathered
 from agentcli.core.ids import Ids
 from agentcli.core.messages import EXPANDED, RESULT_DATA, SKILLS, Message, Origin, user_message
@@ -103,7 +103,7 @@ class SkillListing(Attachments):
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         if (lookup := self.lookup(state)) is not None:
-            await briefly_in_thread(lookup.work)
+            await in_thread(lookup.work)
         if self._reading is not None and not self._reading.done():
             await asyncio.shield(self._reading)
         message = self._news(self._shown(state.messages))
