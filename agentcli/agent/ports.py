@@ -159,10 +159,19 @@ class Hooks:
         """End what runs beside the submissions."""
 
 
+@frozen
+class Lookup:
+    """Blocking work that an attachment needs."""
+
+    work: Callable[[], object]
+    is_brief: bool = False
+    """Whether it only looks at a few files on disks of this machine, so that the event loop can do it itself."""
+
+
 class Attachments:
-    def lookup(self, state: LoopState) -> Callable[[], object] | None:
-        """Blocking work for the next `collect` with this very state, to be run in a thread together with that of
-        others. Optional: without it `collect` uses a thread of its own. None: there is nothing to look up."""
+    def lookup(self, state: LoopState) -> Lookup | None:
+        """Work for the next `collect` with this very state, to be done in a thread together with that of others.
+        Optional: without it `collect` uses a thread of its own. None: there is nothing to look up."""
         return None
 
     async def collect(self, state: LoopState) -> Sequence[Message]:

@@ -6,18 +6,10 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
-from weakref import WeakKeyDictionary
-
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Generic, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-BRIEF_SECONDS = 0.002
-_brief_executors: WeakKeyDictionary[asyncio.AbstractEventLoop, ThreadPoolExecutor] = WeakKeyDictionary()
-"""Threads of their own, so that brief work never waits for one that works for long. They end with their event loop."""
 
 
 async def cancel_and_wait(tasks: Iterable[asyncio.Task[Any]]) -> None:
@@ -48,33 +40,7 @@ async def wait_uncancelled(tasks: Iterable[asyncio.Future[Any]]) -> None:
 async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run blocking work in a thread. When cancelled, still waits for it: nothing goes on behind the caller's back."""
     call = partial(copy_context().run, work, *args, **kwargs)
-    return await _even_if_cancelled(asyncio.get_running_loop().run_in_executor(None, call))
-
-
-async def briefly_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """As `in_thread`, for work that usually takes a fraction of a millisecond, such as reading a small file.
-
-    The event loop stands still for `BRIEF_SECONDS` at most: to be woken by a thread costs it more than such work takes.
-    What takes longer, on a network file system for example, goes on beside it.
-    """
-    loop = asyncio.get_running_loop()
-    executor = _brief_executors.get(loop)
-    if executor is None:
-        from concurrent.futures import ThreadPoolExecutor
-
-        executor = _brief_executors[loop] = ThreadPoolExecutor(thread_name_prefix="brief")
-    future = executor.submit(copy_context().run, partial(work, *args, **kwargs))
-    try:
-        return future.result(BRIEF_SECONDS)
-    except TimeoutError:
-        if future.done():
-            # Ended just now, or with a TimeoutError of its own.
-            return future.result()
-    return await _even_if_cancelled(asyncio.wrap_future(future))
-
-
-async def _even_if_cancelled(future: asyncio.Future[T]) -> T:
-    """Await work in a thread to its end."""
+    future = asyncio.get_running_loop().run_in_executor(None, call)
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:

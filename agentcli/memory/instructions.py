@@ -180,6 +180,11 @@ class _Group:
     looked_at: dict[str, Stamp] = field(default_factory=dict)
 
     @property
+    def places(self) -> set[str]:
+        """The folders of all that was looked at."""
+        return {path.rpartition("/")[0] for path in self.looked_at}
+
+    @property
     def fresh(self) -> bool:
         return all(_stamp(path) == stamp for path, stamp in self.looked_at.items())
 
@@ -194,13 +199,15 @@ class InstructionFiles:
         hides: Callable[[str], bool] | None = None,
         memory_index: Callable[[], InstructionFile | None] | None = None,
         only_memory: bool = False,
+        memory_folder: Path | None = None,
     ) -> None:
         """`may_read_outside`: whether a file of the project may import, or be a link to, this one outside of it.
         `hides`: whether a rule forbids to read this path. `memory_index`: gives the index of the memory, if there is
-        one. `only_memory`: instruction files are not wanted."""
+        one, which is in `memory_folder`. `only_memory`: instruction files are not wanted."""
         self._memory_index = memory_index
         self._memory_paths: set[str] = set()
         self._only_memory = only_memory
+        self._memory_folder = memory_folder
         self._places = places
         self._may_read_outside = may_read_outside
         self._hides = hides
@@ -243,6 +250,22 @@ class InstructionFiles:
         found = _together([self._group(folder) for folder in ways])
         anyway = {file.real for file in without.files}
         return Instructions(tuple(file for file in found.files if file.real not in anyway), found.notices)
+
+    def places(self, folders: Iterable[str]) -> set[str] | None:
+        """All folders in which `always`, and `near` with these, look at files; None if they have not done it yet."""
+        if self._memory_index is not None and self._memory_folder is None:
+            return None
+        places = {str(self._memory_folder)} if self._memory_folder is not None else set[str]()
+        if self._only_memory:
+            return places
+        ways = [self._ways.get(folder, (None,)) for folder in folders]
+        wanted = (*self._places.user_folders, *self._chain, *(part for way in ways for part in way))
+        for folder in dict.fromkeys(wanted):
+            group = None if folder is None else self._groups.get(folder)
+            if group is None:
+                return None
+            places |= group.places
+        return places
 
     def _way(self, folder: str) -> tuple[Path, ...]:
         """The folders that `always` does not have. Remembered: where a link leads is looked at again for each file."""

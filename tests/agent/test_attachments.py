@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentcli.agent.loop_state import LoopState
-from agentcli.agent.ports import Attachments
+from agentcli.agent.ports import Attachments, Lookup
 from agentcli.agent.updates.attachments import Composite, PlanModeNotice, TaskListReminder, Whereabouts
 from agentcli.context.edits import ContextEdit
 from agentcli.context.prompt import folder_lines
@@ -150,8 +149,8 @@ async def test_all_lookups_share_one_thread_and_each_is_done_once() -> None:
     threads: list[int] = []
 
     class Looks(Attachments):
-        def lookup(self, state: LoopState) -> Callable[[], None]:
-            return lambda: threads.append(threading.get_ident())
+        def lookup(self, state: LoopState) -> Lookup:
+            return Lookup(lambda: threads.append(threading.get_ident()))
 
     inner = Composite(Looks(), Looks())
     now = state()
@@ -161,3 +160,18 @@ async def test_all_lookups_share_one_thread_and_each_is_done_once() -> None:
     assert threads[0] != threading.get_ident()
     await inner.collect(state())
     assert len(threads) == 5
+
+
+@pytest.mark.parametrize("others_are_brief", [True, False])
+async def test_lookups_need_no_thread_if_all_are_brief(others_are_brief: bool) -> None:
+    threads: list[int] = []
+
+    def looks(is_brief: bool) -> Attachments:
+        class Looks(Attachments):
+            def lookup(self, state: LoopState) -> Lookup:
+                return Lookup(lambda: threads.append(threading.get_ident()), is_brief)
+
+        return Looks()
+
+    await Composite(looks(True), Composite(looks(others_are_brief))).collect(state())
+    assert (set(threads) == {threading.get_ident()}) == others_are_brief

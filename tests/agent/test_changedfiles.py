@@ -17,11 +17,13 @@ from agentcli.agent.ports import Extensions
 from agentcli.agent.updates import changed_files as changedfiles
 from agentcli.agent.updates.changed_files import CHANGED_FILES, LONGEST_TOLD, MOST_SHOWN, ChangedFiles
 from agentcli.agent.updates.file_watch import changed_notice, wait_for_changes
+from agentcli.core import local_folders
 from agentcli.core.abort import AbortController
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json, Message
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.documents.read import Read
+from agentcli.tools.files.disk import load_from_memory
 from agentcli.tools.files.edit import Edit
 from agentcli.tools.files.read_cache import CommandRun
 from agentcli.tools.files.write import Write
@@ -75,6 +77,16 @@ class Desk:
             self.log += messages
         assert len(messages) <= 1
         return messages[0].text if messages else ""
+
+    async def looked_up(self) -> tuple[str, bool]:
+        """What is told after a lookup, and whether that was brief."""
+        state = LoopState(self.log, self.context)
+        lookup = self.changed.lookup(state)
+        assert lookup is not None
+        lookup.work()
+        messages = tuple(await self.changed.collect(state))
+        self.log += messages
+        return "".join(message.text for message in messages), lookup.is_brief
 
 
 @pytest.fixture
@@ -236,6 +248,45 @@ async def test_an_unchanged_file_is_not_read_again(desk: Desk, monkeypatch: pyte
     for _turn in range(3):
         assert await desk.told() == ""
     assert len(loads) == 1
+
+
+async def test_files_on_a_local_disk_are_looked_at_without_a_thread_until_one_changes(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_folders, "_is_on_disk", lambda _folder: True)
+    await desk.read("a.py", "one\n")
+    assert await desk.looked_up() == ("", False), "where the file is has to be found out first"
+    if load_from_memory(str(desk.folder / "a.py"), 100) is None:
+        pytest.skip("this file system does not tell what is in memory")
+
+    def thread(*_args: object) -> None:
+        pytest.fail("a thread was used")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(changedfiles, "in_thread", thread)
+        for _turn in range(2):
+            assert await desk.looked_up() == ("", True)
+    desk.put("a.py", "two\n")
+    told, is_brief = await desk.looked_up()
+    assert is_brief
+    assert "+two" in told
+    (desk.folder / "a.py").unlink()
+    assert "is gone" in (await desk.looked_up())[0]
+
+
+async def test_files_elsewhere_and_many_files_are_looked_at_in_a_thread(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_folders, "_is_on_disk", lambda folder: not folder.endswith("remote"))
+    (desk.folder / "remote").mkdir()
+    await desk.read("a.py", "one\n")
+    await desk.read("remote/b.py", "one\n")
+    for _turn in range(2):
+        assert await desk.looked_up() == ("", False)
+    desk.context.read_cache.forget(str(desk.folder / "remote/b.py"))
+    assert await desk.looked_up() == ("", True)
+    monkeypatch.setattr(changedfiles, "MOST_CHECKED_BRIEFLY", 0)
+    assert await desk.looked_up() == ("", False)
 
 
 async def test_a_change_within_the_resolution_of_time_is_seen(desk: Desk) -> None:

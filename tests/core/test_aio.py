@@ -5,8 +5,7 @@ import threading
 
 import pytest
 
-from agentcli.core import aio
-from agentcli.core.aio import Merge, briefly_in_thread, cancel_and_wait
+from agentcli.core.aio import Merge, cancel_and_wait, in_thread
 from tests.support.virtual import run_virtual
 
 
@@ -124,45 +123,7 @@ def test_cancel_and_wait_waits_for_slow_cleanup_even_when_cancelled() -> None:
     assert run_virtual(main) == ["cleaned"]
 
 
-def test_brief_work_ends_before_the_event_loop_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aio, "BRIEF_SECONDS", 60)
-    turns: list[str] = []
-
-    async def main() -> None:
-        asyncio.get_running_loop().call_soon(turns.append, "another")
-        thread = await briefly_in_thread(threading.current_thread)
-        turns.append("brief")
-        assert thread is not threading.main_thread()
-        await asyncio.sleep(0)
-
-    asyncio.run(main())
-    assert turns == ["brief", "another"]
-
-
-def test_work_that_is_not_brief_goes_on_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aio, "BRIEF_SECONDS", 0)
-    released = threading.Event()
-
-    async def main() -> bool:
-        asyncio.get_running_loop().call_soon(released.set)
-        return await briefly_in_thread(released.wait, 60)
-
-    assert asyncio.run(main())
-
-
-@pytest.mark.parametrize("seconds", [0, 60])
-def test_brief_work_may_fail_also_with_a_timeout_of_its_own(seconds: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aio, "BRIEF_SECONDS", seconds)
-
-    def fail() -> None:
-        raise TimeoutError("its own")
-
-    with pytest.raises(TimeoutError, match="its own"):
-        asyncio.run(briefly_in_thread(fail))
-
-
-def test_cancelled_work_in_a_thread_is_still_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aio, "BRIEF_SECONDS", 0)
+def test_cancelled_work_in_a_thread_is_still_awaited() -> None:
     began, released, ended = threading.Event(), threading.Event(), threading.Event()
 
     def work() -> None:
@@ -171,7 +132,7 @@ def test_cancelled_work_in_a_thread_is_still_awaited(monkeypatch: pytest.MonkeyP
         ended.set()
 
     async def main() -> None:
-        task = asyncio.ensure_future(briefly_in_thread(work))
+        task = asyncio.ensure_future(in_thread(work))
         await asyncio.to_thread(began.wait, 60)
         task.cancel()
         await asyncio.sleep(0)

@@ -12,9 +12,9 @@ from typing import Any
 
 from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.loop_state import LoopState
-from agentcli.agent.ports import Attachments
+from agentcli.agent.ports import Attachments, Lookup
 from agentcli.agent.updates.undo_notes import UserActionNote
-from agentcli.core.aio import briefly_in_thread
+from agentcli.core.aio import in_thread
 from agentcli.core.growing import Gathered, latest
 from agentcli.core.ids import Ids
 from agentcli.core.messages import NOTE, Json, Message, Origin, user_message
@@ -60,7 +60,7 @@ class Composite(Attachments):
         self._parts = parts
         self._looked_up_for: LoopState | None = None
 
-    def lookup(self, state: LoopState) -> Callable[[], object] | None:
+    def lookup(self, state: LoopState) -> Lookup | None:
         if self._looked_up_for is state:
             return None
         self._looked_up_for = state
@@ -68,14 +68,17 @@ class Composite(Attachments):
 
         def look_up() -> None:
             for look in lookups:
-                look()
+                look.work()
 
-        return look_up if lookups else None
+        return Lookup(look_up, all(look.is_brief for look in lookups)) if lookups else None
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
-        # One thread for all of them: each costs more than what is done in it.
-        if (look_up := self.lookup(state)) is not None:
-            await briefly_in_thread(look_up)
+        # One thread for all of them, or none: each costs more than what is done in it.
+        if (lookup := self.lookup(state)) is not None:
+            if lookup.is_brief:
+                lookup.work()
+            else:
+                await in_thread(lookup.work)
         return [message for part in self._parts for message in await part.collect(state)]
 
 

@@ -13,26 +13,31 @@ import re
 import stat
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import field
 
 from agentcli.agent.loop_state import LoopState
-from agentcli.agent.ports import Attachments
+from agentcli.agent.ports import Attachments, Lookup
 from agentcli.agent.updates.command_changes import names_file, names_file_or_folder, runs_during
 from agentcli.agent.updates.seen_files import SEEN, Record, Remember, Stamp, recall, recalled, to_json
 from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen, replace, slotted
 from agentcli.core.ids import Ids
+from agentcli.core.local_folders import LocalFolders
 from agentcli.core.messages import Json, Message, Origin, user_message
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
 from agentcli.tools.base import ToolContext
 from agentcli.tools.builtin import shown_path
 from agentcli.tools.files.diff import diff_display
-from agentcli.tools.files.disk import LARGEST_LOADED, load_now
+from agentcli.tools.files.disk import LARGEST_LOADED, load_from_memory, load_now
 from agentcli.tools.files.encoding import decode
 from agentcli.tools.files.read_cache import CommandRun, ReadCache, Seen, digest_of
 
 MOST_CHECKED = 2_000
+MOST_CHECKED_BRIEFLY = 20
+"""Files that are looked at without a thread, if they are on disks of this machine."""
+LARGEST_CHECKED_BRIEFLY = 256 * 1024
 MOST_SHOWN = 10
 MOST_NAMED = 50
 LONGEST_DIFFERENCE = 4_000
@@ -120,6 +125,7 @@ class ChangedFiles(Attachments):
         self._known = _Knowledge()
         self._last: _Report | None = None
         self._looked_up: tuple[LoopState, tuple[_Knowledge, list[FileUpdate]]] | None = None
+        self._local = LocalFolders()
         self._temp_emptied = False
         """Whether the model had files in an earlier process's temp folder and does not know that they are gone."""
 
@@ -139,15 +145,28 @@ class ChangedFiles(Attachments):
             if record.told:
                 self._known.told[path] = (record.told, record.digest)
 
-    def lookup(self, state: LoopState) -> Callable[[], None] | None:
+    def lookup(self, state: LoopState) -> Lookup | None:
         context = state.tool_context
         self._take_back_unsent(state, context.read_cache)
         paths, known = self._paths(context), self._known
+        if not paths:
+            return None
+        folders = {path.rpartition("/")[0] for path in paths}
+        if len(paths) <= MOST_CHECKED_BRIEFLY and self._local.has(folders):
+            return Lookup(lambda: self._look_briefly(state, paths), is_brief=True)
 
         def look() -> None:
-            self._looked_up = (state, _swept(paths, context, known, True))
+            self._looked_up = (state, _swept(paths, context, known, True, load_now))
+            self._local.learn(folders)
 
-        return look if paths else None
+        return Lookup(look)
+
+    def _look_briefly(self, state: LoopState, paths: Sequence[str]) -> None:
+        """Look up that nothing has changed. If something has, or a file has to be read, `collect` looks in a thread."""
+        with suppress(BlockingIOError):
+            known, changes = _swept(paths, state.tool_context, self._known, False, _load_from_memory)
+            if not changes:
+                self._looked_up = (state, (known, changes))
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         cache = state.tool_context.read_cache
@@ -179,7 +198,7 @@ class ChangedFiles(Attachments):
         paths = self._paths(context)
         if not paths:
             return []
-        _known, changes = await in_thread(_swept, paths, context, self._known, False)
+        _known, changes = await in_thread(_swept, paths, context, self._known, False, load_now)
         return [change.path for change in changes]
 
     def _paths(self, context: ToolContext) -> list[str]:
@@ -203,7 +222,7 @@ class ChangedFiles(Attachments):
         if not paths:
             return []
         # An abort during the thread's work changes nothing.
-        self._known, changes = await in_thread(_swept, paths, context, self._known, True)
+        self._known, changes = await in_thread(_swept, paths, context, self._known, True, load_now)
         return changes
 
     def _record(self, path: str, cache: ReadCache) -> Record | None:
@@ -262,9 +281,13 @@ class ChangedFiles(Attachments):
 
 
 def _swept(
-    paths: Sequence[str], context: ToolContext, known: _Knowledge, differences: bool
+    paths: Sequence[str],
+    context: ToolContext,
+    known: _Knowledge,
+    differences: bool,
+    load: Callable[[str], bytes],
 ) -> tuple[_Knowledge, list[FileUpdate]]:
-    """Blocking; never raises because of files on disk."""
+    """Blocking; never raises because of files on disk, unless `load` raises BlockingIOError."""
     cache, runs = context.read_cache, tuple(context.read_cache.runs)
     cache.pack_some()
     after = _Knowledge(dict(known.stamps), dict(known.told), dict(known.found))
@@ -283,7 +306,7 @@ def _swept(
             continue
         told, base = known.told.get(path, (None, ""))
         # Read or written since, so earlier reports are obsolete.
-        change = _compared(path, seen, stamp, told if base == seen.digest else None)
+        change = _compared(path, seen, stamp, told if base == seen.digest else None, load)
         hashed += stamp[1] if stamp is not None else 0
         if change is not None:
             changes.append(_attributed(change, stamp, runs, str(context.root)))
@@ -308,7 +331,14 @@ def _stamp(path: str) -> Stamp:
     return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
-def _compared(path: str, seen: Seen, stamp: Stamp, told: str | None) -> FileUpdate | None:
+def _load_from_memory(path: str) -> bytes:
+    data = load_from_memory(path, LARGEST_CHECKED_BRIEFLY)
+    if data is None:
+        raise BlockingIOError
+    return data
+
+
+def _compared(path: str, seen: Seen, stamp: Stamp, told: str | None, load: Callable[[str], bytes]) -> FileUpdate | None:
     """None if there is nothing to report."""
     data: bytes | None = None
     digest, what = _GONE, "is gone"
@@ -316,7 +346,9 @@ def _compared(path: str, seen: Seen, stamp: Stamp, told: str | None) -> FileUpda
         digest, what = f"{stamp[1]} {stamp[2]}", f"has {counted(stamp[1], 'byte')} now"
     elif stamp is not None:
         try:
-            data = load_now(path)
+            data = load(path)
+        except BlockingIOError:
+            raise
         except OSError as error:
             digest = f"error {error.errno}"
             what = f"cannot be read any more: {(error.strerror or 'unknown error').lower()}"

@@ -14,12 +14,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from agentcli.agent.loop_state import LoopState
-from agentcli.agent.ports import Attachments
+from agentcli.agent.ports import Attachments, Lookup
 from agentcli.agent.updates.mentions import attached_paths
 from agentcli.context.view import ContextView
 from agentcli.core.aio import in_thread
 from agentcli.core.growing import Gathered
 from agentcli.core.ids import Ids
+from agentcli.core.local_folders import LocalFolders
 from agentcli.core.messages import Message, Origin, user_message
 from agentcli.core.plaintext import plain_line
 from agentcli.memory.instructions import InstructionFile, InstructionFiles, Instructions, UserContext
@@ -88,24 +89,30 @@ class Instructing(Attachments):
         """Boundaries after which it was decided whether the front is made again: once for each."""
         self._looked_up: tuple[LoopState, dict[str, str], _Found] | None = None
         self._ours = {path for front in fronts.values() for path in front.sources}
+        self._local = LocalFolders()
 
     def tells(self, path: str) -> bool:
         """Whether changes of this file (real path) are reported here."""
         return path in self._ours
 
-    def lookup(self, state: LoopState) -> Callable[[], None]:
+    def lookup(self, state: LoopState) -> Lookup:
         self._scan(state)
         folders = [*list(self._touched)[-MOST_FOLDERS:], str(state.tool_context.cwd)]
         told = self._told(state)
+        shown = [path for path, digest in told.items() if digest]
+        places = self._files.places(folders)
+        is_brief = places is not None and self._local.has((*places, *(path.rpartition("/")[0] for path in shown)))
 
         def look() -> None:
-            self._looked_up = (state, told, self._look(folders, [path for path, digest in told.items() if digest]))
+            self._looked_up = (state, told, self._look(folders, shown))
+            if not is_brief:
+                self._local.learn((*(self._files.places(folders) or ()), *(path.rpartition("/")[0] for path in shown)))
 
-        return look
+        return Lookup(look, is_brief)
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         if self._looked_up is None or self._looked_up[0] is not state:
-            await in_thread(self.lookup(state))
+            await in_thread(self.lookup(state).work)
         assert self._looked_up is not None
         _state, told, (always, near, gone) = self._looked_up
         self._looked_up = None

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from agentcli.agent.definition_rights import rights_notice
 from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.loop_state import LoopState
-from agentcli.agent.ports import Attachments
+from agentcli.agent.ports import Attachments, Lookup
 from agentcli.agent.prompt_expansion import skill_text
-from agentcli.core.aio import briefly_in_thread
+from agentcli.core.aio import in_thread
 from agentcli.core.growing import Gathered
 from agentcli.core.ids import Ids
 from agentcli.core.messages import EXPANDED, RESULT_DATA, SKILLS, Message, Origin, user_message
@@ -93,17 +93,17 @@ class SkillListing(Attachments):
         self._reading: asyncio.Future[bool] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def lookup(self, state: LoopState) -> Callable[[], object] | None:
+    def lookup(self, state: LoopState) -> Lookup | None:
         if self._timer is None or self._reading is not None:
             return None
         # The reply was faster than the timer.
         self._timer.cancel()
         self._timer = None
-        return self._library.refresh
+        return Lookup(self._library.refresh)
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
-        if (look_up := self.lookup(state)) is not None:
-            await briefly_in_thread(look_up)
+        if (lookup := self.lookup(state)) is not None:
+            await in_thread(lookup.work)
         if self._reading is not None and not self._reading.done():
             await asyncio.shield(self._reading)
         message = self._news(self._shown(state.messages))
