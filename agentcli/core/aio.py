@@ -24,7 +24,7 @@ async def cancel_and_wait(tasks: Iterable[asyncio.Task[Any]]) -> None:
 
 
 async def wait_uncancelled(tasks: Iterable[asyncio.Future[Any]]) -> None:
-    """Wait until the tasks or futures have ended, also when the caller is cancelled meanwhile; then it goes on."""
+    """Wait until tasks or futures have ended, also when the caller is cancelled; then the cancellation goes on."""
     pending = [task for task in tasks if not task.done()]
     cancelled: asyncio.CancelledError | None = None
     while pending:

@@ -375,3 +375,14 @@ async def test_cancelling_at_any_point_of_the_start_leaves_nothing(turns: int, t
 
 def test_a_command_that_no_operating_system_accepts_is_refused(tmp_path: Path) -> None:
     assert Bash().check({"command": "echo \ud800"}, context_in(tmp_path)) is not None
+
+
+async def test_the_end_of_a_command_is_seen_without_descriptors_of_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_pid: int) -> int:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "pidfd_open", refused, raising=False)
+    output = await run(Bash(), context_in(tmp_path), command="echo here; exit 3")
+    assert text_of(output) == "here\n\nExit code 3"

@@ -185,6 +185,7 @@ class ShellCommand:
         await self.output.finish()
 
     async def _close(self, *, escaped: bool) -> None:
+        self._limits.cancel()
         try:
             await self._child.aclose()
         finally:
@@ -195,7 +196,6 @@ class ShellCommand:
                 self.left_running = True
             self.folder = next((line for line in reversed(said) if line not in ("", _OTHERS)), "")
             self._folder.close()
-            self._limits.cancel()
             if self._launch.watch >= 0:
                 asyncio.get_running_loop().remove_reader(self._launch.watch)
             # Without a sandbox there is nothing to check.

@@ -462,7 +462,7 @@ class _Ending:
     def close_at_once(self) -> bool:
         self._unwatch()
         if self._findings is None and self._inside.is_gone():
-            with contextlib.suppress(TakesLonger):
+            with contextlib.suppress(TakesLonger, OSError):
                 self._findings = self._launcher.ended_at_once(self._protected, self._guard)
                 self._release()
         return self._findings is not None

@@ -148,6 +148,8 @@ class Guard:
         self.ended = change_time()
         with self._lock:
             self._quick, self._at_once = False, at_once
+            if self._inventory.size > MOST_FOLDERS_AT_ONCE or not self._inventory.complete:
+                self._look_closely()
             for path in sorted(self._missing):
                 self._planted(path)
             for path, content in self._watched.contents.items():
@@ -155,8 +157,6 @@ class Guard:
             for folder in self._watched.own:
                 self._check_inside(folder)
             self._was_complete = self._inventory.complete
-            if not self._was_complete:
-                self._look_closely()
             walk = FolderWalk(self.began)
             if at_once:
                 walk.may_go_on = _few_folders

@@ -105,6 +105,11 @@ class Inventory:
         self.cut_since: int | None = None
         """When the first of the commands began after which the folders were not yet searched to the end, in ns."""
 
+    @property
+    def size(self) -> int:
+        """Number of folders that the last walks saw."""
+        return len(self._folders)
+
     def unseen_since(self, began: int) -> int:
         """From when on a repository that is not known may be a command's: `began`, or earlier where one was hidden in a
         folder that could not be listed, or was not reached, at the end of its command."""
