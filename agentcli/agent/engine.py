@@ -399,6 +399,8 @@ class Engine:
         if own.mcp is not None and own.link is None:
             own.mcp.start()
         await own.provider.warm()
+        if own.permissions.is_late:
+            await own.permissions.warm()
         await own.extensions.workspace.warm(self.working_dirs)
 
     async def reread(self) -> None:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
+from agentcli.core.aio import in_thread
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.grant import Approval, Grant
 from agentcli.core.messages import Json
 from agentcli.core.permission import Behavior, Decision, Need, PermissionMode, RuleChoice, SaveTo
-from agentcli.permissions.policy import Policy
+from agentcli.permissions.late_policy import EVALUATORS, LatePolicy
 from agentcli.permissions.rules.rule import Rule, RuleScope, parse_rule, parse_rules
 from agentcli.tools.base import ToolContext
 
@@ -58,10 +61,10 @@ class LivePermissions:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: LatePolicy,
         files: RuleFiles | None = None,
         *,
-        reread: Callable[[], Policy] | None = None,
+        reread: Callable[[], LatePolicy] | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         """`reread` makes the policy again from the settings files as they are now; None: they are read once."""
@@ -77,6 +80,19 @@ class LivePermissions:
         self._uses: dict[tuple[str, str, str], tuple[int, float]] = {}
         self._notices: list[str] = []
         self._seen = self._signature()
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the code that decides is still to be imported; see `warm`."""
+        return type(self.policy) is LatePolicy
+
+    async def warm(self, after: float = 0.0) -> None:
+        """Import what the first decision needs, some seconds from now. Not for the permissions of a sub-agent, which
+        uses those of the session."""
+        if EVALUATORS not in sys.modules:
+            await asyncio.sleep(after)
+            await in_thread(import_module, EVALUATORS)
+        self.policy = self.policy.ready()
 
     @property
     def mode(self) -> PermissionMode:
@@ -276,11 +292,11 @@ class LivePermissions:
         return tuple(found)
 
 
-def _rules(policy: Policy, behavior: Behavior) -> tuple[Rule, ...]:
+def _rules(policy: LatePolicy, behavior: Behavior) -> tuple[Rule, ...]:
     return {"allow": policy.allow, "ask": policy.ask, "deny": policy.deny}[behavior]
 
 
-def _with_kind(policy: Policy, behavior: Behavior, rules: tuple[Rule, ...]) -> Policy:
+def _with_kind(policy: LatePolicy, behavior: Behavior, rules: tuple[Rule, ...]) -> LatePolicy:
     match behavior:
         case "allow":
             return replace(policy, allow=rules)
@@ -290,7 +306,7 @@ def _with_kind(policy: Policy, behavior: Behavior, rules: tuple[Rule, ...]) -> P
             return replace(policy, deny=rules)
 
 
-def _changes(before: Policy, after: Policy) -> str:
+def _changes(before: LatePolicy, after: LatePolicy) -> str:
     """`Permission rules reloaded: +1 allow from FILE`; empty when the same rules are active."""
     counts: Counter[tuple[str, str, str]] = Counter()
     for behavior in BEHAVIORS:

@@ -41,6 +41,8 @@ from agentcli.providers.catalog import nearest_effort
 
 SYNC_SECONDS = 0.01
 """From the end of a turn to the sync of its records: by then the next request has been sent, which it would delay."""
+_REQUEST_SECONDS = 0.05
+"""Time in which the first request has been sent: what is imported before that would delay it."""
 PROMPT_BLOCKED = "prompt_blocked"
 """Terminal of a submission whose prompt a hook blocked."""
 
@@ -264,6 +266,8 @@ class Submission:
         """Add what hooks, mentioned files and attachments have for a prompt, then run the loop."""
         state, own, signal = self._state, self._own, self._signal
         await self._complete_system()
+        if own.permissions.is_late and own.link is None:
+            state.detach(own.permissions.warm(after=_REQUEST_SECONDS))
         if self._hook_texts:
             yield ev.MessageAppended(message=hook_message(self._hook_texts, own.ids.new()))
         mentions = mentions_for(own, state.questions)

@@ -46,7 +46,7 @@ from agentcli.core.launch import Launcher
 from agentcli.core.permission import PermissionMode
 from agentcli.core.plural import counted
 from agentcli.definitions.library import Library
-from agentcli.permissions.policy import Policy
+from agentcli.permissions.late_policy import LatePolicy
 from agentcli.workspace.base import Workspace
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
 
 
 def _permissions(env: Environment, session: OpenedSession, parts: RightsBuilder, rights: Rights) -> LivePermissions:
-    def reread() -> Policy:
+    def reread() -> LatePolicy:
         return RightsBuilder(_environment_now(env)).policy(rights.registry)
 
     permissions = LivePermissions(rights.policy, parts.rule_keeper(), reread=reread)

@@ -14,7 +14,7 @@ from agentcli.assemble.environment import Environment
 from agentcli.assemble.rights import RightsBuilder
 from agentcli.assemble.sessions import SessionBuilder
 from agentcli.assemble.worktrees import ProjectWorktrees, moved_rule
-from agentcli.permissions.policy import Policy
+from agentcli.permissions.late_policy import LatePolicy
 from agentcli.permissions.rules.rule import Rule
 
 _git = Lock()
@@ -59,13 +59,13 @@ class PlacePermissions(AgentPermissions):
     """For work in another folder: folders and sandbox are the place's. A rule about a file of the project applies to
     the copy of that file, too."""
 
-    def __init__(self, session: LivePermissions, place: Policy, moved: Callable[[Rule], Rule]) -> None:
+    def __init__(self, session: LivePermissions, place: LatePolicy, moved: Callable[[Rule], Rule]) -> None:
         super().__init__(session)
         self._place = place
         self._moved = moved
 
     @property
-    def policy(self) -> Policy:  # type: ignore[override]
+    def policy(self) -> LatePolicy:  # type: ignore[override]
         shared, place = self._of_session.policy, self._place
         deny = tuple(dict.fromkeys((*shared.deny, *map(self._moved, shared.deny), *place.deny)))
         return replace(
@@ -77,5 +77,5 @@ class PlacePermissions(AgentPermissions):
             # The running sandbox does not hide what a new rule denies.
             hidden_from_commands=place.hidden_from_commands
             if {self._moved(rule) for rule in shared.deny} <= set(place.deny)
-            else Policy().hidden_from_commands,
+            else LatePolicy().hidden_from_commands,
         )

@@ -24,9 +24,8 @@ from agentcli.core.frozen import frozen
 from agentcli.core.installation import installation_paths
 from agentcli.core.launch import BareLauncher, Launcher
 from agentcli.core.permission import PermissionMode
-from agentcli.permissions.commands.command_parts import runs_beside_others
 from agentcli.permissions.granting import CREDENTIALS, NETWORK, known_credentials
-from agentcli.permissions.policy import Policy
+from agentcli.permissions.late_policy import LatePolicy
 from agentcli.permissions.rules.rule import READING_TOOLS, Rule, RuleScope, parse_rule, parse_rules
 from agentcli.tools.base import ToolContext
 from agentcli.tools.registry import BUILTIN_NAMES, Registry, builtin_tools
@@ -59,7 +58,7 @@ _SCOPES: Mapping[Layer, RuleScope] = {
 class Rights:
     """Permission policy, tools and tool context: the same for the engine, `agentcli permissions` and `doctor`."""
 
-    policy: Policy
+    policy: LatePolicy
     registry: Registry
     """Without the tools that a deny rule removes."""
     context: ToolContext
@@ -89,6 +88,8 @@ class RightsBuilder:
         """Build policy, tools, sandbox and folders. `results_elsewhere`: other folders with stored tool results."""
         registry = self._registry(skills)
         policy = self.policy(registry)
+        if policy.hides_anything:
+            policy = policy.ready()  # searches ask it about every file
         registry = registry.without(tool.name for tool in registry if policy.refuses_always(tool.name))
         notes = [folder for folder in policy.memory if folder.is_dir()]
         worktrees = project_worktrees_folder(self._env)
@@ -130,7 +131,7 @@ class RightsBuilder:
 
     def _registry(self, skills: SessionSkills | None) -> Registry:
         options = self._env.options
-        registry = Registry(builtin_tools(runs_beside_others))
+        registry = Registry(builtin_tools(_runs_beside_others))
         loads_skills = skills is not None and skills.has_tool
         if options.tools is not None:
             registry = registry.selected(name for name in options.tools if name != SKILL and not _is_of_servers(name))
@@ -147,11 +148,11 @@ class RightsBuilder:
             extra.append(StructuredOutput(options.json_schema))
         return registry.adding(extra)
 
-    def policy(self, registry: Registry) -> Policy:
+    def policy(self, registry: Registry) -> LatePolicy:
         """The rules and the mode of the current settings, without anything that only a running session knows."""
         options, settings = self._env.options, self._env.settings
         mode = options.permission_mode or PermissionMode(settings.text("permissions.defaultMode") or "default")
-        policy = Policy(
+        policy = LatePolicy(
             mode=mode,
             allow=(*parse_rules(options.allowed_tools, "--allowedTools", "flags"), *self._rules("allow")),
             ask=self._rules("ask"),
@@ -247,7 +248,7 @@ class RightsBuilder:
     def _temp_root(self) -> Path:
         return Path(self._env.environ.get("TMPDIR") or tempfile.gettempdir())
 
-    def _denied_files(self, policy: Policy) -> DeniedFiles | None:
+    def _denied_files(self, policy: LatePolicy) -> DeniedFiles | None:
         """The files that the sandbox hides from commands; None if there is neither a rule nor a key file."""
         from agentcli.permissions.denied_files import DeniedFiles
 
@@ -260,7 +261,9 @@ class RightsBuilder:
         folders = self._env.working_dirs if specs else ()
         return DeniedFiles(hides, specs, folders, home, single=map(Path, policy.private))
 
-    def _sandbox_rules(self, policy: Policy, readable: tuple[Path, ...], denied: DeniedFiles | None) -> SandboxRules:
+    def _sandbox_rules(
+        self, policy: LatePolicy, readable: tuple[Path, ...], denied: DeniedFiles | None
+    ) -> SandboxRules:
         """`readable`: folders with tool output, which commands may read although they are in agentcli's folders."""
         from agentcli.permissions.sandbox.network.upstream import Upstream
         from agentcli.permissions.sandbox.plan import SandboxRules
@@ -300,7 +303,7 @@ class RightsBuilder:
             cpu_seconds=settings.integer("sandbox.maxCpuSeconds") or None,
         )
 
-    def _hides(self, policy: Policy) -> Callable[[str], bool] | None:
+    def _hides(self, policy: LatePolicy) -> Callable[[str], bool] | None:
         """Whether file searches must leave a path out of their results; None if there is no such path."""
         if policy.hides_anything:
             return partial(policy.hides, cwd=self._env.cwd, working_dirs=self._env.working_dirs)
@@ -338,6 +341,12 @@ class RightsBuilder:
         rules = [rule for rule in original._rules(behavior) if rule.scope == "local"]
         self._uncertain = self._uncertain or original._uncertain
         return [moved_rule(rule, worktree, self._env.home) for rule in rules]
+
+
+def _runs_beside_others(command: str) -> bool:
+    from agentcli.permissions.commands.command_parts import runs_beside_others  # not before the first request
+
+    return runs_beside_others(command)
 
 
 def _is_of_servers(name: str) -> bool:

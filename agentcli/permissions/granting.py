@@ -10,11 +10,14 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentcli.core.grant import Grant, NetworkAccess
 from agentcli.core.permission import PermissionMode
-from agentcli.permissions.commands.command_parts import CommandPart
 from agentcli.permissions.rules.rule import Rule
+
+if TYPE_CHECKING:
+    from agentcli.permissions.commands.command_parts import CommandPart
 
 NETWORK = "Network"
 """`Network(registry.npmjs.org)`: sandboxed commands without network may reach this host."""

@@ -8,8 +8,8 @@ nobody; a caller that cannot ask treats "ask" as "deny".
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,8 +25,6 @@ from agentcli.permissions.command_verdicts import ACCEPTED, SCRATCH, CommandJudg
 from agentcli.permissions.commands.inert_words import counted_text
 from agentcli.permissions.commands.rebuildable import Rebuildable
 from agentcli.permissions.commands.removal import removed_essential
-from agentcli.permissions.denied_files import RestrictedFiles
-from agentcli.permissions.git.tracked_files import TrackedFiles
 from agentcli.permissions.granting import (
     CREDENTIALS,
     credential_variables,
@@ -35,8 +33,9 @@ from agentcli.permissions.granting import (
     written_paths,
 )
 from agentcli.permissions.hosts import host_of, is_private_host
+from agentcli.permissions.late_policy import LatePolicy
 from agentcli.permissions.paths import has_other_names, is_below, is_inside, real_path
-from agentcli.permissions.rules.rule import READING_TOOLS, Rule, parse_rules, rule_text
+from agentcli.permissions.rules.rule import READING_TOOLS, Rule, rule_text
 from agentcli.permissions.shell.loose_parser import loose_words, unclear_program
 from agentcli.permissions.shell.syntax_tree import too_long
 
@@ -55,78 +54,16 @@ _MOST_MATCHED = 100_000
 """Characters of an overlong command that are still checked against deny rules."""
 
 
-def _not_hidden(_command: str) -> bool:
-    return False
-
-
-def _same_place(_command: str, path: str) -> str:
-    return path
-
-
 @frozen
-class Policy:
-    mode: PermissionMode = PermissionMode.DEFAULT
-    allow: tuple[Rule, ...] = ()
-    ask: tuple[Rule, ...] = ()
-    deny: tuple[Rule, ...] = ()
-    home: Path | None = None
-    readable: tuple[Path, ...] = ()
-    """More folders that may be read without approval, such as the session's stored results."""
-    search_path: str | None = None
-    """Where commands look for programs; None: where this process does."""
-    temp: Path | None = None
-    """The folder that `$TMPDIR` names for commands; None: not known."""
-    scratch: tuple[Path, ...] = ()
-    """The session's temp folder, readable and writable without approval."""
-    memory: tuple[Path, ...] = ()
-    """The project's memory folder: file tools read and write it without approval, commands only read it."""
-    skill_folders: Callable[[], tuple[Path, ...]] = tuple
-    """The folders of skills, which may be read without approval. Writing them needs it: a skill can bring rights."""
-    locate: Callable[[str, str], str] = _same_place
-    """Maps a command and a path it names to the path as other tools see it."""
-    writable: tuple[Path, ...] = ()
-    """More folders that sandboxed commands may write to, from the settings."""
-    contains: Callable[[str], bool] = _not_hidden
-    """Whether this command can run in a sandbox without network."""
-    commands_can_read: Callable[[str], bool] = _not_hidden
-    """Whether sandboxed commands could read this resolved path and all below it."""
-    credentials: frozenset[str] = frozenset()
-    """Names of the credential variables that are set."""
-    trusted: bool = True
-    """Whether the user trusts the folder; an untrusted repository may make git run programs."""
-    private: tuple[str, ...] = ()
-    """Files in which agentcli stores API keys, resolved. No tool reads or writes them in any mode."""
-    own_folders: tuple[str, ...] = ()
-    """agentcli's own settings and state, resolved: protected paths, since a write there could widen rights."""
-    hidden_from_commands: Callable[[str], bool] = _not_hidden
-    """Whether this command would run in a sandbox that hides private files and those of deny rules."""
-    restricted_files: RestrictedFiles = field(default_factory=RestrictedFiles)
-    tracked_files: TrackedFiles = field(default_factory=TrackedFiles)
-    installation: tuple[Path, ...] = ()
-    """The files that run agentcli (`core.installation`), resolved: writing them needs approval in every mode."""
-
-    def with_mode(self, mode: PermissionMode) -> Policy:
-        return replace(self, mode=mode)
-
-    def with_rules(self, *, allow: Iterable[Rule] = (), ask: Iterable[Rule] = (), deny: Iterable[Rule] = ()) -> Policy:
-        deny = tuple(deny)
-        changed = replace(self, allow=(*self.allow, *allow), ask=(*self.ask, *ask), deny=(*self.deny, *deny))
-        # A sandbox that already runs does not hide files of a new deny rule.
-        return replace(changed, hidden_from_commands=_not_hidden) if deny else changed
-
-    def with_allowed(self, texts: Iterable[str], source: str) -> Policy:
-        """A copy with more allow rules, from the user's answer. Raises `UsageError` for invalid rules."""
-        return self.with_rules(allow=parse_rules(texts, source, "flags"))
+class Policy(LatePolicy):
+    def ready(self) -> Policy:
+        return self
 
     def suggest(self, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]) -> Suggestions:
         from agentcli.permissions.rules.suggest import Suggestions
 
         call = PermissionCall.of(tool_name, needs, cwd, working_dirs, self.home)
         return Suggestions(self, call, tuple(needs))
-
-    def refuses_always(self, tool_name: str) -> bool:
-        """Whether a deny rule blocks the tool entirely, so that it is not offered to the model."""
-        return any(rule.spec is None and rule.names(tool_name) for rule in self.deny)
 
     def hides(self, path: str, cwd: Path, working_dirs: Sequence[Path]) -> bool:
         """Whether a deny rule forbids reading this file; searches of its folder must not show it either."""
@@ -135,20 +72,12 @@ class Policy:
             rule.spec is not None and self._restricts(rule, call) for rule in self.deny
         )
 
-    def private_file(self, path: str) -> str | None:
-        """Name of the protection of a resolved path; None if it is not one of agentcli's private files."""
-        return "agentcli's own protection of API keys" if is_below(path, self.private) else None
-
     def is_protected(self, path: str, call: PermissionCall, *, scripts: bool = True) -> bool:
         """Whether other programs, or agentcli itself, run or obey what is at a path."""
         if call.is_protected(path, scripts=scripts):
             return True
         real = call.resolve(path)
         return is_below(real, self.own_folders) and not is_inside(real, self.readable)
-
-    @property
-    def hides_anything(self) -> bool:
-        return any(rule.spec is not None and rule.tool in READING_TOOLS for rule in self.deny)
 
     def decide(
         self,

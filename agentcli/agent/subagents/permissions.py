@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agentcli.agent.live_permissions import LivePermissions, lent_rules
 from agentcli.core.permission import Decision, PermissionMode, SaveTo
-from agentcli.permissions.policy import Policy
+from agentcli.permissions.late_policy import LatePolicy
 from agentcli.permissions.rules.rule import Rule
 
 
@@ -19,7 +19,7 @@ class AgentPermissions(LivePermissions):
         self._lent_here: tuple[Rule, ...] = ()
 
     @property
-    def policy(self) -> Policy:  # type: ignore[override]
+    def policy(self) -> LatePolicy:  # type: ignore[override]
         shared = self._of_session.policy
         return shared.with_rules(allow=self._lent_here) if self._lent_here else shared
 

@@ -1,0 +1,129 @@
+"""A policy as a session starts with it: what applies, without the code that decides.
+
+Deciding about a call takes two dozen modules: the grammar of the shell, tables of programs, what git obeys. The first
+request needs none of them, so they are imported while its reply is under way, or by the first decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from agentcli.core.frozen import frozen
+from agentcli.core.grant import Approval, Grant
+from agentcli.core.messages import Json
+from agentcli.core.permission import Decision, Need, PermissionMode
+from agentcli.permissions.denied_files import RestrictedFiles
+from agentcli.permissions.git.tracked_files import TrackedFiles
+from agentcli.permissions.paths import is_below
+from agentcli.permissions.rules.rule import READING_TOOLS, Rule, parse_rules
+
+if TYPE_CHECKING:
+    from agentcli.permissions.policy import Policy
+    from agentcli.permissions.rules.suggest import Suggestions
+
+EVALUATORS = "agentcli.permissions.policy"
+"""The module that imports all that deciding needs."""
+
+
+def _not_hidden(_command: str) -> bool:
+    return False
+
+
+def _same_place(_command: str, path: str) -> str:
+    return path
+
+
+@frozen
+class LatePolicy:
+    mode: PermissionMode = PermissionMode.DEFAULT
+    allow: tuple[Rule, ...] = ()
+    ask: tuple[Rule, ...] = ()
+    deny: tuple[Rule, ...] = ()
+    home: Path | None = None
+    readable: tuple[Path, ...] = ()
+    """More folders that may be read without approval, such as the session's stored results."""
+    search_path: str | None = None
+    """Where commands look for programs; None: where this process does."""
+    temp: Path | None = None
+    """The folder that `$TMPDIR` names for commands; None: not known."""
+    scratch: tuple[Path, ...] = ()
+    """The session's temp folder, readable and writable without approval."""
+    memory: tuple[Path, ...] = ()
+    """The project's memory folder: file tools read and write it without approval, commands only read it."""
+    skill_folders: Callable[[], tuple[Path, ...]] = tuple
+    """The folders of skills, which may be read without approval. Writing them needs it: a skill can bring rights."""
+    locate: Callable[[str, str], str] = _same_place
+    """Maps a command and a path it names to the path as other tools see it."""
+    writable: tuple[Path, ...] = ()
+    """More folders that sandboxed commands may write to, from the settings."""
+    contains: Callable[[str], bool] = _not_hidden
+    """Whether this command can run in a sandbox without network."""
+    commands_can_read: Callable[[str], bool] = _not_hidden
+    """Whether sandboxed commands could read this resolved path and all below it."""
+    credentials: frozenset[str] = frozenset()
+    """Names of the credential variables that are set."""
+    trusted: bool = True
+    """Whether the user trusts the folder; an untrusted repository may make git run programs."""
+    private: tuple[str, ...] = ()
+    """Files in which agentcli stores API keys, resolved. No tool reads or writes them in any mode."""
+    own_folders: tuple[str, ...] = ()
+    """agentcli's own settings and state, resolved: protected paths, since a write there could widen rights."""
+    hidden_from_commands: Callable[[str], bool] = _not_hidden
+    """Whether this command would run in a sandbox that hides private files and those of deny rules."""
+    restricted_files: RestrictedFiles = field(default_factory=RestrictedFiles)
+    tracked_files: TrackedFiles = field(default_factory=TrackedFiles)
+    installation: tuple[Path, ...] = ()
+    """The files that run agentcli (`core.installation`), resolved: writing them needs approval in every mode."""
+
+    def ready(self) -> Policy:
+        """The same policy, which decides."""
+        from agentcli.permissions.policy import Policy
+
+        return Policy(**{each.name: getattr(self, each.name) for each in fields(self)})
+
+    def with_mode(self, mode: PermissionMode) -> Self:
+        return replace(self, mode=mode)
+
+    def with_rules(self, *, allow: Iterable[Rule] = (), ask: Iterable[Rule] = (), deny: Iterable[Rule] = ()) -> Self:
+        deny = tuple(deny)
+        changed = replace(self, allow=(*self.allow, *allow), ask=(*self.ask, *ask), deny=(*self.deny, *deny))
+        # A sandbox that already runs does not hide files of a new deny rule.
+        return replace(changed, hidden_from_commands=_not_hidden) if deny else changed
+
+    def with_allowed(self, texts: Iterable[str], source: str) -> Self:
+        """A copy with more allow rules, from the user's answer. Raises `UsageError` for invalid rules."""
+        return self.with_rules(allow=parse_rules(texts, source, "flags"))
+
+    def refuses_always(self, tool_name: str) -> bool:
+        """Whether a deny rule blocks the tool entirely, so that it is not offered to the model."""
+        return any(rule.spec is None and rule.names(tool_name) for rule in self.deny)
+
+    def private_file(self, path: str) -> str | None:
+        """Name of the protection of a resolved path; None if it is not one of agentcli's private files."""
+        return "agentcli's own protection of API keys" if is_below(path, self.private) else None
+
+    @property
+    def hides_anything(self) -> bool:
+        return any(rule.spec is not None and rule.tool in READING_TOOLS for rule in self.deny)
+
+    # ------------------------------------------------------------------------------------------------- see `Policy`
+
+    def decide(
+        self, tool_name: str, input: Json, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]
+    ) -> Decision:
+        return self.ready().decide(tool_name, input, needs, cwd, working_dirs)
+
+    def suggest(self, tool_name: str, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]) -> Suggestions:
+        return self.ready().suggest(tool_name, needs, cwd, working_dirs)
+
+    def hides(self, path: str, cwd: Path, working_dirs: Sequence[Path]) -> bool:
+        return self.ready().hides(path, cwd, working_dirs)
+
+    def grant(self, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path], *, approved: Approval) -> Grant:
+        return self.ready().grant(needs, cwd, working_dirs, approved=approved)
+
+    def credential_rules(self, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]) -> tuple[str, ...]:
+        return self.ready().credential_rules(needs, cwd, working_dirs)
