@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, fields, replace
+from dataclasses import field, fields
 from typing import Any
 
 from agentcli.core.frozen import frozen
@@ -67,7 +67,8 @@ class Usage:
         server = wire.get("server_tool_use")
         if isinstance(server, Mapping):
             changes["web_search_requests"] = _count(server.get("web_search_requests"))
-        return replace(self, **changes)
+        # Not `dataclasses.replace`: a long session has one for each reply.
+        return Usage(**{name: changes.get(name, getattr(self, name)) for name in self.__match_args__})
 
     def to_wire(self) -> dict[str, Any]:
         """In the API's field names."""

@@ -203,7 +203,7 @@ def _touched(messages: Sequence[Message], place: int, context: ToolContext) -> l
         if use.id not in done:
             continue
         if isinstance(path := use.input.get(PATH_ARGUMENTS.get(use.name, "")), str):
-            found.append(str(Path(absolute_path(path, context)).parent))
+            found.append(absolute_path(path, context).rpartition("/")[0] or "/")
         elif isinstance(path := use.input.get(_FOLDER_ARGUMENTS.get(use.name, "")), str):
             found.append(absolute_path(path, context))
     return found
