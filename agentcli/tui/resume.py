@@ -82,14 +82,14 @@ def past_of(engine: Engine) -> tuple[list[Item], list[ev.Event]]:
     be in view."""
     from agentcli.tui.blocks.highlight import warm
 
-    earlier, recent = split_history(engine.take_history())
+    earlier, recent = split_history(engine.take_history(), RECENT_EVENTS)
     items = replayed(recent, engine.title_of)
     engine.context.prepare()
     warm({language for text in _answers(items) for language in _FENCE.findall(text)})
     return items, earlier
 
 
-def split_history(history: list[ev.Event], recent: int = RECENT_EVENTS) -> tuple[list[ev.Event], list[ev.Event]]:
+def split_history(history: list[ev.Event], recent: int) -> tuple[list[ev.Event], list[ev.Event]]:
     """The events of a long conversation before and from one of its prompts on, with at least `recent` of them at the
     end. No agent works across that place: what is shown of both parts is what is shown of the whole."""
     cut = 0
