@@ -274,7 +274,7 @@ def usage_to_dict(usage: Usage) -> Json:
 
 
 def usage_from_dict(data: Mapping[str, Any]) -> Usage:
-    return Usage().updated(data)
+    return Usage.from_wire(data)
 
 
 def message_to_dict(message: Message) -> Json:

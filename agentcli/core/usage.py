@@ -76,6 +76,25 @@ class Usage:
             changes["web_search_requests"] = _count(server.get("web_search_requests"))
         return replace(self, **changes)
 
+    @classmethod
+    def from_wire(cls, wire: Mapping[str, Any]) -> Usage:
+        """The reverse of `to_wire`. A long session has one for each reply, so what that writes is read at once."""
+        try:
+            by_ttl, server = wire["cache_creation"], wire["server_tool_use"]
+            counts = (
+                wire["input_tokens"],
+                wire["output_tokens"],
+                wire["cache_read_input_tokens"],
+                by_ttl["ephemeral_5m_input_tokens"],
+                by_ttl["ephemeral_1h_input_tokens"],
+                server["web_search_requests"],
+            )
+        except (KeyError, TypeError):
+            return Usage().updated(wire)
+        if all(type(count) is int and 0 <= count <= TOKEN_LIMIT for count in counts):
+            return Usage(*counts)
+        return Usage().updated(wire)
+
     def to_wire(self) -> dict[str, Any]:
         """In the API's field names."""
         return {

@@ -223,7 +223,7 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
             self.failure = error
             self.leave(2)
             return
-        past = await asyncio.to_thread(past_of, engine)
+        past, earlier = await asyncio.to_thread(past_of, engine)
         first = self.chat.session.engine is None and not self.is_headless
         if first:
             garbage_collection.stays()
@@ -244,8 +244,18 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
         if engine.plugins is not None:
             engine.plugins.on_change = self._plugins_changed
         self.engine_ready.set()
+        if earlier:
+            self.run_worker(self._show_earlier(engine, earlier), exit_on_error=False, group="earlier")
         await self._files.use(IndexedFiles(engine.files.index))
         self.run_worker(self._warm(engine, first), exit_on_error=False, group="warm")
+
+    async def _show_earlier(self, engine: Engine, earlier: list[ev.Event]) -> None:
+        """Show the rest of a long conversation, whose first prompt does not wait for it."""
+        from agentcli.tui.resume import earlier_items
+
+        items = await asyncio.to_thread(earlier_items, earlier, engine.title_of)
+        if self.chat.session.engine is engine:
+            self.chat.apply([Above(tuple(items), is_earlier=True)])
 
     async def _warm(self, engine: Engine, first: bool) -> None:
         from agentcli.tui.blocks.answer import warm_up

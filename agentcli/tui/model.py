@@ -154,6 +154,8 @@ class Above:
     """What was before all that is shown, in this order. None of it is shown already."""
 
     items: tuple[Item, ...]
+    is_earlier: bool = False
+    """Whether it is also before the items of the last such operation, which may not all be shown yet."""
 
 
 @frozen

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
 
 NEAR_THE_END = 12
+RECENT_EVENTS = 2_000
+"""Events at the end of a conversation that are on the screen before its first request; the others follow."""
 _FENCE = re.compile(r"^ {0,3}(?:```|~~~)+ *([A-Za-z0-9_+#.-]+)", re.MULTILINE)
 
 
@@ -74,15 +76,40 @@ def _apply(items: dict[str, Item], operations: Iterable[Operation]) -> None:
                 pass  # streamed text is in no session file; the whole of it is
 
 
-def past_of(engine: Engine) -> list[Item]:
-    """What a conversation shows, to be opened with. For a thread: it also prepares the first request, which otherwise
-    holds up the screen, and loads the languages that will be in view."""
+def past_of(engine: Engine) -> tuple[list[Item], list[ev.Event]]:
+    """What a conversation shows, to be opened with, and the events of what was before that, for `earlier_items`. For a
+    thread: it also prepares the first request, which otherwise holds up the screen, and loads the languages that will
+    be in view."""
     from agentcli.tui.blocks.highlight import warm
 
-    items = replayed(engine.take_history(), engine.title_of)
+    earlier, recent = split_history(engine.take_history(), RECENT_EVENTS)
+    items = replayed(recent, engine.title_of)
     engine.context.prepare()
     warm({language for text in _answers(items) for language in _FENCE.findall(text)})
-    return items
+    return items, earlier
+
+
+def split_history(history: list[ev.Event], recent: int) -> tuple[list[ev.Event], list[ev.Event]]:
+    """The events of a long conversation before and from one of its prompts on, with at least `recent` of them at the
+    end. No agent works across that place: what is shown of both parts is what is shown of the whole."""
+    cut = 0
+    agents: set[str] = set()
+    for place in range(len(history) - recent + 1):
+        match history[place]:
+            case ev.MessageAppended(message=message) if message.origin is Origin.PROMPT and not agents:
+                cut = place
+            case ev.AgentStarted(agent=agent):
+                agents.add(agent)
+            case ev.AgentFinished(agent=agent):
+                agents.discard(agent)
+            case ev.SessionResumed():
+                agents.clear()
+    return history[:cut], history[cut:]
+
+
+def earlier_items(earlier: list[ev.Event], title_of: Titles) -> list[Item]:
+    """The items of what was before the end of a long conversation. For a thread."""
+    return replayed(earlier, title_of, "earlier-")
 
 
 def end_of_session(state_dir: Path, cwd: Path, resume: str) -> list[Item]:

@@ -192,7 +192,7 @@ def model_reply(step: Json, usage: Json, number: int) -> Iterator[Json]:
         yield operation.event
 
 
-def _is_summary(body: Json) -> bool:
+def is_summary(body: Json) -> bool:
     last = body["messages"][-1]["content"][-1]
     return str(last.get("text", "")).startswith(INSTRUCTION)
 
@@ -215,7 +215,7 @@ class ReadingModel(Transport):
         self._requests += 1
         self.asked(body)
         step = say("Some files were read.")
-        if "tools" in body and not _is_summary(body) and self._turn < self._turns:
+        if "tools" in body and not is_summary(body) and self._turn < self._turns:
             step = _read(self._folder, self._turn)
             self._turn += 1
         await asyncio.sleep(0)

@@ -18,6 +18,8 @@ from tests.support.scripts import reply, say
 MEGABYTES = 100.0
 MOST_GROWTH = 1.2
 _TURNS_A_MEGABYTE = 220
+COMPACTED_EVERY = 3_000
+"""Turns: what fits into a window of a million tokens."""
 _ANSWER = "This is the answer after all that."
 
 
@@ -25,7 +27,8 @@ def growth_resume(runs: int, megabytes: float = MEGABYTES) -> Report:
     """The time for a megabyte may not grow with the file, and its end is visible before all of it is read."""
     with workshop() as place, Loopback() as server:
         place.talk_to(server.url)
-        sessions = [write_session(place, round(megabytes * part / 10 * _TURNS_A_MEGABYTE)) for part in (1, 4, 7, 10)]
+        turns = [round(megabytes * part / 10 * _TURNS_A_MEGABYTE) for part in (1, 4, 7, 10)]
+        sessions = [write_session(place, count, COMPACTED_EVERY) for count in turns]
         loaded = [_loaded(_file_of(place, session), runs) for session in sessions]
         shown = [_resumed(place, server, session, runs) for session in (sessions[0], sessions[-1])]
     (small_visible, small_answered, _small), (visible, answered, resident) = shown

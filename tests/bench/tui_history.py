@@ -30,14 +30,20 @@ def head(text: str, end: int) -> str:
 """
 
 
-def write_session(place: Workshop, turns: int) -> str:
-    """Its id. A turn is a prompt, a call of a tool, its result and an answer."""
+def write_session(place: Workshop, turns: int, compacted_every: int = 0) -> str:
+    """Its id. A turn is a prompt, a call of a tool, its result and an answer. `compacted_every`: after so many turns
+    the conversation is compacted; 0: never."""
     ids = RandomIds()
     state = Path(place.home) / ".local/state/agentcli"
     store = SessionStore.create(SessionContext(state, Path(place.project), SystemClock(), ids, "bench"), ids.new())
     for turn in range(turns):
         for event in _turn(ids, turn, LAST_WORDS if turn == turns - 1 else f"Turn {turn} is done."):
             store.record(event)
+        if compacted_every and (turn + 1) % compacted_every == 0:
+            summary = Message("user", (TextBlock(_ANSWER),), ids.new(), Origin.SUMMARY)
+            meta = {"trigger": "auto", "messages": [summary.id]}
+            store.record(MessageAppended(message=Message("user", (), ids.new(), Origin.BOUNDARY, meta=meta)))
+            store.record(MessageAppended(message=summary))
     store.close()
     return store.session_id
 

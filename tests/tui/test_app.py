@@ -16,7 +16,9 @@ from textual.pilot import Pilot
 
 from agentcli.assemble import Options
 from agentcli.core.permission import PermissionMode
+from agentcli.tui import resume
 from agentcli.tui.app import AgentApp
+from agentcli.tui.model import PromptItem
 from agentcli.tui.start import Start
 from agentcli.tui.startup.preferences import load_preferences
 from tests.support.scripts import call, pause, provider_on, reply, say, think, transport_for
@@ -247,6 +249,27 @@ def test_clear_starts_a_new_session_and_resume_finds_the_old_one(tmp_path: Path)
         await until(pilot, lambda: "first words" in shown(app))
 
     Desk(tmp_path, "An answer.").play(script)
+
+
+def test_what_was_before_the_end_of_a_long_session_is_shown_above_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resume, "RECENT_EVENTS", 1)
+
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        for words in ("first words", "second words", "third words"):
+            await sends(pilot, app, words)
+            await idle(pilot, app)
+        session = app.chat.session
+        old = session.engine.session_id if session.engine else ""
+        await sends(pilot, app, "/clear")
+        await until(pilot, lambda: session.engine is not None and session.engine.session_id != old)
+        await sends(pilot, app, f"/resume {old}")
+        await until(pilot, lambda: "first words" in shown(app))
+        prompts = [item.text for item in app.chat.transcript.items() if isinstance(item, PromptItem)]
+        assert prompts == ["first words", "second words", "third words"]
+
+    Desk(tmp_path, "One.", "Two.", "Three.").play(script)
 
 
 @pytest.mark.parametrize(

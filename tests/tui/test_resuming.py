@@ -14,7 +14,15 @@ from textual.app import App, ComposeResult
 from agentcli.agent.costs import spending
 from agentcli.assemble import Options, build_engine
 from agentcli.context import normalise
-from agentcli.core.events import BlockFinished, Event, MessageAppended, ToolFinished
+from agentcli.core.events import (
+    AgentFinished,
+    AgentStarted,
+    BlockFinished,
+    Event,
+    MessageAppended,
+    SessionResumed,
+    ToolFinished,
+)
 from agentcli.core.ids import SequentialIds, SystemClock
 from agentcli.core.messages import Block, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
 from agentcli.core.usage import Usage
@@ -23,7 +31,7 @@ from agentcli.session.load import load_end_of_history, load_session
 from agentcli.session.store import SessionStore
 from agentcli.tui.blocks.make import make_block
 from agentcli.tui.model import Above, Add, AnswerItem, Clear, Item, NoticeItem, Remove, ToolItem
-from agentcli.tui.resume import end_of_session, past_of, replayed
+from agentcli.tui.resume import earlier_items, end_of_session, past_of, replayed, split_history
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.stack import Stack, place
 from agentcli.tui.transcript.widget import Transcript
@@ -112,6 +120,45 @@ def test_a_missing_session_shows_nothing(tmp_path: Path) -> None:
 
 
 # ----------------------------------------------------------------------------------------------- what was before
+
+
+@pytest.mark.parametrize("recent", [1, 8, 60, 10_000])
+def test_a_long_conversation_in_two_parts_shows_what_it_shows_as_a_whole(tmp_path: Path, recent: int) -> None:
+    history = load_session(write(tmp_path, 30)).history
+
+    earlier, latest = split_history(history, recent)
+
+    assert earlier + latest == history
+    assert len(latest) >= min(recent, len(history))
+    first = latest[0]
+    assert isinstance(first, MessageAppended)
+    assert first.message.origin is Origin.PROMPT
+    shown = [*earlier_items(earlier, lambda *_call: ""), *replayed(latest, lambda *_call: "")]
+    assert shown == replayed(history, lambda *_call: "")
+
+
+def test_a_conversation_is_not_cut_where_an_agent_works() -> None:
+    ids = SequentialIds()
+    started = AgentStarted(agent="a1", tool_use_id="t", name="explore", description="d", model="m", background=True)
+    ended = AgentFinished(agent="a1", tool_use_id="t", name="explore", description="d", status="completed")
+    turns = [turn_of(ids, turn) for turn in range(4)]
+
+    assert len(split_history([*turns[0], started, *turns[1], *turns[2], *turns[3]], 1)[0]) == 0
+    assert split_history([*turns[0], started, *turns[1], ended, *turns[2]], 1)[1] == turns[2]
+    assert split_history([*turns[0], started, SessionResumed(), *turns[1]], 1)[1] == turns[1]
+
+
+def test_what_comes_later_from_before_goes_above_all_of_it() -> None:
+    async def main() -> None:
+        app = Host()
+        async with app.run_test(size=(60, 10)):
+            first = [NoticeItem(id=f"a{number}", text=f"a{number}") for number in range(500)]
+            second = [NoticeItem(id=f"b{number}", text=f"b{number}") for number in range(500)]
+            app.transcript.apply([Above(tuple(second))])
+            app.transcript.apply([Above(tuple(first), is_earlier=True), Add(NoticeItem(id="new", text="new"))])
+            assert [item.id for item in app.transcript.items()] == [item.id for item in (*first, *second)] + ["new"]
+
+    asyncio.run(main())
 
 
 class Host(App[None]):

@@ -115,7 +115,9 @@ class Transcript(ScrollView):
     def _change(self, operations: Iterable[Operation]) -> None:
         operations = list(operations)
         for operation in operations:
-            if isinstance(operation, Above | Clear):
+            if isinstance(operation, Above) and operation.is_earlier:
+                self._older[:0] = operation.items
+            elif isinstance(operation, Above | Clear):
                 self._older = list(operation.items) if isinstance(operation, Above) else []
         if self._items.apply(operation for operation in operations if not isinstance(operation, Above)):
             self._view.unseen |= not self._view.following
