@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,10 @@ class BuiltinTool:
     subject: str
     """The input field that names the object of a call, e.g. its file."""
 
-    @cached_property
+    @property
     def description(self) -> str:
-        modules = (sys.modules[kind.__module__] for kind in type(self).__mro__ if issubclass(kind, BuiltinTool))
-        beside = (Path(str(module.__file__)).with_name(f"{self.name.lower()}.md") for module in modules)
-        return next(path for path in beside if path.is_file()).read_text(encoding="utf-8").strip()
+        modules = (kind.__module__ for kind in type(self).__mro__ if issubclass(kind, BuiltinTool))
+        return _description(tuple(modules), self.name)
 
     def title(self, input: Json) -> str:
         return plain_line(f"{self.name} {input.get(self.subject, '')}").strip()
@@ -39,6 +38,13 @@ class BuiltinTool:
 
     def check(self, input: Json, context: ToolContext) -> str | None:
         return path_problem(input.get(self.subject))
+
+
+@cache
+def _description(modules: tuple[str, ...], name: str) -> str:
+    """Read once per process: sub-agents and new sessions have tools of their own."""
+    beside = (Path(str(sys.modules[module].__file__)).with_name(f"{name.lower()}.md") for module in modules)
+    return next(path for path in beside if path.is_file()).read_text(encoding="utf-8").strip()
 
 
 class QuestionTool(BuiltinTool):
