@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import cache, cached_property
+from functools import cache, cache
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,10 @@ class BuiltinTool:
     subject: str
     """The input field that names the object of a call, e.g. its file."""
 
-    @cached_property
+    @property
     def description(self) -> str:
-        return _description_beside(type(self), self.name)
+        modules = (kind.__module__ for kind in type(self).__mro__ if issubclass(kind, BuiltinTool))
+        return _description(tuple(modules), self.name)
 
     def title(self, input: Json) -> str:
         return plain_line(f"{self.name} {input.get(self.subject, '')}").strip()
@@ -40,10 +41,9 @@ class BuiltinTool:
 
 
 @cache
-def _description_beside(kind: type[BuiltinTool], name: str) -> str:
-    """Read once per process: a session's sub-agents have tools of their own."""
-    modules = (sys.modules[base.__module__] for base in kind.__mro__ if issubclass(base, BuiltinTool))
-    beside = (Path(str(module.__file__)).with_name(f"{name.lower()}.md") for module in modules)
+def _description(modules: tuple[str, ...], name: str) -> str:
+    """Read once per process: sub-agents and new sessions have tools of their own."""
+    beside = (Path(str(sys.modules[module].__file__)).with_name(f"{name.lower()}.md") for module in modules)
     return next(path for path in beside if path.is_file()).read_text(encoding="utf-8").strip()
 
 

@@ -12,9 +12,14 @@ from tests.support.contained import Project
 _HOME = Path.home()
 
 
+@pytest.fixture(scope="session")
+def first_project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return Project.make(tmp_path_factory.mktemp("contained") / "first")
+
+
 @pytest.fixture
-def contained() -> Iterator[Project]:
+def contained(first_project: Project) -> Iterator[Project]:
     """Outside of the system's temp folder, as most projects are: what is in there has a meaning of its own."""
     ability_or_skip()
     with TemporaryDirectory(dir=_HOME, prefix=".agentcli-test-") as name:
-        yield Project.make(Path(name).resolve())
+        yield first_project.copied(Path(name).resolve() / "copy")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -41,13 +42,24 @@ class Project:
 
     @classmethod
     def make(cls, root: Path) -> Project:
+        root.mkdir()
         project = cls(root)
         project.home.mkdir()
         (project.path / "src").mkdir(parents=True)
         (project.path / "src" / "app.py").write_text("x = 1\n")
         for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
             project.git(*arguments)
+        for sample in (project.path / ".git" / "hooks").glob("*.sample"):
+            sample.unlink()  # half of what copies of the project would consist of
         return project
+
+    def copied(self, root: Path) -> Project:
+        """The same in a new folder, without three runs of git."""
+        shutil.copytree(self.root, root, symlinks=True)
+        copy = Project(root)
+        # Git compares files with what it noted of them, and these are new ones.
+        copy.git("update-index", "-q", "--refresh")
+        return copy
 
     @property
     def home(self) -> Path:

@@ -161,4 +161,7 @@ def collect() -> None:
     config.workerinput = json.loads(input)  # type: ignore[attr-defined]
     config.workeroutput = {}  # type: ignore[attr-defined]
     config.pluginmanager.register(_Collector(socket.socket(fileno=int(number))))
-    config.hook.pytest_cmdline_main(config=config)
+    try:
+        config.hook.pytest_cmdline_main(config=config)
+    except pytest.UsageError as error:
+        print(f"ERROR: {error}", file=sys.stderr)

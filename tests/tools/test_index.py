@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import tracemalloc
@@ -16,9 +17,15 @@ from agentcli.tools.search.file_index import FileIndex, PathListing, with_folder
 from agentcli.tools.search.path_index import PathIndex, PathSearch
 from tests.bench.index import QUERIES, synthetic_paths
 from tests.support.scripts import provider_for
+from tests.support.tables import each_row
 from tests.tools.running import context_in
 
 pytestmark = pytest.mark.anyio
+
+
+@functools.cache
+def some_paths(count: int) -> tuple[str, ...]:
+    return tuple(synthetic_paths(count))
 
 
 def naive(paths: list[str], query: str) -> list[tuple[int, str]]:
@@ -26,9 +33,9 @@ def naive(paths: list[str], query: str) -> list[tuple[int, str]]:
     return sorted(scored, key=lambda each: (-each[0], len(each[1]), each[1]))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@each_row("seed", range(6))
 def test_in_a_small_tree_the_order_equals_scoring_every_path(seed: int) -> None:
-    paths = sorted(with_folders(random.Random(seed).sample(synthetic_paths(3_000), 150)))[:200]
+    paths = sorted(with_folders(random.Random(seed).sample(some_paths(3_000), 150)))[:200]
     index = PathIndex(paths)
     for query in (*QUERIES, "e", "s/", "vie", "Src", "V3"):
         for end in range(1, len(query) + 1):
@@ -37,7 +44,7 @@ def test_in_a_small_tree_the_order_equals_scoring_every_path(seed: int) -> None:
 
 
 def test_in_a_large_tree_all_results_match_and_include_the_best() -> None:
-    paths = sorted(with_folders([*synthetic_paths(20_000), "agent/engine.py", "src/unusual_place/Zebra.tsx"]))
+    paths = sorted(with_folders([*some_paths(20_000), "agent/engine.py", "src/unusual_place/Zebra.tsx"]))
     index = PathIndex(paths)
     for query in QUERIES:
         for end in range(1, len(query) + 1):
@@ -52,20 +59,24 @@ def test_in_a_large_tree_all_results_match_and_include_the_best() -> None:
     assert index.search("zqzq") == []
 
 
-@pytest.mark.parametrize("query", ["en", "agtool", "billing/order"])
+@each_row("query", ["en", "agtool", "billing/order"])
 def test_earlier_queries_do_not_change_the_results(query: str) -> None:
-    paths = synthetic_paths(5_000)
+    paths = some_paths(5_000)
     typed, pasted = PathIndex(paths), PathIndex(paths)
     for end in range(1, len(query)):
         typed.search(query[:end])
     assert typed.search(query) == pasted.search(query)
 
 
-@pytest.mark.parametrize("query", ["e", "agtool", "Zeb", "src/tool", "README", "zz"])
+@functools.cache
+def whole_index() -> PathIndex:
+    return PathIndex(sorted([*some_paths(20_000), "src/unusual_place/Zebra.tsx"]))
+
+
+@each_row("query", ["e", "agtool", "Zeb", "src/tool", "README", "zz"])
 def test_a_search_in_steps_finds_the_same_as_a_whole_one(query: str) -> None:
-    paths = [*synthetic_paths(20_000), "src/unusual_place/Zebra.tsx"]
+    paths = [*some_paths(20_000), "src/unusual_place/Zebra.tsx"]
     random.Random(1).shuffle(paths)
-    whole = PathIndex(sorted(paths))
     growing = PathIndex(paths[:9_000])
     search = growing.start(query)
     search.work(seconds=0)
@@ -75,7 +86,7 @@ def test_a_search_in_steps_finds_the_same_as_a_whole_one(query: str) -> None:
     growing.add(paths[13_000:])
     assert not search.is_complete
     assert steps + _steps_to_end(growing.start(query)) > 8
-    assert growing.start(query).matches(30) == whole.search(query, 30)
+    assert growing.start(query).matches(30) == whole_index().search(query, 30)
 
 
 def _steps_to_end(search: PathSearch) -> int:
@@ -87,7 +98,7 @@ def _steps_to_end(search: PathSearch) -> int:
 
 
 def test_a_longer_query_searches_only_what_its_beginning_has_found() -> None:
-    index = PathIndex(synthetic_paths(20_000))
+    index = PathIndex(some_paths(20_000))
     fresh = _steps_to_end(index.start("billing/order"))
     index.search("billing/or")
     assert _steps_to_end(index.start("billing/orde")) < fresh / 2
@@ -96,7 +107,7 @@ def test_a_longer_query_searches_only_what_its_beginning_has_found() -> None:
 
 
 def test_paths_take_hardly_more_memory_than_their_characters() -> None:
-    paths = synthetic_paths(20_000)
+    paths = some_paths(20_000)
     tracemalloc.start()
     index = PathIndex(paths)
     taken, _peak = tracemalloc.get_traced_memory()
