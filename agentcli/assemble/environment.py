@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from pathlib import Path
 
 from agentcli.agent.ports import Hooks
@@ -64,7 +65,7 @@ class Environment:
         """Where tools and sandboxed commands may write. agentcli never starts its own programs from there."""
         return (*self.working_dirs, *folders_named(self.settings.texts("sandbox.allowWrite"), self.cwd, self.home))
 
-    @property
+    @cached_property
     def memory_dir(self) -> Path | None:
         """The folder of this project's memory notes; None if memory is off or cannot be stored or used."""
         tools = self.options.tools

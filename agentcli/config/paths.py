@@ -65,9 +65,10 @@ def project_folder(cwd: Path) -> Path:
     """
     candidates = []
     for folder in (cwd, *cwd.parents):
-        candidates.append(folder / PROJECT_FOLDER)
-        if (folder / ".git").exists():
-            return next((candidate for candidate in candidates if candidate.is_dir()), cwd / PROJECT_FOLDER)
+        candidates.append(folder)
+        if os.path.exists(f"{folder}/.git"):  # noqa: PTH110 -- asked for often, and pathlib is slow
+            found = (candidate for candidate in candidates if (candidate / PROJECT_FOLDER).is_dir())
+            return next(found, cwd) / PROJECT_FOLDER
     return cwd / PROJECT_FOLDER
 
 

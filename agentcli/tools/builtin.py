@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,8 @@ class BuiltinTool:
 
     @cached_property
     def description(self) -> str:
-        modules = (sys.modules[kind.__module__] for kind in type(self).__mro__ if issubclass(kind, BuiltinTool))
-        beside = (Path(str(module.__file__)).with_name(f"{self.name.lower()}.md") for module in modules)
-        return next(path for path in beside if path.is_file()).read_text(encoding="utf-8").strip()
+        modules = tuple(kind.__module__ for kind in type(self).__mro__ if issubclass(kind, BuiltinTool))
+        return _description_beside(modules, self.name)
 
     def title(self, input: Json) -> str:
         return plain_line(f"{self.name} {input.get(self.subject, '')}").strip()
@@ -39,6 +38,14 @@ class BuiltinTool:
 
     def check(self, input: Json, context: ToolContext) -> str | None:
         return path_problem(input.get(self.subject))
+
+
+@cache
+def _description_beside(modules: tuple[str, ...], name: str) -> str:
+    """The text of the file beside the first of these modules that has one. Read once per process: a session's
+    sub-agents have tools of their own."""
+    beside = (Path(str(sys.modules[module].__file__)).with_name(f"{name.lower()}.md") for module in modules)
+    return next(path for path in beside if path.is_file()).read_text(encoding="utf-8").strip()
 
 
 class QuestionTool(BuiltinTool):
