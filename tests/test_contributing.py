@@ -13,6 +13,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / ".github" / "CONTRIBUTING.md").read_text(encoding="utf-8")
+CHANGED = {"agentcli/tools", "agentcli/commands"}
+TESTS = ("tests/tools", "tests/commands")
 
 
 def section(title: str) -> str:
@@ -25,11 +27,15 @@ def blocks(title: str, language: str) -> list[str]:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A copy to follow the recipes in, with the bytecode that is there already."""
-    for name in ("agentcli", "tests/support", "tests/tools", "tests/data", "themes"):
+    """A copy to follow the recipes in, with the bytecode that is there already. What no recipe changes are links."""
+    for folder in ("agentcli", *TESTS):
+        (tmp_path / folder).mkdir(parents=True)
+    for name in CHANGED:
         shutil.copytree(ROOT / name, tmp_path / name)
-    for name in ("tests/conftest.py", "pyproject.toml"):
-        shutil.copy(ROOT / name, tmp_path / name)
+    helpers = [path for name in TESTS for path in (ROOT / name).glob("[!t]*.py")]
+    others = {path.relative_to(ROOT).as_posix() for path in (*(ROOT / "agentcli").iterdir(), *helpers)}
+    for name in {*others, "tests/support", "tests/data", "tests/conftest.py", "themes", "pyproject.toml"} - CHANGED:
+        (tmp_path / name).symlink_to(ROOT / name)
     return tmp_path
 
 
@@ -63,7 +69,6 @@ def test_following_the_recipe_for_a_tool_gives_one_that_works(checkout: Path) ->
 def test_following_the_recipe_for_a_command_gives_one_that_works(checkout: Path) -> None:
     command, row, test = blocks("A slash command", "python")
     (checkout / "agentcli/commands/words.py").write_text(command)
-    (checkout / "tests/commands").mkdir()
     (checkout / "tests/commands/test_words.py").write_text(test)
     registry = checkout / "agentcli/commands/registry.py"
     table = "COMMANDS: tuple[Command, ...] = (\n"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
+
+from tests.support.fork_server import forking_command
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -16,6 +18,11 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+def example_command() -> list[str]:
+    """`python example.py`"""
+    return forking_command("-c", "import runpy; runpy.run_path('example.py', run_name='__main__')")
 
 
 def test_ci_runs_the_readmes_own_test_command() -> None:
@@ -51,7 +58,7 @@ def test_every_flag_of_the_readme_exists() -> None:
 
 def test_the_run_without_a_key_works(tmp_path: Path) -> None:
     line = next(line for block in blocks("sh") for line in block.splitlines() if "AGENTCLI_SCRIPT" in line)
-    command = line.replace(" agentcli ", f" {sys.executable} -m agentcli ")
+    command = line.replace(" agentcli ", f" {shlex.join(forking_command('-m', 'agentcli'))} ")
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(["/bin/sh", "-c", command], cwd=ROOT, env=environ, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -69,9 +76,7 @@ def test_the_python_example_runs_against_a_script(tmp_path: Path) -> None:
     (tmp_path / "example.py").write_text(blocks("python")[0])
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
     environ["AGENTCLI_SCRIPT"] = "script.json"
-    done = subprocess.run(
-        [sys.executable, "example.py"], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(example_command(), cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "see loop" in done.stdout
     assert "Result(" in done.stdout
@@ -82,7 +87,7 @@ def test_the_plugin_example_is_a_plugin(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "words.py").write_text(next(block for block in blocks("python") if "plugin = Plugin()" in block))
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "agentcli", "plugins", "list"]
+    command = forking_command("-m", "agentcli", "plugins", "list")
     done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=True)
     assert "adds: tool word_count\n" in done.stdout
     assert "problem" not in done.stdout
@@ -97,7 +102,7 @@ def test_the_example_with_permission_questions_writes_only_after_a_yes(tmp_path:
     environ["AGENTCLI_SCRIPT"] = "script.json"
     for answer, written in (("n", False), ("y", True)):
         done = subprocess.run(
-            [sys.executable, "example.py"], cwd=tmp_path, env=environ, capture_output=True, text=True, input=answer
+            example_command(), cwd=tmp_path, env=environ, capture_output=True, text=True, input=answer
         )
         assert done.returncode == 0, done.stderr
         assert done.stdout == "Write poem.txt? [y/N] Finished.\n"
@@ -123,10 +128,11 @@ def test_another_program_reaches_agentcli_with_the_entry_it_shows(tmp_path: Path
     _example, served = mcp_examples()
     entry = served["mcpServers"].pop("agentcli")
     assert entry["command"] == "agentcli"
-    entry |= {"command": sys.executable, "args": ["-m", "agentcli", *entry["args"]], "env": {"PYTHONPATH": str(ROOT)}}
+    program, *words = forking_command("-m", "agentcli", *entry["args"])
+    entry |= {"command": program, "args": words}
     served["mcpServers"]["other"] = entry  # agentcli takes no server with its own name
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "agentcli", "mcp", "test", "other", "--mcp-config", json.dumps(served)]
+    command = forking_command("-m", "agentcli", "mcp", "test", "other", "--mcp-config", json.dumps(served))
     done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=True)
     assert "4 tools:" in done.stdout
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from agentcli.cli.complete import WANTS_FILES, FileNamesWanted, offers
 from agentcli.cli.flags import COMMANDS, FLAGS, SHELLS
 from agentcli.cli.main import main
 from agentcli.session.paths import session_path
+from tests.support.fork_server import forking_command
 from tests.support.terminal import TerminalProgram
 
 ROOT = Path(__file__).parents[2]
@@ -127,7 +128,7 @@ def installed(tmp_path: Path, environ: dict[str, str]) -> dict[str, str]:
     """The environment of a shell that finds `agentcli`."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    (programs / "agentcli").write_text(f'#!/bin/sh\nexec {sys.executable} -m agentcli "$@"\n')
+    (programs / "agentcli").write_text(f'#!/bin/sh\nexec {shlex.join(forking_command("-m", "agentcli"))} "$@"\n')
     (programs / "agentcli").chmod(0o755)
     (tmp_path / "work" / "a-file.txt").touch()
     return {"PATH": f"{programs}:{environ['PATH']}", "PS1": "> ", "PYTHONPATH": str(ROOT)}

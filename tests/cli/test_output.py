@@ -7,7 +7,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from agentcli.config.paths import Paths
 from agentcli.permissions.sandbox.planted.quarantine import Quarantine
 from agentcli.session.find import list_sessions
 from agentcli.session.paths import project_dir
+from tests.support.fork_server import forking_command
 
 HOSTILE = (
     "x\x1b[2J\x1b]0;t\x07\x9b31m\x85\x7f\u202e\u2066\u200f\u061c\u200b\u200d\u2060\ufeff\u00ad\u2028\U000e0041\ufe0f"
@@ -238,7 +238,7 @@ def test_an_answer_never_brings_control_characters(hostile_world: Path, to_termi
     script.write_text(json.dumps({"version": 1, "replies": [HOSTILE]}))
     reading, writing = os.openpty() if to_terminal else os.pipe()
     try:
-        command = [sys.executable, "-P", "-m", "agentcli", "-p", "x", "--no-session-persistence"]
+        command = forking_command("-m", "agentcli", "-p", "x", "--no-session-persistence")
         environ = {**os.environ, "AGENTCLI_SCRIPT": str(script)}
         streams = {"stdin": subprocess.DEVNULL, "stdout": writing, "stderr": subprocess.DEVNULL}
         done = subprocess.run(command, **streams, env=environ, check=False)

@@ -1,17 +1,18 @@
-"""`agentcli mcp serve` as another program sees it: the real process, the official client."""
+"""`agentcli mcp serve` as another program sees it: a real process, the official client."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.fork_server import forking_command
 
 pytestmark = pytest.mark.anyio
 
@@ -38,9 +39,8 @@ async def served(folder: Path, *flags: str, person: Person | None = None) -> Asy
     home = folder.parent / "home"
     home.mkdir(exist_ok=True)
     environ = {"HOME": str(home), "PATH": os.environ["PATH"]}
-    command = StdioServerParameters(
-        command=sys.executable, args=["-m", "agentcli", "mcp", "serve", *flags], env=environ, cwd=folder
-    )
+    program, *words = forking_command("-m", "agentcli", "mcp", "serve", *flags)
+    command = StdioServerParameters(command=program, args=words, env=environ, cwd=folder)
     with (folder.parent / "errors.txt").open("w") as errors:
         async with Client(stdio_client(command, errors), mode="legacy", elicitation_callback=person) as client:
             yield client

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fork_server import PipedProcess, forked_with_pipes
+from tests.support.fork_server import PipedProcess, forked_with_pipes, forking_command
 from tests.support.scripts import call, reply, say
 from tests.support.server import LoopbackServer
 from tests.support.terminal import REPOSITORY, TerminalProgram
@@ -86,7 +86,7 @@ async def test_the_command_works_in_a_shell(line: str, tmp_path: Path) -> None:
     home, work = tmp_path / "home", tmp_path / "work"
     for folder in (home / ".config/fish/completions", home / "bin", work / "tests/data", tmp_path / "other"):
         folder.mkdir(parents=True)
-    (home / "bin/agentcli").write_text(f'#!/bin/sh\nexec {sys.executable} -m agentcli "$@"\n')
+    (home / "bin/agentcli").write_text(f'#!/bin/sh\nexec {shlex.join(forking_command("-m", "agentcli"))} "$@"\n')
     (home / "bin/agentcli").chmod(0o755)
     (work / "key.txt").write_text("sk-ant-0123456789abcdefghijklmnop\n")
     (work / "tests/data/hello.json").write_text((REPOSITORY / "tests/data/hello.json").read_text())

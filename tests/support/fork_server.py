@@ -164,9 +164,13 @@ class _Server:
         self._socket.close()
 
 
+def _address() -> str:
+    return f"agentcli-tests-{os.environ.get('PYTEST_XDIST_TESTRUNUID') or os.getpid()}"
+
+
 def _connect_or_start() -> socket.socket:
     """A connection to the server of this run of pytest. Whoever gets hold of the server's address starts it."""
-    address = f"\0agentcli-tests-{os.environ.get('PYTEST_XDIST_TESTRUNUID') or os.getpid()}"
+    address = f"\0{_address()}"
     deadline = time.monotonic() + _CONNECT_SECONDS
     while True:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
@@ -216,6 +220,12 @@ def forked_with_streams(
 ) -> ForkedProcess:
     """The same without a terminal. `streams`: file descriptors for input, output and errors."""
     return _fork(command, cwd, environ, streams, terminal=False)
+
+
+def forking_command(*command: str) -> list[str]:
+    """What a shell or another program runs in place of `python COMMAND` to have it forked."""
+    _connected()
+    return [sys.executable, "-I", "-S", str(Path(__file__).with_name("fork_client.py")), _address(), *command]
 
 
 class PipedProcess:
@@ -278,19 +288,25 @@ async def forked_with_pipes(
     return process
 
 
+def _connected() -> _Server:
+    global _server
+    if _server is None:
+        _server = _Server()
+        atexit.register(_server.close)
+    return _server
+
+
 def _fork(
     command: Sequence[str], cwd: Path, environ: Mapping[str, str], streams: Sequence[int], *, terminal: bool
 ) -> ForkedProcess:
     global _server
     for _attempt in range(2):
-        if _server is None:
-            _server = _Server()
-            atexit.register(_server.close)
+        server = _connected()
         try:
-            return _server.start(command, cwd, environ, streams, terminal=terminal)
+            return server.start(command, cwd, environ, streams, terminal=terminal)
         except (ConnectionResetError, BrokenPipeError):
             # It ended with the last worker that used it, or by a signal.
-            _server.close()
+            server.close()
             _server = None
     raise RuntimeError("the server that starts programs for tests ends again and again")
 
