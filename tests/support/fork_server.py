@@ -389,8 +389,8 @@ def _become_program(request: dict[str, Any]) -> None:
 
 
 async def _use_app_once() -> None:
-    """Open the app without a terminal and let it answer a prompt: forked programs inherit parsed stylesheets and filled
-    caches of the libraries."""
+    """Open the app without a terminal and let it answer a prompt with tools: forked programs inherit parsed stylesheets
+    and filled caches."""
     import tempfile
 
     from agentcli.assemble import Options
@@ -400,16 +400,18 @@ async def _use_app_once() -> None:
     from agentcli.tui.startup.preferences import load_preferences
     from agentcli.tui.terminal.translation import BackgroundColour
     from tests.support import stylesheet_cache
-    from tests.support.scripts import provider_for
+    from tests.support.scripts import call, provider_for, reply
 
     stylesheet_cache.install()
     with tempfile.TemporaryDirectory() as folder:
         environ = {"PATH": os.environ["PATH"], "HOME": folder, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+        environ["ANTHROPIC_API_KEY"] = "sk-test"
+        replies = reply(call("Glob", pattern="*"), call("Bash", command="ls | wc -l")), "**Two** files."
         options = Options(
             cwd=Path(folder),
             environ=environ,
             interactive=True,
-            provider=provider_for("An **answer**.", "Another."),
+            provider=provider_for(*replies),
             settings='{"sandbox": {"mode": "off"}}',
         )
         start = Start(make_options=lambda: options, cwd=options.cwd, environ=environ)
@@ -418,11 +420,20 @@ async def _use_app_once() -> None:
             await app.engine_ready.wait()
             app.post_message(BackgroundColour(TERMINAL_BACKGROUND))
             app.chat.send(Draft("hello"))
-            while "answer" not in app.chat.transcript.source_text() or app.chat.session.busy:
+            while "files" not in app.chat.transcript.source_text() or app.chat.session.busy:
                 await pilot.pause(0.01)
             await app.chat.session.close()
     # Programs read it from their own environment.
     tempfile.tempdir = None
+
+
+def _share_key_bindings() -> None:
+    """Plain mode has three prompts, and prompt_toolkit makes the same 600 bindings for each of them."""
+    from prompt_toolkit.application import application
+    from prompt_toolkit.key_binding.defaults import load_key_bindings
+
+    bindings = load_key_bindings()
+    application.load_key_bindings = lambda: bindings
 
 
 def _shorten_pause() -> None:
@@ -456,6 +467,9 @@ def main() -> None:
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     asyncio.run(_use_app_once())
+    _share_key_bindings()
+    # Building it takes 40 ms.
+    importlib.import_module("agentcli.cli.app").command_tree()
     _try_sandbox_once()
     for thread in threading.enumerate():
         if thread is not threading.main_thread():
@@ -464,6 +478,9 @@ def main() -> None:
     assert len(left) == 1, f"a fork would lose the other threads: {left}"
     gc.collect()
     gc.freeze()
+    frozen = gc.get_freeze_count()
+    # Counting them walks through all objects of the server, 30 ms in every app.
+    gc.get_freeze_count = lambda: frozen
     request = _serve(listener)
     if request is not None:
         _become_program(request)
