@@ -9,6 +9,8 @@ The pause that keeps a key typed by chance from answering a dialog of the app is
 waits for it. Tests of the dialogs check it with a clock of their own. Plain mode keeps its pause: only
 `tests/e2e/test_plain.py` checks that.
 
+A shell or another program that starts the program by its path is given `fork_client.py` instead (`forking_command`).
+
     python -m tests.support.fork_server FD    (started by `forked`; FD is the socket that it listens on)
 
 The workers of one run of pytest share a server. It ends when none of them is connected any more.
