@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import cache, cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,8 @@ class BuiltinTool:
 
     @property
     def description(self) -> str:
-        modules = (kind.__module__ for kind in type(self).__mro__ if issubclass(kind, BuiltinTool))
-        return _description(tuple(modules), self.name)
+        modules = tuple(kind.__module__ for kind in type(self).__mro__ if issubclass(kind, BuiltinTool))
+        return _description_beside(modules, self.name)
 
     def title(self, input: Json) -> str:
         return plain_line(f"{self.name} {input.get(self.subject, '')}").strip()
@@ -41,8 +41,9 @@ class BuiltinTool:
 
 
 @cache
-def _description(modules: tuple[str, ...], name: str) -> str:
-    """Read once per process: sub-agents and new sessions have tools of their own."""
+def _description_beside(modules: tuple[str, ...], name: str) -> str:
+    """The text of the file beside the first of these modules that has one. Read once per process: a session's
+    sub-agents have tools of their own."""
     beside = (Path(str(sys.modules[module].__file__)).with_name(f"{name.lower()}.md") for module in modules)
     return next(path for path in beside if path.is_file()).read_text(encoding="utf-8").strip()
 

@@ -99,8 +99,7 @@ async def test_closing_the_window_ends_app_and_children(tmp_path: Path) -> None:
         assert await app.end() == 129
 
 
-@pytest.mark.parametrize("how", ["key", "signal"])
-async def test_suspending_restores_the_terminal_and_continuing_repaints_the_app(tmp_path: Path, how: str) -> None:
+async def test_suspending_restores_the_terminal_and_continuing_repaints_the_app(tmp_path: Path) -> None:
     async with app_with(tmp_path, reply("an answer"), reply("another")) as (app, _server):
         await app.ready()
         await app.submit("go")
@@ -109,15 +108,16 @@ async def test_suspending_restores_the_terminal_and_continuing_repaints_the_app(
         await app.type("a draft")
         await app.wait_for(lambda: app.box == "a draft")
         before = app.text
-        if how == "key":
-            await app.press("ctrl+z")
-        else:
-            app.signal(signal.SIGTSTP)
-        await app.wait_for(lambda: app.is_stopped)
-        await app.wait_for(lambda: app.is_restored)
-        app.signal(signal.SIGCONT)
-        await app.wait_for(lambda: app.text == before)
-        assert 1049 in app.modes
+        for how in ("key", "signal"):
+            if how == "key":
+                await app.press("ctrl+z")
+            else:
+                app.signal(signal.SIGTSTP)
+            await app.wait_for(lambda: app.is_stopped)
+            await app.wait_for(lambda: app.is_restored)
+            app.signal(signal.SIGCONT)
+            await app.wait_for(lambda: app.text == before)
+            assert 1049 in app.modes, how
         await app.press("enter")
         await app.wait_for("another")
         assert await app.leave() == 0

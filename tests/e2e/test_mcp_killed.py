@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.fork_server import forked_with_streams
 from tests.support.mcp_started import until
 
 pytestmark = pytest.mark.anyio
@@ -31,19 +29,18 @@ async def test_a_server_ends_after_its_session_was_killed(tmp_path: Path) -> Non
     )
     config = json.dumps({"mcpServers": {"deaf": {"command": "/bin/sh", "args": ["-c", deaf]}}})
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "AGENTCLI_SCRIPT": str(tmp_path / "script.json")}
-    session = subprocess.Popen(
-        [sys.executable, "-m", "agentcli", "-p", "hello", "--mcp-config", config],
-        cwd=tmp_path,
-        env=environ,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )
-    with session:
-        await until((tmp_path / "pid").exists)
-        server = int((tmp_path / "pid").read_text())
-        assert session.stderr is not None
-        # The notice about the wait comes two seconds after the start of the server.
-        assert b"Waiting up to 30 s" in session.stderr.readline()
-        assert runs(server)
-        session.send_signal(signal.SIGKILL)
+    reading, writing = os.pipe()
+    with Path(os.devnull).open("r+b") as nothing, os.fdopen(reading, "rb") as errors:
+        command = ["-m", "agentcli", "-p", "hello", "--mcp-config", config]
+        session = forked_with_streams(command, tmp_path, environ, [nothing.fileno(), nothing.fileno(), writing])
+        os.close(writing)
+        try:
+            await until((tmp_path / "pid").exists)
+            server = int((tmp_path / "pid").read_text())
+            # The notice about the wait comes two seconds after the start of the server.
+            assert b"Waiting up to 30 s" in errors.readline()
+            assert runs(server)
+        finally:
+            session.kill()
+            session.wait()
     await until(lambda: not runs(server))

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -81,9 +82,20 @@ async def start(line: str, work: Path, environ: dict[str, str]) -> asyncio.subpr
     )
 
 
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with one commit, to copy."""
+    work = tmp_path_factory.mktemp("repository")
+    identity = ("-c", "user.name=u", "-c", "user.email=u@example.org")
+    subprocess.run(["git", "init", "-q", "--template=", str(work)], check=True)
+    subprocess.run(["git", *identity, "commit", "-qm", "one", "--allow-empty"], cwd=work, check=True)
+    return work
+
+
 @pytest.mark.parametrize("line", IN_A_SHELL)
-async def test_the_command_works_in_a_shell(line: str, tmp_path: Path) -> None:
+async def test_the_command_works_in_a_shell(line: str, tmp_path: Path, repository: Path) -> None:
     home, work = tmp_path / "home", tmp_path / "work"
+    shutil.copytree(repository, work)
     for folder in (home / ".config/fish/completions", home / "bin", work / "tests/data", tmp_path / "other"):
         folder.mkdir(parents=True)
     (home / "bin/agentcli").write_text(f'#!/bin/sh\nexec {shlex.join(forking_command("-m", "agentcli"))} "$@"\n')
@@ -95,9 +107,6 @@ async def test_the_command_works_in_a_shell(line: str, tmp_path: Path) -> None:
         files = {"command": sys.executable, "args": ["-S", str(REPOSITORY / "tests/support/mcp_server.py")]}
         (home / ".config/agentcli").mkdir(parents=True)
         (home / ".config/agentcli/settings.json").write_text(json.dumps({"mcpServers": {"files": files}}))
-    subprocess.run(["git", "init", "-q", str(work)], check=True)
-    identity = ("-c", "user.name=u", "-c", "user.email=u@example.org")
-    subprocess.run(["git", *identity, "commit", "-qm", "one", "--allow-empty"], cwd=work, check=True)
     answer = reply(call("StructuredOutput", names=["a"])) if "--json-schema" in line else reply(say("an answer"))
     async with LoopbackServer({**answer, "repeat": 5}) as server:
         environ = {

@@ -259,7 +259,7 @@ def test_ended_agents_give_their_memory_back() -> None:
         for number in range(first, first + count):
             agent, call = f"explore-{number}", f"t{number}"
             session.show(task_call(call), agent_start(agent, call))
-            session.show(agent_work(agent, turns=10, text="The quick brown fox. " * 600, size=400))
+            session.show(agent_work(agent, turns=3, text="The quick brown fox. " * 600, size=1_000))
             gone.append(weakref.ref(session.presenter.agents._runs[agent].presenter))
             session.show(agent_end(agent, call), task_end(call), result())
         gc.collect()

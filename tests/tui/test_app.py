@@ -98,18 +98,21 @@ def shown(app: AgentApp) -> str:
     return "\n".join(rows(app)).replace(str(app.preferences.cwd), "~/project")
 
 
-@pytest.mark.parametrize("size", [(120, 40), (80, 24), (40, 10)])
-def test_a_conversation_is_on_the_screen_at_every_size(tmp_path: Path, size: tuple[int, int]) -> None:
+def test_a_conversation_is_on_the_screen_at_every_size(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
-        await sends(pilot, app, "look around")
-        await idle(pilot, app)
-        text = shown(app)
-        assert "All is **well**".replace("*", "") in text
-        assert rows(app)[-1].strip().startswith("sonnet-5-5")
-        assert "❯" in text
-        assert not app._exception
+        for size in ((120, 40), (80, 24), (40, 10)):
+            await pilot.resize_terminal(*size)
+            await sends(pilot, app, "look around")
+            await idle(pilot, app)
+            text = shown(app)
+            assert f"All is well in {size[0]} columns" in text
+            assert rows(app)[-1].strip().startswith("sonnet-5-5"), size
+            assert "❯" in text, size
+            assert not app._exception
 
-    Desk(tmp_path, reply(think("hm"), "I look.", call("Glob", pattern="*")), "All is **well**.").play(script, size)
+    look = reply(think("hm"), "I look.", call("Glob", pattern="*"))
+    answers = [f"All is **well** in {width} columns." for width in (120, 80, 40)]
+    Desk(tmp_path, look, answers[0], look, answers[1], look, answers[2]).play(script, (120, 40))
 
 
 def test_the_screen_reads_like_this(tmp_path: Path) -> None:
@@ -191,34 +194,35 @@ def test_prompts_queue_above_the_box_and_up_withdraws_one(tmp_path: Path) -> Non
     Desk(tmp_path, reply(pause(30))).play(script)
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("/model", "claude-haiku-5-5"),
-        ("/effort", "xhigh"),
-        ("/mode", "edits"),
-        ("/context", "system prompt"),
-        ("/cost", "Cost"),
-        ("/help", "/undo"),
-        ("/theme", "gruvbox-dark"),
-        ("/config", "sandbox.mode"),
-        ("/resume", "Resume"),
-        ("/tasks", "background"),
-        ("?", "Shift+Tab"),
-    ],
-)
-def test_every_dialog_opens_and_closes_with_esc_without_a_trace(tmp_path: Path, line: str, words: str) -> None:
+DIALOGS = {
+    "/model": "claude-haiku-5-5",
+    "/effort": "xhigh",
+    "/mode": "edits",
+    "/context": "system prompt",
+    "/cost": "Cost",
+    "/help": "/undo",
+    "/theme": "gruvbox-dark",
+    "/config": "sandbox.mode",
+    "/resume": "Resume",
+    "/tasks": "background",
+    "?": "Shift+Tab",
+}
+"""Words in the dialog that a line opens."""
+
+
+def test_every_dialog_opens_and_closes_with_esc_without_a_trace(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         await until(pilot, lambda: "Esc interrupts" in shown(app) and "sonnet" in shown(app))
         before = shown(app)
-        if line == "?":
-            await pilot.press("?")
-        else:
-            await sends(pilot, app, line)
-        await until(pilot, lambda: len(app.screen_stack) > 2 and words.lower() in shown(app).lower())
-        await pilot.press("escape")
-        await until(pilot, lambda: len(app.screen_stack) == 2)
-        assert shown(app) == before
+        for line, words in DIALOGS.items():
+            if line == "?":
+                await pilot.press("?")
+            else:
+                await sends(pilot, app, line)
+            await until(pilot, lambda words=words: len(app.screen_stack) > 2 and words.lower() in shown(app).lower())
+            await pilot.press("escape")
+            await until(pilot, lambda: len(app.screen_stack) == 2)
+            assert shown(app) == before, line
 
     desk = Desk(tmp_path)
     desk.play(script)

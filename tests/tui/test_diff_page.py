@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
 from textual.pilot import Pilot
 
 from agentcli.commands.diff import Changes, _changes
@@ -270,12 +269,16 @@ def test_rows_are_as_many_as_were_measured_at_every_width() -> None:
 EDIT = "sed -i 's/end - 1/end/' parser.py; echo new > made.txt"
 
 
-@pytest.mark.parametrize("size", [(120, 40), (80, 24), (40, 10)])
-def test_the_app_shows_the_agents_changes_and_with_a_those_since_head(tmp_path: Path, size: tuple[int, int]) -> None:
+def test_the_app_shows_the_agents_changes_and_with_a_those_since_head(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         await sends(pilot, app, "change it")
         await idle(pilot, app)
         (desk.project / "mine.txt").write_text("mine\n")
+        for size in ((120, 40), (80, 24), (40, 10)):
+            await pilot.resize_terminal(*size)
+            await opens_and_closes(pilot, app)
+
+    async def opens_and_closes(pilot: Pilot[int], app: AgentApp) -> None:
         await sends(pilot, app, "/diff")
         await until(pilot, lambda: "2 files changed in this session" in "\n".join(rows(app)))
         assert "mine.txt" not in "\n".join(rows(app))
@@ -289,12 +292,13 @@ def test_the_app_shows_the_agents_changes_and_with_a_those_since_head(tmp_path: 
         await sends(pilot, app, "/diff last")
         await until(pilot, lambda: "2 files changed by the last prompt" in "\n".join(rows(app)))
         await pilot.press("escape")
+        await until(pilot, lambda: app.screen is app.chat)
 
     desk = Desk(
         tmp_path, reply(call("Bash", command=EDIT)), "Done.", permission_mode=PermissionMode.BYPASS
     )  # fmt: skip
     committed(desk.project)
-    desk.play(script, size)
+    desk.play(script, (120, 40))
 
 
 def test_diffs_in_the_output_of_commands_and_shell_lines_are_rendered_and_open_whole(tmp_path: Path) -> None:

@@ -46,7 +46,8 @@ def classes_in(module: str) -> dict[str, ast.ClassDef]:
                 look(node, f"{prefix}{node.name}.")
             elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 look(node, f"{prefix}{node.name}.<locals>.")
-            else:
+            elif isinstance(node, ast.stmt | ast.excepthandler | ast.match_case):
+                # No class is defined in an expression, and most nodes are parts of one.
                 look(node, prefix)
 
     look(tree_of(module), "")

@@ -39,16 +39,17 @@ def test_escape_interrupts_a_blocked_loop_and_the_loop_continues(block: Callable
         stacks.append(stack)
         logged.set()
 
-    async def stuck() -> None:
+    async def stuck(presses: threading.Timer) -> None:
         await asyncio.sleep(0)
+        # In here nothing answers the watch, however late the key comes.
+        presses.start()
         block()
 
     async def main() -> str:
         watch = EscapeWatch(asyncio.get_running_loop(), log, limit=0.05)
         presses = threading.Timer(0.02, watch.pressed)
         try:
-            task = asyncio.create_task(stuck())
-            presses.start()
+            task = asyncio.create_task(stuck(presses))
             outcome = "ended"
             try:
                 await task
@@ -72,8 +73,12 @@ def test_a_blocking_callback_of_the_loop_is_interrupted_too() -> None:
         loop.set_exception_handler(lambda _loop, context: problems.append(context["exception"]))
         watch = EscapeWatch(loop, lambda stack: None, limit=0.05)
         watch_out = threading.Timer(0.02, watch.pressed)
-        watch_out.start()
-        loop.call_soon(spin)
+
+        def block() -> None:
+            watch_out.start()
+            spin()
+
+        loop.call_soon(block)
         await asyncio.sleep(0.01)
         watch_out.join()
         watch.close()
