@@ -22,7 +22,7 @@ class BuiltinTool:
     subject: str
     """The input field that names the object of a call, e.g. its file."""
 
-    @property
+    @cached_property
     def description(self) -> str:
         modules = tuple(kind.__module__ for kind in type(self).__mro__ if issubclass(kind, BuiltinTool))
         return _description_beside(modules, self.name)

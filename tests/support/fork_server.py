@@ -500,7 +500,7 @@ def main() -> None:
     asyncio.run(_use_app_once())
     _share_key_bindings()
     # Building it takes 40 ms.
-    importlib.import_module("agentcli.cli.app").command_tree()
+    sys.modules["agentcli.cli.app"].command_tree()
     _try_sandbox_once()
     end_threads()
     gc.collect()
