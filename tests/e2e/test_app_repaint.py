@@ -155,7 +155,8 @@ class Tmux:
     def look(self) -> Look:
         emulator = Emulator(*self._size)
         QuickStream(emulator).feed(self._run("capture-pane", "-p", "-e").rstrip("\n").replace("\n", "\r\n").encode())
-        return look_of(emulator)
+        # tmux 3.3 shows the background of cells that were erased behind a row's last character, but does not name it.
+        return [[cell if cell[0] != " " else (" ",) for cell in row] for row in look_of(emulator)]
 
     def settled(self) -> Look:
         """The look once it is the same for five looks in a row: a status or a scroll may still be on its way."""
