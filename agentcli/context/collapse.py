@@ -244,11 +244,14 @@ class Collapse:
         self.thresholds = thresholds or Thresholds()
         self.staged: dict[str, Staged] = {}
         """By the id of the first message."""
+        self.stagings = 0
+        """Spans ever staged."""
         self._sizes: dict[str, int] = {}
         """Token sizes of blocks in the log."""
 
     def stage(self, span: Span, text: str, by_person: frozenset[str] = frozenset()) -> None:
         freed = span.tokens - block_tokens(TextBlock(text))
+        self.stagings += 1
         self.staged[span.first] = Staged(span.ids, text, span.exchanges, freed, by_person)
 
     def prune(self, shown: Sequence[Message], edited: EditOf) -> dict[str, Sequence[Message]]:

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentcli.agent.context import collapse
 from agentcli.agent.context.collapse import MOST_FAILURES, MOST_TRIES, Collapsing
 from agentcli.agent.ports import Extensions, Staging
 from agentcli.agent.profile import Profile, Tuning
 from agentcli.assemble import Options, build_engine
-from agentcli.context.collapse import Collapse
+from agentcli.context.collapse import Collapse, Span
 from agentcli.context.edits import ContextEdit, edit_from_dict
 from agentcli.context.pipeline import Pipeline
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortReason, AbortSignal
+from agentcli.core.growing import Growing
 from agentcli.core.ids import SequentialIds
-from agentcli.core.messages import Json, Message, Origin
+from agentcli.core.messages import Json, Message, Origin, TextBlock
 from agentcli.providers.credentials import Credentials
 from agentcli.providers.script import Script, ScriptedReply
 from agentcli.providers.scripted import ScriptedTransport
@@ -468,6 +470,48 @@ def test_the_exchange_where_a_repair_ends_is_not_collapsed() -> None:
             await s.told(*range(6))
             s.view.repair("strip_thinking", prompt(s, 2).id)
             assert await all_staged(s, usable=12_000) == {"part 0", "part 1", "part 3"}
+
+    run_virtual(main)
+
+
+def test_thousands_of_short_messages_are_not_looked_through_for_every_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[int] = []
+
+    def no_spans(shown: Sequence[Message], *_rest: object) -> Iterator[Span]:
+        looks.append(len(shown))
+        return iter(())
+
+    monkeypatch.setattr(collapse, "find_spans", no_spans)
+
+    async def main() -> None:
+        s = Stage(SUMMARY)
+        async with s.engine:
+            log: list[Message] = []
+            for number in range(1_000):
+                for role, origin in (("user", Origin.PROMPT), ("assistant", Origin.REPLY)):
+                    log.append(Message(role, (TextBlock("So it is."),), f"{role} {number}", origin))
+                await all_staged(s, log=Growing(log))
+
+    run_virtual(main)
+    assert looks[:50] == list(range(2, 102, 2)), "a short conversation: for every prompt"
+    assert len([size for size in looks if size > 1_000]) <= 50
+
+
+def test_staged_spans_are_checked_when_something_changed_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        s = Stage(SUMMARY, *PARTS)
+        async with s.engine:
+            await s.told(*range(6))
+            await all_staged(s, usable=12_000)
+            checks: list[None] = []
+            prune = s.collapsing.step.prune
+            monkeypatch.setattr(s.collapsing.step, "prune", lambda *given: checks.append(None) or prune(*given))
+            await all_staged(s, usable=12_000)
+            assert len(checks) == 1, "spans were staged since"
+            await all_staged(s, usable=12_000)
+            assert len(checks) == 1
+            s.view.edit([ContextEdit(kind="replace", target=f"{prompt(s, 1).id}:0", text="part 1", step="person")])
+            assert await all_staged(s, estimate=0) == {"part 0", "part 2", "part 3"}
 
     run_virtual(main)
 

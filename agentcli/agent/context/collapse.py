@@ -32,6 +32,7 @@ from agentcli.context.view import REPAIRS, ContextView
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import cancel_and_wait
+from agentcli.core.growing import Growing
 from agentcli.core.messages import Message, Origin
 from agentcli.providers.base import FailureKind
 
@@ -40,6 +41,8 @@ MOST_TRIES = 3
 MOST_FAILURES = 6
 """In a row, of whatever spans: then the small model is not to be had, and it is not asked any more."""
 SUMMARY_TOKENS = 2_048
+LOOKED_THROUGH_EVERY = 50
+"""All messages are looked through again when there are a fiftieth more of them."""
 
 
 class Collapsing(Collapser):
@@ -54,20 +57,21 @@ class Collapsing(Collapser):
         self._tries: Counter[str] = Counter()
         """By the first message of a span."""
         self._failures = 0
-        self._looked_through = ""
-        """The last prompt there was when nothing was left to summarise: there is nothing before the next one."""
+        self._looked_through = ("", 0)
+        """The last prompt, and the number of messages, when nothing was left to summarise."""
+        self._pruned: tuple[int, int, Growing[Message]] | None = None
+        """Edits ever made, spans ever staged and the messages when spans were last checked."""
 
     def staged(self) -> int:
         return len(self.step.staged)
 
     def stage(self, staging: Staging, signal: AbortSignal) -> None:
         self._now = staging
-        if self.step.staged:
-            self.step.prune(self._one_by_one(staging.log), self._view.edits.edited)
+        self._prune(staging.log)
         running = self._task is not None and not self._task.done()
         if running or signal.aborted or staging.estimate < staging.usable * self.step.thresholds.stage:
             return
-        if self._failures >= MOST_FAILURES or _last_prompt(staging.log) == self._looked_through:
+        if self._failures >= MOST_FAILURES or not self._may_have_more(staging.log):
             return
         if not self._is_enough(staging):
             work = self._make_ready(signal)
@@ -102,10 +106,28 @@ class Collapsing(Collapser):
         while not signal.aborted and (staging := self._now) is not None and not self._is_enough(staging):
             span = self._next_span(staging)
             if span is None:
-                self._looked_through = _last_prompt(staging.log)
+                self._looked_through = (_last_prompt(staging.log), len(staging.log))
                 return
             if not await self._summarise(span, staging, signal):
                 return
+
+    def _may_have_more(self, log: Sequence[Message]) -> bool:
+        """Whether to look for a span again. There is none before the next prompt, and in a conversation of thousands of
+        short messages a look at all of them for each prompt would take longer than the rest of its work."""
+        prompt, count = self._looked_through
+        if count <= len(log) < count + len(log) // LOOKED_THROUGH_EVERY:
+            return False
+        return _last_prompt(log) != prompt
+
+    def _prune(self, log: Sequence[Message]) -> None:
+        """Forget spans that may not be used any more. They can be used while messages are only appended."""
+        if not self.step.staged:
+            return
+        shown, edits = self._one_by_one(log), self._view.edits
+        known = self._pruned
+        if known is None or known[:2] != (edits.version, self.step.stagings) or not known[2].begins(shown):
+            self.step.prune(shown, edits.edited)
+        self._pruned = (edits.version, self.step.stagings, shown)
 
     def _is_enough(self, staging: Staging) -> bool:
         freed = sum(staged.freed for staged in self.step.staged.values()) * self._view.estimator.density
@@ -140,7 +162,7 @@ class Collapsing(Collapser):
 
         return stays
 
-    def _one_by_one(self, log: Sequence[Message]) -> Sequence[Message]:
+    def _one_by_one(self, log: Sequence[Message]) -> Growing[Message]:
         """The messages that a request shows one by one, as they are in the log."""
         return self._view.edits.uncollapsed(log)
 
