@@ -190,6 +190,26 @@ def test_content_repeated_by_a_compaction_is_no_new_prompt_or_result() -> None:
     run_virtual(main)
 
 
+def test_a_resumed_session_is_measured_as_it_was_before_its_first_event() -> None:
+    """Its costs are counted later, when steps may have edited what it shows."""
+    log = [event.message for event in called("1", "Read", "word " * 1_000) if isinstance(event, ev.MessageAppended)]
+
+    def in_context(is_cleared: bool) -> int:
+        shown = list(log)
+        spending = Spending(price, lambda: tuple(shown))
+        spending.take(prompt("x"))
+        if is_cleared:
+            del shown[1]
+            spending.take(ev.ContextEdited(edits=[{"kind": "drop", "target": "r-1:0"}], step="clear"))
+        spending.take(ev.ReplyStarted(message_id="a", api_id="", model="m", usage=Usage()))
+        if is_cleared:
+            spending.take(ev.ContextEdited(edits=[{"kind": "restore", "target": "r-1:0"}], step="user"))
+        spending.take(used(Usage(input_tokens=3_000)))
+        return spending.tools["Read"].in_context
+
+    assert in_context(is_cleared=True) == in_context(is_cleared=False) > 0
+
+
 def test_an_unknown_price_is_shown_and_not_counted_as_free() -> None:
     row = after(prompt("x"), *called("1", "Read", "word"), used(Usage(input_tokens=9), model="unknown")).tools["Read"]
     assert row.unpriced

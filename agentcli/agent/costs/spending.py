@@ -90,6 +90,8 @@ _COUNTED = (
     ev.PrefixBroken,
 )
 """The events that say something about costs."""
+_AFTER_RESUMED = (ev.MessageAppended, ev.UsageReported, ev.ContextEdited)
+"""Those that come after the messages of a resumed session have been measured."""
 
 
 class Spending:
@@ -99,8 +101,8 @@ class Spending:
         shown: Callable[[], Sequence[Message]] = tuple,
         density: Callable[[], float] = lambda: 1.0,
     ) -> None:
-        """`shown`: the messages that a resumed session begins with; read by `carry_resumed`, at the latest when the
-        first event comes, because measuring a long one would hold up the start. `density`: true tokens per estimated
+        """`shown`: the messages that a resumed session begins with; read when the first event comes, or before by
+        `carry_resumed`, because measuring a long one would hold up the start. `density`: true tokens per estimated
         one, as learnt so far."""
         self._price = price
         self._density = density
@@ -166,6 +168,10 @@ class Spending:
     def take(self, event: ev.Event) -> None:
         """Count an event: when somebody asks, or when the next reply begins. Before that its request has to be sent."""
         if isinstance(event, _COUNTED):
+            if self._shown is not None and isinstance(event, _AFTER_RESUMED):
+                # Before the event changes what is shown. Measuring it can wait.
+                resumed = self._shown()
+                self._shown = lambda: resumed
             self._waiting.append((event, self._density()))
         elif isinstance(event, ev.ReplyStarted):
             self._count_waiting()
@@ -176,7 +182,7 @@ class Spending:
             self._take_in(event, density)
 
     def _take_in(self, event: ev.Event, density: float) -> None:
-        if isinstance(event, ev.MessageAppended | ev.UsageReported | ev.ContextEdited):
+        if isinstance(event, _AFTER_RESUMED):
             self.carry_resumed()
         self._steps.take(event)
         if isinstance(event, ev.UsageReported):
