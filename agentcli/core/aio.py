@@ -44,9 +44,11 @@ async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:
-        await asyncio.wait({future})
-        if not future.cancelled():
-            future.exception()
+        try:
+            await wait_uncancelled([future])
+        finally:
+            if not future.cancelled():
+                future.exception()
         raise
 
 

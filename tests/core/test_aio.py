@@ -143,3 +143,28 @@ def test_cancelled_work_in_a_thread_is_still_awaited() -> None:
         assert ended.is_set()
 
     asyncio.run(main())
+
+
+def test_work_in_a_thread_is_awaited_also_when_it_is_cancelled_twice() -> None:
+    began, released, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        began.set()
+        released.wait(60)
+        ended.set()
+
+    async def main() -> None:
+        task = asyncio.ensure_future(in_thread(work))
+        await asyncio.to_thread(began.wait, 60)
+        for _time in range(2):
+            task.cancel()
+            for _turn in range(3):
+                await asyncio.sleep(0)
+        has_left = task.done()
+        released.set()
+        await asyncio.wait({task})
+        assert not has_left
+        assert task.cancelled()
+        assert ended.is_set()
+
+    asyncio.run(main())
