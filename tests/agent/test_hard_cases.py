@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import pytest
@@ -13,9 +13,10 @@ from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Attachments, Extensions, Hooks
 from agentcli.agent.profile import Bounds, Profile, Tuning
 from agentcli.core import events as ev
+from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import ImageBlock, Json, Message, Origin, TextBlock
 from agentcli.core.permission import Answer, PermissionMode
-from agentcli.tools.base import Output
+from agentcli.tools.base import Output, ToolContext
 from tests.support.fakes import MODEL, FakeTool, bench, collect, only, result_of
 from tests.support.scripts import call, call_raw, event, fails, fault, pause, reply, say
 from tests.support.virtual import run_virtual
@@ -168,6 +169,35 @@ def test_tool_results_are_kept_when_the_consumer_leaves(closing: str) -> None:
         async with b.engine:
             await b.run("and?")
         assert "tool_use" in str(b.requests[1])
+
+    play(main)
+
+
+class Tidying(FakeTool):
+    """Ignores an abort, and cleans up for ten seconds when it is cancelled."""
+
+    async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> AsyncGenerator[Output, None]:
+        try:
+            await asyncio.sleep(500)
+            yield Output("looked")
+        finally:
+            await asyncio.sleep(10)
+            self.ended.append("cleaned up")
+
+
+def test_cleanup_after_an_abort_is_not_interrupted_when_the_consumer_leaves() -> None:
+    async def main() -> None:
+        tool = Tidying()
+        b = bench(reply(call("Look")), tools=[tool])
+        stream = b.engine.submit("go")
+        async for happened in stream:
+            if isinstance(happened, ev.ToolStarted):
+                break
+        b.engine.abort()
+        await asyncio.sleep(1)
+        await stream.aclose()
+        await b.engine.aclose()
+        assert tool.ended == ["cleaned up"]
 
     play(main)
 

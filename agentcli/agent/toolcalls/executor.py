@@ -161,21 +161,34 @@ class Executor:
 
     async def _bounded(self, entry: _Entry, put: Put) -> CallResult:
         """The call's result; after an abort only for as long as cleaning up may take."""
-        signal, loop = self._controller.signal, asyncio.get_running_loop()
+        signal, loop, task = self._controller.signal, asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        timer: asyncio.TimerHandle | None = None
 
         def begun() -> None:
             entry.working = True
 
+        def end_later(_reason: AbortReason) -> None:
+            nonlocal timer
+            timer = loop.call_later(ABORT_GRACE_SECONDS, end_now)
+
+        def end_now() -> None:
+            # A second cancellation would interrupt the cleanup after the first.
+            if not task.cancelling():
+                limit.reschedule(loop.time())
+
         unhook: Callable[[], None] | None = None
         try:
             async with asyncio.timeout(None) as limit:
-                unhook = signal.on_abort(lambda _reason: limit.reschedule(loop.time() + ABORT_GRACE_SECONDS))
+                unhook = signal.on_abort(end_later)
                 return await self._runner.run(entry.call, self._given, signal, put, begun)
         except TimeoutError:
             return self._interrupted(entry)
         finally:
             if unhook is not None:
                 unhook()
+            if timer is not None:
+                timer.cancel()
 
     def _cancel_siblings(self, failed_entry: _Entry) -> None:
         for entry in self._entries:
