@@ -22,14 +22,21 @@ class LocalFolders:
         return self._known.issuperset(folders)
 
 
+def is_disk(device: int) -> bool:
+    """Whether this device (`st_dev`) is a disk of this machine.
+
+    Only Linux shows it: a file system without a block device, such as one on a network, has the major number 0. Some
+    local file systems have it too (btrfs, overlay, tmpfs), and are taken for remote ones.
+    """
+    return sys.platform == "linux" and os.major(device) != 0
+
+
 def _is_on_disk(folder: str) -> bool:
-    """Only Linux tells: what has no block device, such as a network file system, has the major number 0. Some local
-    file systems have it too (btrfs, overlay), and are taken for remote ones."""
-    if sys.platform != "linux" or not folder.startswith("/"):
+    if not folder.startswith("/"):
         return False
     while True:
         try:
-            return os.major(os.stat(folder).st_dev) != 0  # noqa: PTH116 -- dozens of folders, as text
+            return is_disk(os.stat(folder).st_dev)  # noqa: PTH116 -- dozens of folders, as text
         except (FileNotFoundError, NotADirectoryError):
             folder = folder.rstrip("/").rpartition("/")[0] or "/"
         except (OSError, ValueError):

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from agentcli.core.frozen import frozen
 from agentcli.core.link_free import SPECIAL_KINDS, is_kernel_file, open_without_links
+from agentcli.core.local_folders import is_disk
 from agentcli.core.messages import clean_text
 from agentcli.core.plaintext import visible_text
 
@@ -80,10 +81,13 @@ def load_now(path: str) -> bytes:
 
 
 def load_from_memory(path: str, most: int) -> bytes | None:
-    """The whole file if the system has it in memory and it has at most `most` bytes, else None. Never waits for a disk
-    or a server, beyond what looking up the path takes. Raises OSError."""
+    """The whole file if it is on a disk of this machine, the system has it in memory and it has at most `most` bytes;
+    else None. Never waits for a disk or a server, beyond what looking up the path takes. Raises OSError."""
     without_waiting = getattr(os, "RWF_NOWAIT", None)
     if without_waiting is None or is_kernel_file(path):
+        return None
+    # On a network file system, or one that a program provides (FUSE), opening waits for an answer.
+    if not is_disk(os.lstat(path).st_dev):
         return None
     descriptor = open_without_links(path, os.O_RDONLY)
     try:
@@ -91,7 +95,7 @@ def load_from_memory(path: str, most: int) -> bytes | None:
         if not 0 < size <= most:
             return None
         data = bytearray(size + 1)
-        # Network file systems refuse the flag, and so does a file that is not in memory.
+        # Raises BlockingIOError for a file that is not in memory.
         return bytes(data[:size]) if os.preadv(descriptor, [data], 0, without_waiting) == size else None
     finally:
         os.close(descriptor)
