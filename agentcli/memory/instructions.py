@@ -178,11 +178,13 @@ class _Group:
     files: list[InstructionFile] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     looked_at: dict[str, Stamp] = field(default_factory=dict)
+    link_targets: set[str] = field(default_factory=set)
+    """Real paths of what was looked at through links."""
 
     @property
     def places(self) -> set[str]:
         """The folders of all that was looked at."""
-        return {path.rpartition("/")[0] for path in self.looked_at}
+        return {path.rpartition("/")[0] for path in (*self.looked_at, *self.link_targets)}
 
     @property
     def fresh(self) -> bool:
@@ -315,6 +317,8 @@ class _Gathering:
         """Add a file and its imports. Returns why it was left out, if the user should know."""
         stamp = self.group.looked_at[path] = _stamp(path)
         real = _real(path)
+        if real is not None and real != path:
+            self.group.link_targets.add(real)
         if stamp is None or real is None or any(file.real == real for file in self.group.files):
             return ""
         inside = any(Path(real).is_relative_to(root) for root in self._places.roots)

@@ -120,6 +120,19 @@ async def test_local_folders_are_looked_at_without_a_thread_once_they_are_known(
     assert is_brief == is_local
 
 
+@pytest.mark.parametrize("text", ["be brief", "use tabs"])
+async def test_a_link_to_a_file_elsewhere_is_looked_at_in_a_thread(
+    project: Project, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_folders, "_is_on_disk", lambda folder: not folder.endswith("remote"))
+    project.put("AGENTS.md", "be brief")
+    project.put("remote/rules.md", text)
+    (project.folder / "CLAUDE.md").symlink_to(project.folder / "remote/rules.md")
+    project.begin()
+    for _turn in range(3):
+        assert await project.looked_up() == ([], False)
+
+
 @pytest.mark.parametrize(
     ("name", "input"),
     [
