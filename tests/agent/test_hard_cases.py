@@ -10,11 +10,11 @@ import pytest
 
 from agentcli.agent.loop.structured_output import RequireOutput
 from agentcli.agent.loop_state import LoopState
-from agentcli.agent.ports import Attachments, Extensions, Hooks
+from agentcli.agent.ports import Attachments, EmitEvent, Extensions, Hooks, PreToolVerdict
 from agentcli.agent.profile import Bounds, Profile, Tuning
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
-from agentcli.core.messages import ImageBlock, Json, Message, Origin, TextBlock
+from agentcli.core.messages import ImageBlock, Json, Message, Origin, TextBlock, ToolUseBlock
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.tools.base import Output, ToolContext
 from tests.support.fakes import MODEL, FakeTool, bench, collect, only, result_of
@@ -198,6 +198,32 @@ def test_cleanup_after_an_abort_is_not_interrupted_when_the_consumer_leaves() ->
         await stream.aclose()
         await b.engine.aclose()
         assert tool.ended == ["cleaned up"]
+
+    play(main)
+
+
+class Reporting(Hooks):
+    """Hooks that leave tool calls to others, which report."""
+
+    def __init__(self, reporter: Hooks) -> None:
+        self._reporter = reporter
+
+    def reporting_to(self, emit: EmitEvent) -> Hooks:
+        return self._reporter
+
+
+class Refusing(Hooks):
+    async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
+        return PreToolVerdict("deny", "Not today.")
+
+
+def test_the_hooks_that_report_are_asked_about_a_call() -> None:
+    async def main() -> None:
+        tool = FakeTool()
+        b = bench(reply(call("Look")), "x", tools=[tool], extensions=Extensions(hooks=Reporting(Refusing())))
+        async with b.engine:
+            await b.run("go")
+        assert tool.runs == []
 
     play(main)
 

@@ -218,9 +218,9 @@ class ToolRunner:
     ) -> _Approved:
         tool = self._find(call)
         input = self._parse(tool, call.input, context)
-        verdict = PreToolVerdict()
-        if self.hooks.watches_tools:
-            verdict = await signal.run(self.hooks.reporting_to(emit).before_tool(call, input))
+        verdict, hooks = PreToolVerdict(), self.hooks.reporting_to(emit)
+        if hooks.watches_tools:
+            verdict = await signal.run(hooks.before_tool(call, input))
         elif signal.reason is not None:
             raise Aborted(signal.reason)
         if verdict.decision == "deny":
@@ -532,10 +532,9 @@ class ToolRunner:
             block = replace(block, content=(*block.content, note))
         await self._apply(output, emit)
         aborted = signal.aborted
-        post = PostToolVerdict()
-        if self.hooks.watches_tools:
-            after = self.hooks.reporting_to(emit).after_tool(call, approved.input, block)
-            post = await self._after(after, signal, emit)
+        post, hooks = PostToolVerdict(), self.hooks.reporting_to(emit)
+        if hooks.watches_tools:
+            post = await self._after(hooks.after_tool(call, approved.input, block), signal, emit)
         context_added = (*approved.context, *post.context)
         result = CallResult(call, block, output, post.stop, context_added, post.by, said=said)
         if block.is_error:
