@@ -152,7 +152,8 @@ class ChangedFiles(Attachments):
         if not paths:
             return None
         folders = {path.rpartition("/")[0] for path in paths}
-        if len(paths) <= MOST_CHECKED_BRIEFLY and self._local.has(folders):
+        is_brief = len(paths) <= MOST_CHECKED_BRIEFLY and not context.read_cache.has_to_pack
+        if is_brief and self._local.has(folders):
             return Lookup(lambda: self._look_briefly(state, paths), is_brief=True)
 
         def look() -> None:

@@ -81,6 +81,11 @@ class ReadCache:
                 _size, found = self._packed[path]
         return found.value if isinstance(found, Packed) else found
 
+    @property
+    def has_to_pack(self) -> bool:
+        """Whether `pack_some` has work."""
+        return self._unpacked_size > MOST_UNPACKED
+
     def pack_some(self) -> None:
         """Compress the oldest contents. Blocking, some milliseconds: for a thread."""
         while (oldest := self._next_packed()) is not None:
@@ -93,7 +98,7 @@ class ReadCache:
 
     def _next_packed(self) -> tuple[str, bytes] | None:
         with self._guard:
-            return next(iter(self._kept.items())) if self._unpacked_size > MOST_UNPACKED else None
+            return next(iter(self._kept.items())) if self.has_to_pack else None
 
     def paths(self) -> list[str]:
         """All files of which the model has seen something, the latest last."""
