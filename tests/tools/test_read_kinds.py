@@ -447,6 +447,16 @@ def test_a_file_on_a_network_is_not_opened_to_find_out_what_is_in_memory(
     assert load_from_memory(str(tmp_path / "a"), 1) is None
 
 
+def test_a_pipe_is_not_opened_to_find_out_what_is_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def opened(*_args: object) -> None:
+        pytest.fail("a process that waits to write into the pipe would go on")
+
+    os.mkfifo(tmp_path / "a")
+    monkeypatch.setattr(disk, "is_disk", lambda _device: True)
+    monkeypatch.setattr(disk, "open_without_links", opened)
+    assert load_from_memory(str(tmp_path / "a"), 1) is None
+
+
 async def test_a_folder_is_listed_without_hidden_files(tmp_path: Path) -> None:
     context = context_in(tmp_path, hides=lambda path: path.endswith("secret.txt"))
     (tmp_path / "sub/deeper").mkdir(parents=True)

@@ -86,8 +86,10 @@ def load_from_memory(path: str, most: int) -> bytes | None:
     without_waiting = getattr(os, "RWF_NOWAIT", None)
     if without_waiting is None or is_kernel_file(path):
         return None
-    # On a network file system, or one that a program provides (FUSE), opening waits for an answer.
-    if not is_disk(os.lstat(path).st_dev):
+    found = os.lstat(path)
+    # On a network file system, or one that a program provides (FUSE), opening waits for an answer. Opening a pipe lets
+    # its writer continue, which then fails because nothing reads from it.
+    if not is_disk(found.st_dev) or not stat.S_ISREG(found.st_mode):
         return None
     descriptor = open_without_links(path, os.O_RDONLY)
     try:
