@@ -296,9 +296,9 @@ async def test_work_that_cannot_be_cancelled_is_reported_with_advice() -> None:
     class Stubborn(FakeTool):
         async def run(self, input: Any, context: Any, signal: Any) -> Any:
             self.runs.append(input)
-            for _cancellation in range(10):
-                with contextlib.suppress(asyncio.CancelledError):
-                    await asyncio.sleep(10)
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(600)
+            await asyncio.sleep(60)
             yield Output("over")
 
     stubborn = Stubborn("Stubborn", safe=False)
