@@ -70,9 +70,11 @@ class SystemClock:
     def timestamp(self) -> str:
         milliseconds = time.time_ns() // 1_000_000
         second = milliseconds // 1_000
-        if self._second[0] != second:
-            self._second = (second, datetime.fromtimestamp(second, UTC).isoformat(timespec="seconds")[:19])
-        return f"{self._second[1]}.{milliseconds % 1_000:03d}Z"
+        known = self._second  # another thread may replace it at any time
+        if known[0] != second:
+            known = (second, datetime.fromtimestamp(second, UTC).isoformat(timespec="seconds")[:19])
+            self._second = known
+        return f"{known[1]}.{milliseconds % 1_000:03d}Z"
 
 
 def seconds_between(earlier: str, later: str) -> float | None:

@@ -48,3 +48,14 @@ def test_timestamps_of_one_second_and_of_the_next_differ(monkeypatch: pytest.Mon
         monkeypatch.setattr(time, "time_ns", lambda now=nanoseconds: now)
         texts.append(clock.timestamp()[17:])
     assert texts == ["01.000Z", "01.999Z", "02.000Z", "02.007Z"]
+
+
+def test_a_timestamp_is_right_when_another_thread_makes_one_of_the_next_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Shared(SystemClock):
+        def __setattr__(self, name: str, value: object) -> None:
+            super().__setattr__(name, value)
+            if name == "_second":
+                super().__setattr__(name, (2, "1970-01-01T00:00:02"))
+
+    monkeypatch.setattr(time, "time_ns", lambda: 1_999_000_000)
+    assert Shared().timestamp() == "1970-01-01T00:00:01.999Z"
