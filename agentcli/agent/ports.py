@@ -165,7 +165,7 @@ class Lookup:
 
     work: Callable[[], object]
     is_brief: bool = False
-    """Whether it only looks at a few files on disks of this machine, so that the event loop can do it itself."""
+    """Whether it only looks at a few files on local disks, so that it can run on the event loop."""
 
 
 class Attachments:

@@ -452,7 +452,7 @@ class Submission:
                 self._syncing = asyncio.get_running_loop().call_later(SYNC_SECONDS, self._sync_soon)
 
     def _sync_soon(self) -> None:
-        """Let the disk have what was written so far, without waiting for it."""
+        """Force what was written so far to the disk, without waiting for it. Only once after a turn has ended."""
         if self._syncing is not None:
             self._syncing.cancel()
             self._syncing = None

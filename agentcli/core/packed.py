@@ -1,8 +1,8 @@
 """Values that are kept compressed once they are seldom read: fields read as before and take a third of the memory.
 
 A long conversation holds each large result in one place, its block, and everything else refers to that. When no request
-shows the block any more, its text is compressed there; whoever still wants it (scrolling, rewinding, an export) gets an
-equal value, made again at every look.
+shows the block any more, its text is compressed there; scrolling, rewinding or an export get an equal value, which is
+decompressed at every access.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import marshal
 from typing import Any
 
 LEAST_PACKED = 1_000
-"""Bytes. Compressing less saves nothing worth a look."""
+"""Minimum bytes of a value that is compressed; smaller ones save next to nothing."""
 _LEVEL = 1
 """A fourth to a third of the size at 100 MB a second; higher levels take longer and save little."""
 
@@ -28,7 +28,7 @@ class Packed:
 
     @property
     def value(self) -> Any:
-        """Made again at every look: keep it as long as it is used."""
+        """Decompressed at every access: keep it in a variable while it is used."""
         import zlib
 
         return marshal.loads(zlib.decompress(self._data))  # noqa: S302 - made by `pack` in this process

@@ -166,7 +166,8 @@ class Spending:
     # ---------------------------------------------------------------------------------------------- what comes along
 
     def take(self, event: ev.Event) -> None:
-        """Count an event: when somebody asks, or when the next reply begins. Before that its request has to be sent."""
+        """Take an event, to be counted when a total is read or the next reply begins: counting it at once would delay
+        the next request."""
         if isinstance(event, _COUNTED):
             if self._shown is not None and isinstance(event, _AFTER_RESUMED):
                 # Before the event changes what is shown. Measuring it can wait.

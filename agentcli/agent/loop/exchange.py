@@ -61,7 +61,7 @@ class Exchange:
 
     def _following(self, event: ev.Event) -> Iterator[ev.Event]:
         """Events that follow one of the turn: findings about the cache, and what background work has reported."""
-        # The watch looks at a request once it is answered: before, it would only be sent later.
+        # Not before the reply begins: comparing requests would delay the sending.
         if self._unseen is not None and isinstance(event, ev.ReplyStarted | ev.UsageReported) and not event.agent:
             self._dependencies.watch.look(*self._unseen)
             self._unseen = None

@@ -162,7 +162,7 @@ class Turn:
                 for event in self._model_event(item):
                     yield event
                 if isinstance(item, model.Closed) and isinstance(item.block, ToolUseBlock):
-                    # Its tool begins now: whatever has arrived with it is taken in while a command runs.
+                    # Let the tool start before the rest of the reply is processed.
                     await asyncio.sleep(0)
 
     async def _read_stream(self) -> None:
