@@ -91,19 +91,20 @@ def past_of(engine: Engine) -> tuple[list[Item], list[ev.Event]]:
 
 def split_history(history: list[ev.Event], recent: int) -> tuple[list[ev.Event], list[ev.Event]]:
     """The events of a long conversation before and from one of its prompts on, with at least `recent` of them at the
-    end. No agent works across that place: what is shown of both parts is what is shown of the whole."""
+    end. No agent and no shell line of the user runs across that place: what is shown of both parts is what is shown of
+    the whole."""
     cut = 0
-    agents: set[str] = set()
+    running: set[str] = set()
     for place in range(len(history) - recent + 1):
         match history[place]:
-            case ev.MessageAppended(message=message) if message.origin is Origin.PROMPT and not agents:
+            case ev.MessageAppended(message=message) if message.origin is Origin.PROMPT and not running:
                 cut = place
-            case ev.AgentStarted(agent=agent):
-                agents.add(agent)
-            case ev.AgentFinished(agent=agent):
-                agents.discard(agent)
+            case ev.AgentStarted(agent=started) | ev.ToolStarted(agent=ev.USER_AGENT, tool_use_id=started):
+                running.add(started)
+            case ev.AgentFinished(agent=ended) | ev.ToolFinished(agent=ev.USER_AGENT, tool_use_id=ended):
+                running.discard(ended)
             case ev.SessionResumed():
-                agents.clear()
+                running.clear()
     return history[:cut], history[cut:]
 
 

@@ -15,6 +15,7 @@ from agentcli.agent.costs import spending
 from agentcli.assemble import Options, build_engine
 from agentcli.context import normalise
 from agentcli.core.events import (
+    USER_AGENT,
     AgentFinished,
     AgentStarted,
     BlockFinished,
@@ -22,6 +23,7 @@ from agentcli.core.events import (
     MessageAppended,
     SessionResumed,
     ToolFinished,
+    ToolStarted,
 )
 from agentcli.core.ids import SequentialIds, SystemClock
 from agentcli.core.messages import Block, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
@@ -146,6 +148,20 @@ def test_a_conversation_is_not_cut_where_an_agent_works() -> None:
     assert len(split_history([*turns[0], started, *turns[1], *turns[2], *turns[3]], 1)[0]) == 0
     assert split_history([*turns[0], started, *turns[1], ended, *turns[2]], 1)[1] == turns[2]
     assert split_history([*turns[0], started, SessionResumed(), *turns[1]], 1)[1] == turns[1]
+
+
+def test_a_shell_line_that_ran_until_after_the_next_prompt_keeps_its_result() -> None:
+    ids = SequentialIds()
+    result = ToolResultBlock("shell_1", (TextBlock("built"),))
+    started = ToolStarted(agent=USER_AGENT, tool_use_id="shell_1", name="!", input={}, title="! make")
+    ended = ToolFinished(agent=USER_AGENT, tool_use_id="shell_1", name="!", result=result, summary="")
+    turns = [turn_of(ids, turn) for turn in range(3)]
+    history = [*turns[0][:1], started, *turns[0][1:], *turns[1][:2], ended, *turns[1][2:], *turns[2]]
+
+    for recent in (1, len(turns[2]) + 1):
+        earlier, latest = split_history(history, recent)
+        shown = [*earlier_items(earlier, lambda *_call: ""), *replayed(latest, lambda *_call: "")]
+        assert [item.status for item in shown if isinstance(item, ToolItem) and item.name == "!"] == ["done"]
 
 
 def test_what_comes_later_from_before_goes_above_all_of_it() -> None:
