@@ -20,7 +20,7 @@ from textual import events, on
 from textual.app import App
 from textual.binding import BindingType
 from textual.screen import ModalScreen, Screen
-from textual.worker import Worker
+from textual.worker import Worker, WorkerError
 
 from agentcli import __version__
 from agentcli.core import events as ev
@@ -314,6 +314,10 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
             self.farewell = f"To continue this session: agentcli -r {engine.session_id}"
         if engine is not None and (ended := ended_commands(engine.background.tasks)):
             self.farewell = f"{ended}\n{self.farewell}".rstrip("\n")
+        for worker in [one for one in self.workers if one.group == "earlier"]:
+            if self.preferences.exit_transcript == "all":
+                with contextlib.suppress(WorkerError):
+                    await worker.wait()
         if self._start_with.tour is None and (kept := self._exit_text()):
             self.farewell = f"{kept}\n\n{self.farewell}".rstrip("\n")
         await self._files.aclose()

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Origin
-from agentcli.tui.model import Add, AnswerItem, Grow, Item, Operation, Remove, Replace, ToolItem
+from agentcli.tui.model import Add, AnswerItem, Grow, Item, Operation, Remove, Replace, ToolItem, pack_item
 from agentcli.tui.presenter import Presenter, Titles
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
 
+T = TypeVar("T")
+
 NEAR_THE_END = 12
 RECENT_EVENTS = 2_000
 """Events at the end of a conversation that are on the screen before its first request; the others follow."""
+AT_ONCE = 50
+"""Events without a pause, about a millisecond: the event loop waits so long for the interpreter lock."""
+PAUSE_SECONDS = 0.001
 _FENCE = re.compile(r"^ {0,3}(?:```|~~~)+ *([A-Za-z0-9_+#.-]+)", re.MULTILINE)
 
 
@@ -91,25 +97,37 @@ def past_of(engine: Engine) -> tuple[list[Item], list[ev.Event]]:
 
 def split_history(history: list[ev.Event], recent: int) -> tuple[list[ev.Event], list[ev.Event]]:
     """The events of a long conversation before and from one of its prompts on, with at least `recent` of them at the
-    end. No agent works across that place: what is shown of both parts is what is shown of the whole."""
+    end. No agent and no shell line of the user runs across that place: what is shown of both parts is what is shown of
+    the whole."""
     cut = 0
-    agents: set[str] = set()
+    running: set[str] = set()
     for place in range(len(history) - recent + 1):
         match history[place]:
-            case ev.MessageAppended(message=message) if message.origin is Origin.PROMPT and not agents:
+            case ev.MessageAppended(message=message) if message.origin is Origin.PROMPT and not running:
                 cut = place
-            case ev.AgentStarted(agent=agent):
-                agents.add(agent)
-            case ev.AgentFinished(agent=agent):
-                agents.discard(agent)
+            case ev.AgentStarted(agent=started) | ev.ToolStarted(agent=ev.USER_AGENT, tool_use_id=started):
+                running.add(started)
+            case ev.AgentFinished(agent=ended) | ev.ToolFinished(agent=ev.USER_AGENT, tool_use_id=ended):
+                running.discard(ended)
             case ev.SessionResumed():
-                agents.clear()
+                running.clear()
     return history[:cut], history[cut:]
 
 
 def earlier_items(earlier: list[ev.Event], title_of: Titles) -> list[Item]:
-    """The items of what was before the end of a long conversation. For a thread."""
-    return replayed(earlier, title_of, "earlier-")
+    """The items of what was before the end of a long conversation, already packed. For a thread: it pauses often, since
+    the first request is prepared meanwhile."""
+    items = replayed(_with_pauses(earlier), title_of, "earlier-")
+    for item in _with_pauses(items):
+        pack_item(item)
+    return items
+
+
+def _with_pauses(entries: Iterable[T]) -> Iterator[T]:
+    for number, entry in enumerate(entries, 1):
+        if number % AT_ONCE == 0:
+            time.sleep(PAUSE_SECONDS)
+        yield entry
 
 
 def end_of_session(state_dir: Path, cwd: Path, resume: str) -> list[Item]:

@@ -102,6 +102,7 @@ class TranscriptView:
         return self._engine.title_of(name, input) if self._engine is not None else ""
 
     def show_queued(self, texts: list[str]) -> None:
+        self.catch_up()  # a prompt that the loop has taken in is in the transcript before it leaves the queue
         self._screen.show_queued(texts)
 
     def give_back(self, drafts: list[Draft]) -> None:

@@ -18,7 +18,7 @@ from agentcli.assemble import Options
 from agentcli.core.permission import PermissionMode
 from agentcli.tui import resume
 from agentcli.tui.app import AgentApp
-from agentcli.tui.model import PromptItem
+from agentcli.tui.model import Item, PromptItem
 from agentcli.tui.start import Start
 from agentcli.tui.startup.preferences import load_preferences
 from tests.support.scripts import call, pause, provider_on, reply, say, think, transport_for
@@ -274,6 +274,39 @@ def test_what_was_before_the_end_of_a_long_session_is_shown_above_it(
         assert prompts == ["first words", "second words", "third words"]
 
     Desk(tmp_path, "One.", "Two.", "Three.").play(script)
+
+
+def test_all_of_a_long_session_stays_on_the_terminal_also_when_it_is_left_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_finish, make_items = threading.Event(), resume.earlier_items
+
+    def made_late(*arguments: Any) -> list[Item]:
+        may_finish.wait(20)
+        return make_items(*arguments)
+
+    monkeypatch.setattr(resume, "RECENT_EVENTS", 1)
+    monkeypatch.setattr(resume, "earlier_items", made_late)
+
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        app.preferences = replace(app.preferences, exit_transcript="all")
+        for words in ("first words", "second words"):
+            await sends(pilot, app, words)
+            await idle(pilot, app)
+        session = app.chat.session
+        old = session.engine.session_id if session.engine else ""
+        await sends(pilot, app, "/clear")
+        await until(pilot, lambda: session.engine is not None and session.engine.session_id != old)
+        await sends(pilot, app, f"/resume {old}")
+        await until(pilot, lambda: "second words" in shown(app))
+        app.leave()
+        await pilot.pause()
+        may_finish.set()
+        while "second words" not in app.farewell:
+            await asyncio.sleep(0)
+        assert app.farewell.index("first words") < app.farewell.index("second words")
+
+    Desk(tmp_path, "One.", "Two.").play(script)
 
 
 @pytest.mark.parametrize(

@@ -281,6 +281,24 @@ def test_an_echo_is_what_a_frame_shows_and_leaves_the_editor_as_slow_typing_does
     in_app(tmp_path, act, size=(20, 60))
 
 
+@pytest.mark.parametrize("text", ["👩\u200dab", "a\u200d b", "🇩üü", "🇩🇪ab"])
+def test_characters_that_join_leave_the_cursor_where_a_whole_frame_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    async def act(app: AgentApp, order: KeyOrder, _pilot: Pilot[int]) -> None:
+        driver = EchoingDriver(app, monkeypatch)
+        for character in text:
+            order.post(message_of(character))
+            await settled(order)
+            repaint(app)
+            assert app.cursor_position == editor_of(app).cursor_screen_offset
+        shown = driver.shown()
+        driver.paint_again()
+        assert shown == driver.shown()
+
+    in_app(tmp_path, act)
+
+
 def test_undo_takes_back_what_was_echoed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(app: AgentApp, order: KeyOrder, _pilot: Pilot[int]) -> None:
         driver, editor = EchoingDriver(app, monkeypatch), editor_of(app)

@@ -15,6 +15,7 @@ from agentcli.agent.costs import spending
 from agentcli.assemble import Options, build_engine
 from agentcli.context import normalise
 from agentcli.core.events import (
+    USER_AGENT,
     AgentFinished,
     AgentStarted,
     BlockFinished,
@@ -22,6 +23,7 @@ from agentcli.core.events import (
     MessageAppended,
     SessionResumed,
     ToolFinished,
+    ToolStarted,
 )
 from agentcli.core.ids import SequentialIds, SystemClock
 from agentcli.core.messages import Block, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
@@ -29,6 +31,7 @@ from agentcli.core.usage import Usage
 from agentcli.session.base import SessionContext
 from agentcli.session.load import load_end_of_history, load_session
 from agentcli.session.store import SessionStore
+from agentcli.tui import resume
 from agentcli.tui.blocks.make import make_block
 from agentcli.tui.model import Above, Add, AnswerItem, Clear, Item, NoticeItem, Remove, ToolItem
 from agentcli.tui.resume import earlier_items, end_of_session, past_of, replayed, split_history
@@ -146,6 +149,35 @@ def test_a_conversation_is_not_cut_where_an_agent_works() -> None:
     assert len(split_history([*turns[0], started, *turns[1], *turns[2], *turns[3]], 1)[0]) == 0
     assert split_history([*turns[0], started, *turns[1], ended, *turns[2]], 1)[1] == turns[2]
     assert split_history([*turns[0], started, SessionResumed(), *turns[1]], 1)[1] == turns[1]
+
+
+def test_the_first_request_does_not_compete_with_earlier_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("agentcli.tui.resume.time.sleep", pauses.append)
+    ids = SequentialIds()
+    result = ToolResultBlock("t", (TextBlock("line\n" * 1_000),))
+    call = reply(ids, ToolUseBlock("t", "Read", {"file_path": "f"}))
+    long = ToolFinished(tool_use_id="t", name="Read", result=result, summary="")
+    history = [*(event for turn in range(100) for event in turn_of(ids, turn)), *call, long]
+
+    items = earlier_items(history, lambda *_call: "")
+
+    assert pauses == [resume.PAUSE_SECONDS] * (len(history) // resume.AT_ONCE + len(items) // resume.AT_ONCE)
+    assert ToolItem.output.pack(items[-1]) == 0, "compressed in the thread, not when it is put above others"  # type: ignore[attr-defined]
+
+
+def test_a_shell_line_that_ran_until_after_the_next_prompt_keeps_its_result() -> None:
+    ids = SequentialIds()
+    result = ToolResultBlock("shell_1", (TextBlock("built"),))
+    started = ToolStarted(agent=USER_AGENT, tool_use_id="shell_1", name="!", input={}, title="! make")
+    ended = ToolFinished(agent=USER_AGENT, tool_use_id="shell_1", name="!", result=result, summary="")
+    turns = [turn_of(ids, turn) for turn in range(3)]
+    history = [*turns[0][:1], started, *turns[0][1:], *turns[1][:2], ended, *turns[1][2:], *turns[2]]
+
+    for recent in (1, len(turns[2]) + 1):
+        earlier, latest = split_history(history, recent)
+        shown = [*earlier_items(earlier, lambda *_call: ""), *replayed(latest, lambda *_call: "")]
+        assert [item.status for item in shown if isinstance(item, ToolItem) and item.name == "!"] == ["done"]
 
 
 def test_what_comes_later_from_before_goes_above_all_of_it() -> None:

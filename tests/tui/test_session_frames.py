@@ -9,7 +9,7 @@ from typing import Any
 from agentcli.core import events as ev
 from agentcli.interactive.draft import Draft
 from agentcli.tui.frame_clock import LONGEST_SECONDS, SETTLE_SECONDS
-from agentcli.tui.model import Activity, AnswerItem, EndItem, Operation, ToolItem
+from agentcli.tui.model import Activity, AnswerItem, EndItem, Operation, PromptItem, ToolItem
 from agentcli.tui.session import MOST_WAITING, TuiSession
 from tests.support.fakes import FakeTool, bench
 from tests.support.scripts import call, event, pause, reply, say, think
@@ -133,6 +133,29 @@ def test_what_came_before_an_interruption_is_shown_before_it() -> None:
         await desk.session.close()
 
     run_virtual(main)
+
+
+def test_a_queued_prompt_is_in_the_transcript_as_soon_as_it_leaves_the_queue() -> None:
+    look = FakeTool("Look", seconds=TOOL_SECONDS)
+    prompts: list[list[str]] = []
+
+    async def main() -> None:
+        desk = Desk(reply(call("Look")), "Done.", tools=[look])
+        show_queued = desk.shown.show_queued
+
+        def noted(texts: list[str]) -> None:
+            prompts.append([*(item.text for item in desk.shown.of(PromptItem)), *texts])
+            show_queued(texts)
+
+        desk.shown.show_queued = noted  # type: ignore[method-assign]
+        desk.send()
+        desk.session.send(Draft("and this"))
+        assert desk.session.submission is not None
+        await desk.session.submission
+        await desk.session.close()
+
+    run_virtual(main)
+    assert prompts == [["go", "and this"], ["go", "and this"]]
 
 
 def test_a_flood_of_events_does_not_wait_for_one_frame() -> None:

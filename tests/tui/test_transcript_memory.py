@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import tracemalloc
+from typing import Any
 
+import pytest
+
+from agentcli.core.packed import Packed
 from agentcli.tui.blocks.make import make_block
 from agentcli.tui.model import Add, Item, OutputItem, Replace, ToolItem
 from agentcli.tui.theme.palette import Palette
@@ -52,6 +56,21 @@ def test_items_above_read_as_before() -> None:
     oldest = items.stack.entries[0]
     items.expand(oldest, True)
     assert "some_name_299" in "".join(line.text for line in items.layouts.lines(oldest))
+
+
+def test_laying_out_a_packed_item_reads_its_display_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    items = _filled(UNPACKED + 1)
+    unpack, unpacked = Packed.value, []
+
+    def counted(packed: Packed) -> Any:
+        unpacked.append(packed)
+        return unpack.__get__(packed)
+
+    monkeypatch.setattr(Packed, "value", property(counted))
+
+    assert items.layouts.lines(items.stack.entries[0])
+
+    assert len(unpacked) == 1
 
 
 def test_what_was_before_a_resumed_session_is_compressed_at_once() -> None:

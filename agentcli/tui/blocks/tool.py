@@ -129,17 +129,17 @@ class ToolBlock(Block):
         return joined(rows, width, palette, before)
 
     def _rows(self, width: int, palette: Palette, before: Sequence[Run]) -> Rows:
-        item = self.item
-        if item.status in _OPEN or (self._live.text and not item.display and item.status != "failed"):
+        item, display = self.item, self.item.display  # read once: it may be packed
+        if item.status in _OPEN or (self._live.text and not display and item.status != "failed"):
             return self._live_rows(width, palette, before)
         text = _told(item)
-        if not item.display and not text:
+        if not display and not text:
             return self._live_rows(width, palette, before)
         from agentcli.tui.blocks import displays
 
         failed = item.status in ("failed", "denied")
         view = displays.DisplayView(width, palette, self.expanded, before, item.name, failed)
-        found = displays.shown(item.display, view) if item.display else Rows()
+        found = displays.shown(display, view) if display else Rows()
         if (found.lines or found.hidden) and item.status == "denied" and text:
             why = head(text, width, _REASON_ROWS, palette.text, before)
             return Rows([*found.lines, *why.lines], found.hidden + why.hidden)
@@ -147,7 +147,7 @@ class ToolBlock(Block):
             return found
         if failed and not (item.name in displays.SHELLS and is_unified_diff(text)):
             return head(text, width, MOST_ROWS if self.expanded else _REASON_ROWS, palette.text, before)
-        return Rows() if item.display else displays.text(text, view)
+        return Rows() if display else displays.text(text, view)
 
     def _live_rows(self, width: int, palette: Palette, before: Sequence[Run]) -> Rows:
         if self.expanded:

@@ -346,10 +346,11 @@ class PromptEditor(KnowsItsWork, TextArea, inherit_bindings=False):
         """Put the cursor behind a character that the terminal shows already: in its row, and nothing has scrolled. As
         setting the selection does, without all that this asks of widgets around the editor."""
         self.set_reactive(TextArea.selection, Selection.cursor(location))
-        self._cursor_offset = self.wrapped_document.location_to_offset(location)
+        before, self._cursor_offset = self._cursor_offset, self.wrapped_document.location_to_offset(location)
         self.navigator.last_x_offset = self._cursor_offset[0]
         end_screen_selection(self.screen)
-        self.app.cursor_position += (1, 0)
+        # Behind a joiner a character takes no cell of its own.
+        self.app.cursor_position += (self._cursor_offset[0] - before[0], 0)
 
     def _tell_of_edit(self) -> None:
         self.edits += 1

@@ -95,6 +95,8 @@ def certain_width(character: str) -> int:
         return int(character.isprintable())
     if len(character) > 1 or unicodedata.category(character) in ("Mn", "Me", "Cf", "Cc", "Cs", "Co", "Cn"):
         return 0
+    if "\U0001f1e6" <= character <= "\U0001f1ff":
+        return 0  # half of a flag: one cell in some terminals, two in others
     width = get_character_cell_size(character)
     wide = unicodedata.east_asian_width(character) in ("W", "F")
     if width == 1:
